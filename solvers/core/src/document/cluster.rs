@@ -1,0 +1,113 @@
+//! `stagewright.cluster/1`: the devices a model can run on, and the links between them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The value of `schema` in a cluster document.
+pub const CLUSTER_SCHEMA: &str = "stagewright.cluster/1";
+
+/// A cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterDocument {
+    /// Always `stagewright.cluster/1`.
+    pub schema: String,
+    /// Name of the cluster, for people.
+    #[serde(default)]
+    pub name: String,
+    /// Compute classes by name: how fast one device of the class is. A class that a kind names and this table
+    /// lacks has only the times that the graph gives for it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub classes: BTreeMap<String, ClassDocument>,
+    /// Kinds of interchangeable devices. The devices of kind `acc` are called `acc0`, `acc1`, ….
+    pub kinds: Vec<KindDocument>,
+    /// Groups of devices (a server, a pod) that share an uplink.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupDocument>,
+    /// Delay and seconds per byte between every two devices, instead of links; only the makespan engine reads
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<MatrixDocument>,
+}
+
+/// A compute class, the roofline of one device.
+///
+/// An operator without measured seconds takes
+/// `max(flop / (peak_flops · efficiency), bytes_moved / memory_bandwidth) + launch_overhead_s`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClassDocument {
+    /// Peak floating-point operations per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_flops: Option<f64>,
+    /// Memory bandwidth in bytes per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bandwidth: Option<f64>,
+    /// Seconds to launch one operator.
+    #[serde(default)]
+    pub launch_overhead_s: f64,
+    /// Share of the peak that is reached, in (0, 1]; 1 where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub efficiency: Option<f64>,
+    /// Where the figures come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+/// A kind: interchangeable devices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KindDocument {
+    /// Unique name.
+    pub name: String,
+    /// Compute class.
+    pub class: String,
+    /// Number of devices.
+    pub count: u32,
+    /// A host pays nothing for communication: its memory is where the data already is.
+    #[serde(default)]
+    pub host: bool,
+    /// Memory of one device; unlimited where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<f64>,
+    /// The link of each device to the fabric. Needed unless the kind is a host or every tensor has measured
+    /// seconds for the class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkDocument>,
+    /// Name of the group its devices belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// A link: moving `b` bytes takes `latency_s + b / bandwidth`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkDocument {
+    /// Seconds before the first byte.
+    #[serde(default)]
+    pub latency_s: f64,
+    /// Bytes per second.
+    pub bandwidth: f64,
+}
+
+/// A group of devices with an uplink of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupDocument {
+    /// Unique name.
+    pub name: String,
+    /// The link that every tensor with a pin inside and a pin outside the group crosses once.
+    pub uplink: LinkDocument,
+}
+
+/// Square matrices over all devices in the order of the kinds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MatrixDocument {
+    /// Seconds before the first byte, from row to column.
+    pub delay_s: Vec<Vec<f64>>,
+    /// Seconds per byte, from row to column.
+    pub seconds_per_byte: Vec<Vec<f64>>,
+}

@@ -1,0 +1,30 @@
+//! The documents: what files say, before anything has been checked.
+//!
+//! Three schemas, each a plain serde structure that mirrors its JSON (a cluster may also be TOML):
+//!
+//! | schema | structure | says |
+//! | --- | --- | --- |
+//! | `stagewright.graph/1` | [`GraphDocument`] | operators and tensors, with profiled or analytic costs |
+//! | `stagewright.cluster/1` | [`ClusterDocument`] | device classes, kinds, links and groups |
+//! | `stagewright.plan/1` | [`PlanDocument`] | a placement, its value and the bound beside it |
+//!
+//! Importers write documents and [`crate::graph::Graph`], [`crate::cluster::Cluster`] and
+//! [`crate::problem::Problem`] check them. The independent checker reads documents and nothing else, so a
+//! rule that is not in a document cannot be checked.
+//!
+//! Quantities are in SI units: seconds, bytes, floating-point operations (a multiply-add counts two).
+
+mod cluster;
+mod graph;
+mod pins;
+mod plan;
+
+pub use cluster::{
+    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
+};
+pub use graph::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, Pass, TensorDocument};
+pub use pins::{PinTargets, PinsDocument};
+pub use plan::{
+    BoundDocument, CertificateDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind,
+    PLAN_SCHEMA, PlanDocument, PlanStatus, Schedule, Split, Training, UplinkDocument,
+};

@@ -1,0 +1,233 @@
+//! `stagewright.plan/1`: a placement, what it is worth, and how far from optimal it can be.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::PinsDocument;
+
+/// The value of `schema` in a plan document.
+pub const PLAN_SCHEMA: &str = "stagewright.plan/1";
+
+/// A plan: also what `plan --json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanDocument {
+    /// Always `stagewright.plan/1`.
+    pub schema: String,
+    /// What was proved.
+    pub status: PlanStatus,
+    /// Name of the solver that found it.
+    pub solver: String,
+    /// What was minimised, under which rules, and the value reached.
+    pub objective: ObjectiveDocument,
+    /// The lower bound.
+    pub bound: BoundDocument,
+    /// (value − bound) / value; null where there is no plan or no bound.
+    pub gap: Option<f64>,
+    /// Seconds that the solve took.
+    pub seconds: f64,
+    /// Seed of the solve.
+    pub seed: u64,
+    /// Why the search stopped short of a proof (`time`, `memory`, `gap`, `interrupted`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
+    /// Why there is no plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The pins that the plan was made under.
+    #[serde(default, skip_serializing_if = "no_pins")]
+    pub pins: PinsDocument,
+    /// The devices in use, in pipeline order where there is one.
+    pub devices: Vec<DeviceDocument>,
+    /// The loads of the group uplinks, where the cluster has groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uplinks: Vec<UplinkDocument>,
+    /// For makespan: the operators by decreasing priority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Vec<String>>,
+}
+
+fn no_pins(pins: &PinsDocument) -> bool {
+    pins.0.is_empty()
+}
+
+/// What was proved of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PlanStatus {
+    /// Value and bound agree within the optimality tolerance.
+    Optimal,
+    /// A plan, with a gap.
+    Feasible,
+    /// Proved that there is no plan.
+    Infeasible,
+    /// No plan found, and none excluded.
+    Unknown,
+}
+
+/// The objective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ObjectiveKind {
+    /// The bottleneck load: time per sample of a full pipeline.
+    #[default]
+    Throughput,
+    /// One sample through offloaded calls.
+    Latency,
+    /// One step under dataflow execution.
+    Makespan,
+}
+
+/// Which sets of operators may share a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Split {
+    /// The devices can be ordered so that forward tensors only go forward.
+    #[default]
+    Contiguous,
+    /// No forward path leaves a device and comes back.
+    Convex,
+    /// Anything.
+    Free,
+}
+
+/// How communication adds to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Communication {
+    /// Compute plus everything sent and received.
+    #[default]
+    Serial,
+    /// The larger of compute and everything sent and received.
+    Overlap,
+    /// The largest of compute, received and sent.
+    Duplex,
+}
+
+/// How the passes of a training step are scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Training {
+    /// The largest load.
+    #[default]
+    Combined,
+    /// The largest forward load plus the largest backward load.
+    Separate,
+}
+
+/// The pipeline schedule, which decides how many microbatches a stage keeps activations for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub enum Schedule {
+    /// One microbatch at a time.
+    #[default]
+    #[serde(rename = "none")]
+    None,
+    /// All forward passes, then all backward passes: every stage keeps all microbatches.
+    #[serde(rename = "gpipe")]
+    GPipe,
+    /// One forward, one backward: the j-th stage from the last keeps min(j, microbatches).
+    #[serde(rename = "1f1b")]
+    OneFOneB,
+    /// 1F1B with several stages a device.
+    #[serde(rename = "interleaved")]
+    Interleaved,
+    /// 1F1B with the weight gradient split off.
+    #[serde(rename = "zero-bubble")]
+    ZeroBubble,
+}
+
+/// The objective with its rules and the value reached.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectiveDocument {
+    /// What is minimised.
+    pub kind: ObjectiveKind,
+    /// The split rule.
+    pub split: Split,
+    /// The communication mode.
+    pub communication: Communication,
+    /// The training mode.
+    pub training: Training,
+    /// The pipeline schedule, `none` where it is not given.
+    #[serde(default, skip_serializing_if = "no_schedule")]
+    pub schedule: Schedule,
+    /// Microbatches of the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub microbatches: Option<u32>,
+    /// Most devices one stage may be replicated on; 1 where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_replicas: Option<u32>,
+    /// The value; null where there is no plan.
+    pub value_s: Option<f64>,
+}
+
+fn no_schedule(schedule: &Schedule) -> bool {
+    *schedule == Schedule::None
+}
+
+/// A lower bound on the value of every plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BoundDocument {
+    /// The bound; null where none is known or the problem is infeasible.
+    pub value_s: Option<f64>,
+    /// Where it comes from: the name of a bound, or `exhausted` for a finished search.
+    pub source: String,
+    /// What a checker needs to recompute it, if anything does.
+    pub certificate: Option<CertificateDocument>,
+}
+
+/// Evidence for a bound.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum CertificateDocument {
+    /// A price per second of each device kind. With u over colocation classes,
+    /// Σ_u min_c price_c · seconds(u, c) / Σ_c count_c · price_c bounds the bottleneck from below.
+    Fluid {
+        /// Price by kind, not negative, at least one of a kind with devices positive.
+        prices: BTreeMap<String, f64>,
+    },
+    /// The colocation class of this operator takes at least the bound on every device that may run it.
+    HeaviestUnit {
+        /// One operator of the class.
+        operator: String,
+    },
+}
+
+/// One device of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceDocument {
+    /// Name of the device; of the first one where the stage is replicated.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// Place in the pipeline, from 0; null where the plan has no order.
+    pub stage: Option<u32>,
+    /// Devices of the kind that run this stage, this one included.
+    pub replicas: u32,
+    /// For latency: the operators of each call, in order.
+    pub calls: Option<Vec<Vec<String>>>,
+    /// The load. With `separate` training, forward plus backward load.
+    pub load_s: f64,
+    /// Seconds of compute, before division among replicas.
+    pub compute_s: f64,
+    /// Seconds of communication, before division among replicas; synchronisation of replicas not included.
+    pub communication_s: f64,
+    /// Bytes in use.
+    pub memory_bytes: f64,
+    /// Its operators.
+    pub ops: Vec<String>,
+}
+
+/// The load of one group's uplink.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UplinkDocument {
+    /// Name of the group.
+    pub group: String,
+    /// Seconds of the tensors that cross it.
+    pub load_s: f64,
+}

@@ -1,0 +1,38 @@
+//! Every tolerance of the project, by name.
+//!
+//! Sums of thousands of doubles taken in different orders differ by about 10⁻¹³ relative; the tolerances are
+//! far above that and far below anything a profile can measure.
+
+/// Relative difference up to which two values of one plan, summed in different orders, are the same.
+pub const VALUE_RELATIVE: f64 = 1e-9;
+
+/// Relative gap at which a plan counts as optimal. Searches prune what cannot improve on the incumbent by more
+/// than this, so a bound from an exhausted search is the incumbent lowered by it.
+pub const OPTIMAL_RELATIVE: f64 = 1e-9;
+
+/// Relative excess over a memory capacity that is rounding and not a violation.
+pub const MEMORY_RELATIVE: f64 = 1e-9;
+
+/// `bound` lowered by the tolerance that summation order and pruning need, so that it stays a bound.
+pub fn round_down(bound: f64) -> f64 {
+    bound - bound.abs() * OPTIMAL_RELATIVE
+}
+
+/// Whether `bytes` fit into `capacity`, rounding aside.
+pub fn fits(bytes: f64, capacity: f64) -> bool {
+    bytes <= capacity * (1.0 + MEMORY_RELATIVE)
+}
+
+/// Whether two values of one quantity agree, rounding aside.
+pub fn same(a: f64, b: f64) -> bool {
+    (a - b).abs() <= VALUE_RELATIVE * a.abs().max(b.abs())
+}
+
+/// (value − bound) / value, and zero where the difference is within [`OPTIMAL_RELATIVE`] or the value is zero.
+pub fn gap(value: f64, bound: f64) -> f64 {
+    if value <= 0.0 {
+        return 0.0;
+    }
+    let gap = (value - bound) / value;
+    if gap <= 2.0 * OPTIMAL_RELATIVE { 0.0 } else { gap }
+}

@@ -1,0 +1,1 @@
+//! Stagewright decides where every operator of a neural network runs.

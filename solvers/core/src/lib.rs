@@ -4,3 +4,16 @@
 
 pub mod document;
 pub mod tolerance;
+pub mod seed;
+pub mod graph;
+pub mod cluster;
+pub mod cost;
+pub mod objective;
+pub mod problem;
+pub mod contract;
+pub mod meter;
+pub mod placement;
+pub mod evaluate;
+pub mod certificate;
+pub mod bound;
+pub mod solver;

@@ -1,0 +1,174 @@
+//! The fluid bound: operators divided at will among all devices, communication free.
+
+use super::{Bound, LowerBound, class_seconds};
+use crate::certificate::Certificate;
+use crate::document::ObjectiveKind;
+use crate::problem::Problem;
+use crate::tolerance::round_down;
+
+/// For prices λ_c ≥ 0 of the kinds with Σ_c n_c λ_c = 1: T ≥ Σ_u min_c λ_c p_uc, over colocation classes u.
+///
+/// *Proof.* Let a placement have value T. Each device of kind c computes for at most T seconds in all — a stage
+/// on r devices for at most r T, and with `separate` training forward plus backward compute is at most T — so
+/// Σ_c λ_c · (seconds computed on kind c) ≤ T Σ_c n_c λ_c = T. Every class u contributes λ_c p_uc for the kind
+/// that runs it, at least min_c λ_c p_uc. Valid for throughput, every split rule and communication mode.
+///
+/// The best prices are the optimal dual solution of the fractional assignment (an LP); for one kind the bound is
+/// the total work over the number of devices. The function of λ is concave and piecewise linear, and any λ gives
+/// a valid bound, so it is maximised approximately: by bisection on its slope for two kinds, by the ellipsoid
+/// method (Shor 1977) for more. Kinds with equal times count as one. O(iterations · classes · kinds).
+#[derive(Debug, Clone, Copy)]
+pub struct Fluid;
+
+impl Bound for Fluid {
+    fn name(&self) -> &'static str {
+        "fluid"
+    }
+
+    fn applies(&self, problem: &Problem) -> bool {
+        problem.objective().kind == ObjectiveKind::Throughput
+    }
+
+    fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        let table = class_seconds(problem);
+        let (column_of_kind, columns) = distinct_columns(problem, &table);
+        let game = Game { columns: &columns };
+        let shares = game.maximise()?;
+        let value = game.value(&shares)?.0;
+        let prices = (0..problem.cluster().kind_count())
+            .map(|kind| column_of_kind[kind].map_or(0.0, |at| shares[at] / columns[at].devices))
+            .collect();
+        Some(LowerBound {
+            value: round_down(value),
+            source: self.name(),
+            certificate: Some(Certificate::Fluid { prices }),
+        })
+    }
+}
+
+/// Kinds with equal times, as one.
+struct Column {
+    devices: f64,
+    seconds: Vec<Option<f64>>,
+}
+
+fn distinct_columns(problem: &Problem, table: &[Vec<Option<f64>>]) -> (Vec<Option<usize>>, Vec<Column>) {
+    let mut columns: Vec<Column> = Vec::new();
+    let mut column_of_kind = Vec::new();
+    for kind in 0..problem.cluster().kind_count() {
+        let count = problem.cluster().kind(kind).count;
+        if count == 0 {
+            column_of_kind.push(None);
+            continue;
+        }
+        let seconds: Vec<Option<f64>> = table.iter().map(|row| row[kind]).collect();
+        let at = match columns.iter().position(|column| column.seconds == seconds) {
+            Some(at) => at,
+            None => {
+                columns.push(Column { devices: 0.0, seconds });
+                columns.len() - 1
+            }
+        };
+        columns[at].devices += f64::from(count);
+        column_of_kind.push(Some(at));
+    }
+    (column_of_kind, columns)
+}
+
+/// Maximises g(s) = Σ_u min_c s_c p_uc / n_c over shares s ≥ 0 with Σ s = 1.
+struct Game<'a> {
+    columns: &'a [Column],
+}
+
+impl Game<'_> {
+    /// g and a supergradient at the shares; none where a class can run nowhere.
+    fn value(&self, shares: &[f64]) -> Option<(f64, Vec<f64>)> {
+        let mut total = 0.0;
+        let mut gradient = vec![0.0; shares.len()];
+        let classes = self.columns.first().map_or(0, |column| column.seconds.len());
+        for class in 0..classes {
+            let (at, rate) = self
+                .columns
+                .iter()
+                .enumerate()
+                .filter_map(|(at, column)| Some((at, column.seconds[class]? / column.devices)))
+                .min_by(|a, b| (shares[a.0] * a.1).total_cmp(&(shares[b.0] * b.1)))?;
+            total += shares[at] * rate;
+            gradient[at] += rate;
+        }
+        Some((total, gradient))
+    }
+
+    fn maximise(&self) -> Option<Vec<f64>> {
+        match self.columns.len() {
+            0 => None,
+            1 => Some(vec![1.0]),
+            2 => self.bisect(),
+            _ => self.ellipsoid(),
+        }
+    }
+
+    /// Two columns: the slope of g along (s, 1 − s) changes sign at the maximum.
+    fn bisect(&self) -> Option<Vec<f64>> {
+        const HALVINGS: usize = 60;
+        let (mut low, mut high) = (0.0, 1.0);
+        let mut best = (f64::NEG_INFINITY, vec![0.5, 0.5]);
+        for _ in 0..HALVINGS {
+            let middle = 0.5 * (low + high);
+            let shares = vec![middle, 1.0 - middle];
+            let (value, gradient) = self.value(&shares)?;
+            if value > best.0 {
+                best = (value, shares);
+            }
+            if gradient[0] > gradient[1] { low = middle } else { high = middle }
+        }
+        Some(best.1)
+    }
+
+    /// Central-cut ellipsoid over the first d = columns − 1 shares; the last is what remains of 1.
+    fn ellipsoid(&self) -> Option<Vec<f64>> {
+        let d = self.columns.len() - 1;
+        let size = d as f64;
+        let mut centre = vec![1.0 / (size + 1.0); d];
+        let mut matrix = vec![vec![0.0; d]; d];
+        for (at, row) in matrix.iter_mut().enumerate() {
+            row[at] = 1.0;
+        }
+        let mut best = (f64::NEG_INFINITY, vec![1.0 / (size + 1.0); d + 1]);
+        for _ in 0..40 * (d + 1) * (d + 1) {
+            let last = 1.0 - centre.iter().sum::<f64>();
+            // The half-space to keep is {x : cut · (x − centre) ≥ 0}.
+            let mut cut = vec![0.0; d];
+            if let Some(at) = centre.iter().position(|&share| share < 0.0) {
+                cut[at] = 1.0;
+            } else if last < 0.0 {
+                cut.fill(-1.0);
+            } else {
+                let mut shares = centre.clone();
+                shares.push(last);
+                let (value, gradient) = self.value(&shares)?;
+                for at in 0..d {
+                    cut[at] = gradient[at] - gradient[d];
+                }
+                if value > best.0 {
+                    best = (value, shares);
+                }
+            }
+            let step: Vec<f64> =
+                matrix.iter().map(|row| row.iter().zip(&cut).map(|(a, b)| a * b).sum()).collect();
+            let norm = step.iter().zip(&cut).map(|(a, b)| a * b).sum::<f64>().sqrt();
+            if !norm.is_finite() || norm <= f64::MIN_POSITIVE {
+                break;
+            }
+            let scale = size * size / (size * size - 1.0);
+            for row in 0..d {
+                centre[row] += step[row] / norm / (size + 1.0);
+                for column in 0..d {
+                    let shrink = 2.0 / (size + 1.0) * step[row] * step[column] / (norm * norm);
+                    matrix[row][column] = scale * (matrix[row][column] - shrink);
+                }
+            }
+        }
+        Some(best.1)
+    }
+}

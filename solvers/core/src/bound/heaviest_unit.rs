@@ -1,0 +1,48 @@
+//! The heaviest unit: some device runs it.
+
+use super::{Bound, LowerBound, class_seconds};
+use crate::certificate::Certificate;
+use crate::document::ObjectiveKind;
+use crate::problem::Problem;
+use crate::tolerance::round_down;
+
+/// The largest, over colocation classes u, of the least time of u on any kind, divided by the most replicas that
+/// a stage on that kind can have.
+///
+/// *Proof.* Some stage holds the whole class. Its load, in every communication mode, is at least its compute
+/// divided by its replicas r ≤ min(R, count of the kind); with `separate` training the value is at least the
+/// forward plus the backward load of that stage. Valid for throughput, every split rule.
+#[derive(Debug, Clone, Copy)]
+pub struct HeaviestUnit;
+
+impl Bound for HeaviestUnit {
+    fn name(&self) -> &'static str {
+        "heaviest-unit"
+    }
+
+    fn applies(&self, problem: &Problem) -> bool {
+        problem.objective().kind == ObjectiveKind::Throughput
+    }
+
+    fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        let mut best = LowerBound::TRIVIAL;
+        for (class, row) in class_seconds(problem).into_iter().enumerate() {
+            let least = row
+                .into_iter()
+                .enumerate()
+                .filter_map(|(kind, seconds)| {
+                    let replicas = problem.objective().max_replicas.min(problem.cluster().kind(kind).count);
+                    Some(seconds? / f64::from(replicas))
+                })
+                .min_by(f64::total_cmp)?;
+            if round_down(least) > best.value {
+                best = LowerBound {
+                    value: round_down(least),
+                    source: self.name(),
+                    certificate: Some(Certificate::HeaviestUnit { operator: problem.graph().class(class)[0] }),
+                };
+            }
+        }
+        Some(best)
+    }
+}

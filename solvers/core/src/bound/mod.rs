@@ -1,0 +1,78 @@
+//! Lower bounds: functions from a problem to a value that no placement undercuts.
+//!
+//! A bound says for which problems it is valid, proves it in its doc comment, and rounds down by
+//! [`crate::tolerance::round_down`] before it claims anything. The closed forms live here; bounds that need a
+//! solver live with the solver.
+
+mod fluid;
+mod heaviest_unit;
+
+pub use fluid::Fluid;
+pub use heaviest_unit::HeaviestUnit;
+
+use crate::certificate::Certificate;
+use crate::problem::Problem;
+
+/// A lower bound on the value of every feasible placement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LowerBound {
+    /// The bound, in the objective's unit.
+    pub value: f64,
+    /// Name of the bound that gave it, `exhausted` for a finished search.
+    pub source: &'static str,
+    /// What a checker needs to recompute it.
+    pub certificate: Option<Certificate>,
+}
+
+impl LowerBound {
+    /// The bound that says nothing: loads are never negative.
+    pub const TRIVIAL: LowerBound = LowerBound { value: 0.0, source: "trivial", certificate: None };
+
+    /// Source of a bound that a finished search proves.
+    pub const EXHAUSTED: &'static str = "exhausted";
+
+    /// The larger of two bounds, the first on a tie.
+    pub fn max(self, other: LowerBound) -> LowerBound {
+        if other.value > self.value { other } else { self }
+    }
+}
+
+/// A bound that is cheap enough to compute for every problem.
+pub trait Bound: Sync {
+    /// Its stable name.
+    fn name(&self) -> &'static str;
+
+    /// Whether it is valid for the problem.
+    fn applies(&self, problem: &Problem) -> bool;
+
+    /// The bound; none where some operator can run nowhere, so that there is nothing to bound.
+    fn compute(&self, problem: &Problem) -> Option<LowerBound>;
+}
+
+/// The closed-form bounds.
+pub const CLOSED_FORMS: [&dyn Bound; 2] = [&Fluid, &HeaviestUnit];
+
+/// The strongest closed form that applies.
+pub fn strongest(problem: &Problem) -> LowerBound {
+    CLOSED_FORMS
+        .iter()
+        .filter(|bound| bound.applies(problem))
+        .filter_map(|bound| bound.compute(problem))
+        .fold(LowerBound::TRIVIAL, LowerBound::max)
+}
+
+/// Seconds of every colocation class on every kind: `[class][kind]`, none where no pool of the kind may run the
+/// whole class. O(pools · operators).
+pub(crate) fn class_seconds(problem: &Problem) -> Vec<Vec<Option<f64>>> {
+    let graph = problem.graph();
+    let kinds = problem.cluster().kind_count();
+    let mut table = vec![vec![None; kinds]; graph.class_count()];
+    for (class, row) in table.iter_mut().enumerate() {
+        for (pool, spec) in problem.pools().iter().enumerate() {
+            if row[spec.kind].is_none() {
+                row[spec.kind] = graph.class(class).iter().map(|&op| problem.seconds(op, pool)).sum();
+            }
+        }
+    }
+    table
+}

@@ -1,0 +1,366 @@
+//! The cluster: kinds of interchangeable devices, their links, and groups with uplinks.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use thiserror::Error;
+
+use crate::document::{CLUSTER_SCHEMA, ClassDocument, ClusterDocument, KindDocument, LinkDocument};
+
+/// Most devices a cluster may have; above it a count is taken for a slip.
+pub const MAX_DEVICES: u64 = 1_000_000;
+
+/// Index of a device in its cluster: the devices of the first kind, then those of the second, and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub u32);
+
+impl DeviceId {
+    /// As an array index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Why a document is not a cluster.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ClusterError {
+    /// Another or an unknown schema.
+    #[error("schema is `{found}`, expected `{CLUSTER_SCHEMA}`")]
+    Schema {
+        /// What the document says.
+        found: String,
+    },
+    /// No kind, or only kinds without devices.
+    #[error("the cluster has no devices")]
+    NoDevices,
+    /// More than [`MAX_DEVICES`].
+    #[error("{count} devices, more than {MAX_DEVICES}")]
+    TooManyDevices {
+        /// How many.
+        count: u64,
+    },
+    /// A kind or group without a name, or two of one name, or two devices of one name.
+    #[error("{what} `{name}` is empty or appears twice")]
+    BadName {
+        /// `kind`, `group` or `device`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// JSON path.
+        path: String,
+    },
+    /// A kind in a group that is not listed.
+    #[error("kind `{kind}` is in the group `{group}`, which is not listed")]
+    UnknownGroup {
+        /// The kind.
+        kind: String,
+        /// The group.
+        group: String,
+        /// JSON path.
+        path: String,
+    },
+    /// A figure out of range.
+    #[error("{field} is {value}, expected {expected}")]
+    BadNumber {
+        /// Field.
+        field: &'static str,
+        /// Value found.
+        value: f64,
+        /// What it should be.
+        expected: &'static str,
+        /// JSON path.
+        path: String,
+    },
+    /// A matrix that is not square over all devices.
+    #[error("matrix `{field}` is not {devices} by {devices}")]
+    BadMatrix {
+        /// Field.
+        field: &'static str,
+        /// Number of devices.
+        devices: usize,
+    },
+}
+
+impl ClusterError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ClusterError::Schema { .. } => "C001",
+            ClusterError::NoDevices => "C002",
+            ClusterError::TooManyDevices { .. } => "C003",
+            ClusterError::BadName { .. } => "C004",
+            ClusterError::UnknownGroup { .. } => "C005",
+            ClusterError::BadNumber { .. } => "C006",
+            ClusterError::BadMatrix { .. } => "C007",
+        }
+    }
+
+    /// JSON path of the defect.
+    pub fn place(&self) -> String {
+        match self {
+            ClusterError::Schema { .. } => "schema".into(),
+            ClusterError::NoDevices | ClusterError::TooManyDevices { .. } => "kinds".into(),
+            ClusterError::BadName { path, .. }
+            | ClusterError::UnknownGroup { path, .. }
+            | ClusterError::BadNumber { path, .. } => path.clone(),
+            ClusterError::BadMatrix { field, .. } => format!("matrix.{field}"),
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            ClusterError::Schema { .. } => "set schema to stagewright.cluster/1",
+            ClusterError::NoDevices => "give at least one kind a count of at least 1",
+            ClusterError::TooManyDevices { .. } => "correct the counts",
+            ClusterError::BadName { .. } => {
+                "name every kind and group, each differently, and so that the device names (kind name plus \
+                 number) differ too"
+            }
+            ClusterError::UnknownGroup { .. } => "add the group under `groups` or correct the name",
+            ClusterError::BadNumber { .. } => "correct the number",
+            ClusterError::BadMatrix { .. } => "give one row and one column per device, in the order of the kinds",
+        }
+    }
+}
+
+/// A checked, immutable cluster.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    document: Arc<ClusterDocument>,
+    first_device: Vec<u32>,
+    kind_of: Vec<u32>,
+    group_of_kind: Vec<Option<u32>>,
+}
+
+impl Cluster {
+    /// Checks a document and builds its cluster.
+    ///
+    /// # Errors
+    /// The first defect found, with its place.
+    pub fn from_document(document: impl Into<Arc<ClusterDocument>>) -> Result<Cluster, ClusterError> {
+        let document = document.into();
+        if document.schema != CLUSTER_SCHEMA {
+            return Err(ClusterError::Schema { found: document.schema.clone() });
+        }
+        let count: u64 = document.kinds.iter().map(|kind| u64::from(kind.count)).sum();
+        if count == 0 {
+            return Err(ClusterError::NoDevices);
+        }
+        if count > MAX_DEVICES {
+            return Err(ClusterError::TooManyDevices { count });
+        }
+        for (name, class) in &document.classes {
+            check_class(class, &format!("classes.{name}"))?;
+        }
+        let mut groups: FxHashMap<&str, u32> = FxHashMap::default();
+        for (at, group) in document.groups.iter().enumerate() {
+            let path = format!("groups[{at}]");
+            if group.name.is_empty() || groups.insert(&group.name, at as u32).is_some() {
+                return Err(ClusterError::BadName {
+                    what: "group",
+                    name: group.name.clone(),
+                    path: format!("{path}.name"),
+                });
+            }
+            check_link(&group.uplink, &format!("{path}.uplink"))?;
+        }
+        let mut names: FxHashMap<&str, ()> = FxHashMap::default();
+        let mut first_device = Vec::with_capacity(document.kinds.len() + 1);
+        let mut kind_of = Vec::with_capacity(count as usize);
+        let mut group_of_kind = Vec::with_capacity(document.kinds.len());
+        for (at, kind) in document.kinds.iter().enumerate() {
+            let path = format!("kinds[{at}]");
+            if kind.name.is_empty() || names.insert(&kind.name, ()).is_some() {
+                return Err(ClusterError::BadName {
+                    what: "kind",
+                    name: kind.name.clone(),
+                    path: format!("{path}.name"),
+                });
+            }
+            if let Some(link) = &kind.link {
+                check_link(link, &format!("{path}.link"))?;
+            }
+            if let Some(bytes) = kind.memory_bytes {
+                check(bytes.is_finite() && bytes >= 0.0, "memory_bytes", bytes, "a finite number of at least 0", &path)?;
+            }
+            group_of_kind.push(match &kind.group {
+                None => None,
+                Some(group) => Some(*groups.get(group.as_str()).ok_or_else(|| ClusterError::UnknownGroup {
+                    kind: kind.name.clone(),
+                    group: group.clone(),
+                    path: format!("{path}.group"),
+                })?),
+            });
+            first_device.push(kind_of.len() as u32);
+            kind_of.extend(std::iter::repeat_n(at as u32, kind.count as usize));
+        }
+        first_device.push(kind_of.len() as u32);
+        if let Some(matrix) = &document.matrix {
+            let devices = kind_of.len();
+            for (field, rows) in [("delay_s", &matrix.delay_s), ("seconds_per_byte", &matrix.seconds_per_byte)] {
+                if rows.len() != devices || rows.iter().any(|row| row.len() != devices) {
+                    return Err(ClusterError::BadMatrix { field, devices });
+                }
+                for (at, row) in rows.iter().enumerate() {
+                    for &value in row {
+                        let path = format!("matrix.{field}[{at}]");
+                        check(value.is_finite() && value >= 0.0, field, value, "a finite number of at least 0", &path)?;
+                    }
+                }
+            }
+        }
+        let cluster = Cluster { document, first_device, kind_of, group_of_kind };
+        cluster.check_device_names()?;
+        Ok(cluster)
+    }
+
+    /// `acc1` + `0` and `acc` + `10` are one name: no two devices may share it.
+    fn check_device_names(&self) -> Result<(), ClusterError> {
+        let names = || self.document.kinds.iter().map(|kind| kind.name.as_str());
+        if !names().any(|short| names().any(|long| long != short && long.starts_with(short))) {
+            return Ok(());
+        }
+        let mut seen: FxHashMap<String, ()> = FxHashMap::default();
+        for device in self.devices() {
+            let name = self.device_name(device);
+            if seen.insert(name.clone(), ()).is_some() {
+                let path = format!("kinds[{}].name", self.kind_of(device));
+                return Err(ClusterError::BadName { what: "device", name, path });
+            }
+        }
+        Ok(())
+    }
+
+    /// The document it was built from.
+    pub fn document(&self) -> &ClusterDocument {
+        &self.document
+    }
+
+    /// Number of devices.
+    pub fn device_count(&self) -> usize {
+        self.kind_of.len()
+    }
+
+    /// All devices, by index.
+    pub fn devices(&self) -> impl ExactSizeIterator<Item = DeviceId> + use<> {
+        (0..self.kind_of.len() as u32).map(DeviceId)
+    }
+
+    /// Number of kinds.
+    pub fn kind_count(&self) -> usize {
+        self.document.kinds.len()
+    }
+
+    /// What the document says of a kind.
+    pub fn kind(&self, kind: usize) -> &KindDocument {
+        &self.document.kinds[kind]
+    }
+
+    /// The kind of a device.
+    pub fn kind_of(&self, device: DeviceId) -> usize {
+        self.kind_of[device.index()] as usize
+    }
+
+    /// The devices of a kind.
+    pub fn devices_of(&self, kind: usize) -> impl ExactSizeIterator<Item = DeviceId> + use<> {
+        (self.first_device[kind]..self.first_device[kind + 1]).map(DeviceId)
+    }
+
+    /// The name of a device: its kind's name and its number within the kind.
+    pub fn device_name(&self, device: DeviceId) -> String {
+        let kind = self.kind_of(device);
+        format!("{}{}", self.kind(kind).name, device.0 - self.first_device[kind])
+    }
+
+    /// Memory of a device of a kind; infinite where the document sets no limit.
+    pub fn memory(&self, kind: usize) -> f64 {
+        self.kind(kind).memory_bytes.unwrap_or(f64::INFINITY)
+    }
+
+    /// Number of groups.
+    pub fn group_count(&self) -> usize {
+        self.document.groups.len()
+    }
+
+    /// The group of a kind.
+    pub fn group_of_kind(&self, kind: usize) -> Option<usize> {
+        self.group_of_kind[kind].map(|group| group as usize)
+    }
+
+    /// The device of a name.
+    pub fn device_named(&self, name: &str) -> Option<DeviceId> {
+        (0..self.kind_count()).find_map(|kind| {
+            let digits = name.strip_prefix(self.kind(kind).name.as_str())?;
+            let number: u32 = digits.parse().ok()?;
+            let device = self.devices_of(kind).nth(number as usize)?;
+            // `acc+1` and `acc01` parse as numbers but are no device names.
+            (self.device_name(device) == name).then_some(device)
+        })
+    }
+
+    /// The devices that a name means: a device, else a kind, else a class. Empty where it means none.
+    pub fn named(&self, name: &str) -> Vec<DeviceId> {
+        let kinds = |wanted: &dyn Fn(&KindDocument) -> bool| -> Vec<DeviceId> {
+            (0..self.kind_count())
+                .filter(|&kind| wanted(self.kind(kind)))
+                .flat_map(|kind| self.devices_of(kind))
+                .collect()
+        };
+        if let Some(device) = self.device_named(name) {
+            return vec![device];
+        }
+        let mut found = kinds(&|kind| kind.name == name);
+        if found.is_empty() {
+            found = kinds(&|kind| kind.class == name);
+        }
+        found
+    }
+}
+
+fn check(
+    good: bool,
+    field: &'static str,
+    value: f64,
+    expected: &'static str,
+    path: &str,
+) -> Result<(), ClusterError> {
+    if good {
+        Ok(())
+    } else {
+        Err(ClusterError::BadNumber { field, value, expected, path: format!("{path}.{field}") })
+    }
+}
+
+fn check_link(link: &LinkDocument, path: &str) -> Result<(), ClusterError> {
+    let positive = |value: f64| value.is_finite() && value > 0.0;
+    check(positive(link.bandwidth), "bandwidth", link.bandwidth, "a finite number above 0", path)?;
+    check(
+        link.latency_s.is_finite() && link.latency_s >= 0.0,
+        "latency_s",
+        link.latency_s,
+        "a finite number of at least 0",
+        path,
+    )
+}
+
+fn check_class(class: &ClassDocument, path: &str) -> Result<(), ClusterError> {
+    let positive = |value: f64| value.is_finite() && value > 0.0;
+    if let Some(value) = class.peak_flops {
+        check(positive(value), "peak_flops", value, "a finite number above 0", path)?;
+    }
+    if let Some(value) = class.memory_bandwidth {
+        check(positive(value), "memory_bandwidth", value, "a finite number above 0", path)?;
+    }
+    if let Some(value) = class.efficiency {
+        check(value > 0.0 && value <= 1.0, "efficiency", value, "a share above 0 and at most 1", path)?;
+    }
+    let overhead = class.launch_overhead_s;
+    check(
+        overhead.is_finite() && overhead >= 0.0,
+        "launch_overhead_s",
+        overhead,
+        "a finite number of at least 0",
+        path,
+    )
+}

@@ -1,0 +1,363 @@
+//! Contraction: from operators to the units that the combinatorial solvers place.
+//!
+//! Operators that must share a device become one *unit*, and tensors become nets over units:
+//!
+//! - for a **free** (or convex) split the units are the colocation classes;
+//! - for a **contiguous** split they are contracted further, until the order that the split rule asks for is
+//!   acyclic. The rule orders the *forward* operators of different units along their tensors. A class without a
+//!   forward operator gets a place in that order by mirroring: a tensor from backward operator a to backward
+//!   operator b, where either's class has no forward operator, puts b's unit before a's. All other backward and
+//!   update operators follow their class. Units on a cycle of the order can only share a device, so strongly
+//!   connected components are fused.
+//!
+//! Costs come from the original tensors alone: a net's pins are the units of the tensor's pins, nets inside one
+//! unit vanish, and nets with the same producer, pins and pass are added up.
+//!
+//! The construction is that of the NeurIPS 2020 reference code (Tarnawski et al., "Efficient Algorithms for
+//! Device Placement of DNN Graph Operators", Appendix B), so that values agree with it.
+
+use petgraph::algo::kosaraju_scc;
+use petgraph::graph::{DiGraph, NodeIndex};
+use rustc_hash::FxHashMap;
+
+use crate::document::{Pass, Split};
+use crate::graph::{Compressed, OpId};
+use crate::problem::Problem;
+
+/// A net: a contracted tensor (or several of one producer, pass and pin set).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Net {
+    /// The unit that sends.
+    pub producer: u32,
+    /// 0, or 1 for a backward net under `separate` training.
+    pub pass: u8,
+    first_pin: u32,
+    pin_count: u32,
+}
+
+/// The contracted problem. Units are numbered along a topological order of the precedence (contiguous), or by
+/// first operator (free).
+#[derive(Debug, Clone)]
+pub struct Units {
+    unit_of: Vec<u32>,
+    members: Compressed<OpId>,
+    nets: Vec<Net>,
+    pins: Vec<u32>,
+    nets_of: Compressed<u32>,
+    successors: Compressed<u32>,
+    predecessors: Compressed<u32>,
+    pools: usize,
+    passes: usize,
+    /// `[pool][pass][unit]`; unsupported units hold zero, see `supported`.
+    seconds: Vec<f64>,
+    /// `[pool][unit]`.
+    supported: Vec<bool>,
+    /// `[pool][net]`.
+    transfer: Vec<f64>,
+    /// `[group][net]`.
+    uplink: Vec<f64>,
+    fixed_bytes: Vec<f64>,
+    activation_bytes: Vec<f64>,
+    parameter_bytes: Vec<f64>,
+}
+
+impl Units {
+    /// Contracts a problem under its split rule, in time O(pools · (operators + pins) log).
+    pub fn new(problem: &Problem) -> Units {
+        let class_edges = match problem.objective().split {
+            Split::Contiguous => order_of_classes(problem),
+            Split::Convex | Split::Free => Vec::new(),
+        };
+        let graph = problem.graph();
+        let (class_unit, unit_count, edges) = fuse_components(graph.class_count(), &class_edges);
+        let unit_of: Vec<u32> = graph.operators().map(|op| class_unit[graph.class_of(op)]).collect();
+        let members: Vec<(u32, OpId)> = graph.operators().map(|op| (unit_of[op.index()], op)).collect();
+        let reversed: Vec<(u32, u32)> = {
+            let mut reversed: Vec<(u32, u32)> = edges.iter().map(|&(from, to)| (to, from)).collect();
+            reversed.sort_unstable();
+            reversed
+        };
+        let mut units = Units {
+            members: Compressed::from_pairs(unit_count, &members),
+            successors: Compressed::from_pairs(unit_count, &edges),
+            predecessors: Compressed::from_pairs(unit_count, &reversed),
+            pools: problem.pools().len(),
+            passes: problem.objective().passes(),
+            seconds: Vec::new(),
+            supported: Vec::new(),
+            nets: Vec::new(),
+            pins: Vec::new(),
+            nets_of: Compressed::default(),
+            transfer: Vec::new(),
+            uplink: Vec::new(),
+            fixed_bytes: vec![0.0; unit_count],
+            activation_bytes: vec![0.0; unit_count],
+            parameter_bytes: vec![0.0; unit_count],
+            unit_of,
+        };
+        units.add_up_operators(problem);
+        units.add_up_tensors(problem);
+        units
+    }
+
+    fn add_up_operators(&mut self, problem: &Problem) {
+        let count = self.len();
+        let graph = problem.graph();
+        self.seconds = vec![0.0; self.pools * self.passes * count];
+        self.supported = vec![true; self.pools * count];
+        for op in graph.operators() {
+            let unit = self.unit_of[op.index()] as usize;
+            let document = graph.operator(op);
+            self.fixed_bytes[unit] +=
+                document.parameter_bytes + document.optimizer_bytes + document.workspace_bytes;
+            self.activation_bytes[unit] += document.activation_bytes;
+            self.parameter_bytes[unit] += document.parameter_bytes;
+            let pass = usize::from(self.passes == 2 && document.pass != Pass::Forward);
+            for pool in 0..self.pools {
+                match problem.seconds(op, pool) {
+                    Some(seconds) => {
+                        self.seconds[(pool * self.passes + pass) * count + unit] += seconds;
+                    }
+                    None => self.supported[pool * count + unit] = false,
+                }
+            }
+        }
+    }
+
+    fn add_up_tensors(&mut self, problem: &Problem) {
+        let graph = problem.graph();
+        let mut net_of: FxHashMap<(u32, u8, Vec<u32>), u32> = FxHashMap::default();
+        let mut times: Vec<(u32, crate::graph::TensorId)> = Vec::new();
+        let mut incidence: Vec<(u32, u32)> = Vec::new();
+        for tensor in graph.tensors() {
+            let mut pins: Vec<u32> =
+                graph.pins(tensor).iter().map(|op| self.unit_of[op.index()]).collect();
+            let producer = pins[0];
+            pins.sort_unstable();
+            pins.dedup();
+            if pins.len() < 2 {
+                continue;
+            }
+            let pass = u8::from(self.passes == 2 && !graph.is_forward(graph.producer(tensor)));
+            let fresh = self.nets.len() as u32;
+            let net = *net_of.entry((producer, pass, pins)).or_insert_with_key(|(_, _, pins)| {
+                self.nets.push(Net {
+                    producer,
+                    pass,
+                    first_pin: self.pins.len() as u32,
+                    pin_count: pins.len() as u32,
+                });
+                self.pins.extend_from_slice(pins);
+                incidence.extend(pins.iter().map(|&unit| (unit, fresh)));
+                fresh
+            });
+            times.push((net, tensor));
+        }
+        self.nets_of = Compressed::from_pairs(self.len(), &incidence);
+        let nets = self.nets.len();
+        self.transfer = vec![0.0; self.pools * nets];
+        for (pool, spec) in problem.pools().iter().enumerate() {
+            for &(net, tensor) in &times {
+                self.transfer[pool * nets + net as usize] += problem.costs().transfer(tensor, spec.kind);
+            }
+        }
+        let groups = problem.cluster().group_count();
+        self.uplink = vec![0.0; groups * nets];
+        for group in 0..groups {
+            for &(net, tensor) in &times {
+                self.uplink[group * nets + net as usize] += problem.costs().uplink(tensor, group);
+            }
+        }
+    }
+
+    /// Number of units.
+    pub fn len(&self) -> usize {
+        self.members.rows()
+    }
+
+    /// Whether there is nothing to place.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The unit of an operator.
+    pub fn unit_of(&self, op: OpId) -> usize {
+        self.unit_of[op.index()] as usize
+    }
+
+    /// The operators of a unit, by index.
+    pub fn members(&self, unit: usize) -> &[OpId] {
+        self.members.row(unit)
+    }
+
+    /// Units that must not come before `unit`; empty for a free split.
+    pub fn successors(&self, unit: usize) -> &[u32] {
+        self.successors.row(unit)
+    }
+
+    /// Units that must not come after `unit`; empty for a free split.
+    pub fn predecessors(&self, unit: usize) -> &[u32] {
+        self.predecessors.row(unit)
+    }
+
+    /// The nets.
+    pub fn nets(&self) -> &[Net] {
+        &self.nets
+    }
+
+    /// The pins of a net: at least two units, ascending.
+    pub fn pins(&self, net: usize) -> &[u32] {
+        let Net { first_pin, pin_count, .. } = self.nets[net];
+        &self.pins[first_pin as usize..(first_pin + pin_count) as usize]
+    }
+
+    /// The nets with a pin on a unit.
+    pub fn nets_of(&self, unit: usize) -> &[u32] {
+        self.nets_of.row(unit)
+    }
+
+    /// Number of pools of the problem.
+    pub fn pools(&self) -> usize {
+        self.pools
+    }
+
+    /// Number of passes that are scored apart.
+    pub fn passes(&self) -> usize {
+        self.passes
+    }
+
+    /// Whether every operator of a unit may run on a pool.
+    pub fn supported(&self, unit: usize, pool: usize) -> bool {
+        self.supported[pool * self.len() + unit]
+    }
+
+    /// Seconds of a unit on a pool in one pass; meaningless where it is not supported.
+    pub fn pass_seconds(&self, unit: usize, pool: usize, pass: usize) -> f64 {
+        self.seconds[(pool * self.passes + pass) * self.len() + unit]
+    }
+
+    /// Seconds of a unit on a pool over all passes; none where it is not supported.
+    pub fn seconds(&self, unit: usize, pool: usize) -> Option<f64> {
+        let total = || (0..self.passes).map(|pass| self.pass_seconds(unit, pool, pass)).sum();
+        self.supported(unit, pool).then(total)
+    }
+
+    /// Seconds that moving a net once over the link of a pool takes; zero for hosts.
+    pub fn transfer(&self, net: usize, pool: usize) -> f64 {
+        self.transfer[pool * self.nets.len() + net]
+    }
+
+    /// Seconds that a net takes over the uplink of a group.
+    pub fn uplink(&self, net: usize, group: usize) -> f64 {
+        self.uplink[group * self.nets.len() + net]
+    }
+
+    /// Bytes of parameters, optimiser state and workspace of a unit.
+    pub fn fixed_bytes(&self, unit: usize) -> f64 {
+        self.fixed_bytes[unit]
+    }
+
+    /// Bytes of activations of a unit for one microbatch.
+    pub fn activation_bytes(&self, unit: usize) -> f64 {
+        self.activation_bytes[unit]
+    }
+
+    /// Bytes of a unit with `in_flight` microbatches of activations.
+    pub fn bytes(&self, unit: usize, in_flight: u32) -> f64 {
+        self.fixed_bytes[unit] + f64::from(in_flight) * self.activation_bytes[unit]
+    }
+
+    /// Bytes of parameters of a unit, which replicas of a stage synchronise.
+    pub fn parameter_bytes(&self, unit: usize) -> f64 {
+        self.parameter_bytes[unit]
+    }
+}
+
+/// The order that a contiguous split must respect, as edges between colocation classes.
+fn order_of_classes(problem: &Problem) -> Vec<(u32, u32)> {
+    let graph = problem.graph();
+    let mut has_forward = vec![false; graph.class_count()];
+    for op in graph.operators().filter(|&op| graph.is_forward(op)) {
+        has_forward[graph.class_of(op)] = true;
+    }
+    let mut edges = Vec::new();
+    for tensor in graph.tensors() {
+        let producer = graph.producer(tensor);
+        let from = graph.class_of(producer);
+        for &consumer in graph.consumers(tensor) {
+            let to = graph.class_of(consumer);
+            if from == to {
+                continue;
+            }
+            match (graph.operator(producer).pass, graph.operator(consumer).pass) {
+                (Pass::Forward, Pass::Forward) => edges.push((from as u32, to as u32)),
+                (Pass::Backward, Pass::Backward) if !(has_forward[from] && has_forward[to]) => {
+                    edges.push((to as u32, from as u32));
+                }
+                _ => {}
+            }
+        }
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    edges
+}
+
+/// Fuses strongly connected classes. Returns the unit of each class, the number of units, and the sorted edges
+/// between units; units are numbered topologically, ties by the smallest class.
+fn fuse_components(classes: usize, edges: &[(u32, u32)]) -> (Vec<u32>, usize, Vec<(u32, u32)>) {
+    if edges.is_empty() {
+        return ((0..classes as u32).collect(), classes, Vec::new());
+    }
+    let mut digraph: DiGraph<(), (), u32> = DiGraph::with_capacity(classes, edges.len());
+    for _ in 0..classes {
+        digraph.add_node(());
+    }
+    for &(from, to) in edges {
+        digraph.add_edge(NodeIndex::new(from as usize), NodeIndex::new(to as usize), ());
+    }
+    let components = kosaraju_scc(&digraph);
+    let mut component_of = vec![0u32; classes];
+    let mut smallest = vec![u32::MAX; components.len()];
+    for (at, component) in components.iter().enumerate() {
+        for class in component {
+            component_of[class.index()] = at as u32;
+            smallest[at] = smallest[at].min(class.index() as u32);
+        }
+    }
+    let mut between: Vec<(u32, u32)> = edges
+        .iter()
+        .map(|&(from, to)| (component_of[from as usize], component_of[to as usize]))
+        .filter(|(from, to)| from != to)
+        .collect();
+    between.sort_unstable();
+    between.dedup();
+
+    // Kahn's algorithm with a heap, so that the numbering follows the file where the order allows it.
+    let successors = Compressed::from_pairs(components.len(), &between);
+    let mut waiting = vec![0u32; components.len()];
+    for &(_, to) in &between {
+        waiting[to as usize] += 1;
+    }
+    let mut ready: std::collections::BinaryHeap<std::cmp::Reverse<(u32, u32)>> = (0..components.len())
+        .filter(|&at| waiting[at] == 0)
+        .map(|at| std::cmp::Reverse((smallest[at], at as u32)))
+        .collect();
+    let mut number = vec![0u32; components.len()];
+    let mut next = 0;
+    while let Some(std::cmp::Reverse((_, at))) = ready.pop() {
+        number[at as usize] = next;
+        next += 1;
+        for &to in successors.row(at as usize) {
+            waiting[to as usize] -= 1;
+            if waiting[to as usize] == 0 {
+                ready.push(std::cmp::Reverse((smallest[to as usize], to)));
+            }
+        }
+    }
+    let unit_of_class = component_of.iter().map(|&component| number[component as usize]).collect();
+    let mut unit_edges: Vec<(u32, u32)> =
+        between.iter().map(|&(from, to)| (number[from as usize], number[to as usize])).collect();
+    unit_edges.sort_unstable();
+    (unit_of_class, components.len(), unit_edges)
+}

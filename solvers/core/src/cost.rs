@@ -1,0 +1,162 @@
+//! Seconds of every operator on every kind, and of every tensor over every link.
+//!
+//! An operator's time is measured (`seconds` in the graph) or derived by the roofline
+//!
+//! ```text
+//! max(flop / (peak · efficiency), bytes moved / memory bandwidth) + launch overhead
+//! ```
+//!
+//! (Williams, Waterman and Patterson, "Roofline", CACM 2009). An operator that a kind cannot run has no time
+//! there; it is not infinitely slow.
+
+use thiserror::Error;
+
+use crate::cluster::Cluster;
+use crate::document::{ClassDocument, LinkDocument, OperatorDocument};
+use crate::graph::{Graph, OpId, TensorId};
+
+/// Why costs cannot be derived.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum CostError {
+    /// A kind without a link, and a tensor without a measured time for its class.
+    #[error("kind `{kind}` has no link, and tensor {tensor} ({name}) no measured seconds for its class `{class}`")]
+    NoLink {
+        /// The kind.
+        kind: String,
+        /// Its class.
+        class: String,
+        /// Index of the tensor.
+        tensor: usize,
+        /// Name of the tensor.
+        name: String,
+    },
+    /// A sum of finite costs that overflows.
+    #[error("the costs of all operators and tensors on kind `{kind}` sum to {sum}")]
+    Overflow {
+        /// The kind.
+        kind: String,
+        /// Their sum.
+        sum: f64,
+    },
+}
+
+/// The cost tables of a graph on a cluster.
+#[derive(Debug, Clone)]
+pub struct CostTable {
+    kinds: usize,
+    groups: usize,
+    seconds: Vec<Option<f64>>,
+    transfer: Vec<f64>,
+    uplink: Vec<f64>,
+}
+
+impl CostTable {
+    /// Derives the tables in time O(kinds · (operators + tensors)).
+    ///
+    /// # Errors
+    /// A transfer that nothing times, or sums that overflow.
+    pub fn new(graph: &Graph, cluster: &Cluster) -> Result<CostTable, CostError> {
+        let kinds = cluster.kind_count();
+        let groups = cluster.group_count();
+        let mut seconds = Vec::with_capacity(graph.operator_count() * kinds);
+        for op in graph.operators() {
+            for kind in 0..kinds {
+                let class = &cluster.kind(kind).class;
+                seconds.push(operator_seconds(
+                    graph.operator(op),
+                    class,
+                    cluster.document().classes.get(class),
+                ));
+            }
+        }
+        let mut transfer = Vec::with_capacity(graph.tensor_count() * kinds);
+        let mut uplink = Vec::with_capacity(graph.tensor_count() * groups);
+        for tensor in graph.tensors() {
+            for kind in 0..kinds {
+                transfer.push(transfer_seconds(graph, cluster, tensor, kind)?);
+            }
+            for group in &cluster.document().groups {
+                uplink.push(over(&group.uplink, graph.bytes(tensor)));
+            }
+        }
+        let table = CostTable { kinds, groups, seconds, transfer, uplink };
+        for kind in 0..kinds {
+            let compute: f64 = graph.operators().filter_map(|op| table.seconds(op, kind)).sum();
+            let moving: f64 = graph.tensors().map(|tensor| table.transfer(tensor, kind)).sum();
+            if !(compute + moving).is_finite() {
+                return Err(CostError::Overflow {
+                    kind: cluster.kind(kind).name.clone(),
+                    sum: compute + moving,
+                });
+            }
+        }
+        Ok(table)
+    }
+
+    /// Seconds of an operator on a kind; none where the kind cannot run it.
+    pub fn seconds(&self, op: OpId, kind: usize) -> Option<f64> {
+        self.seconds[op.index() * self.kinds + kind]
+    }
+
+    /// Seconds that moving a tensor once over the link of a kind takes; zero for a host.
+    pub fn transfer(&self, tensor: TensorId, kind: usize) -> f64 {
+        self.transfer[tensor.index() * self.kinds + kind]
+    }
+
+    /// Seconds that a tensor takes over the uplink of a group.
+    pub fn uplink(&self, tensor: TensorId, group: usize) -> f64 {
+        self.uplink[tensor.index() * self.groups + group]
+    }
+}
+
+/// Seconds to move some bytes over a link.
+pub fn over(link: &LinkDocument, bytes: f64) -> f64 {
+    link.latency_s + bytes / link.bandwidth
+}
+
+fn operator_seconds(operator: &OperatorDocument, name: &str, class: Option<&ClassDocument>) -> Option<f64> {
+    if operator.unsupported.iter().any(|unsupported| unsupported == name) {
+        return None;
+    }
+    if let Some(&measured) = operator.seconds.get(name) {
+        return Some(measured);
+    }
+    let class = class?;
+    if operator.flop.is_none() && operator.bytes_moved.is_none() {
+        return None;
+    }
+    let term = |amount: Option<f64>, rate: Option<f64>| match (amount, rate) {
+        (None, _) => Some(0.0),
+        (Some(0.0), _) => Some(0.0),
+        (Some(amount), Some(rate)) => Some(amount / rate),
+        (Some(_), None) => None,
+    };
+    let compute =
+        term(operator.flop, class.peak_flops.map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
+    let memory = term(operator.bytes_moved, class.memory_bandwidth)?;
+    Some(compute.max(memory) + class.launch_overhead_s)
+}
+
+fn transfer_seconds(
+    graph: &Graph,
+    cluster: &Cluster,
+    tensor: TensorId,
+    kind: usize,
+) -> Result<f64, CostError> {
+    let spec = cluster.kind(kind);
+    if spec.host || spec.count == 0 {
+        return Ok(0.0);
+    }
+    if let Some(&measured) = graph.document().tensors[tensor.index()].seconds.get(&spec.class) {
+        return Ok(measured);
+    }
+    match &spec.link {
+        Some(link) => Ok(over(link, graph.bytes(tensor))),
+        None => Err(CostError::NoLink {
+            kind: spec.name.clone(),
+            class: spec.class.clone(),
+            tensor: tensor.index(),
+            name: graph.tensor_name(tensor),
+        }),
+    }
+}

@@ -1,0 +1,424 @@
+//! From a graph document to a checked [`Graph`].
+
+use std::sync::Arc;
+
+use petgraph::algo::toposort;
+use rustc_hash::FxHashMap;
+use thiserror::Error;
+
+use super::{Compressed, Graph, OpId, TensorId};
+use crate::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, TensorDocument};
+
+/// Why a document is not a graph. Each variant names the operator or tensor, and [`GraphError::place`] the
+/// JSON path.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum GraphError {
+    /// Another or an unknown schema.
+    #[error("schema is `{found}`, expected `{GRAPH_SCHEMA}`")]
+    Schema {
+        /// What the document says.
+        found: String,
+    },
+    /// Two operators of one name.
+    #[error("operator `{name}` appears twice, at {first} and {second}")]
+    DuplicateOperator {
+        /// The name.
+        name: String,
+        /// Index of the first.
+        first: usize,
+        /// Index of the second.
+        second: usize,
+    },
+    /// An operator without a name.
+    #[error("operator {at} has an empty name")]
+    EmptyName {
+        /// Its index.
+        at: usize,
+    },
+    /// A cost or size that is negative, infinite or not a number.
+    #[error("{field} of {owner} is {value}, expected a finite number of at least 0")]
+    BadNumber {
+        /// `operator NAME` or `tensor NAME`.
+        owner: String,
+        /// JSON path.
+        path: String,
+        /// Field.
+        field: String,
+        /// Value found.
+        value: f64,
+    },
+    /// A tensor that names an operator which is not there.
+    #[error("tensor {at} names the {role} `{name}`, which is not an operator")]
+    UnknownOperator {
+        /// Index of the tensor.
+        at: usize,
+        /// JSON path.
+        path: String,
+        /// `producer` or `consumer`.
+        role: &'static str,
+        /// The unknown name.
+        name: String,
+    },
+    /// A consumer listed twice, or a tensor read by its own producer.
+    #[error("tensor {at} lists `{name}` twice among its producer and consumers")]
+    RepeatedPin {
+        /// Index of the tensor.
+        at: usize,
+        /// JSON path.
+        path: String,
+        /// The repeated operator.
+        name: String,
+    },
+    /// A directed cycle.
+    #[error("operators form a cycle: {}", .cycle.join(" -> "))]
+    Cycle {
+        /// The operators of one cycle, the first repeated at the end.
+        cycle: Vec<String>,
+    },
+    /// A forward operator that reads what a backward or update operator makes.
+    #[error("forward operator `{consumer}` reads the output of `{producer}`, which is not forward")]
+    BackwardToForward {
+        /// Producer.
+        producer: String,
+        /// Consumer.
+        consumer: String,
+        /// JSON path.
+        path: String,
+    },
+    /// More operators, tensors or pins than 32-bit indices can number.
+    #[error("{count} {what}, more than 4294967295")]
+    TooLarge {
+        /// What there are too many of.
+        what: &'static str,
+        /// How many.
+        count: usize,
+    },
+}
+
+impl GraphError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            GraphError::Schema { .. } => "G001",
+            GraphError::DuplicateOperator { .. } => "G002",
+            GraphError::EmptyName { .. } => "G003",
+            GraphError::BadNumber { .. } => "G004",
+            GraphError::UnknownOperator { .. } => "G005",
+            GraphError::RepeatedPin { .. } => "G006",
+            GraphError::Cycle { .. } => "G007",
+            GraphError::BackwardToForward { .. } => "G008",
+            GraphError::TooLarge { .. } => "G009",
+        }
+    }
+
+    /// JSON path of the defect.
+    pub fn place(&self) -> String {
+        match self {
+            GraphError::Schema { .. } => "schema".into(),
+            GraphError::DuplicateOperator { second, .. } => format!("operators[{second}].name"),
+            GraphError::EmptyName { at } => format!("operators[{at}].name"),
+            GraphError::BadNumber { path, .. }
+            | GraphError::UnknownOperator { path, .. }
+            | GraphError::RepeatedPin { path, .. }
+            | GraphError::BackwardToForward { path, .. } => path.clone(),
+            GraphError::Cycle { .. } => "tensors".into(),
+            GraphError::TooLarge { what, .. } => (*what).into(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            GraphError::Schema { .. } => "set schema to stagewright.graph/1, or name the format with --format",
+            GraphError::DuplicateOperator { .. } => "give every operator its own name",
+            GraphError::EmptyName { .. } => "give the operator a name",
+            GraphError::BadNumber { .. } => {
+                "correct the number; an operator that a class cannot run is listed under `unsupported`"
+            }
+            GraphError::UnknownOperator { .. } => "correct the name or add the operator",
+            GraphError::RepeatedPin { .. } => {
+                "list every consumer once, and no consumer that is also the producer"
+            }
+            GraphError::Cycle { .. } => "unroll the loop: the graph of one sample or step has no cycle",
+            GraphError::BackwardToForward { .. } => "correct the pass of one of the two operators",
+            GraphError::TooLarge { .. } => "coarsen the graph",
+        }
+    }
+}
+
+/// Builds a graph step by step; the checks happen in [`GraphBuilder::build`].
+///
+/// ```
+/// use stagewright_core::document::OperatorDocument;
+/// use stagewright_core::graph::GraphBuilder;
+///
+/// let mut builder = GraphBuilder::new("two");
+/// builder.operator(OperatorDocument { seconds: [("acc".into(), 1.0)].into(), ..OperatorDocument::named("a") });
+/// builder.operator(OperatorDocument { seconds: [("acc".into(), 2.0)].into(), ..OperatorDocument::named("b") });
+/// builder.tensor("a", ["b"], 1e6);
+/// let graph = builder.build()?;
+/// assert_eq!(graph.operator_count(), 2);
+/// # Ok::<(), stagewright_core::graph::GraphError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct GraphBuilder {
+    document: GraphDocument,
+}
+
+impl GraphBuilder {
+    /// An empty graph.
+    pub fn new(name: impl Into<String>) -> Self {
+        GraphBuilder {
+            document: GraphDocument {
+                schema: GRAPH_SCHEMA.into(),
+                name: name.into(),
+                operators: Vec::new(),
+                tensors: Vec::new(),
+                cluster: None,
+                pipedream_skips: Vec::new(),
+            },
+        }
+    }
+
+    /// Adds an operator.
+    pub fn operator(&mut self, operator: OperatorDocument) -> &mut Self {
+        self.document.operators.push(operator);
+        self
+    }
+
+    /// Adds a tensor of some bytes, timed by the link; see [`GraphBuilder::timed_tensor`].
+    pub fn tensor<'a>(
+        &mut self,
+        producer: &str,
+        consumers: impl IntoIterator<Item = &'a str>,
+        bytes: f64,
+    ) -> &mut Self {
+        self.timed_tensor(TensorDocument {
+            name: None,
+            producer: producer.into(),
+            consumers: consumers.into_iter().map(Into::into).collect(),
+            bytes,
+            seconds: Default::default(),
+        })
+    }
+
+    /// Adds a tensor as its document says.
+    pub fn timed_tensor(&mut self, tensor: TensorDocument) -> &mut Self {
+        self.document.tensors.push(tensor);
+        self
+    }
+
+    /// The document so far.
+    pub fn document(&self) -> &GraphDocument {
+        &self.document
+    }
+
+    /// Checks everything and builds the graph.
+    ///
+    /// # Errors
+    /// The first defect found.
+    pub fn build(self) -> Result<Graph, GraphError> {
+        Graph::from_document(self.document)
+    }
+}
+
+pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
+    if document.schema != GRAPH_SCHEMA {
+        return Err(GraphError::Schema { found: document.schema.clone() });
+    }
+    check_size("operators", document.operators.len())?;
+    check_size("tensors", document.tensors.len())?;
+    let names = check_operators(&document)?;
+    let (pin_offsets, pins) = resolve_pins(&document, &names)?;
+
+    let count = document.operators.len();
+    let mut outputs = Vec::with_capacity(document.tensors.len());
+    let mut inputs = Vec::with_capacity(pins.len());
+    let mut edges = Vec::with_capacity(pins.len());
+    for tensor in 0..document.tensors.len() {
+        let (&producer, consumers) = pins[pin_offsets[tensor] as usize..pin_offsets[tensor + 1] as usize]
+            .split_first()
+            .expect("every tensor has a producer");
+        outputs.push((producer.0, TensorId(tensor as u32)));
+        for &consumer in consumers {
+            inputs.push((consumer.0, TensorId(tensor as u32)));
+            edges.push((producer.0, consumer));
+        }
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    let mut reversed: Vec<(u32, OpId)> = edges.iter().map(|&(from, to)| (to.0, OpId(from))).collect();
+    reversed.sort_unstable();
+
+    let (colocation, members) = colocation_classes(&document);
+    let class_count = colocation.iter().max().map_or(0, |&last| last as usize + 1);
+    let mut graph = Graph {
+        pin_offsets,
+        pins,
+        outputs: Compressed::from_pairs(count, &outputs),
+        inputs: Compressed::from_pairs(count, &inputs),
+        successors: Compressed::from_pairs(count, &edges),
+        predecessors: Compressed::from_pairs(count, &reversed),
+        colocation,
+        classes: Compressed::from_pairs(class_count, &members),
+        topological: Vec::new(),
+        document,
+    };
+    graph.topological = match toposort(&graph, None) {
+        Ok(order) => order,
+        Err(cycle) => return Err(GraphError::Cycle { cycle: name_cycle(&graph, cycle.node_id()) }),
+    };
+    Ok(graph)
+}
+
+fn check_size(what: &'static str, count: usize) -> Result<(), GraphError> {
+    if u32::try_from(count).is_err() { Err(GraphError::TooLarge { what, count }) } else { Ok(()) }
+}
+
+/// Checks names and numbers of the operators; returns their indices by name.
+fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, u32>, GraphError> {
+    let mut names = FxHashMap::default();
+    names.reserve(document.operators.len());
+    for (at, operator) in document.operators.iter().enumerate() {
+        if operator.name.is_empty() {
+            return Err(GraphError::EmptyName { at });
+        }
+        if let Some(first) = names.insert(operator.name.as_str(), at as u32) {
+            return Err(GraphError::DuplicateOperator {
+                name: operator.name.clone(),
+                first: first as usize,
+                second: at,
+            });
+        }
+        let fields = [
+            ("parameter_bytes", operator.parameter_bytes),
+            ("optimizer_bytes", operator.optimizer_bytes),
+            ("activation_bytes", operator.activation_bytes),
+            ("workspace_bytes", operator.workspace_bytes),
+            ("flop", operator.flop.unwrap_or(0.0)),
+            ("bytes_moved", operator.bytes_moved.unwrap_or(0.0)),
+        ];
+        let measured = operator.seconds.iter().map(|(class, &value)| (format!("seconds.{class}"), value));
+        for (field, value) in fields.into_iter().map(|(field, value)| (field.to_owned(), value)).chain(measured)
+        {
+            check_number(value, &field, || {
+                (format!("operator `{}`", operator.name), format!("operators[{at}]"))
+            })?;
+        }
+    }
+    Ok(names)
+}
+
+fn check_number(
+    value: f64,
+    field: &str,
+    owner: impl FnOnce() -> (String, String),
+) -> Result<(), GraphError> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
+    }
+    let (owner, path) = owner();
+    Err(GraphError::BadNumber { owner, path: format!("{path}.{field}"), field: field.into(), value })
+}
+
+/// The pins of every tensor as operator indices, producer first, with the offset of each tensor.
+fn resolve_pins(
+    document: &GraphDocument,
+    names: &FxHashMap<&str, u32>,
+) -> Result<(Vec<u32>, Vec<OpId>), GraphError> {
+    let total: usize = document.tensors.iter().map(|tensor| tensor.consumers.len() + 1).sum();
+    check_size("pins", total)?;
+    let mut offsets = Vec::with_capacity(document.tensors.len() + 1);
+    let mut pins = Vec::with_capacity(total);
+    offsets.push(0);
+    // The tensor that last named an operator, to find repetitions without sorting.
+    let mut seen = vec![u32::MAX; document.operators.len()];
+    for (at, tensor) in document.tensors.iter().enumerate() {
+        let measured = tensor.seconds.iter().map(|(class, &value)| (format!("seconds.{class}"), value));
+        for (field, value) in std::iter::once(("bytes".to_owned(), tensor.bytes)).chain(measured) {
+            check_number(value, &field, || {
+                (format!("the tensor of `{}`", tensor.producer), format!("tensors[{at}]"))
+            })?;
+        }
+        let roles = std::iter::once(("producer", &tensor.producer))
+            .chain(tensor.consumers.iter().map(|name| ("consumer", name)));
+        for (position, (role, name)) in roles.enumerate() {
+            let path = || match position {
+                0 => format!("tensors[{at}].producer"),
+                _ => format!("tensors[{at}].consumers[{}]", position - 1),
+            };
+            let Some(&op) = names.get(name.as_str()) else {
+                return Err(GraphError::UnknownOperator { at, path: path(), role, name: name.clone() });
+            };
+            if std::mem::replace(&mut seen[op as usize], at as u32) == at as u32 {
+                return Err(GraphError::RepeatedPin { at, path: path(), name: name.clone() });
+            }
+            pins.push(OpId(op));
+            let producer = pins[*offsets.last().expect("starts with 0") as usize];
+            if document.operators[op as usize].pass == crate::document::Pass::Forward
+                && document.operators[producer.index()].pass != crate::document::Pass::Forward
+            {
+                return Err(GraphError::BackwardToForward {
+                    producer: tensor.producer.clone(),
+                    consumer: name.clone(),
+                    path: path(),
+                });
+            }
+        }
+        offsets.push(pins.len() as u32);
+    }
+    Ok((offsets, pins))
+}
+
+/// Class per operator, numbered by first appearance, and (class, operator) pairs in operator order.
+fn colocation_classes(document: &GraphDocument) -> (Vec<u32>, Vec<(u32, OpId)>) {
+    let mut by_name: FxHashMap<&str, u32> = FxHashMap::default();
+    let mut next = 0;
+    let mut fresh = || {
+        next += 1;
+        next - 1
+    };
+    let mut class_of = Vec::with_capacity(document.operators.len());
+    let mut members = Vec::with_capacity(document.operators.len());
+    for (at, operator) in document.operators.iter().enumerate() {
+        let class = match operator.colocation.as_deref() {
+            Some(name) => *by_name.entry(name).or_insert_with(&mut fresh),
+            None => fresh(),
+        };
+        class_of.push(class);
+        members.push((class, OpId(at as u32)));
+    }
+    (class_of, members)
+}
+
+/// Names of the operators of one cycle through the strongly connected component of `start`.
+fn name_cycle(graph: &Graph, start: OpId) -> Vec<String> {
+    let components = petgraph::algo::kosaraju_scc(graph);
+    let component = components
+        .into_iter()
+        .find(|component| component.contains(&start) && component.len() > 1)
+        .unwrap_or_else(|| vec![start]);
+    let inside: rustc_hash::FxHashSet<OpId> = component.iter().copied().collect();
+    // Inside a component every operator has a successor inside it, so walking on repeats one.
+    let mut walk = vec![start];
+    let mut place: FxHashMap<OpId, usize> = FxHashMap::from_iter([(start, 0)]);
+    loop {
+        let last = *walk.last().expect("starts with one");
+        let Some(&next) = graph.successors(last).iter().find(|next| inside.contains(next)) else { break };
+        walk.push(next);
+        if let Some(from) = place.insert(next, walk.len() - 1) {
+            walk.drain(..from);
+            break;
+        }
+    }
+    const SHOWN: usize = 8;
+    let mut names: Vec<String> = walk.iter().map(|&op| graph.operator(op).name.clone()).collect();
+    if names.len() > SHOWN {
+        let more = names.len() - SHOWN;
+        let last = names.pop().expect("longer than the limit");
+        names.truncate(SHOWN - 1);
+        names.push(format!("({more} more)"));
+        names.push(last);
+    }
+    names
+}

@@ -1,0 +1,212 @@
+//! The model graph: operators, and tensors as hyperedges.
+//!
+//! A tensor has one producer and any number of consumers; its *pins* are all of them. Counting the tensors that
+//! a set of operators cuts, rather than the edges, is what makes a sender pay once however many devices read
+//! its output, and each receiving device pay once however many of its operators do.
+//!
+//! Adjacency is compressed: one array of tensor ids per direction, with an offset per operator. [`Graph`]
+//! implements petgraph's visit traits, so topological order, reachability and strongly connected components
+//! come from there.
+
+mod builder;
+mod visit;
+
+use std::sync::Arc;
+
+pub use builder::{GraphBuilder, GraphError};
+
+use crate::document::{GraphDocument, OperatorDocument, Pass};
+
+/// Index of an operator in its graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub u32);
+
+/// Index of a tensor in its graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TensorId(pub u32);
+
+impl OpId {
+    /// As an array index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl TensorId {
+    /// As an array index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A checked, immutable model graph.
+#[derive(Debug, Clone)]
+pub struct Graph {
+    document: Arc<GraphDocument>,
+    /// Tensor id to `pins[offsets[t]..offsets[t + 1]]`, the producer first.
+    pin_offsets: Vec<u32>,
+    pins: Vec<OpId>,
+    outputs: Compressed<TensorId>,
+    inputs: Compressed<TensorId>,
+    successors: Compressed<OpId>,
+    predecessors: Compressed<OpId>,
+    colocation: Vec<u32>,
+    classes: Compressed<OpId>,
+    topological: Vec<OpId>,
+}
+
+/// Lists of `T` per row, in one array.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Compressed<T> {
+    offsets: Vec<u32>,
+    items: Vec<T>,
+}
+
+impl<T: Copy> Compressed<T> {
+    /// Rows from (row, item) pairs, each row in the order of the pairs.
+    pub(crate) fn from_pairs(rows: usize, pairs: &[(u32, T)]) -> Self {
+        let mut offsets = vec![0u32; rows + 1];
+        for &(row, _) in pairs {
+            offsets[row as usize + 1] += 1;
+        }
+        for row in 0..rows {
+            offsets[row + 1] += offsets[row];
+        }
+        let mut next = offsets.clone();
+        let mut items: Vec<T> = pairs.iter().map(|&(_, item)| item).collect();
+        for &(row, item) in pairs {
+            items[next[row as usize] as usize] = item;
+            next[row as usize] += 1;
+        }
+        Compressed { offsets, items }
+    }
+
+    /// The items of a row.
+    pub(crate) fn row(&self, row: usize) -> &[T] {
+        &self.items[self.offsets[row] as usize..self.offsets[row + 1] as usize]
+    }
+
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+}
+
+impl Graph {
+    /// Checks a document and builds its graph, in time linear in its size.
+    ///
+    /// # Errors
+    /// The first defect found, naming the operator or tensor and where it stands.
+    pub fn from_document(document: impl Into<Arc<GraphDocument>>) -> Result<Graph, GraphError> {
+        builder::build(document.into())
+    }
+
+    /// The document it was built from.
+    pub fn document(&self) -> &GraphDocument {
+        &self.document
+    }
+
+    /// Name of the model.
+    pub fn name(&self) -> &str {
+        &self.document.name
+    }
+
+    /// Number of operators.
+    pub fn operator_count(&self) -> usize {
+        self.document.operators.len()
+    }
+
+    /// Number of tensors.
+    pub fn tensor_count(&self) -> usize {
+        self.document.tensors.len()
+    }
+
+    /// All operators, by index.
+    pub fn operators(&self) -> impl ExactSizeIterator<Item = OpId> + use<> {
+        (0..self.operator_count() as u32).map(OpId)
+    }
+
+    /// All tensors, by index.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorId> + use<> {
+        (0..self.tensor_count() as u32).map(TensorId)
+    }
+
+    /// What the document says of an operator.
+    pub fn operator(&self, op: OpId) -> &OperatorDocument {
+        &self.document.operators[op.index()]
+    }
+
+    /// Whether the operator belongs to the forward pass.
+    pub fn is_forward(&self, op: OpId) -> bool {
+        self.operator(op).pass == Pass::Forward
+    }
+
+    /// Bytes of a tensor.
+    pub fn bytes(&self, tensor: TensorId) -> f64 {
+        self.document.tensors[tensor.index()].bytes
+    }
+
+    /// A tensor's name, else a description by its producer.
+    pub fn tensor_name(&self, tensor: TensorId) -> String {
+        match &self.document.tensors[tensor.index()].name {
+            Some(name) => name.clone(),
+            None => format!("output of {}", self.operator(self.producer(tensor)).name),
+        }
+    }
+
+    /// The operator that makes a tensor.
+    pub fn producer(&self, tensor: TensorId) -> OpId {
+        self.pins(tensor)[0]
+    }
+
+    /// The operators that read a tensor.
+    pub fn consumers(&self, tensor: TensorId) -> &[OpId] {
+        &self.pins(tensor)[1..]
+    }
+
+    /// Producer and consumers of a tensor, the producer first.
+    pub fn pins(&self, tensor: TensorId) -> &[OpId] {
+        let at = tensor.index();
+        &self.pins[self.pin_offsets[at] as usize..self.pin_offsets[at + 1] as usize]
+    }
+
+    /// The tensors that an operator makes.
+    pub fn outputs(&self, op: OpId) -> &[TensorId] {
+        self.outputs.row(op.index())
+    }
+
+    /// The tensors that an operator reads.
+    pub fn inputs(&self, op: OpId) -> &[TensorId] {
+        self.inputs.row(op.index())
+    }
+
+    /// The operators that read what `op` makes, without repetition, by index.
+    pub fn successors(&self, op: OpId) -> &[OpId] {
+        self.successors.row(op.index())
+    }
+
+    /// The operators whose outputs `op` reads, without repetition, by index.
+    pub fn predecessors(&self, op: OpId) -> &[OpId] {
+        self.predecessors.row(op.index())
+    }
+
+    /// Number of colocation classes; an operator without a colocation name is a class of its own.
+    pub fn class_count(&self) -> usize {
+        self.classes.rows()
+    }
+
+    /// The colocation class of an operator; classes are numbered by their first operator.
+    pub fn class_of(&self, op: OpId) -> usize {
+        self.colocation[op.index()] as usize
+    }
+
+    /// The operators of a colocation class, by index.
+    pub fn class(&self, class: usize) -> &[OpId] {
+        self.classes.row(class)
+    }
+
+    /// The operators in a topological order.
+    pub fn topological(&self) -> &[OpId] {
+        &self.topological
+    }
+}

@@ -1,0 +1,131 @@
+//! The load of a set of units, kept up to date while units join it.
+//!
+//! For a set S on a device, a net is *cut* iff 0 < |pins ∩ S| < |pins|; a cut net is sent if its producer is in S
+//! and received otherwise. Adding a unit changes only the nets it pins, so a [`Meter`] grows a set by one unit
+//! in time proportional to the unit's nets, whatever the size of the set.
+
+use crate::contract::Units;
+use crate::objective::Objective;
+
+/// Sums over a set, per pass.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PassSums {
+    /// Seconds of compute.
+    pub compute: f64,
+    /// Seconds of the cut nets that the set produces.
+    pub sent: f64,
+    /// Seconds of the cut nets that the set reads.
+    pub received: f64,
+}
+
+/// The load of a growing set of units on one pool.
+#[derive(Debug, Clone)]
+pub struct Meter<'a> {
+    units: &'a Units,
+    objective: Objective,
+    pool: usize,
+    inside: Vec<u32>,
+    touched: Vec<u32>,
+    sums: [PassSums; 2],
+    fixed_bytes: f64,
+    activation_bytes: f64,
+    parameter_bytes: f64,
+    supported: bool,
+}
+
+impl<'a> Meter<'a> {
+    /// An empty set on a pool.
+    pub fn new(units: &'a Units, objective: &Objective, pool: usize) -> Self {
+        Meter {
+            units,
+            objective: *objective,
+            pool,
+            inside: vec![0; units.nets().len()],
+            touched: Vec::new(),
+            sums: Default::default(),
+            fixed_bytes: 0.0,
+            activation_bytes: 0.0,
+            parameter_bytes: 0.0,
+            supported: true,
+        }
+    }
+
+    /// Empties the set, in time proportional to the nets it touched.
+    pub fn clear(&mut self) {
+        for net in self.touched.drain(..) {
+            self.inside[net as usize] = 0;
+        }
+        self.sums = Default::default();
+        self.fixed_bytes = 0.0;
+        self.activation_bytes = 0.0;
+        self.parameter_bytes = 0.0;
+        self.supported = true;
+    }
+
+    /// Adds a unit that is not in the set.
+    pub fn add(&mut self, unit: usize) {
+        self.supported &= self.units.supported(unit, self.pool);
+        for pass in 0..self.units.passes() {
+            self.sums[pass].compute += self.units.pass_seconds(unit, self.pool, pass);
+        }
+        self.fixed_bytes += self.units.fixed_bytes(unit);
+        self.activation_bytes += self.units.activation_bytes(unit);
+        self.parameter_bytes += self.units.parameter_bytes(unit);
+        for &net in self.units.nets_of(unit) {
+            let at = net as usize;
+            let pins = self.units.pins(at).len() as u32;
+            let seconds = self.units.transfer(at, self.pool);
+            let produces = self.units.nets()[at].producer == unit as u32;
+            let sums = &mut self.sums[usize::from(self.units.nets()[at].pass)];
+            self.inside[at] += 1;
+            let inside = self.inside[at];
+            if inside == 1 {
+                self.touched.push(net);
+            }
+            if produces {
+                if inside > 1 {
+                    sums.received -= seconds;
+                }
+                if inside < pins {
+                    sums.sent += seconds;
+                }
+            } else if inside == 1 {
+                sums.received += seconds;
+            } else if inside == pins {
+                // The producer is among them: what was sent stays inside from now on.
+                sums.sent -= seconds;
+            }
+        }
+    }
+
+    /// Whether every unit of the set is supported on the pool.
+    pub fn supported(&self) -> bool {
+        self.supported
+    }
+
+    /// The sums of one pass.
+    pub fn sums(&self, pass: usize) -> PassSums {
+        self.sums[pass]
+    }
+
+    /// The load of one pass of the set, on one device.
+    pub fn load(&self, pass: usize) -> f64 {
+        let PassSums { compute, sent, received } = self.sums[pass];
+        self.objective.load(compute, sent, received)
+    }
+
+    /// The compute of one pass: what the load of every superset on this pool is at least.
+    pub fn compute(&self, pass: usize) -> f64 {
+        self.sums[pass].compute
+    }
+
+    /// Bytes with some microbatches of activations in flight.
+    pub fn bytes(&self, in_flight: u32) -> f64 {
+        self.fixed_bytes + f64::from(in_flight) * self.activation_bytes
+    }
+
+    /// Bytes of parameters.
+    pub fn parameter_bytes(&self) -> f64 {
+        self.parameter_bytes
+    }
+}

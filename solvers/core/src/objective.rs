@@ -1,0 +1,126 @@
+//! What is minimised, and how the parts of a device's load add up.
+
+use thiserror::Error;
+
+use crate::document::{Communication, ObjectiveKind, Schedule, Split, Training};
+
+/// An objective with its rules. The default is the throughput of a contiguous split, serial communication,
+/// combined training, no schedule, no replication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Objective {
+    /// What is minimised.
+    pub kind: ObjectiveKind,
+    /// Which sets may share a device.
+    pub split: Split,
+    /// How communication adds to compute.
+    pub communication: Communication,
+    /// How the passes of a training step are scored.
+    pub training: Training,
+    /// Which schedule decides the activations in flight.
+    pub schedule: Schedule,
+    /// Microbatches of the schedule; without a schedule it means nothing and is 1.
+    pub microbatches: u32,
+    /// Most devices that one stage may be replicated on, at least 1.
+    pub max_replicas: u32,
+}
+
+impl Default for Objective {
+    fn default() -> Self {
+        Objective {
+            kind: ObjectiveKind::Throughput,
+            split: Split::Contiguous,
+            communication: Communication::Serial,
+            training: Training::Combined,
+            schedule: Schedule::None,
+            microbatches: 1,
+            max_replicas: 1,
+        }
+    }
+}
+
+/// An objective that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ObjectiveError {
+    /// A count of zero.
+    #[error("{what} is 0, expected at least 1")]
+    Zero {
+        /// Microbatches or replicas.
+        what: &'static str,
+    },
+    /// Microbatches without a schedule.
+    #[error("{0} microbatches without a schedule")]
+    MicrobatchesWithoutSchedule(u32),
+    /// A schedule of a split that has no pipeline order.
+    #[error("a pipeline schedule needs a contiguous split: a {0:?} split has no order of stages")]
+    ScheduleWithoutOrder(Split),
+}
+
+impl Objective {
+    /// Checks what can be checked without a graph.
+    ///
+    /// # Errors
+    /// Zero counts, and microbatches or schedules where they mean nothing.
+    pub fn validate(&self) -> Result<(), ObjectiveError> {
+        if self.microbatches == 0 {
+            return Err(ObjectiveError::Zero { what: "microbatches" });
+        }
+        if self.max_replicas == 0 {
+            return Err(ObjectiveError::Zero { what: "max_replicas" });
+        }
+        if self.schedule == Schedule::None && self.microbatches > 1 {
+            return Err(ObjectiveError::MicrobatchesWithoutSchedule(self.microbatches));
+        }
+        if self.schedule != Schedule::None && self.split != Split::Contiguous {
+            return Err(ObjectiveError::ScheduleWithoutOrder(self.split));
+        }
+        Ok(())
+    }
+
+    /// Microbatches whose activations a stage keeps, `from_last` counting from the last stage, which is 1.
+    ///
+    /// 1F1B: min(j, m) (Narayanan et al., "Memory-efficient pipeline-parallel DNN training", ICML 2021).
+    /// GPipe: m (Huang et al., NeurIPS 2019).
+    pub fn in_flight(&self, from_last: u32) -> u32 {
+        match self.schedule {
+            Schedule::None => 1,
+            Schedule::GPipe => self.microbatches,
+            Schedule::OneFOneB | Schedule::Interleaved | Schedule::ZeroBubble => {
+                self.microbatches.min(from_last.max(1))
+            }
+        }
+    }
+
+    /// Whether a stage's memory depends on its distance from the last stage.
+    pub fn memory_depends_on_stage(&self) -> bool {
+        self.in_flight(1) != self.in_flight(u32::MAX)
+    }
+
+    /// Number of loads that are scored apart: 2 with `separate` training (forward, backward), else 1.
+    pub fn passes(&self) -> usize {
+        match self.training {
+            Training::Combined => 1,
+            Training::Separate => 2,
+        }
+    }
+
+    /// Load of one pass from its compute, sent and received seconds.
+    #[inline]
+    pub fn load(&self, compute: f64, sent: f64, received: f64) -> f64 {
+        match self.communication {
+            Communication::Serial => compute + sent + received,
+            Communication::Overlap => compute.max(sent + received),
+            Communication::Duplex => compute.max(sent).max(received),
+        }
+    }
+}
+
+/// Seconds to synchronise the parameters of a stage replicated on `replicas` devices, per step: a ring
+/// all-reduce moves 2 (r − 1)/r of the bytes over each link (Patarasuk and Yuan, JPDC 2009).
+#[inline]
+pub fn synchronisation(parameter_bytes: f64, replicas: u32, bandwidth: f64) -> f64 {
+    if replicas <= 1 {
+        return 0.0;
+    }
+    let replicas = f64::from(replicas);
+    2.0 * (replicas - 1.0) / replicas * parameter_bytes / bandwidth
+}

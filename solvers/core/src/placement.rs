@@ -1,0 +1,99 @@
+//! A placement: which device runs each operator, and the pipeline order where there is one.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::DeviceId;
+use crate::contract::Units;
+use crate::graph::OpId;
+use crate::problem::Problem;
+
+/// A device for every operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    device_of: Vec<DeviceId>,
+    stages: Vec<DeviceId>,
+    replicas: BTreeMap<DeviceId, u32>,
+}
+
+/// One stage of a contiguous placement, in terms of pools and units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StageAssignment {
+    /// The pool whose next free devices run the stage.
+    pub pool: usize,
+    /// Devices that run it.
+    pub replicas: u32,
+    /// Its units.
+    pub units: Vec<u32>,
+}
+
+impl Placement {
+    /// A placement without an order of stages, one device for each operator by index.
+    pub fn new(device_of: Vec<DeviceId>) -> Self {
+        Placement { device_of, stages: Vec::new(), replicas: BTreeMap::new() }
+    }
+
+    /// A placement with its devices in pipeline order; `replicas` lists those stages that more than one device
+    /// runs.
+    pub fn with_stages(
+        device_of: Vec<DeviceId>,
+        stages: Vec<DeviceId>,
+        replicas: BTreeMap<DeviceId, u32>,
+    ) -> Self {
+        Placement { device_of, stages, replicas }
+    }
+
+    /// Gives the stages the devices of their pools in order; empty stages are left out.
+    ///
+    /// # Panics
+    /// Where the stages use more devices of a pool than it has, or leave out a unit: a broken invariant of the
+    /// solver that made them.
+    pub fn from_stages(problem: &Problem, units: &Units, assignment: &[StageAssignment]) -> Self {
+        const UNSET: DeviceId = DeviceId(u32::MAX);
+        let mut device_of = vec![UNSET; problem.graph().operator_count()];
+        let mut stages = Vec::new();
+        let mut replicas = BTreeMap::new();
+        let mut used = vec![0usize; problem.pools().len()];
+        for stage in assignment.iter().filter(|stage| !stage.units.is_empty()) {
+            let device = problem.pools()[stage.pool].devices[used[stage.pool]];
+            used[stage.pool] += stage.replicas as usize;
+            assert!(used[stage.pool] <= problem.pools()[stage.pool].devices.len(), "pool overdrawn");
+            stages.push(device);
+            if stage.replicas > 1 {
+                replicas.insert(device, stage.replicas);
+            }
+            for &unit in &stage.units {
+                for op in units.members(unit as usize) {
+                    device_of[op.index()] = device;
+                }
+            }
+        }
+        assert!(device_of.iter().all(|&device| device != UNSET), "a unit has no stage");
+        Placement { device_of, stages, replicas }
+    }
+
+    /// The device of an operator.
+    pub fn device_of(&self, op: OpId) -> DeviceId {
+        self.device_of[op.index()]
+    }
+
+    /// The devices in pipeline order; empty where the placement has no order.
+    pub fn stages(&self) -> &[DeviceId] {
+        &self.stages
+    }
+
+    /// Devices that run the stage of `device`.
+    pub fn replicas(&self, device: DeviceId) -> u32 {
+        self.replicas.get(&device).copied().unwrap_or(1)
+    }
+
+    /// The devices in use: in pipeline order where there is one, else by index.
+    pub fn used(&self) -> Vec<DeviceId> {
+        if !self.stages.is_empty() {
+            return self.stages.clone();
+        }
+        let mut used = self.device_of.clone();
+        used.sort_unstable();
+        used.dedup();
+        used
+    }
+}

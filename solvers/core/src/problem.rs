@@ -1,0 +1,294 @@
+//! A problem: graph, cluster, objective and pins, checked once and then immutable.
+//!
+//! Devices of one kind are interchangeable until a pin names one of them. The problem therefore speaks of
+//! *pools*: the devices of one kind that no pin tells apart. Every solver works on pools, so pins to a device
+//! need no code of their own.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::cluster::{Cluster, DeviceId};
+use crate::cost::{CostError, CostTable};
+use crate::document::PinsDocument;
+use crate::graph::{Graph, OpId};
+use crate::objective::{Objective, ObjectiveError};
+
+/// Why a graph, a cluster, an objective and pins make no problem.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ProblemError {
+    /// Costs that cannot be derived.
+    #[error(transparent)]
+    Cost(#[from] CostError),
+    /// An objective that makes no sense.
+    #[error(transparent)]
+    Objective(#[from] ObjectiveError),
+    /// A pin of an operator that is not in the graph.
+    #[error("a pin names the operator `{name}`, which the graph does not have")]
+    UnknownPinnedOperator {
+        /// The name.
+        name: String,
+    },
+    /// A pin to something the cluster does not have.
+    #[error("the pin of `{operator}` names `{target}`, which is no device, kind or class of the cluster")]
+    UnknownPinTarget {
+        /// The pinned operator.
+        operator: String,
+        /// The unknown name.
+        target: String,
+    },
+    /// A pin to nothing.
+    #[error("the pin of `{operator}` lists no device")]
+    EmptyPin {
+        /// The pinned operator.
+        operator: String,
+    },
+    /// Replication on a kind whose link is not known.
+    #[error("kind `{kind}` has no link, so the synchronisation of a replicated stage cannot be timed")]
+    NoLinkForReplicas {
+        /// The kind.
+        kind: String,
+    },
+}
+
+impl ProblemError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ProblemError::Cost(CostError::NoLink { .. }) => "P001",
+            ProblemError::Cost(CostError::Overflow { .. }) => "P002",
+            ProblemError::Objective(_) => "P003",
+            ProblemError::UnknownPinnedOperator { .. } => "P004",
+            ProblemError::UnknownPinTarget { .. } => "P005",
+            ProblemError::EmptyPin { .. } => "P006",
+            ProblemError::NoLinkForReplicas { .. } => "P007",
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            ProblemError::Cost(CostError::NoLink { .. }) => {
+                "give the kind a link in the cluster file, or the tensor measured seconds for the class"
+            }
+            ProblemError::Cost(CostError::Overflow { .. }) => "correct the costs: they are in seconds",
+            ProblemError::Objective(_) => "correct the options",
+            ProblemError::UnknownPinnedOperator { .. } => "correct the name or drop the pin",
+            ProblemError::UnknownPinTarget { .. } => "name a device such as `acc0`, a kind or a class",
+            ProblemError::EmptyPin { .. } => "name a device, a kind or a class, or drop the pin",
+            ProblemError::NoLinkForReplicas { .. } => "give the kind a link, or do not allow replicas",
+        }
+    }
+}
+
+/// Devices of one kind that nothing tells apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pool {
+    /// Their kind.
+    pub kind: usize,
+    /// The devices, by index; at least one.
+    pub devices: Vec<DeviceId>,
+    /// Whether they are hosts, which pay nothing for communication.
+    pub host: bool,
+    /// Memory of one device, infinite where unlimited.
+    pub memory: f64,
+    /// Bytes per second of a device's link; infinite for hosts and where no link is given.
+    pub bandwidth: f64,
+    /// The group they belong to.
+    pub group: Option<usize>,
+}
+
+impl Pool {
+    /// Number of devices.
+    pub fn count(&self) -> u32 {
+        self.devices.len() as u32
+    }
+}
+
+/// A validated problem.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    graph: Arc<Graph>,
+    cluster: Arc<Cluster>,
+    costs: CostTable,
+    objective: Objective,
+    pins: PinsDocument,
+    pools: Vec<Pool>,
+    pool_of: Vec<u32>,
+    /// Per operator the pools it may use, where a pin says so.
+    allowed: Vec<Option<Box<[bool]>>>,
+}
+
+impl Problem {
+    /// Checks and derives everything, in time O(kinds · (operators + tensors)).
+    ///
+    /// # Errors
+    /// What makes no problem; a problem without a solution is no error.
+    pub fn new(
+        graph: impl Into<Arc<Graph>>,
+        cluster: impl Into<Arc<Cluster>>,
+        objective: Objective,
+        pins: PinsDocument,
+    ) -> Result<Problem, ProblemError> {
+        let (graph, cluster) = (graph.into(), cluster.into());
+        objective.validate()?;
+        let costs = CostTable::new(&graph, &cluster)?;
+        let targets = resolve_pins(&graph, &cluster, &pins)?;
+        let (pools, pool_of) = pools(&cluster, &targets);
+        if objective.max_replicas > 1 {
+            let linkless = pools.iter().find(|pool| {
+                !pool.host && pool.count() > 1 && cluster.kind(pool.kind).link.is_none()
+            });
+            if let Some(pool) = linkless {
+                let kind = cluster.kind(pool.kind).name.clone();
+                return Err(ProblemError::NoLinkForReplicas { kind });
+            }
+        }
+        let mut allowed = vec![None; graph.operator_count()];
+        for (op, devices) in targets {
+            let mut mask = vec![false; pools.len()].into_boxed_slice();
+            for device in devices {
+                mask[pool_of[device.index()] as usize] = true;
+            }
+            allowed[op.index()] = Some(mask);
+        }
+        Ok(Problem { graph, cluster, costs, objective, pins, pools, pool_of, allowed })
+    }
+
+    /// The same problem under another objective.
+    ///
+    /// # Errors
+    /// As for [`Problem::new`].
+    pub fn with_objective(&self, objective: Objective) -> Result<Problem, ProblemError> {
+        Problem::new(self.graph.clone(), self.cluster.clone(), objective, self.pins.clone())
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The cost tables.
+    pub fn costs(&self) -> &CostTable {
+        &self.costs
+    }
+
+    /// The objective.
+    pub fn objective(&self) -> &Objective {
+        &self.objective
+    }
+
+    /// The pins as given.
+    pub fn pins(&self) -> &PinsDocument {
+        &self.pins
+    }
+
+    /// The pools.
+    pub fn pools(&self) -> &[Pool] {
+        &self.pools
+    }
+
+    /// The pool of a device.
+    pub fn pool_of(&self, device: DeviceId) -> usize {
+        self.pool_of[device.index()] as usize
+    }
+
+    /// Whether the pins let an operator use a pool.
+    pub fn pinned_to(&self, op: OpId, pool: usize) -> bool {
+        self.allowed[op.index()].as_ref().is_none_or(|mask| mask[pool])
+    }
+
+    /// Seconds of an operator on a pool; none where it cannot or must not run there.
+    pub fn seconds(&self, op: OpId, pool: usize) -> Option<f64> {
+        if self.pinned_to(op, pool) { self.costs.seconds(op, self.pools[pool].kind) } else { None }
+    }
+}
+
+/// The operators with a pin, by index, and the devices each may use.
+fn resolve_pins(
+    graph: &Graph,
+    cluster: &Cluster,
+    pins: &PinsDocument,
+) -> Result<Vec<(OpId, Vec<DeviceId>)>, ProblemError> {
+    if pins.0.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for op in graph.operators() {
+        let name = &graph.operator(op).name;
+        let Some(targets) = pins.0.get(name) else { continue };
+        let mut devices = Vec::new();
+        for target in targets.names() {
+            let named = cluster.named(target);
+            if named.is_empty() {
+                let (operator, target) = (name.clone(), target.clone());
+                return Err(ProblemError::UnknownPinTarget { operator, target });
+            }
+            devices.extend(named);
+        }
+        if devices.is_empty() {
+            return Err(ProblemError::EmptyPin { operator: name.clone() });
+        }
+        devices.sort_unstable();
+        devices.dedup();
+        found.push((op, devices));
+    }
+    if found.len() < pins.0.len() {
+        let known: rustc_hash::FxHashSet<&str> =
+            graph.operators().map(|op| graph.operator(op).name.as_str()).collect();
+        let name = pins.0.keys().find(|name| !known.contains(name.as_str())).cloned().unwrap_or_default();
+        return Err(ProblemError::UnknownPinnedOperator { name });
+    }
+    Ok(found)
+}
+
+/// Splits every kind into the classes of devices that appear in the same pins.
+fn pools(cluster: &Cluster, targets: &[(OpId, Vec<DeviceId>)]) -> (Vec<Pool>, Vec<u32>) {
+    // Refine one partition by every distinct target set: devices stay together while no set parts them.
+    let mut part: Vec<u32> = cluster.devices().map(|device| cluster.kind_of(device) as u32).collect();
+    let mut sets: Vec<&Vec<DeviceId>> = targets.iter().map(|(_, devices)| devices).collect();
+    sets.sort_unstable();
+    sets.dedup();
+    for set in sets {
+        let mut keys: Vec<(u32, bool)> = part.iter().map(|&part| (part, false)).collect();
+        for device in set {
+            keys[device.index()].1 = true;
+        }
+        let mut distinct = keys.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        for (part, key) in part.iter_mut().zip(&keys) {
+            *part = distinct.binary_search(key).expect("every key is listed") as u32;
+        }
+    }
+    let mut pools: Vec<Pool> = Vec::new();
+    let mut pool_of_part: std::collections::BTreeMap<u32, usize> = Default::default();
+    let mut pool_of = Vec::with_capacity(part.len());
+    for device in cluster.devices() {
+        let pool = *pool_of_part.entry(part[device.index()]).or_insert_with(|| {
+            let kind = cluster.kind_of(device);
+            let spec = cluster.kind(kind);
+            let bandwidth = match (&spec.link, spec.host) {
+                (Some(link), false) => link.bandwidth,
+                _ => f64::INFINITY,
+            };
+            pools.push(Pool {
+                kind,
+                devices: Vec::new(),
+                host: spec.host,
+                memory: cluster.memory(kind),
+                bandwidth,
+                group: cluster.group_of_kind(kind),
+            });
+            pools.len() - 1
+        });
+        pools[pool].devices.push(device);
+        pool_of.push(pool as u32);
+    }
+    (pools, pool_of)
+}

@@ -1,0 +1,367 @@
+//! What every solver is: a function from a problem and a context to a solution that says what was proved.
+//!
+//! - A solver never reads a file, prints or keeps global state. It reports through an [`Observer`] and is
+//!   stopped through the context's limits, or by the observer.
+//! - Infeasible and out of time are statuses. An `Err` means that the solver cannot take the problem at all, or
+//!   that an invariant of its own broke.
+//! - The same input, seed and limits other than time give the same placement, whatever the thread count, unless
+//!   [`Capabilities::deterministic_across_threads`] says otherwise.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use crate::bound::LowerBound;
+use crate::evaluate::{Evaluation, evaluate};
+use crate::objective::Objective;
+use crate::placement::Placement;
+use crate::problem::Problem;
+use crate::tolerance;
+
+/// A solver.
+pub trait Solver: Sync {
+    /// Its stable name.
+    fn name(&self) -> &'static str;
+
+    /// What it is, in one line.
+    fn summary(&self) -> &'static str;
+
+    /// Which problems it takes.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Solves a problem as far as the limits let it.
+    ///
+    /// # Errors
+    /// A problem outside the capabilities, or a broken invariant.
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError>;
+}
+
+/// Which problems a solver takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Capabilities {
+    /// Says what it lacks for an objective, if anything.
+    pub missing: fn(&Objective) -> Option<&'static str>,
+    /// Whether it can prove optimality.
+    pub exact: bool,
+    /// Whether the thread count can't change its answer.
+    pub deterministic_across_threads: bool,
+}
+
+/// When a solve has to end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Wall-clock time; none is no limit.
+    pub time: Option<Duration>,
+    /// Bytes that the solver's own tables may take; none is no limit.
+    pub memory: Option<u64>,
+    /// Relative gap at which to stop.
+    pub gap: f64,
+}
+
+impl Default for Limits {
+    /// A minute, 8 GiB, a proof.
+    fn default() -> Self {
+        Limits { time: Some(Duration::from_secs(60)), memory: Some(8 << 30), gap: 0.0 }
+    }
+}
+
+/// Why a solve ended before its proof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// The time limit.
+    Time,
+    /// The memory limit.
+    Memory,
+    /// The gap asked for was reached.
+    Gap,
+    /// The observer or the user.
+    Interrupted,
+}
+
+impl StopReason {
+    /// Its stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            StopReason::Time => "time",
+            StopReason::Memory => "memory",
+            StopReason::Gap => "gap",
+            StopReason::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// Tells worker threads when to stop; cheap to clone and to ask.
+#[derive(Debug, Clone)]
+pub struct Stop {
+    deadline: Option<Instant>,
+    flag: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// Stops at a time, or when `flag` is set.
+    pub fn new(limit: Option<Duration>, flag: Arc<AtomicBool>) -> Self {
+        // A limit beyond what the clock can hold is no limit.
+        Stop { deadline: limit.and_then(|limit| Instant::now().checked_add(limit)), flag }
+    }
+
+    /// Why to stop now, if so.
+    pub fn reason(&self) -> Option<StopReason> {
+        if self.flag.load(Ordering::Relaxed) {
+            Some(StopReason::Interrupted)
+        } else if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            Some(StopReason::Time)
+        } else {
+            None
+        }
+    }
+
+    /// Time left, if there is a limit.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// What a solver reports while it works.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A phase begins.
+    Phase {
+        /// Its name, for people.
+        name: String,
+    },
+    /// A better placement.
+    Incumbent {
+        /// Its value.
+        value: f64,
+    },
+    /// A better lower bound.
+    Bound {
+        /// Its value.
+        value: f64,
+        /// Where it comes from.
+        source: &'static str,
+    },
+    /// How far the phase is.
+    Progress {
+        /// Steps done.
+        done: u64,
+        /// Steps in all, where known.
+        total: Option<u64>,
+    },
+}
+
+/// Receives events and may stop the solve by answering `Break`.
+pub trait Observer {
+    /// One event.
+    fn event(&mut self, event: &Event) -> ControlFlow<()>;
+}
+
+/// An observer that ignores everything.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn event(&mut self, _: &Event) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// Everything about a solve that is not the problem.
+pub struct Context<'a> {
+    /// When to end.
+    pub limits: Limits,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Worker threads, at least 1.
+    pub threads: usize,
+    /// A placement to start from.
+    pub warm_start: Option<Placement>,
+    stop: Stop,
+    observer: &'a mut dyn Observer,
+    started: Instant,
+}
+
+impl<'a> Context<'a> {
+    /// A context whose clock starts now; `interrupt` ends the solve from outside.
+    pub fn new(limits: Limits, interrupt: Arc<AtomicBool>, observer: &'a mut dyn Observer) -> Self {
+        Context {
+            limits,
+            seed: 0,
+            threads: 1,
+            warm_start: None,
+            stop: Stop::new(limits.time, interrupt),
+            observer,
+            started: Instant::now(),
+        }
+    }
+
+    /// Reports an event; a `Break` from the observer stops the solve.
+    pub fn emit(&mut self, event: Event) {
+        if self.observer.event(&event).is_break() {
+            self.stop.flag.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells when to stop.
+    pub fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// Time since the context was made.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Whether a value and a bound are close enough to stop.
+    pub fn gap_reached(&self, value: f64, bound: f64) -> bool {
+        self.limits.gap > 0.0 && tolerance::gap(value, bound) <= self.limits.gap
+    }
+
+    /// Runs `work` with the context's number of worker threads.
+    ///
+    /// # Errors
+    /// Where the threads cannot be started.
+    pub fn in_pool<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, SolveError> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.threads.max(1))
+            .build()
+            .map_err(|error| SolveError::Threads(error.to_string()))?;
+        Ok(pool.install(work))
+    }
+}
+
+/// What was proved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// The placement is optimal within [`tolerance::OPTIMAL_RELATIVE`].
+    Optimal,
+    /// A placement, with a gap.
+    Feasible,
+    /// There is no placement.
+    Infeasible,
+    /// No placement found, and none excluded.
+    Unknown,
+}
+
+/// The outcome of a solve.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solution {
+    /// Name of the solver.
+    pub solver: &'static str,
+    /// What was proved.
+    pub status: Status,
+    /// The placement and what it is worth, as [`evaluate`] says.
+    pub plan: Option<Plan>,
+    /// The lower bound; meaningless where the problem is infeasible.
+    pub bound: LowerBound,
+    /// Why the solve ended before a proof.
+    pub stop: Option<StopReason>,
+    /// Why there is no placement.
+    pub reason: Option<String>,
+    /// Counts of what the solver did, by name.
+    pub statistics: Vec<(&'static str, u64)>,
+}
+
+/// A placement with its evaluation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The placement.
+    pub placement: Placement,
+    /// What it is worth.
+    pub evaluation: Evaluation,
+}
+
+impl Plan {
+    /// Evaluates a placement that must be feasible.
+    ///
+    /// # Errors
+    /// [`SolveError::Invariant`] where it is not: a defect of the solver that made it.
+    pub fn new(problem: &Problem, placement: Placement) -> Result<Plan, SolveError> {
+        let evaluation = evaluate(problem, &placement);
+        match evaluation.violations.first() {
+            None => Ok(Plan { placement, evaluation }),
+            Some(violation) => Err(SolveError::Invariant(format!("an infeasible placement: {violation}"))),
+        }
+    }
+
+    /// Its value.
+    pub fn value(&self) -> f64 {
+        self.evaluation.value
+    }
+}
+
+impl Solution {
+    /// The outcome with a placement: optimal iff the bound closes the gap.
+    pub fn with_plan(
+        solver: &'static str,
+        plan: Plan,
+        bound: LowerBound,
+        stop: Option<StopReason>,
+    ) -> Solution {
+        // A bound above the value by rounding alone is the value.
+        let bound = LowerBound { value: bound.value.min(plan.value()), ..bound };
+        let status = if tolerance::gap(plan.value(), bound.value) == 0.0 {
+            Status::Optimal
+        } else {
+            Status::Feasible
+        };
+        let stop = if status == Status::Optimal { None } else { stop };
+        Solution { solver, status, plan: Some(plan), bound, stop, reason: None, statistics: Vec::new() }
+    }
+
+    /// The outcome without a placement.
+    pub fn without_plan(
+        solver: &'static str,
+        status: Status,
+        bound: LowerBound,
+        stop: Option<StopReason>,
+        reason: String,
+    ) -> Solution {
+        Solution { solver, status, plan: None, bound, stop, reason: Some(reason), statistics: Vec::new() }
+    }
+
+    /// The value, if there is a placement.
+    pub fn value(&self) -> Option<f64> {
+        self.plan.as_ref().map(Plan::value)
+    }
+
+    /// The gap, if there is a placement.
+    pub fn gap(&self) -> Option<f64> {
+        self.value().map(|value| tolerance::gap(value, self.bound.value))
+    }
+}
+
+/// Why a solver cannot answer at all.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SolveError {
+    /// A problem outside the solver's capabilities.
+    #[error("solver `{solver}` does not take {what}")]
+    Unsupported {
+        /// The solver.
+        solver: &'static str,
+        /// What it does not take.
+        what: String,
+    },
+    /// No worker threads.
+    #[error("cannot start worker threads: {0}")]
+    Threads(String),
+    /// A broken invariant: a defect of the solver, not of the input.
+    #[error("internal error: {0}; please report it with the input")]
+    Invariant(String),
+}
+
+impl SolveError {
+    /// Checks an objective against a solver's capabilities.
+    ///
+    /// # Errors
+    /// [`SolveError::Unsupported`] where something is missing.
+    pub fn check(solver: &dyn Solver, problem: &Problem) -> Result<(), SolveError> {
+        match (solver.capabilities().missing)(problem.objective()) {
+            None => Ok(()),
+            Some(what) => Err(SolveError::Unsupported { solver: solver.name(), what: what.into() }),
+        }
+    }
+}

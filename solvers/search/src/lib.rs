@@ -1,1 +1,18 @@
-//! x
+//! Heuristics, baselines and building blocks that the exact solvers share.
+//!
+//! - [`order`]: linear orders of the units, each a topological order.
+//! - [`dpl`]: the exact dynamic program over one linear order, and the solver that tries several.
+//! - [`usage`], [`sweep`]: what every recurrence over stages needs: how many devices of each pool are in use,
+//!   and how `separate` training is reduced to one pass at a time.
+//! - [`pipedream`], [`one_device`]: baselines.
+
+pub mod dpl;
+pub mod one_device;
+pub mod order;
+pub mod pipedream;
+pub mod sweep;
+pub mod usage;
+
+pub use dpl::Dpl;
+pub use one_device::OneDevice;
+pub use pipedream::PipeDream;

@@ -1,0 +1,215 @@
+//! The exact dynamic program over one linear order.
+//!
+//! With the units in a fixed order, a stage is an interval, and
+//!
+//! ```text
+//! f(u, i) = min over pools c, replicas r and j < i of  max(f(u − r·e_c, j), load_c(j..i) / r + sync)
+//! ```
+//!
+//! is the least bottleneck of the first i units on the devices u. For each start j and pool c the interval grows
+//! one unit at a time in a [`Meter`], until its compute alone reaches the cap; growing an interval costs time
+//! proportional to the unit's nets, so the whole takes O(n · w · Π(n_c + 1)) with w the longest interval below the
+//! cap. The linear restriction is DPL of Tarnawski et al. (NeurIPS 2020); any topological order gives a
+//! contiguous split, since the order of the stages respects it.
+
+use stagewright_core::contract::Units;
+use stagewright_core::meter::Meter;
+use stagewright_core::objective::synchronisation;
+use stagewright_core::placement::StageAssignment;
+use stagewright_core::problem::Problem;
+use stagewright_core::tolerance;
+
+use crate::sweep::{Minimised, sweep};
+use crate::usage::UsageSpace;
+
+/// States of one table: above it a chain is refused rather than run out of memory.
+pub(super) const MAX_STATES: usize = 100_000_000;
+
+#[derive(Debug, Clone, Copy)]
+struct Parent {
+    start: u32,
+    usage: u32,
+    pool: u32,
+    replicas: u32,
+}
+
+/// The best stages over an order with a value below `cap`, if there are any; the value leaves uplinks out.
+pub fn best_stages(
+    problem: &Problem,
+    units: &Units,
+    order: &[u32],
+    cap: f64,
+) -> Option<(f64, Vec<StageAssignment>)> {
+    let space = UsageSpace::new(problem, units.len(), MAX_STATES / (units.len() + 1))?;
+    let reversed: Vec<u32>;
+    let from_end = problem.objective().memory_depends_on_stage();
+    let order = if from_end {
+        reversed = order.iter().rev().copied().collect();
+        &reversed
+    } else {
+        order
+    };
+    let chain = Chain { problem, units, order, space };
+    let best = if problem.objective().passes() == 1 {
+        chain.minimise(0, [cap, cap]).map(|found| (found.loads[0], found.placement))
+    } else {
+        let swept = sweep(cap, |pass, caps| Ok::<_, std::convert::Infallible>(chain.minimise(pass, caps)));
+        match swept {
+            Ok(swept) => swept.best,
+            Err((never, _)) => match never {},
+        }
+    };
+    best.map(|(value, mut stages)| {
+        if from_end {
+            stages.reverse();
+        }
+        (value, stages)
+    })
+}
+
+struct Chain<'a> {
+    problem: &'a Problem,
+    units: &'a Units,
+    order: &'a [u32],
+    space: UsageSpace,
+}
+
+impl Chain<'_> {
+    /// Minimises the largest load of `pass` over the stages whose loads are all below the caps.
+    fn minimise(&self, pass: usize, caps: [f64; 2]) -> Option<Minimised<Vec<StageAssignment>>> {
+        let count = self.order.len();
+        let width = self.space.len();
+        // `[position][usage]`, so that one start's states lie together.
+        let mut value = vec![f64::INFINITY; (count + 1) * width];
+        let mut parent = vec![Parent { start: 0, usage: 0, pool: 0, replicas: 0 }; (count + 1) * width];
+        value[0] = 0.0;
+        let mut meters: Vec<Meter<'_>> = (0..self.problem.pools().len())
+            .map(|pool| Meter::new(self.units, self.problem.objective(), pool))
+            .collect();
+        for start in 0..count {
+            let row = start * width;
+            if value[row..row + width].iter().all(|value| value.is_infinite()) {
+                continue;
+            }
+            for (pool, meter) in meters.iter_mut().enumerate() {
+                self.grow(start, pool, meter, pass, caps, &mut value, &mut parent);
+            }
+        }
+        let last = count * width;
+        let (usage, &best) = value[last..]
+            .iter()
+            .enumerate()
+            .min_by(|a, b| a.1.total_cmp(b.1))
+            .filter(|(_, value)| value.is_finite())?;
+        let stages = self.walk_back(usage, &parent);
+        let mut loads = [0.0; 2];
+        for stage in &stages {
+            let own = self.stage_loads(stage);
+            for pass in 0..2 {
+                loads[pass] = f64::max(loads[pass], own[pass]);
+            }
+        }
+        loads[pass] = loads[pass].max(best);
+        Some(Minimised { loads, placement: stages })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the two tables are borrowed apart from the meter that grows")]
+    fn grow(
+        &self,
+        start: usize,
+        pool: usize,
+        meter: &mut Meter<'_>,
+        pass: usize,
+        caps: [f64; 2],
+        value: &mut [f64],
+        parent: &mut [Parent],
+    ) {
+        let objective = self.problem.objective();
+        let spec = &self.problem.pools()[pool];
+        let width = self.space.len();
+        let passes = objective.passes();
+        let most = objective.max_replicas.min(spec.count());
+        let by_stage = objective.memory_depends_on_stage();
+        meter.clear();
+        for end in start..self.order.len() {
+            meter.add(self.order[end] as usize);
+            let too_long = (0..passes).any(|pass| meter.compute(pass) / f64::from(most) >= caps[pass]);
+            if !meter.supported() || too_long || !tolerance::fits(meter.bytes(objective.in_flight(1)), spec.memory)
+            {
+                break;
+            }
+            for replicas in 1..=most {
+                let sync = synchronisation(meter.parameter_bytes(), replicas, spec.bandwidth);
+                let mut loads = [0.0; 2];
+                for pass in 0..passes {
+                    loads[pass] = meter.load(pass) / f64::from(replicas);
+                }
+                loads[passes - 1] += sync;
+                if (0..passes).any(|pass| loads[pass] >= caps[pass]) {
+                    continue;
+                }
+                for usage in 0..width {
+                    let before = value[start * width + usage];
+                    if before >= caps[pass] || self.space.left(usage, pool) < replicas {
+                        continue;
+                    }
+                    if by_stage {
+                        let in_flight = objective.in_flight(self.space.stages(usage) + 1);
+                        if !tolerance::fits(meter.bytes(in_flight), spec.memory) {
+                            continue;
+                        }
+                    }
+                    let at = (end + 1) * width + self.space.after(usage, pool, replicas);
+                    let candidate = before.max(loads[pass]);
+                    if candidate < value[at] {
+                        value[at] = candidate;
+                        parent[at] = Parent {
+                            start: start as u32,
+                            usage: usage as u32,
+                            pool: pool as u32,
+                            replicas,
+                        };
+                    }
+                }
+            }
+        }
+    }
+
+    /// The stages that lead to a usage at the end of the order.
+    fn walk_back(&self, usage: usize, parent: &[Parent]) -> Vec<StageAssignment> {
+        let width = self.space.len();
+        let mut stages = Vec::new();
+        let mut position = self.order.len();
+        let mut usage = usage;
+        while position > 0 {
+            let step = parent[position * width + usage];
+            stages.push(StageAssignment {
+                pool: step.pool as usize,
+                replicas: step.replicas,
+                units: self.order[step.start as usize..position].to_vec(),
+            });
+            position = step.start as usize;
+            usage = step.usage as usize;
+        }
+        stages.reverse();
+        stages
+    }
+
+    fn stage_loads(&self, stage: &StageAssignment) -> [f64; 2] {
+        let objective = self.problem.objective();
+        let mut meter = Meter::new(self.units, objective, stage.pool);
+        for &unit in &stage.units {
+            meter.add(unit as usize);
+        }
+        let mut loads = [0.0; 2];
+        for pass in 0..objective.passes() {
+            loads[pass] = meter.load(pass) / f64::from(stage.replicas);
+        }
+        loads[objective.passes() - 1] += synchronisation(
+            meter.parameter_bytes(),
+            stage.replicas,
+            self.problem.pools()[stage.pool].bandwidth,
+        );
+        loads
+    }
+}

@@ -1,0 +1,176 @@
+//! PipeDream's split as a baseline: merge biconnected components, then split a linear order.
+//!
+//! PipeDream (Narayanan et al., SOSP 2019) partitions a chain of layers. Its published planner turns a graph into
+//! a chain by merging branches; the NeurIPS 2020 comparison does so through the biconnected components of the
+//! contracted graph: all operators that send a tensor inside a component share a device. Tensors out of input
+//! and mask layers, which would merge nearly everything, are left out of this step only; which those are is
+//! chosen by hand and given with the graph (`pipedream_skips`).
+//!
+//! What remains is split optimally along one depth-first order.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use stagewright_core::bound::strongest;
+use stagewright_core::contract::Units;
+use stagewright_core::document::GraphDocument;
+use stagewright_core::graph::Graph;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
+
+use crate::dpl::{best_stages, missing_for_contiguous_dp};
+use crate::order;
+
+/// The PipeDream-style baseline.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PipeDream;
+
+impl Solver for PipeDream {
+    fn name(&self) -> &'static str {
+        "pipedream"
+    }
+
+    fn summary(&self) -> &'static str {
+        "merge biconnected components, then split one linear order (baseline)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { missing: missing_for_contiguous_dp, exact: false, deterministic_across_threads: true }
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let bound = strongest(problem);
+        let merged = Graph::from_document(merge_components(problem))
+            .map_err(|error| SolveError::Invariant(error.to_string()))?;
+        let merged =
+            Problem::new(merged, problem.cluster().clone(), *problem.objective(), problem.pins().clone())
+                .map_err(|error| SolveError::Invariant(error.to_string()))?;
+        let units = Units::new(&merged);
+        let best = best_stages(&merged, &units, &order::depth_first(&units), f64::INFINITY);
+        let stop = context.stop().reason();
+        Ok(match best {
+            Some((_, stages)) => {
+                let placement = Placement::from_stages(&merged, &units, &stages);
+                Solution::with_plan(self.name(), Plan::new(problem, placement)?, bound, stop)
+            }
+            None => Solution::without_plan(
+                self.name(),
+                Status::Unknown,
+                bound,
+                stop,
+                "no split of the merged chain fits".into(),
+            ),
+        })
+    }
+}
+
+/// The graph with every biconnected component's senders colocated.
+fn merge_components(problem: &Problem) -> GraphDocument {
+    let graph = problem.graph();
+    // A node is a colocation class in one pass: forward and backward halves are merged apart.
+    let node = |op| 2 * graph.class_of(op) as u32 + u32::from(!graph.is_forward(op));
+    let skips: FxHashSet<&str> = graph.document().pipedream_skips.iter().map(String::as_str).collect();
+    let skipped: FxHashSet<u32> = graph
+        .operators()
+        .filter(|&op| skips.contains(graph.operator(op).name.as_str()))
+        .map(node)
+        .collect();
+    let mut edges: Vec<(u32, u32)> = Vec::new();
+    for tensor in graph.tensors() {
+        let from = node(graph.producer(tensor));
+        if skipped.contains(&from) {
+            continue;
+        }
+        let to = graph.consumers(tensor).iter().map(|&op| node(op));
+        edges.extend(to.filter(|&to| to != from).map(|to| (from, to)));
+    }
+    edges.sort_unstable();
+    edges.dedup();
+
+    let mut groups = petgraph::unionfind::UnionFind::new(graph.class_count());
+    for component in biconnected_components(2 * graph.class_count(), &edges) {
+        let mut senders = component.iter().map(|&edge| edges[edge as usize].0 as usize / 2);
+        if let Some(first) = senders.next() {
+            for sender in senders {
+                groups.union(first, sender);
+            }
+        }
+    }
+    let mut document = graph.document().clone();
+    let mut names: FxHashMap<usize, String> = FxHashMap::default();
+    for op in graph.operators() {
+        let group = groups.find(graph.class_of(op));
+        let name = names.entry(group).or_insert_with(|| format!("merged{group}"));
+        document.operators[op.index()].colocation = Some(name.clone());
+    }
+    document
+}
+
+/// The biconnected components of the undirected graph over `edges`, as lists of edge indices (Tarjan 1972,
+/// iterative). O(nodes + edges).
+fn biconnected_components(nodes: usize, edges: &[(u32, u32)]) -> Vec<Vec<u32>> {
+    const UNSEEN: u32 = u32::MAX;
+    let mut adjacent: Vec<Vec<(u32, u32)>> = vec![Vec::new(); nodes];
+    for (at, &(from, to)) in edges.iter().enumerate() {
+        adjacent[from as usize].push((to, at as u32));
+        adjacent[to as usize].push((from, at as u32));
+    }
+    let mut entry = vec![UNSEEN; nodes];
+    let mut low = vec![UNSEEN; nodes];
+    let mut seen_edge = vec![false; edges.len()];
+    let mut time = 0;
+    let mut open: Vec<u32> = Vec::new();
+    let mut components = Vec::new();
+    // (node, next neighbour to look at, length of `open` below the edge that led here)
+    let mut stack: Vec<(u32, usize, usize)> = Vec::new();
+    for root in 0..nodes as u32 {
+        if entry[root as usize] != UNSEEN {
+            continue;
+        }
+        (entry[root as usize], low[root as usize]) = (time, time);
+        time += 1;
+        stack.push((root, 0, 0));
+        while let Some(&mut (node, ref mut next, below)) = stack.last_mut() {
+            if let Some(&(neighbour, edge)) = adjacent[node as usize].get(*next) {
+                *next += 1;
+                if std::mem::replace(&mut seen_edge[edge as usize], true) {
+                    continue;
+                }
+                let depth = open.len();
+                open.push(edge);
+                if entry[neighbour as usize] == UNSEEN {
+                    (entry[neighbour as usize], low[neighbour as usize]) = (time, time);
+                    time += 1;
+                    stack.push((neighbour, 0, depth));
+                } else {
+                    low[node as usize] = low[node as usize].min(entry[neighbour as usize]);
+                }
+                continue;
+            }
+            stack.pop();
+            if let Some(&(parent, _, _)) = stack.last() {
+                low[parent as usize] = low[parent as usize].min(low[node as usize]);
+                if low[node as usize] >= entry[parent as usize] {
+                    components.push(open.split_off(below));
+                }
+            }
+        }
+    }
+    components
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_triangles_that_share_a_node_are_two_components() {
+        let edges = [(0, 1), (0, 2), (1, 2), (2, 3), (2, 4), (3, 4), (4, 5)];
+        let mut found = biconnected_components(6, &edges);
+        for component in &mut found {
+            component.sort_unstable();
+        }
+        found.sort();
+        assert_eq!(found, [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
+    }
+}

@@ -15,26 +15,18 @@ pub struct Minimised<P> {
     pub placement: P,
 }
 
-/// What a sweep found.
-#[derive(Debug, Clone)]
-pub struct Swept<P> {
-    /// The best sum below the given cap, with its placement.
-    pub best: Option<(f64, P)>,
-    /// Whether every call was exact, so that no better sum exists.
-    pub complete: bool,
-}
-
 /// Minimises F + B below `cap`.
 ///
 /// `minimise(pass, caps)` minimises the largest load of `pass` over placements whose loads are below both caps;
-/// it answers none where there is no such placement, and an error where it could not finish.
+/// it answers none where there is no such placement, and an error where it could not finish; the sweep then
+/// answers that error with the best sum so far.
 pub fn sweep<P, E>(
     cap: f64,
     mut minimise: impl FnMut(usize, [f64; 2]) -> Result<Option<Minimised<P>>, E>,
-) -> Result<Swept<P>, (E, Option<(f64, P)>)> {
+) -> Result<Option<(f64, P)>, (E, Option<(f64, P)>)> {
     let mut best: Option<(f64, P)> = None;
     let least_forward = match minimise(0, [cap, cap]) {
-        Ok(None) => return Ok(Swept { best, complete: true }),
+        Ok(None) => return Ok(best),
         Ok(Some(found)) => {
             let sum = found.loads[0] + found.loads[1];
             if sum < cap {
@@ -48,7 +40,7 @@ pub fn sweep<P, E>(
     loop {
         let value = best.as_ref().map_or(cap, |&(value, _)| value);
         match minimise(1, [forward_cap, value - least_forward]) {
-            Ok(None) => return Ok(Swept { best, complete: true }),
+            Ok(None) => return Ok(best),
             Err(stop) => return Err((stop, best)),
             Ok(Some(found)) => {
                 let [forward, backward] = found.loads;
@@ -61,7 +53,7 @@ pub fn sweep<P, E>(
                 // The forward load found is itself below the cap, so the cap falls in every round.
                 forward_cap = forward.min(value - backward);
                 if forward_cap <= least_forward {
-                    return Ok(Swept { best, complete: true });
+                    return Ok(best);
                 }
             }
         }

@@ -55,7 +55,7 @@ pub fn best_stages(
     } else {
         let swept = sweep(cap, |pass, caps| Ok::<_, std::convert::Infallible>(chain.minimise(pass, caps)));
         match swept {
-            Ok(swept) => swept.best,
+            Ok(best) => best,
             Err((never, _)) => match never {},
         }
     };
@@ -104,7 +104,7 @@ impl Chain<'_> {
         let stages = self.walk_back(usage, &parent);
         let mut loads = [0.0; 2];
         for stage in &stages {
-            let own = self.stage_loads(stage);
+            let own = stage_loads(self.problem, self.units, stage);
             for pass in 0..2 {
                 loads[pass] = f64::max(loads[pass], own[pass]);
             }
@@ -194,22 +194,20 @@ impl Chain<'_> {
         stages.reverse();
         stages
     }
+}
 
-    fn stage_loads(&self, stage: &StageAssignment) -> [f64; 2] {
-        let objective = self.problem.objective();
-        let mut meter = Meter::new(self.units, objective, stage.pool);
-        for &unit in &stage.units {
-            meter.add(unit as usize);
-        }
-        let mut loads = [0.0; 2];
-        for pass in 0..objective.passes() {
-            loads[pass] = meter.load(pass) / f64::from(stage.replicas);
-        }
-        loads[objective.passes() - 1] += synchronisation(
-            meter.parameter_bytes(),
-            stage.replicas,
-            self.problem.pools()[stage.pool].bandwidth,
-        );
-        loads
+/// The load of a stage per pass, divided among its replicas, synchronisation included.
+pub fn stage_loads(problem: &Problem, units: &Units, stage: &StageAssignment) -> [f64; 2] {
+    let objective = problem.objective();
+    let mut meter = Meter::new(units, objective, stage.pool);
+    for &unit in &stage.units {
+        meter.add(unit as usize);
     }
+    let mut loads = [0.0; 2];
+    for (pass, load) in loads.iter_mut().enumerate().take(objective.passes()) {
+        *load = meter.load(pass) / f64::from(stage.replicas);
+    }
+    loads[objective.passes() - 1] +=
+        synchronisation(meter.parameter_bytes(), stage.replicas, problem.pools()[stage.pool].bandwidth);
+    loads
 }

@@ -19,7 +19,7 @@ use stagewright_core::solver::{
     Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status,
 };
 
-pub use chain::best_stages;
+pub use chain::{best_stages, stage_loads};
 
 use crate::order;
 

@@ -1,0 +1,547 @@
+//! From one ideal J, every ideal I ⊃ J whose difference a device can hold.
+//!
+//! Units are added in increasing number, depth first, so each superset is reached exactly once and no hash table is
+//! needed. What has been skipped stays out: a net with a pin in the stage and a pin in J or among the skipped is
+//! cut for good. The load of every superset still to come is therefore at least
+//!
+//! ```text
+//! compute so far + transfer of the nets cut for good          (serial)
+//! ```
+//!
+//! and where the windows say that the stage must still grow to a compute of at least w, then w takes the place of
+//! the compute so far. Nets that may still close are kept in a list of a few entries per step, each with its
+//! first pin that is outside; adding unit v settles those whose first outside pin is below v. A step costs time
+//! proportional to that list and to the unit's nets.
+
+use stagewright_core::document::Communication;
+use stagewright_core::objective::{Objective, synchronisation};
+use stagewright_core::problem::Pool;
+use stagewright_core::solver::Stop;
+use stagewright_core::tolerance;
+use stagewright_search::usage::UsageSpace;
+
+use crate::lattice::{Lattice, contains, members};
+use crate::table::Step;
+use crate::window::Windows;
+
+/// Steps between two looks at the clock.
+const STEPS_BETWEEN_CHECKS: u64 = 4096;
+
+/// One recurrence: what the expansion must know besides the state.
+pub(crate) struct Rules<'a> {
+    pub(crate) lattice: &'a Lattice,
+    pub(crate) objective: &'a Objective,
+    pub(crate) pools: &'a [Pool],
+    pub(crate) space: &'a UsageSpace,
+    pub(crate) windows: &'a Windows,
+    /// Loads must be below these, per pass.
+    pub(crate) caps: [f64; 2],
+    /// The pass whose largest load is minimised.
+    pub(crate) pass: usize,
+    pub(crate) stop: &'a Stop,
+}
+
+/// A state to expand.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) usage: usize,
+    pub(crate) state: usize,
+    pub(crate) set: &'a [u64],
+}
+
+/// A superset found: a stage of some loads leads to `set` with `usage`.
+pub(crate) struct Found<'a> {
+    pub(crate) set: &'a [u64],
+    pub(crate) usage: usize,
+    pub(crate) loads: [f64; 2],
+    pub(crate) step: Step,
+    /// Whether the set holds every unit.
+    pub(crate) full: bool,
+}
+
+/// A net with a pin in the ideal that may still close: the place of its first pin outside.
+#[derive(Clone, Copy)]
+struct OpenNet {
+    net: u32,
+    place: u32,
+    /// Whether only the stage pins it, so that closing it makes it free.
+    stage_only: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    compute: [f64; 2],
+    /// Transfer of nets cut for good.
+    settled: [f64; 2],
+    /// Transfer of nets cut so far that may still close.
+    open: [f64; 2],
+    sent: [f64; 2],
+    received: [f64; 2],
+    /// Least transfer of nets that cross the ideal for good, and of those that may still close.
+    crossing_settled: [f64; 2],
+    crossing_open: [f64; 2],
+    fixed: f64,
+    activations: f64,
+    parameters: f64,
+}
+
+struct Frame {
+    unit: usize,
+    next: usize,
+    sums: Sums,
+    open_from: usize,
+    open_to: usize,
+}
+
+/// Work space for expansions, one per thread.
+pub(crate) struct Expander<'a> {
+    rules: &'a Rules<'a>,
+    set: Vec<u64>,
+    before: Vec<u64>,
+    ready: Vec<u64>,
+    waiting: Vec<u32>,
+    pins_before: Vec<u32>,
+    pins_in_stage: Vec<u32>,
+    /// Weight that positions from this one on, not in J, can still add: `[position][weight]`.
+    rest: Vec<f64>,
+    frames: Vec<Frame>,
+    nets: Vec<OpenNet>,
+    weights: Vec<f64>,
+    size: usize,
+    steps: u64,
+}
+
+impl<'a> Expander<'a> {
+    pub(crate) fn new(rules: &'a Rules<'a>) -> Self {
+        let lattice = rules.lattice;
+        Expander {
+            rules,
+            set: vec![0; lattice.words],
+            before: vec![0; lattice.words],
+            ready: vec![0; lattice.words],
+            waiting: vec![0; lattice.len],
+            pins_before: vec![0; lattice.net_count()],
+            pins_in_stage: vec![0; lattice.net_count()],
+            rest: vec![0.0; (lattice.len + 1) * rules.windows.weights],
+            frames: Vec::new(),
+            nets: Vec::new(),
+            weights: Vec::new(),
+            size: 0,
+            steps: 0,
+        }
+    }
+
+    /// Supersets looked at so far.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Calls `emit` for every superset of a state. False where the solve has to stop.
+    pub(crate) fn expand(&mut self, source: Source<'_>, mut emit: impl FnMut(Found<'_>)) -> bool {
+        self.prepare(source);
+        let pools = self.rules.lattice.pools.len();
+        (0..pools).all(|pool| {
+            self.rules.space.left(source.usage, pool) == 0 || self.expand_on(source, pool, &mut emit)
+        })
+    }
+
+    fn prepare(&mut self, source: Source<'_>) {
+        let lattice = self.rules.lattice;
+        let count = self.rules.windows.weights;
+        self.before.copy_from_slice(source.set);
+        self.set.copy_from_slice(source.set);
+        self.size = source.set.iter().map(|word| word.count_ones() as usize).sum();
+        self.waiting.copy_from_slice(&lattice.predecessor_count);
+        self.pins_before.fill(0);
+        self.weights.clear();
+        self.weights.resize(count, 0.0);
+        for at in members(source.set) {
+            for &next in lattice.successors(at) {
+                self.waiting[next as usize] -= 1;
+            }
+            for &net in lattice.nets_of(at) {
+                self.pins_before[net as usize] += 1;
+            }
+            for weight in 0..count {
+                self.weights[weight] += self.rules.windows.weight[at * count + weight];
+            }
+        }
+        self.ready.fill(0);
+        for at in 0..lattice.len {
+            if self.waiting[at] == 0 && !contains(source.set, at) {
+                self.ready[at / 64] |= 1 << (at % 64);
+            }
+        }
+        for at in (0..lattice.len).rev() {
+            for weight in 0..count {
+                let own = match contains(source.set, at) {
+                    true => 0.0,
+                    false => self.rules.windows.weight[at * count + weight],
+                };
+                self.rest[at * count + weight] = self.rest[(at + 1) * count + weight] + own;
+            }
+        }
+    }
+
+    /// The nets that cross J, with their first outside pins.
+    fn open_crossing(&mut self) -> Sums {
+        let lattice = self.rules.lattice;
+        let mut sums = Sums::default();
+        self.nets.clear();
+        for net in 0..lattice.net_count() {
+            let pins = lattice.pins(net);
+            if self.pins_before[net] == 0 || self.pins_before[net] as usize == pins.len() {
+                continue;
+            }
+            let place = self.first_outside(net, 0);
+            sums.crossing_open[usize::from(lattice.net_pass[net])] += lattice.least_transfer[net];
+            self.nets.push(OpenNet { net: net as u32, place, stage_only: false });
+        }
+        sums
+    }
+
+    /// Place of the first pin from `place` on that is not in J.
+    fn first_outside(&self, net: usize, place: usize) -> u32 {
+        let pins = self.rules.lattice.pins(net);
+        let outside = pins[place..].iter().position(|&pin| !contains(&self.before, pin as usize));
+        outside.map_or(pins.len(), |skipped| place + skipped) as u32
+    }
+
+    fn expand_on(&mut self, source: Source<'_>, pool: usize, emit: &mut impl FnMut(Found<'_>)) -> bool {
+        let Rules { lattice, space, .. } = *self.rules;
+        self.weights.truncate(self.rules.windows.weights);
+        let limits = Limits::new(self.rules, source.usage, pool, &self.weights);
+        let root = self.open_crossing();
+        self.frames.clear();
+        self.frames.push(Frame { unit: usize::MAX, next: 0, sums: root, open_from: 0, open_to: self.nets.len() });
+        let mut alive = true;
+        while let Some(top) = self.frames.len().checked_sub(1) {
+            let from = self.frames[top].next;
+            let child = if alive { next_member(&self.ready, from) } else { None };
+            let pushed = child.is_some_and(|unit| {
+                self.frames[top].next = unit + 1;
+                self.steps += 1;
+                if self.steps.is_multiple_of(STEPS_BETWEEN_CHECKS) && self.rules.stop.reason().is_some() {
+                    alive = false;
+                    return false;
+                }
+                match self.try_add(top, unit, pool, &limits) {
+                    Added::Yes => true,
+                    Added::No => false,
+                    Added::NoneAfter => {
+                        self.frames[top].next = lattice.len;
+                        false
+                    }
+                }
+            });
+            if pushed {
+                self.report(source, pool, space, &limits, emit);
+            } else if child.is_none() {
+                self.pop();
+            }
+        }
+        alive
+    }
+
+    /// Adds a unit to the stage of the top frame, if some superset of the result can still be a stage.
+    fn try_add(&mut self, top: usize, unit: usize, pool: usize, limits: &Limits) -> Added {
+        let Rules { lattice, windows, caps, .. } = *self.rules;
+        let costs = &lattice.pools[pool];
+        let count = windows.weights;
+        let base = self.weights.len() - count;
+        // The unit and all after it are all that can still come.
+        let rest = &self.rest[unit * count..(unit + 1) * count];
+        if (0..count).any(|at| self.weights[base + at] + rest[at] < limits.low[at]) {
+            return Added::NoneAfter;
+        }
+        let Frame { open_from, open_to, .. } = self.frames[top];
+        let mut sums = self.frames[top].sums;
+        let mark = self.nets.len();
+        for at in open_from..open_to {
+            let mut open = self.nets[at];
+            let net = open.net as usize;
+            let pass = usize::from(lattice.net_pass[net]);
+            let first = lattice.pins(net)[open.place as usize] as usize;
+            if first < unit {
+                // That pin was skipped: the net crosses for good.
+                sums.crossing_open[pass] -= lattice.least_transfer[net];
+                sums.crossing_settled[pass] += lattice.least_transfer[net];
+                if open.stage_only {
+                    sums.open[pass] -= costs.transfer[net];
+                    sums.settled[pass] += costs.transfer[net];
+                }
+                continue;
+            }
+            if first == unit {
+                open.place = self.first_outside(net, open.place as usize + 1);
+                if open.place as usize == lattice.pins(net).len() {
+                    sums.crossing_open[pass] -= lattice.least_transfer[net];
+                    if open.stage_only {
+                        sums.open[pass] -= costs.transfer[net];
+                    }
+                    continue;
+                }
+            }
+            self.nets.push(open);
+        }
+        if limits.exceeded(&sums, caps) {
+            // Whatever comes later skips at least as much.
+            self.nets.truncate(mark);
+            return Added::NoneAfter;
+        }
+        if !costs.supported[unit] {
+            self.nets.truncate(mark);
+            return Added::No;
+        }
+        for pass in 0..lattice.passes {
+            sums.compute[pass] += costs.seconds[pass][unit];
+        }
+        sums.fixed += lattice.fixed_bytes[unit];
+        sums.activations += lattice.activation_bytes[unit];
+        sums.parameters += lattice.parameter_bytes[unit];
+        for &net in lattice.nets_of(unit) {
+            self.touch(&mut sums, net as usize, unit, &costs.transfer);
+        }
+        for at in 0..count {
+            let weight = self.weights[base + at] + windows.weight[unit * count + at];
+            self.weights.push(weight);
+        }
+        let fits = tolerance::fits(sums.fixed + limits.in_flight * sums.activations, limits.memory);
+        let weights = &self.weights[base + count..];
+        let too_much = (0..count).any(|at| weights[at] > limits.high[at]);
+        if !fits || too_much || limits.exceeded(&sums, caps) {
+            self.weights.truncate(base + count);
+            self.nets.truncate(mark);
+            return Added::No;
+        }
+        for &net in lattice.nets_of(unit) {
+            self.pins_in_stage[net as usize] += 1;
+        }
+        for &next in lattice.successors(unit) {
+            let waiting = &mut self.waiting[next as usize];
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.ready[next as usize / 64] |= 1 << (next % 64);
+            }
+        }
+        self.set[unit / 64] |= 1 << (unit % 64);
+        self.size += 1;
+        self.frames.push(Frame { unit, next: unit + 1, sums, open_from: mark, open_to: self.nets.len() });
+        Added::Yes
+    }
+
+    /// Counts a net of the unit that is being added. Nets in the open list have been advanced already.
+    fn touch(&mut self, sums: &mut Sums, net: usize, unit: usize, transfer: &[f64]) {
+        let lattice = self.rules.lattice;
+        let pins = lattice.pins(net);
+        let pass = usize::from(lattice.net_pass[net]);
+        let (before, inside) = (self.pins_before[net], self.pins_in_stage[net]);
+        if inside == 0 {
+            if before > 0 {
+                sums.settled[pass] += transfer[net];
+            } else if pins[0] as usize == unit {
+                sums.open[pass] += transfer[net];
+                sums.crossing_open[pass] += lattice.least_transfer[net];
+                self.nets.push(OpenNet { net: net as u32, place: 1, stage_only: true });
+            } else {
+                sums.settled[pass] += transfer[net];
+                sums.crossing_settled[pass] += lattice.least_transfer[net];
+            }
+        }
+        if self.rules.objective.communication == Communication::Duplex {
+            let all = inside as usize + 1 == pins.len();
+            if lattice.producer[net] as usize == unit {
+                if inside > 0 {
+                    sums.received[pass] -= transfer[net];
+                }
+                if !all {
+                    sums.sent[pass] += transfer[net];
+                }
+            } else if inside == 0 {
+                sums.received[pass] += transfer[net];
+            } else if all {
+                sums.sent[pass] -= transfer[net];
+            }
+        }
+    }
+
+    fn pop(&mut self) {
+        let lattice = self.rules.lattice;
+        let Some(frame) = self.frames.pop() else { return };
+        if frame.unit == usize::MAX {
+            return;
+        }
+        let unit = frame.unit;
+        self.nets.truncate(frame.open_from);
+        self.weights.truncate(self.weights.len() - self.rules.windows.weights);
+        self.set[unit / 64] &= !(1 << (unit % 64));
+        self.size -= 1;
+        for &net in lattice.nets_of(unit) {
+            self.pins_in_stage[net as usize] -= 1;
+        }
+        for &next in lattice.successors(unit) {
+            let waiting = &mut self.waiting[next as usize];
+            if *waiting == 0 {
+                self.ready[next as usize / 64] &= !(1 << (next % 64));
+            }
+            *waiting += 1;
+        }
+    }
+
+    /// Emits the stage of the top frame for every number of replicas that makes it one.
+    fn report(
+        &mut self,
+        source: Source<'_>,
+        pool: usize,
+        space: &UsageSpace,
+        limits: &Limits,
+        emit: &mut impl FnMut(Found<'_>),
+    ) {
+        let Rules { objective, windows, caps, pools, lattice, .. } = *self.rules;
+        let sums = &self.frames[self.frames.len() - 1].sums;
+        let weights = &self.weights[self.weights.len() - windows.weights..];
+        let full = self.size == lattice.len;
+        for replicas in 1..=limits.most_replicas {
+            let mut loads = [0.0; 2];
+            for pass in 0..lattice.passes {
+                let communication = sums.settled[pass] + sums.open[pass];
+                let load = match objective.communication {
+                    Communication::Serial => sums.compute[pass] + communication,
+                    Communication::Overlap => sums.compute[pass].max(communication),
+                    Communication::Duplex => sums.compute[pass].max(sums.sent[pass]).max(sums.received[pass]),
+                };
+                loads[pass] = load / f64::from(replicas);
+            }
+            loads[lattice.passes - 1] += synchronisation(sums.parameters, replicas, pools[pool].bandwidth);
+            if (0..lattice.passes).any(|pass| loads[pass] >= caps[pass]) {
+                continue;
+            }
+            let usage = space.after(source.usage, pool, replicas);
+            if !full && !inside(windows, usage, weights, sums, lattice.passes) {
+                continue;
+            }
+            let step = Step {
+                usage: source.usage as u32,
+                state: source.state as u32,
+                pool: pool as u16,
+                replicas: replicas as u16,
+            };
+            emit(Found { set: &self.set, usage, loads, step, full });
+        }
+    }
+}
+
+/// Whether an ideal lies in the windows of a usage.
+fn inside(windows: &Windows, usage: usize, weights: &[f64], sums: &Sums, passes: usize) -> bool {
+    let (low, high) = (windows.low(usage), windows.high(usage));
+    let weighted = (0..weights.len()).all(|at| low[at] <= weights[at] && weights[at] <= high[at]);
+    weighted
+        && windows.crossing.as_ref().is_none_or(|crossing| {
+            (0..passes).all(|pass| {
+                let weight = weights[crossing.weight[pass]];
+                let open = sums.crossing_settled[pass] + sums.crossing_open[pass];
+                weight + open <= crossing.high[usage][pass] && weight - open >= crossing.low[usage][pass]
+            })
+        })
+}
+
+enum Added {
+    Yes,
+    No,
+    /// No later unit can be added to this stage either.
+    NoneAfter,
+}
+
+/// What every stage from one state on one pool must respect.
+struct Limits {
+    communication: Communication,
+    passes: usize,
+    most_replicas: u32,
+    /// Weights of the resulting ideal, over all numbers of replicas.
+    low: Vec<f64>,
+    high: Vec<f64>,
+    /// Least compute of the stage per pass, from the windows.
+    least_compute: [f64; 2],
+    /// Per pass, where no host is left afterwards: the compute must be at least this plus what crosses the ideal.
+    least_with_crossing: [f64; 2],
+    memory: f64,
+    in_flight: f64,
+}
+
+impl Limits {
+    fn new(rules: &Rules<'_>, usage: usize, pool: usize, weights: &[f64]) -> Limits {
+        let Rules { objective, pools, space, windows, lattice, .. } = *rules;
+        let most_replicas = space.most_replicas(usage, pool);
+        let mut low = vec![f64::INFINITY; windows.weights];
+        let mut high = vec![f64::NEG_INFINITY; windows.weights];
+        let mut crossing_low = [f64::INFINITY; 2];
+        for replicas in 1..=most_replicas {
+            let after = space.after(usage, pool, replicas);
+            for at in 0..windows.weights {
+                low[at] = low[at].min(windows.low(after)[at]);
+                high[at] = high[at].max(windows.high(after)[at]);
+            }
+            for pass in 0..lattice.passes {
+                let bound = windows.crossing.as_ref().map_or(f64::NEG_INFINITY, |all| all.low[after][pass]);
+                crossing_low[pass] = crossing_low[pass].min(bound);
+            }
+        }
+        let mut least_compute = [0.0; 2];
+        let mut least_with_crossing = [f64::NEG_INFINITY; 2];
+        for pass in 0..lattice.passes {
+            let own = windows.own[pool][pass];
+            least_compute[pass] = low[own] - weights[own];
+            // Time on this pool is at least the least time over the pools that pay.
+            if let Some(crossing) = windows.crossing.as_ref().filter(|_| !pools[pool].host) {
+                least_with_crossing[pass] = crossing_low[pass] - weights[crossing.weight[pass]];
+            }
+        }
+        let in_flight = f64::from(objective.in_flight(space.stages(usage) + 1));
+        Limits {
+            communication: objective.communication,
+            passes: lattice.passes,
+            most_replicas,
+            low,
+            high,
+            least_compute,
+            least_with_crossing,
+            memory: pools[pool].memory,
+            in_flight,
+        }
+    }
+
+    /// Whether every superset of the stage so far reaches a cap.
+    #[inline]
+    fn exceeded(&self, sums: &Sums, caps: [f64; 2]) -> bool {
+        (0..self.passes).any(|pass| {
+            let settled = sums.settled[pass];
+            let compute = sums.compute[pass].max(self.least_compute[pass]);
+            let load = match self.communication {
+                Communication::Serial => {
+                    compute.max(self.least_with_crossing[pass] + sums.crossing_settled[pass]) + settled
+                }
+                Communication::Overlap => compute.max(settled),
+                // Each cut net is sent or received.
+                Communication::Duplex => compute.max(0.5 * settled),
+            };
+            load * (1.0 - tolerance::OPTIMAL_RELATIVE) >= caps[pass] * f64::from(self.most_replicas)
+        })
+    }
+}
+
+/// The first member of a set from a position on.
+#[inline]
+fn next_member(set: &[u64], from: usize) -> Option<usize> {
+    let mut word = from / 64;
+    if word >= set.len() {
+        return None;
+    }
+    let mut bits = set[word] & (u64::MAX << (from % 64));
+    loop {
+        if bits != 0 {
+            return Some(word * 64 + bits.trailing_zeros() as usize);
+        }
+        word += 1;
+        bits = *set.get(word)?;
+    }
+}

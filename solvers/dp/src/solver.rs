@@ -1,0 +1,258 @@
+//! The splitter as a solver: a seed, thresholds, and what was proved.
+//!
+//! A run of the recurrence with cap T finds the best split below T or proves that there is none, so the first run
+//! has the seed's value as its cap. If that turns out to be long, runs with lower caps come first: they are
+//! faster by orders of magnitude, each either raises the lower bound to its cap or finds the optimum, and what the
+//! time limit interrupts last is the hardest.
+
+use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::contract::Units;
+use stagewright_core::placement::StageAssignment;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
+};
+use stagewright_core::tolerance;
+use stagewright_search::dpl::{Effort, best_over_orders, missing_for_contiguous_dp, plan_of, stage_loads};
+use stagewright_search::sweep::{Minimised, sweep};
+use stagewright_search::usage::UsageSpace;
+
+use crate::lattice::Lattice;
+use crate::recurrence::{Budget, Counts, Halt, Run, minimise};
+
+/// Most usages of devices: above it the tables alone are too many.
+const MAX_USAGES: usize = 1 << 20;
+/// Supersets that the first run may look at before lower caps are tried: about a second.
+const FIRST_RUN_STEPS: u64 = 20_000_000;
+/// Where the caps lie between the lower bound and the value, when the first run was too long.
+const LADDER: [f64; 5] = [0.5, 0.75, 0.875, 0.95, 1.0];
+
+/// The exact splitter.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Dp;
+
+impl Solver for Dp {
+    fn name(&self) -> &'static str {
+        "dp"
+    }
+
+    fn summary(&self) -> &'static str {
+        "exact dynamic program over the lattice of ideals (contiguous throughput)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { missing: missing_for_contiguous_dp, exact: true, deterministic_across_threads: true }
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let units = Units::new(problem);
+        let mut search = Search {
+            problem,
+            lattice: Lattice::new(problem, &units),
+            best: best_over_orders(problem, &units, Effort::Plain, context)?,
+            bound: strongest(problem),
+            counts: Counts::default(),
+            units: &units,
+        };
+        let (bound_value, source) = (search.bound.value, search.bound.source);
+        context.emit(Event::Bound { value: bound_value, source });
+        let outcome = search.run(context)?;
+        let Search { best, bound, counts, .. } = search;
+        let mut solution = match (best, outcome) {
+            (Some(plan), outcome) => Solution::with_plan(self.name(), plan, bound, outcome),
+            (None, None) => Solution::without_plan(
+                self.name(),
+                Status::Infeasible,
+                bound,
+                None,
+                "every chain of ideals was excluded: no contiguous split fits the devices".into(),
+            ),
+            (None, Some(stop)) => Solution::without_plan(
+                self.name(),
+                Status::Unknown,
+                bound,
+                Some(stop),
+                "the search ended before it found a split that fits".into(),
+            ),
+        };
+        solution.statistics =
+            vec![("states", counts.states), ("steps", counts.steps), ("peak_bytes", counts.peak_bytes)];
+        Ok(solution)
+    }
+}
+
+struct Search<'a> {
+    problem: &'a Problem,
+    units: &'a Units,
+    lattice: Lattice,
+    best: Option<Plan>,
+    bound: LowerBound,
+    counts: Counts,
+}
+
+impl Search<'_> {
+    /// Searches until value and bound meet or something stops it; says what did.
+    fn run(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>, SolveError> {
+        let Some(space) = UsageSpace::new(self.problem, self.units.len(), MAX_USAGES) else {
+            return Ok(Some(StopReason::Memory));
+        };
+        if self.units.is_empty() {
+            return Ok(None);
+        }
+        if let Some(stop) = self.done(context) {
+            return Ok(stop);
+        }
+        context.emit(Event::Phase { name: "ideals".into() });
+        let top = self.best.as_ref().map_or_else(|| self.above_every_load(), Plan::value);
+        match self.attempt(&space, top, Some(FIRST_RUN_STEPS), context)? {
+            None => return Ok(None),
+            Some(Halt::Stop(reason)) => return Ok(Some(reason)),
+            Some(Halt::Steps) => {}
+        }
+        if self.best.is_none() {
+            // Nothing to climb towards: any split that fits is news.
+            return Ok(self.attempt(&space, top, None, context)?.map(stop_of));
+        }
+        context.emit(Event::Phase { name: "more orders".into() });
+        let better = {
+            context.warm_start = self.best.as_ref().map(|plan| plan.placement.clone());
+            best_over_orders(self.problem, self.units, Effort::Thorough, context)?
+        };
+        self.keep(better, context);
+        for share in LADDER {
+            if let Some(stop) = self.done(context) {
+                return Ok(stop);
+            }
+            let value = self.best.as_ref().map_or(top, Plan::value);
+            let cap = if share == 1.0 { value } else { self.bound.value + share * (value - self.bound.value) };
+            context.emit(Event::Phase { name: format!("ideals, cap at {:.1}% of the gap", 100.0 * share) });
+            match self.attempt(&space, cap, None, context)? {
+                None => {}
+                Some(halt) => return Ok(Some(stop_of(halt))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether to end: `Some(None)` with a proof, `Some(Some(reason))` without.
+    fn done(&self, context: &Context<'_>) -> Option<Option<StopReason>> {
+        if let Some(plan) = &self.best {
+            if tolerance::gap(plan.value(), self.bound.value) == 0.0 {
+                return Some(None);
+            }
+            if context.gap_reached(plan.value(), self.bound.value) {
+                return Some(Some(StopReason::Gap));
+            }
+        }
+        context.stop().reason().map(Some)
+    }
+
+    /// One run below a cap. A finished run raises the bound: to the best split it found, else to the cap.
+    fn attempt(
+        &mut self,
+        space: &UsageSpace,
+        cap: f64,
+        steps: Option<u64>,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Halt>, SolveError> {
+        let stop = context.stop().clone();
+        let budget = Budget { stop: &stop, memory: context.limits.memory, steps };
+        let (problem, units, lattice) = (self.problem, self.units, &self.lattice);
+        let counts = &mut self.counts;
+        let (found, halt) = context.in_pool(|| {
+            let mut call = |pass, caps| minimise(problem, lattice, space, pass, caps, budget, counts);
+            if problem.objective().passes() == 1 {
+                let run = call(0, [cap, cap]);
+                (run.best, run.halt)
+            } else {
+                separate(problem, units, cap, call)
+            }
+        })?;
+        let plan = match &found {
+            Some(stages) => Some(plan_of(self.problem, self.units, stages)?),
+            None => None,
+        };
+        if halt.is_none() {
+            let proved = plan.as_ref().map_or(cap, |plan| plan.value().min(cap));
+            self.raise(tolerance::round_down(proved), context);
+        }
+        self.keep(plan, context);
+        Ok(halt)
+    }
+
+    fn raise(&mut self, value: f64, context: &mut Context<'_>) {
+        if value > self.bound.value {
+            self.bound = LowerBound { value, source: LowerBound::EXHAUSTED, certificate: None };
+            context.emit(Event::Bound { value, source: LowerBound::EXHAUSTED });
+        }
+    }
+
+    fn keep(&mut self, plan: Option<Plan>, context: &mut Context<'_>) {
+        let Some(plan) = plan else { return };
+        if self.best.as_ref().is_none_or(|best| plan.value() < best.value()) {
+            context.emit(Event::Incumbent { value: plan.value() });
+            self.best = Some(plan);
+        }
+    }
+
+    /// A cap above the value of every split: all compute and all transfers, on the slowest pools.
+    fn above_every_load(&self) -> f64 {
+        let slowest = |position: usize| {
+            let pools = self.lattice.pools.iter().filter(|pool| pool.supported[position]);
+            pools.map(|pool| pool.seconds.iter().flat_map(|pass| pass.get(position)).sum()).fold(0.0, f64::max)
+        };
+        let compute: f64 = (0..self.lattice.len).map(slowest).sum();
+        let transfer: f64 = (0..self.lattice.net_count())
+            .map(|net| self.lattice.pools.iter().map(|pool| pool.transfer[net]).fold(0.0, f64::max))
+            .sum();
+        let parameters: f64 = self.lattice.parameter_bytes.iter().sum();
+        let slowest_link =
+            self.problem.pools().iter().map(|pool| pool.bandwidth).fold(f64::INFINITY, f64::min);
+        2.0 * (compute + transfer + 2.0 * parameters / slowest_link) + 1.0
+    }
+}
+
+/// A run without a step budget is only halted by a limit; its own budget is work, and so time.
+fn stop_of(halt: Halt) -> StopReason {
+    match halt {
+        Halt::Stop(reason) => reason,
+        Halt::Steps => StopReason::Time,
+    }
+}
+
+/// `separate` training: sweeps the cap on forward loads. What an interrupted run had found is not lost.
+fn separate(
+    problem: &Problem,
+    units: &Units,
+    cap: f64,
+    mut call: impl FnMut(usize, [f64; 2]) -> Run,
+) -> (Option<Vec<StageAssignment>>, Option<Halt>) {
+    let loads_of = |stages: &[StageAssignment]| {
+        let mut most = [0.0; 2];
+        for stage in stages {
+            let loads = stage_loads(problem, units, stage);
+            most = [f64::max(most[0], loads[0]), f64::max(most[1], loads[1])];
+        }
+        most
+    };
+    let mut unfinished: Option<(f64, Vec<StageAssignment>)> = None;
+    let swept = sweep(cap, |pass, caps| {
+        let run = call(pass, caps);
+        let found = run.best.map(|stages| Minimised { loads: loads_of(&stages), placement: stages });
+        match run.halt {
+            None => Ok(found),
+            Some(halt) => {
+                unfinished = found.map(|found| (found.loads[0] + found.loads[1], found.placement));
+                Err(halt)
+            }
+        }
+    });
+    match swept {
+        Ok(best) => (best.map(|(_, stages)| stages), None),
+        Err((halt, best)) => {
+            let better = [best, unfinished].into_iter().flatten().min_by(|a, b| a.0.total_cmp(&b.0));
+            (better.map(|(_, stages)| stages), Some(halt))
+        }
+    }
+}

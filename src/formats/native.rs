@@ -1,0 +1,31 @@
+//! `stagewright.graph/1`: a model as this project writes it.
+//!
+//! The JSON mirrors [`GraphDocument`] field by field; `data/schema/graph.schema.json` is generated from the
+//! same structure. Fields that are not known are errors, since a misspelt `secnods` would otherwise be a cost
+//! of nothing. Numbers read back as they were written, to the last bit.
+
+use stagewright_core::document::{CLUSTER_SCHEMA, GRAPH_SCHEMA, GraphDocument};
+
+use super::error::InputError;
+use super::notation::{Notation, expect_schema};
+use super::text::{Sniff, text};
+use super::{Format, Imported, pretty_json};
+
+/// Any document of ours counts, so that a plan given as a model is told that it is a plan.
+pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
+    json.schema.as_deref().is_some_and(|schema| schema.starts_with("stagewright.")) || json.has("operators")
+}
+
+pub(super) fn import(label: &str, bytes: &[u8]) -> Result<Imported, InputError> {
+    let text = text(label, bytes)?;
+    let graph: GraphDocument = Notation::Json.read_as(label, text, GRAPH_SCHEMA)?;
+    if let Some(cluster) = &graph.cluster {
+        expect_schema(label, "cluster.schema", &cluster.schema, CLUSTER_SCHEMA)?;
+    }
+    Ok(Imported { graph, format: Format::Native, ids: None })
+}
+
+/// A model as native JSON.
+pub fn write_graph(graph: &GraphDocument) -> String {
+    pretty_json(graph)
+}

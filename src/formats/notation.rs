@@ -1,0 +1,163 @@
+//! JSON and TOML, the two notations of documents: text to any serde structure, and what went wrong to an
+//! [`InputError`].
+//!
+//! Errors of serde come as text. What kind they are is read off how they begin, which serde's documentation
+//! fixes for the constructors of `serde::de::Error`; whatever else a structure says of a value is F005.
+
+use serde::de::DeserializeOwned;
+
+use super::error::{At, InputError};
+use super::text::{Sniff, clamp, end_of};
+
+/// How a document is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notation {
+    /// JSON, as RFC 8259 has it.
+    Json,
+    /// TOML 1.
+    Toml,
+}
+
+impl Notation {
+    /// JSON where the text opens a brace, TOML otherwise: no TOML document starts with one.
+    pub(super) fn of(text: &str) -> Self {
+        if text.trim_start().starts_with('{') { Notation::Json } else { Notation::Toml }
+    }
+
+    /// Reads a document that need not name its schema.
+    pub(super) fn read<T: DeserializeOwned>(self, label: &str, text: &str) -> Result<T, InputError> {
+        match self {
+            Notation::Json => from_json(label, text),
+            Notation::Toml => from_toml(label, text),
+        }
+    }
+
+    /// Reads a document that has to be of a schema. That is looked at first: what else would be found wrong
+    /// with a document of another kind only misleads.
+    pub(super) fn read_as<T: DeserializeOwned>(
+        self,
+        label: &str,
+        text: &str,
+        schema: &str,
+    ) -> Result<T, InputError> {
+        let found = match self {
+            Notation::Json => Sniff::of(text).schema,
+            Notation::Toml => text
+                .parse::<toml::Table>()
+                .ok()
+                .and_then(|table| table.get("schema").and_then(|value| value.as_str().map(str::to_owned))),
+        };
+        if let Some(found) = found {
+            expect_schema(label, "schema", &found, schema)?;
+        }
+        self.read(label, text)
+    }
+}
+
+/// Rejects a document of another schema.
+pub(super) fn expect_schema(label: &str, path: &str, found: &str, expected: &str) -> Result<(), InputError> {
+    if found == expected {
+        return Ok(());
+    }
+    let kind = |schema: &str| schema.split('/').next().unwrap_or_default().to_owned();
+    let help = if kind(found) == kind(expected) {
+        "this version of stagewright does not read that version of the schema: convert the document or use the \
+         version that wrote it"
+    } else {
+        "check that the files were given in the right order, and that each is what its option asks for"
+    };
+    let message = format!("the document is `{found}` where `{expected}` is expected");
+    Err(InputError::at_path("F007", label, path, message, help))
+}
+
+fn from_json<T: DeserializeOwned>(label: &str, text: &str) -> Result<T, InputError> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let document = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        json_error(label, &path, error.inner())
+    })?;
+    deserializer.end().map_err(|error| json_error(label, ".", &error))?;
+    Ok(document)
+}
+
+fn json_error(label: &str, path: &str, error: &serde_json::Error) -> InputError {
+    let text = error.to_string();
+    let message = match text.rfind(" at line ") {
+        Some(end) if error.line() > 0 => &text[..end],
+        _ => &text,
+    };
+    let line = At::Line { line: clamp(error.line()), column: clamp(error.column()) };
+    if message == "number out of range" {
+        let help = "a number has to be smaller than about 1.8e308";
+        return InputError::new("F010", label, line, message, help);
+    }
+    if !error.is_data() {
+        let help = match message {
+            "recursion limit exceeded" => "no format nests this deeply: check what wrote the file",
+            _ if error.is_eof() => "the file ends too early: check that the program that wrote it finished",
+            _ => "the file has to be JSON, which knows no comments, trailing commas, NaN or infinity",
+        };
+        return InputError::new("F002", label, line, message, help);
+    }
+    let at = if path == "." || path.is_empty() { At::Whole } else { At::Path(path.to_owned()) };
+    let code = shape_code(message).unwrap_or("F005");
+    InputError::new(code, label, at, message, shape_help(code))
+}
+
+fn from_toml<T: DeserializeOwned>(label: &str, text: &str) -> Result<T, InputError> {
+    let fault = |error: toml::de::Error| {
+        let at = match error.span() {
+            Some(span) => end_of(text.get(..span.start).unwrap_or_default()),
+            None => At::Whole,
+        };
+        let message = error.message();
+        let code = shape_code(message).unwrap_or("F002");
+        InputError::new(code, label, at, message, shape_help(code))
+    };
+    let table: toml::Table = text.parse().map_err(fault)?;
+    if let Some(path) = table.iter().find_map(|(key, value)| not_finite(key.clone(), value)) {
+        return Err(InputError::at_path("F010", label, path, "the number is not finite", shape_help("F010")));
+    }
+    toml::from_str(text).map_err(fault)
+}
+
+/// The path of the first number that is infinite or not a number, both of which TOML can write.
+fn not_finite(path: String, value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::Float(number) if !number.is_finite() => Some(path),
+        toml::Value::Array(values) => {
+            values.iter().enumerate().find_map(|(i, value)| not_finite(format!("{path}[{i}]"), value))
+        }
+        toml::Value::Table(table) => {
+            table.iter().find_map(|(key, value)| not_finite(format!("{path}.{key}"), value))
+        }
+        _ => None,
+    }
+}
+
+/// The code of an error about the shape of a document.
+fn shape_code(message: &str) -> Option<&'static str> {
+    const STARTS: [(&str, &str); 9] = [
+        ("missing field", "F003"),
+        ("unknown field", "F004"),
+        ("unknown variant", "F005"),
+        ("invalid type", "F005"),
+        ("invalid value", "F005"),
+        ("invalid length", "F005"),
+        ("data did not match", "F005"),
+        ("duplicate field", "F009"),
+        ("duplicate key", "F009"),
+    ];
+    STARTS.iter().find(|(start, _)| message.starts_with(start)).map(|&(_, code)| code)
+}
+
+fn shape_help(code: &str) -> &'static str {
+    match code {
+        "F002" => "the file has to be TOML (or JSON, starting with a brace)",
+        "F003" => "add the field; the schema under data/schema says what is required",
+        "F004" => "mend the spelling or take the field out; the schema under data/schema lists those known",
+        "F009" => "keep one of the two",
+        "F010" => "write a finite number; leave the field out where the value is not known or not limited",
+        _ => "write a value of the type that is named; the schema under data/schema gives the type of every field",
+    }
+}

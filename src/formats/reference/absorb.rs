@@ -1,0 +1,242 @@
+//! Absorption: operators of no cost at the rim of the graph join their only neighbour.
+//!
+//! The reference package does this before it searches, so it is part of the problem that its files state, and
+//! its published values hold for the problem after it. It becomes colocation here, which every solver and the
+//! checker then see alike.
+//!
+//! # The rule
+//!
+//! Contract each colour class (a node without one is a class by itself), forward and backward nodes
+//! separately. A class with backward nodes alone gets an artificial forward node of no cost, and for every
+//! edge u → v between contracted backward nodes of which one is in such a class, an artificial edge v' → u'
+//! between the forward nodes of their classes. Fuse the strongly connected components of the forward graph,
+//! which contraction may have made, and contract again. Now, as long as there is one, take a forward node n
+//!
+//! - whose times are below 10⁻⁶ ms, on processor and accelerator each,
+//! - with no edge to or from any backward node,
+//! - with exactly one forward neighbour, counted over edges: a true and an artificial edge to one node are
+//!   two, and so are edges to two nodes,
+//! - in a class whose backward nodes together take below 10⁻⁶ ms,
+//!
+//! merge its class into that of the neighbour, and contract again.
+//!
+//! # Why one pass will do
+//!
+//! The package starts over after every merge. It need not: n has a single edge, which becomes internal, so a
+//! merge takes one from the degree of the neighbour and adds n's times to it, and nothing else changes; what
+//! n's backward node brings along are edges between backward nodes, or into them, whose ends were barred
+//! before. A worklist is exact, and linear after sorting.
+//!
+//! Nor does the order matter. An edge can be merged away from u towards v only when everything behind u has
+//! been merged into u, and whether u is then light enough depends on what lies behind it, a sum. So the same
+//! edges go in every order, up to rounding in that sum. (Where all of a tree is free, which node is merged
+//! into which depends on the order, and the outcome, one class, does not.) Candidates are taken first in,
+//! first out, starting in the order of the file.
+//!
+//! # What comes out
+//!
+//! A colocation name for every operator: the name of its class, or of the class that absorbed it. Where fused
+//! components are involved, the classes of an absorbed component join that class of the other component which
+//! holds the neighbour (by the first such edge of the file). Fusion itself is not colocation: it belongs to
+//! contiguous splits, and would restrict free ones.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use petgraph::algo::kosaraju_scc;
+use petgraph::graph::{DiGraph, NodeIndex};
+
+use super::file::Node;
+
+/// A time below this many ms is none.
+const NO_COST_MS: f64 = 1e-6;
+
+/// The colour classes as written, each node without a colour being one by itself.
+struct Classes {
+    /// The class of each node.
+    of: Vec<usize>,
+    /// The first node of each class.
+    first: Vec<usize>,
+}
+
+/// The contracted forward graph with its components fused.
+#[derive(Default)]
+struct Unit {
+    classes: Vec<usize>,
+    /// ms of the forward nodes on a processor.
+    cpu: f64,
+    /// ms of the forward nodes on an accelerator.
+    fpga: f64,
+    /// ms of the backward nodes on both together.
+    backward: f64,
+    has_backward_neighbour: bool,
+    /// Edges at this unit, as places among the links.
+    links: Vec<usize>,
+}
+
+/// An edge between two units, by the classes that its first edge in the file joins.
+struct Link {
+    ends: [usize; 2],
+    gone: bool,
+}
+
+/// The colocation name of every node, none where it shares its device with nobody.
+///
+/// Takes O((n + m) log m) time for n nodes and m edges.
+pub(super) fn colocate(nodes: &[Node], edges: &[(usize, usize)]) -> Vec<Option<String>> {
+    let classes = Classes::of(nodes);
+    let forward = forward_edges(nodes, edges, &classes);
+    let (mut units, unit_of, mut links) = fuse(nodes, edges, &classes, &forward);
+    let into = absorb(&mut units, &unit_of, &mut links, classes.first.len());
+
+    let mut is_target = vec![false; classes.first.len()];
+    for (class, &target) in into.iter().enumerate() {
+        is_target[target] |= class != target;
+    }
+    let name = |v: usize| {
+        let target = into[classes.of[v]];
+        let holder = &nodes[classes.first[target]];
+        match holder.color_class {
+            Some(color) => Some(format!("color{color}")),
+            None if is_target[target] => Some(format!("node{}", holder.id)),
+            None => None,
+        }
+    };
+    (0..nodes.len()).map(name).collect()
+}
+
+impl Classes {
+    fn of(nodes: &[Node]) -> Self {
+        let mut by_color = BTreeMap::new();
+        let mut first = Vec::new();
+        let of = nodes
+            .iter()
+            .enumerate()
+            .map(|(v, node)| {
+                let fresh = first.len();
+                let class = node.color_class.map_or(fresh, |color| *by_color.entry(color).or_insert(fresh));
+                if class == fresh {
+                    first.push(v);
+                }
+                class
+            })
+            .collect();
+        Classes { of, first }
+    }
+}
+
+/// Edges of the contracted forward graph, between classes: true ones, then artificial ones.
+fn forward_edges(nodes: &[Node], edges: &[(usize, usize)], classes: &Classes) -> [Vec<(usize, usize)>; 2] {
+    let mut has_forward = vec![false; classes.first.len()];
+    for (v, node) in nodes.iter().enumerate() {
+        has_forward[classes.of[v]] |= !node.is_backward_node;
+    }
+    let (mut real, mut artificial) = (Vec::new(), Vec::new());
+    for &(u, v) in edges {
+        let (cu, cv) = (classes.of[u], classes.of[v]);
+        match (nodes[u].is_backward_node, nodes[v].is_backward_node) {
+            (false, false) => real.push((cu, cv)),
+            (true, true) if !has_forward[cu] || !has_forward[cv] => artificial.push((cv, cu)),
+            _ => {}
+        }
+    }
+    [real, artificial]
+}
+
+fn fuse(
+    nodes: &[Node],
+    edges: &[(usize, usize)],
+    classes: &Classes,
+    forward: &[Vec<(usize, usize)>; 2],
+) -> (Vec<Unit>, Vec<usize>, Vec<Link>) {
+    let count = classes.first.len();
+    let mut graph: DiGraph<(), (), usize> = DiGraph::with_capacity(count, forward[0].len() + forward[1].len());
+    for _ in 0..count {
+        graph.add_node(());
+    }
+    for &(u, v) in forward.iter().flatten() {
+        graph.add_edge(NodeIndex::new(u), NodeIndex::new(v), ());
+    }
+    let mut components = kosaraju_scc(&graph);
+    for component in &mut components {
+        component.sort_unstable();
+    }
+    components.sort_unstable();
+
+    let mut unit_of = vec![0; count];
+    let mut units = Vec::with_capacity(components.len());
+    for component in components {
+        for class in &component {
+            unit_of[class.index()] = units.len();
+        }
+        units.push(Unit { classes: component.into_iter().map(NodeIndex::index).collect(), ..Unit::default() });
+    }
+    for (v, node) in nodes.iter().enumerate() {
+        let unit = &mut units[unit_of[classes.of[v]]];
+        if node.is_backward_node {
+            unit.backward += node.cpu_latency + node.fpga_latency;
+        } else {
+            unit.cpu += node.cpu_latency;
+            unit.fpga += node.fpga_latency;
+        }
+    }
+    for &(u, v) in edges {
+        if !nodes[u].is_backward_node && nodes[v].is_backward_node {
+            units[unit_of[classes.of[u]]].has_backward_neighbour = true;
+        }
+    }
+    let mut links = Vec::new();
+    for edges in forward {
+        let mut seen = BTreeSet::new();
+        for &(u, v) in edges {
+            let pair = (unit_of[u], unit_of[v]);
+            if pair.0 != pair.1 && seen.insert(pair) {
+                units[pair.0].links.push(links.len());
+                units[pair.1].links.push(links.len());
+                links.push(Link { ends: [u, v], gone: false });
+            }
+        }
+    }
+    (units, unit_of, links)
+}
+
+/// The class that each class ends up in.
+fn absorb(units: &mut [Unit], unit_of: &[usize], links: &mut [Link], classes: usize) -> Vec<usize> {
+    let mut degree: Vec<usize> = units.iter().map(|unit| unit.links.len()).collect();
+    let mut queue: VecDeque<usize> = (0..units.len()).collect();
+    let mut merges: Vec<(usize, usize)> = Vec::new();
+    while let Some(n) = queue.pop_front() {
+        // A unit that was merged has no link left and does not pass either.
+        if degree[n] != 1 || !units[n].is_idle() {
+            continue;
+        }
+        let Some(&link) = units[n].links.iter().find(|&&link| !links[link].gone) else { continue };
+        links[link].gone = true;
+        let [u, v] = links[link].ends;
+        let target = if unit_of[u] == n { v } else { u };
+        let m = unit_of[target];
+        degree[n] = 0;
+        degree[m] -= 1;
+        units[m].cpu += units[n].cpu;
+        units[m].fpga += units[n].fpga;
+        units[m].backward += units[n].backward;
+        merges.push((n, target));
+        queue.push_back(m);
+    }
+    // What a unit was merged into may have been merged itself, but only later.
+    let mut into: Vec<usize> = (0..classes).collect();
+    for (n, target) in merges.into_iter().rev() {
+        for &class in &units[n].classes {
+            into[class] = into[target];
+        }
+    }
+    into
+}
+
+impl Unit {
+    fn is_idle(&self) -> bool {
+        self.cpu < NO_COST_MS
+            && self.fpga < NO_COST_MS
+            && self.backward < NO_COST_MS
+            && !self.has_backward_neighbour
+    }
+}

@@ -1,0 +1,204 @@
+//! The JSON of the NeurIPS 2020 package "Efficient Algorithms for Device Placement of DNN Graph Operators".
+//!
+//! ```json
+//! { "maxSizePerFPGA": 17185374208.0, "maxFPGAs": 6, "maxCPUs": 1,
+//!   "nodes": [ {"id": 0, "name": "embedding", "supportedOnFpga": true, "cpuLatency": 5.1, "fpgaLatency": 0.7,
+//!               "size": 4096.0, "isBackwardNode": false, "colorClass": 3, "layerId": 1}, … ],
+//!   "edges": [ {"sourceId": 0, "destId": 1, "cost": 0.2, "size": 8192.0}, … ] }
+//! ```
+//!
+//! Times are in ms, sizes in bytes; an "FPGA" is any accelerator. The model carries its cluster.
+//!
+//! | in the file | in the document |
+//! | --- | --- |
+//! | node | operator, in the order of the file |
+//! | `cpuLatency`, `fpgaLatency` | seconds on the classes `cpu` and `acc` |
+//! | `supportedOnFpga` false | `acc` is unsupported, whatever `fpgaLatency` says |
+//! | `size` of a node, 0 where missing | parameter bytes: all the memory that the package knows of |
+//! | `colorClass` k | colocation `color<k>`, after absorption (see the end) |
+//! | `layerId` k | layer `layer<k>` |
+//! | all edges out of a node | one tensor, consumers in order of first appearance |
+//! | `cost` of an edge | seconds of the tensor on `acc`; a host pays nothing, so there are none on `cpu` |
+//! | `size` of an edge | bytes of the tensor |
+//! | `maxFPGAs`, `maxSizePerFPGA` | kind `acc`, its count and memory |
+//! | `maxCPUs` | host kind `cpu`, its count, memory without limit |
+//!
+//! # Quirks
+//!
+//! - Flags are booleans or 0 and 1, at times both in one file.
+//! - Ids have gaps, and names may be missing or repeat. An operator without a name is called `node<id>`, and
+//!   all that share one are called `name#id`. The ids are kept beside the document, for splits.
+//! - Edges out of one node have to cost the same to within 10⁻⁶ ms, since they carry one tensor; the first
+//!   one's cost is used. Their sizes may differ: some consumers are profiled as reading a part. The tensor has
+//!   the largest size. No objective reads it here, because the measured seconds win over it.
+//! - `size`, `colorClass`, `layerId` and `name` are optional, and unknown fields are passed over.
+//! - A class with backward nodes alone is allowed; [`absorb`] says what becomes of it.
+//!
+//! The package merges operators of no cost into their neighbour before it searches. [`absorb`] does the same,
+//! as colocation, so that the problem solved here is the one its published values are for.
+
+mod absorb;
+mod check;
+mod file;
+pub(super) mod split;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, OperatorDocument, Pass,
+    TensorDocument,
+};
+
+use super::error::InputError;
+use super::notation::Notation;
+use super::text::{Sniff, text};
+use super::{Format, Imported};
+use check::Checked;
+use file::{ModelFile, Node};
+pub use write::write_reference;
+
+/// The class and the kind of the accelerators.
+pub const ACCELERATOR: &str = "acc";
+
+/// The class and the kind of the processors, which are hosts.
+pub const HOST: &str = "cpu";
+
+const MS_PER_SECOND: f64 = 1000.0;
+
+/// What the files of the package speak of and documents do not: ids, and colours as they were written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReferenceIds {
+    /// Node id to the place of its operator in the graph document.
+    pub by_id: BTreeMap<i64, usize>,
+    /// The colour class of every operator, before absorption.
+    pub colors: Vec<Option<i64>>,
+}
+
+/// Each of the three names is unmistakable; `nodes` and `edges` are what every graph format has.
+pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
+    ["maxFPGAs", "maxSizePerFPGA", "maxCPUs"].iter().any(|key| json.has(key))
+}
+
+pub(super) fn import(label: &str, bytes: &[u8]) -> Result<Imported, InputError> {
+    let file: ModelFile = Notation::Json.read(label, text(label, bytes)?)?;
+    let checked = check::check(label, &file)?;
+    let names = unique_names(&file.nodes);
+    let tensors = tensors(&file, &checked, &names);
+    let colocation = absorb::colocate(&file.nodes, &checked.edges);
+    let colors = file.nodes.iter().map(|node| node.color_class).collect();
+    let operators = file
+        .nodes
+        .iter()
+        .zip(names)
+        .zip(colocation)
+        .map(|((node, name), colocation)| operator(node, name, colocation))
+        .collect();
+    let graph = GraphDocument {
+        schema: GRAPH_SCHEMA.to_owned(),
+        name: stem(label).to_owned(),
+        operators,
+        tensors,
+        cluster: Some(cluster(&file, &checked)),
+        pipedream_skips: Vec::new(),
+    };
+    let ids = ReferenceIds { by_id: checked.by_id, colors };
+    Ok(Imported { graph, format: Format::Reference, ids: Some(ids) })
+}
+
+/// The file has no name for the model, so it is called what the file is called.
+fn stem(label: &str) -> &str {
+    let file = label.rsplit(['/', '\\']).next().unwrap_or(label);
+    file.strip_suffix(".json").unwrap_or(file)
+}
+
+fn operator(node: &Node, name: String, colocation: Option<String>) -> OperatorDocument {
+    let mut operator = OperatorDocument::named(name);
+    operator.pass = if node.is_backward_node { Pass::Backward } else { Pass::Forward };
+    operator.colocation = colocation;
+    operator.layer = node.layer_id.map(|layer| format!("layer{layer}"));
+    operator.seconds = BTreeMap::from([
+        (ACCELERATOR.to_owned(), node.fpga_latency / MS_PER_SECOND),
+        (HOST.to_owned(), node.cpu_latency / MS_PER_SECOND),
+    ]);
+    if !node.supported_on_fpga {
+        operator.unsupported.push(ACCELERATOR.to_owned());
+    }
+    operator.parameter_bytes = node.size.unwrap_or(0.0);
+    operator
+}
+
+/// A name for every node: its own where nobody shares it.
+fn unique_names(nodes: &[Node]) -> Vec<String> {
+    let written = |node: &Node| match &node.name {
+        Some(name) if !name.is_empty() => name.clone(),
+        _ => format!("node{}", node.id),
+    };
+    let mut bearers: BTreeMap<String, usize> = BTreeMap::new();
+    for node in nodes {
+        *bearers.entry(written(node)).or_default() += 1;
+    }
+    let mut taken: BTreeSet<String> = bearers.keys().cloned().collect();
+    nodes
+        .iter()
+        .map(|node| {
+            let mut name = written(node);
+            if bearers[&name] > 1 {
+                // Some other node may be called just that, so once may not be enough.
+                while !taken.insert(name.clone()) {
+                    name.push_str(&format!("#{}", node.id));
+                }
+            }
+            name
+        })
+        .collect()
+}
+
+/// One tensor for every node with edges out of it, in the order of the nodes.
+fn tensors(file: &ModelFile, checked: &Checked, names: &[String]) -> Vec<TensorDocument> {
+    let mut outgoing: Vec<Vec<usize>> = vec![Vec::new(); file.nodes.len()];
+    for (edge, &(source, _)) in checked.edges.iter().enumerate() {
+        outgoing[source].push(edge);
+    }
+    let mut tensors = Vec::new();
+    for (producer, edges) in outgoing.iter().enumerate() {
+        let Some(&first) = edges.first() else { continue };
+        let mut seen = BTreeSet::new();
+        let consumers = edges.iter().map(|&edge| checked.edges[edge].1).filter(|&v| seen.insert(v));
+        tensors.push(TensorDocument {
+            name: None,
+            producer: names[producer].clone(),
+            consumers: consumers.map(|v| names[v].clone()).collect(),
+            bytes: edges.iter().map(|&edge| file.edges[edge].size.unwrap_or(0.0)).fold(0.0, f64::max),
+            seconds: BTreeMap::from([(ACCELERATOR.to_owned(), file.edges[first].cost / MS_PER_SECOND)]),
+        });
+    }
+    tensors
+}
+
+/// The accelerators have no link: every tensor says what it costs.
+fn cluster(file: &ModelFile, checked: &Checked) -> ClusterDocument {
+    let kind = |name: &str, count, host, memory_bytes| KindDocument {
+        name: name.to_owned(),
+        class: name.to_owned(),
+        count,
+        host,
+        memory_bytes,
+        link: None,
+        group: None,
+    };
+    ClusterDocument {
+        schema: CLUSTER_SCHEMA.to_owned(),
+        name: "reference".to_owned(),
+        classes: BTreeMap::new(),
+        kinds: vec![
+            kind(ACCELERATOR, checked.fpgas, false, Some(file.max_size_per_fpga)),
+            kind(HOST, checked.cpus, true, None),
+        ],
+        groups: Vec::new(),
+        matrix: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! Writing a model in the reference format, so that the package and its descendants can solve it.
+//!
+//! The format says less than a document: one kind of accelerator and one of host, one tensor for each
+//! operator, one number of bytes, measured times alone. What changes a problem when it is left out is an
+//! error; what only describes it (names of tensors, kinds of operators, FLOP beside measured times) is
+//! dropped. The update pass becomes backward, as it is scored, and bytes of all four kinds are added up.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::document::{ClusterDocument, GraphDocument, KindDocument, OperatorDocument, Pass, TensorDocument};
+
+use super::MS_PER_SECOND;
+use super::file::{Edge, ModelFile, Node};
+use crate::formats::error::{At, InputError};
+use crate::formats::pretty_json;
+
+/// A model with its cluster in the reference format, nodes numbered from 0. The label is what errors call the
+/// model.
+pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, InputError> {
+    let Some(cluster) = &graph.cluster else {
+        let help = "give a cluster: the format has room for a model together with one";
+        return Err(InputError::new("W001", label, At::Whole, "the model has no cluster", help));
+    };
+    let (accelerator, host) = kinds(label, cluster)?;
+    let mut by_name = BTreeMap::new();
+    for (i, operator) in graph.operators.iter().enumerate() {
+        if by_name.insert(operator.name.as_str(), i).is_some() {
+            let message = format!("two operators are called `{}`", operator.name);
+            let path = format!("operators[{i}].name");
+            return Err(InputError::at_path("W006", label, path, message, "give each a name of its own"));
+        }
+    }
+    let numbers = |prefix, text: fn(&OperatorDocument) -> &Option<String>| {
+        number(prefix, graph.operators.iter().map(|operator| text(operator).as_deref()))
+    };
+    let colors = numbers("color", |operator| &operator.colocation);
+    let layers = numbers("layer", |operator| &operator.layer);
+    let mut nodes = Vec::with_capacity(graph.operators.len());
+    for (i, operator) in graph.operators.iter().enumerate() {
+        let on_accelerator = accelerator.map(|kind| time(label, i, operator, kind)).transpose()?.flatten();
+        let on_host = host.map(|kind| time(label, i, operator, kind)).transpose()?.flatten();
+        if host.is_some() && on_host.is_none() {
+            let message = format!("`{}` cannot run on the host, which the format cannot say", operator.name);
+            let help = "give it a time on the host's class, or write for a cluster without a host";
+            return Err(InputError::at_path("W003", label, format!("operators[{i}]"), message, help));
+        }
+        nodes.push(Node {
+            id: i as i64,
+            name: Some(operator.name.clone()),
+            supported_on_fpga: on_accelerator.is_some(),
+            cpu_latency: on_host.unwrap_or(0.0),
+            fpga_latency: on_accelerator.unwrap_or(0.0),
+            is_backward_node: operator.pass != Pass::Forward,
+            color_class: colors[i],
+            layer_id: layers[i],
+            size: Some(
+                operator.parameter_bytes
+                    + operator.optimizer_bytes
+                    + operator.activation_bytes
+                    + operator.workspace_bytes,
+            ),
+        });
+    }
+    let file = ModelFile {
+        // A format without "no limit": no model has as many bytes.
+        max_size_per_fpga: accelerator.and_then(|kind| kind.memory_bytes).unwrap_or(1e30),
+        max_fpgas: accelerator.map_or(0.0, |kind| f64::from(kind.count)),
+        max_cpus: host.map_or(0.0, |kind| f64::from(kind.count)),
+        nodes,
+        edges: edges(label, graph, &by_name, accelerator)?,
+    };
+    Ok(pretty_json(&file))
+}
+
+/// The kind of accelerators and the kind of hosts, of which there may be one each.
+fn kinds<'a>(
+    label: &str,
+    cluster: &'a ClusterDocument,
+) -> Result<(Option<&'a KindDocument>, Option<&'a KindDocument>), InputError> {
+    let of = |host: bool| cluster.kinds.iter().filter(move |kind| kind.host == host);
+    if of(false).count() > 1 || of(true).count() > 1 || !cluster.groups.is_empty() || cluster.matrix.is_some() {
+        let message = "the cluster is more than one kind of accelerator and one of host";
+        let help = "write for a cluster without groups and matrix, with one kind of each";
+        return Err(InputError::at_path("W002", label, "cluster", message, help));
+    }
+    Ok((of(false).next(), of(true).next()))
+}
+
+/// The measured time of an operator on a kind in ms, none where it is not supported there.
+fn time(
+    label: &str,
+    i: usize,
+    operator: &OperatorDocument,
+    kind: &KindDocument,
+) -> Result<Option<f64>, InputError> {
+    if operator.unsupported.contains(&kind.class) {
+        return Ok(None);
+    }
+    match operator.seconds.get(&kind.class) {
+        Some(seconds) => Ok(Some(seconds * MS_PER_SECOND)),
+        None if operator.flop.is_none() && operator.bytes_moved.is_none() => Ok(None),
+        None => {
+            let message = format!("`{}` has no measured time on `{}`", operator.name, kind.class);
+            let help = "the format has no FLOP and bytes to derive a time from: give measured seconds";
+            Err(InputError::at_path("W003", label, format!("operators[{i}].seconds"), message, help))
+        }
+    }
+}
+
+fn edges(
+    label: &str,
+    graph: &GraphDocument,
+    by_name: &BTreeMap<&str, usize>,
+    accelerator: Option<&KindDocument>,
+) -> Result<Vec<Edge>, InputError> {
+    let mut edges = Vec::new();
+    let mut tensor_of: Vec<Option<usize>> = vec![None; graph.operators.len()];
+    for (t, tensor) in graph.tensors.iter().enumerate() {
+        let id = |path: String, name: &str| {
+            by_name.get(name).copied().ok_or_else(|| {
+                let message = format!("no operator is called `{name}`");
+                InputError::at_path("W006", label, path, message, "mend the name, or add the operator")
+            })
+        };
+        let producer = id(format!("tensors[{t}].producer"), &tensor.producer)?;
+        if let Some(before) = tensor_of[producer].replace(t) {
+            let message = format!("`{}` makes tensors[{before}] already", tensor.producer);
+            let help = "the format has one tensor for each operator: give each further one an operator of no cost";
+            return Err(InputError::at_path("W004", label, format!("tensors[{t}]"), message, help));
+        }
+        let cost = accelerator.map_or(Some(0.0), |kind| seconds(tensor, kind)).ok_or_else(|| {
+            let message = format!("the tensor of `{}` has no seconds, and there is no link", tensor.producer);
+            let help = "give the tensor measured seconds, or the kind of accelerators a link";
+            InputError::at_path("W005", label, format!("tensors[{t}]"), message, help)
+        })?;
+        for (c, consumer) in tensor.consumers.iter().enumerate() {
+            edges.push(Edge {
+                source_id: producer as i64,
+                dest_id: id(format!("tensors[{t}].consumers[{c}]"), consumer)? as i64,
+                cost: cost * MS_PER_SECOND,
+                size: Some(tensor.bytes),
+            });
+        }
+    }
+    Ok(edges)
+}
+
+/// Seconds to move a tensor once over the link of a kind.
+fn seconds(tensor: &TensorDocument, kind: &KindDocument) -> Option<f64> {
+    let measured = tensor.seconds.get(&kind.class).copied();
+    let derived = || kind.link.map(|link| link.latency_s + tensor.bytes / link.bandwidth);
+    measured.or_else(derived).filter(|seconds| seconds.is_finite())
+}
+
+/// Numbers for names: that of `<prefix><number>` for a name of this form, fresh ones for the others in order
+/// of first appearance.
+fn number<'a>(prefix: &str, names: impl Iterator<Item = Option<&'a str>> + Clone) -> Vec<Option<i64>> {
+    let own = |name: &str| {
+        let number = name.strip_prefix(prefix)?.parse::<i64>().ok()?;
+        // `color+3` and `color03` are names of their own.
+        (format!("{prefix}{number}") == name).then_some(number)
+    };
+    let mut of_name: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut taken: Vec<i64> = names.clone().flatten().filter_map(own).collect();
+    taken.sort_unstable();
+    let mut fresh = (0..).filter(|number| taken.binary_search(number).is_err());
+    names
+        .map(|name| {
+            let name = name?;
+            own(name).or_else(|| match of_name.get(name) {
+                Some(&number) => Some(number),
+                None => {
+                    let number = fresh.next()?;
+                    of_name.insert(name, number);
+                    Some(number)
+                }
+            })
+        })
+        .collect()
+}

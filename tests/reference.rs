@@ -11,8 +11,8 @@ use stagewright::formats::{Imported, import_graph, import_plan};
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    BoundDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument,
-    PlanStatus, Schedule, Split, Training,
+    BoundDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA,
+    PlanDocument, PlanStatus, Schedule, Split, Training,
 };
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
@@ -53,14 +53,16 @@ fn import(path: &Path) -> Imported {
 }
 
 fn problem(model: &Imported) -> Problem {
-    let cluster = Cluster::from_document(model.graph.cluster.clone().expect("its own cluster")).expect("a cluster");
+    let cluster =
+        Cluster::from_document(model.graph.cluster.clone().expect("its own cluster")).expect("a cluster");
     let graph = Graph::from_document(model.graph.clone()).expect("a graph");
     Problem::new(graph, cluster, Objective::default(), Default::default()).expect("a problem")
 }
 
 /// Column of the published table by input, in seconds.
 fn published(shared: &Path, column: &str) -> BTreeMap<String, f64> {
-    let text = fs::read_to_string(shared.join("design/reference-throughput.csv")).expect("the published values");
+    let text =
+        fs::read_to_string(shared.join("design/reference-throughput.csv")).expect("the published values");
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
     let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
     let at = header.iter().position(|name| *name == column).expect("a known column");

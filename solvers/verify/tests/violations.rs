@@ -78,7 +78,11 @@ fn placement_too_many_devices_of_a_kind() {
 #[test]
 fn placement_replicas_out_of_range() {
     assert_eq!(after(|case| case.plan.devices[0].replicas = 0), ["placement"]);
-    assert_eq!(after(|case| case.plan.devices[0].replicas = 2), ["placement"], "one device a stage by default");
+    assert_eq!(
+        after(|case| case.plan.devices[0].replicas = 2),
+        ["placement"],
+        "one device a stage by default"
+    );
 }
 
 #[test]

@@ -170,7 +170,7 @@ impl Choices<'_> {
     }
 
     fn certificate(&mut self) -> CertificateDocument {
-        if self.next() % 2 == 0 {
+        if self.next().is_multiple_of(2) {
             let prices = self.some(3, |choices| (choices.kind(), choices.number()));
             CertificateDocument::Fluid { prices: prices.into_iter().collect() }
         } else {

@@ -104,6 +104,12 @@ fn a_class_that_may_run_nowhere_proves_nothing() {
     let mut case = claim(1.0, fluid(json!({"acc": 1.0})));
     case.pins = Some(read(json!({"a": "far"})));
     assert_eq!(case.report().bound, BoundVerdict::NotVerified, "a can't run on tpu");
+    let mut case = claim(1.0, heaviest("b"));
+    for operator in &mut case.graph.operators[1..] {
+        operator.colocation = Some("pair".to_owned());
+    }
+    case.pins = Some(read(json!({"b": "acc0", "c": "acc1"})));
+    assert_eq!(case.report().bound, BoundVerdict::NotVerified, "no device is allowed to both");
     let mut case = claim(1.0, heaviest("a"));
     case.cluster.kinds[0].count = 0;
     assert_eq!(case.report().bound, BoundVerdict::NotVerified);

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! and where the windows say that the stage must still grow to a compute of at least w, then w takes the place of
-//! the compute so far. Nets that may still close are kept in a list of a few entries per step, each with its
-//! first pin that is outside; adding unit v settles those whose first outside pin is below v. A step costs time
-//! proportional to that list and to the unit's nets.
+//! the compute so far. Nets that may still close are kept sorted by their first pin that is outside: trying units in
+//! increasing number settles a prefix of that list, one entry after the other, so most units that cannot be added
+//! are turned away in constant time. Adding one costs a copy of what is left of the list and the unit's nets.
 
 use stagewright_core::document::Communication;
 use stagewright_core::objective::{Objective, synchronisation};
@@ -67,10 +67,13 @@ pub(crate) struct Arrival {
     pub(crate) value: f64,
 }
 
-/// A net with a pin in the ideal that may still close: the place of its first pin outside.
+/// A net with a pin in the ideal that may still close.
 #[derive(Clone, Copy)]
 struct OpenNet {
+    /// Its first pin outside the ideal; lists are sorted by it.
+    first: u32,
     net: u32,
+    /// Place of that pin among its pins.
     place: u32,
     /// Whether only the stage pins it, so that closing it makes it free.
     stage_only: bool,
@@ -96,9 +99,12 @@ struct Sums {
 struct Frame {
     unit: usize,
     next: usize,
+    /// The sums of the stage, with what the units skipped since have settled.
     sums: Sums,
     open_from: usize,
     open_to: usize,
+    /// The first open net that no skipped unit has settled.
+    cursor: usize,
 }
 
 /// Work space for expansions, one per thread.
@@ -206,8 +212,14 @@ impl<'a> Expander<'a> {
             }
             let place = self.first_outside(net, 0);
             sums.crossing_open[usize::from(lattice.net_pass[net])] += lattice.least_transfer[net];
-            self.nets.push(OpenNet { net: net as u32, place, stage_only: false });
+            self.nets.push(OpenNet {
+                first: pins[place as usize],
+                net: net as u32,
+                place,
+                stage_only: false,
+            });
         }
+        self.nets.sort_unstable_by_key(|open| (open.first, open.net));
         sums
     }
 
@@ -224,13 +236,8 @@ impl<'a> Expander<'a> {
         let limits = Limits::new(self.rules, source.alive, pool, &self.weights);
         let root = self.open_crossing();
         self.frames.clear();
-        self.frames.push(Frame {
-            unit: usize::MAX,
-            next: 0,
-            sums: root,
-            open_from: 0,
-            open_to: self.nets.len(),
-        });
+        let open_to = self.nets.len();
+        self.frames.push(Frame { unit: usize::MAX, next: 0, sums: root, open_from: 0, open_to, cursor: 0 });
         let mut alive = true;
         while let Some(top) = self.frames.len().checked_sub(1) {
             let from = self.frames[top].next;
@@ -271,65 +278,47 @@ impl<'a> Expander<'a> {
         if (0..count).any(|at| self.weights[base + at] + rest[at] < limits.low[at]) {
             return Added::NoneAfter;
         }
-        let Frame { open_from, open_to, .. } = self.frames[top];
-        let mut sums = self.frames[top].sums;
-        let mark = self.nets.len();
-        for at in open_from..open_to {
-            let mut open = self.nets[at];
-            let net = open.net as usize;
-            let pass = usize::from(lattice.net_pass[net]);
-            let first = lattice.pins(net)[open.place as usize] as usize;
-            if first < unit {
-                // That pin was skipped: the net crosses for good.
-                sums.crossing_open[pass] -= lattice.least_transfer[net];
-                sums.crossing_settled[pass] += lattice.least_transfer[net];
-                if open.stage_only {
-                    sums.open[pass] -= costs.transfer[net];
-                    sums.settled[pass] += costs.transfer[net];
-                }
-                continue;
-            }
-            if first == unit {
-                open.place = self.first_outside(net, open.place as usize + 1);
-                if open.place as usize == lattice.pins(net).len() {
-                    sums.crossing_open[pass] -= lattice.least_transfer[net];
-                    if open.stage_only {
-                        sums.open[pass] -= costs.transfer[net];
-                    }
-                    continue;
-                }
-            }
-            self.nets.push(open);
-        }
-        if limits.exceeded(&sums, caps) {
+        self.settle_before(top, unit, &costs.transfer);
+        let Frame { sums: skipped, open_to, cursor, .. } = &self.frames[top];
+        if limits.exceeded(skipped, skipped.compute, caps) {
             // Whatever comes later skips at least as much.
-            self.nets.truncate(mark);
             return Added::NoneAfter;
         }
         if !costs.supported[unit] {
-            self.nets.truncate(mark);
             return Added::No;
         }
-        for pass in 0..lattice.passes {
-            sums.compute[pass] += costs.seconds[pass][unit];
+        let mut compute = skipped.compute;
+        for (pass, compute) in compute.iter_mut().enumerate().take(lattice.passes) {
+            *compute += costs.seconds[pass][unit];
         }
-        sums.fixed += lattice.fixed_bytes[unit];
-        sums.activations += lattice.activation_bytes[unit];
-        sums.parameters += lattice.parameter_bytes[unit];
+        let added = &windows.weight[unit * count..(unit + 1) * count];
+        let fixed = skipped.fixed + lattice.fixed_bytes[unit];
+        let activations = skipped.activations + lattice.activation_bytes[unit];
+        if (0..count).any(|at| self.weights[base + at] + added[at] > limits.high[at])
+            || !tolerance::fits(fixed + limits.in_flight * activations, limits.memory)
+            || limits.exceeded(skipped, compute, caps)
+        {
+            return Added::No;
+        }
+        let parameters = skipped.parameters + lattice.parameter_bytes[unit];
+        let mut sums = Sums { compute, fixed, activations, parameters, ..*skipped };
+        let (cursor, open_to) = (*cursor, *open_to);
+        let mark = self.nets.len();
+        let here = self.nets[cursor..open_to].iter().take_while(|open| open.first as usize == unit).count();
+        self.nets.extend_from_within(cursor + here..open_to);
+        for at in cursor..cursor + here {
+            let open = self.nets[at];
+            self.advance(&mut sums, open, mark, &costs.transfer);
+        }
         for &net in lattice.nets_of(unit) {
-            self.touch(&mut sums, net as usize, unit, &costs.transfer);
+            self.touch(&mut sums, net as usize, unit, mark, &costs.transfer);
+        }
+        if limits.exceeded(&sums, compute, caps) {
+            self.nets.truncate(mark);
+            return Added::No;
         }
         for at in 0..count {
-            let weight = self.weights[base + at] + windows.weight[unit * count + at];
-            self.weights.push(weight);
-        }
-        let fits = tolerance::fits(sums.fixed + limits.in_flight * sums.activations, limits.memory);
-        let weights = &self.weights[base + count..];
-        let too_much = (0..count).any(|at| weights[at] > limits.high[at]);
-        if !fits || too_much || limits.exceeded(&sums, caps) {
-            self.weights.truncate(base + count);
-            self.nets.truncate(mark);
-            return Added::No;
+            self.weights.push(self.weights[base + at] + added[at]);
         }
         for &net in lattice.nets_of(unit) {
             self.pins_in_stage[net as usize] += 1;
@@ -343,12 +332,56 @@ impl<'a> Expander<'a> {
         }
         self.set[unit / 64] |= 1 << (unit % 64);
         self.size += 1;
-        self.frames.push(Frame { unit, next: unit + 1, sums, open_from: mark, open_to: self.nets.len() });
+        let open_to = self.nets.len();
+        self.frames.push(Frame { unit, next: unit + 1, sums, open_from: mark, open_to, cursor: mark });
         Added::Yes
     }
 
+    /// Settles the open nets of a frame whose first outside pin lies before `unit`: it has been skipped.
+    #[inline]
+    fn settle_before(&mut self, top: usize, unit: usize, transfer: &[f64]) {
+        let lattice = self.rules.lattice;
+        let frame = &mut self.frames[top];
+        while let Some(open) =
+            self.nets[..frame.open_to].get(frame.cursor).filter(|open| (open.first as usize) < unit)
+        {
+            let net = open.net as usize;
+            let pass = usize::from(lattice.net_pass[net]);
+            frame.sums.crossing_open[pass] -= lattice.least_transfer[net];
+            frame.sums.crossing_settled[pass] += lattice.least_transfer[net];
+            if open.stage_only {
+                frame.sums.open[pass] -= transfer[net];
+                frame.sums.settled[pass] += transfer[net];
+            }
+            frame.cursor += 1;
+        }
+    }
+
+    /// Moves an open net on to its next outside pin, or closes it.
+    fn advance(&mut self, sums: &mut Sums, open: OpenNet, mark: usize, transfer: &[f64]) {
+        let lattice = self.rules.lattice;
+        let net = open.net as usize;
+        let place = self.first_outside(net, open.place as usize + 1);
+        match lattice.pins(net).get(place as usize) {
+            Some(&first) => self.insert(OpenNet { first, place, ..open }, mark),
+            None => {
+                let pass = usize::from(lattice.net_pass[net]);
+                sums.crossing_open[pass] -= lattice.least_transfer[net];
+                if open.stage_only {
+                    sums.open[pass] -= transfer[net];
+                }
+            }
+        }
+    }
+
+    /// Puts an open net in its place in the sorted list that begins at `mark`.
+    fn insert(&mut self, open: OpenNet, mark: usize) {
+        let at = self.nets[mark..].iter().rposition(|other| other.first <= open.first);
+        self.nets.insert(at.map_or(mark, |at| mark + at + 1), open);
+    }
+
     /// Counts a net of the unit that is being added. Nets in the open list have been advanced already.
-    fn touch(&mut self, sums: &mut Sums, net: usize, unit: usize, transfer: &[f64]) {
+    fn touch(&mut self, sums: &mut Sums, net: usize, unit: usize, mark: usize, transfer: &[f64]) {
         let lattice = self.rules.lattice;
         let pins = lattice.pins(net);
         let pass = usize::from(lattice.net_pass[net]);
@@ -359,7 +392,7 @@ impl<'a> Expander<'a> {
             } else if pins[0] as usize == unit {
                 sums.open[pass] += transfer[net];
                 sums.crossing_open[pass] += lattice.least_transfer[net];
-                self.nets.push(OpenNet { net: net as u32, place: 1, stage_only: true });
+                self.insert(OpenNet { first: pins[1], net: net as u32, place: 1, stage_only: true }, mark);
             } else {
                 sums.settled[pass] += transfer[net];
                 sums.crossing_settled[pass] += lattice.least_transfer[net];
@@ -543,12 +576,12 @@ impl Limits {
         }
     }
 
-    /// Whether every superset of the stage so far reaches a cap.
+    /// Whether every superset of a stage reaches a cap, its compute being given apart from its other sums.
     #[inline]
-    fn exceeded(&self, sums: &Sums, caps: [f64; 2]) -> bool {
+    fn exceeded(&self, sums: &Sums, compute: [f64; 2], caps: [f64; 2]) -> bool {
         (0..self.passes).any(|pass| {
             let settled = sums.settled[pass];
-            let compute = sums.compute[pass].max(self.least_compute[pass]);
+            let compute = compute[pass].max(self.least_compute[pass]);
             let load = match self.communication {
                 Communication::Serial => {
                     compute.max(self.least_with_crossing[pass] + sums.crossing_settled[pass]) + settled

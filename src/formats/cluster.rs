@@ -32,6 +32,8 @@ pub fn import_cluster(label: &str, bytes: &[u8]) -> Result<ClusterDocument, Inpu
 pub fn write_cluster(cluster: &ClusterDocument, notation: Notation) -> String {
     match notation {
         Notation::Json => pretty_json(cluster),
-        Notation::Toml => toml::to_string_pretty(cluster).expect("clusters have nothing that TOML cannot hold"),
+        Notation::Toml => {
+            toml::to_string_pretty(cluster).expect("clusters have nothing that TOML cannot hold")
+        }
     }
 }

@@ -46,7 +46,7 @@ use std::fmt;
 /// ```text
 /// error[F003]: missing field `name`
 ///   --> model.json: operators[3]
-///   help: add the field; the schema under data/schema lists what is required
+///   help: add the field; data/schema has the schema of every document
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("error[{code}]: {message}\n  --> {place}\n  help: {help}")]
@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn an_error_is_a_block_of_code_place_and_help() {
-        let error = InputError::at_path("F003", "model.json", "operators[3]", "missing field `name`", "add it");
+        let error =
+            InputError::at_path("F003", "model.json", "operators[3]", "missing field `name`", "add it");
         assert_eq!(
             error.to_string(),
             "error[F003]: missing field `name`\n  --> model.json: operators[3]\n  help: add it"

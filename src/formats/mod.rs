@@ -5,7 +5,7 @@
 //! | format | module | carries |
 //! | --- | --- | --- |
 //! | `stagewright.graph/1` JSON | [`native`] | whatever a [`GraphDocument`] can say |
-//! | the NeurIPS 2020 package's JSON | [`reference`] | measured times, a cluster, colour classes |
+//! | the NeurIPS 2020 package's JSON | [`mod@reference`] | measured times, a cluster, colour classes |
 //!
 //! Clusters, plans and pins have native formats of their own ([`cluster`], [`plan`], [`pins`]); a plan may
 //! also be a split of the reference package.
@@ -151,7 +151,8 @@ pub fn import_graph(label: &str, bytes: &[u8], format: Option<Format>) -> Result
 
 /// A document as pretty JSON, ending in a newline. The text depends on the document alone.
 fn pretty_json<T: serde::Serialize>(document: &T) -> String {
-    let mut text = serde_json::to_string_pretty(document).expect("documents have nothing that JSON cannot hold");
+    let mut text =
+        serde_json::to_string_pretty(document).expect("documents have nothing that JSON cannot hold");
     text.push('\n');
     text
 }

@@ -50,7 +50,12 @@ impl Notation {
         if let Some(found) = found {
             expect_schema(label, "schema", &found, schema)?;
         }
-        self.read(label, text)
+        self.read(label, text).map_err(|mut error| {
+            if matches!(error.code, "F003" | "F004" | "F005") {
+                error.help.push_str("; data/schema has the schema of every document");
+            }
+            error
+        })
     }
 }
 
@@ -71,6 +76,10 @@ pub(super) fn expect_schema(label: &str, path: &str, found: &str, expected: &str
 }
 
 fn from_json<T: DeserializeOwned>(label: &str, text: &str) -> Result<T, InputError> {
+    // Keeping track of the path doubles the time, so it is done for files that turn out to be faulty.
+    if let Ok(document) = serde_json::from_str(text) {
+        return Ok(document);
+    }
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let document = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
@@ -101,7 +110,7 @@ fn json_error(label: &str, path: &str, error: &serde_json::Error) -> InputError 
     }
     let at = if path == "." || path.is_empty() { At::Whole } else { At::Path(path.to_owned()) };
     let code = shape_code(message).unwrap_or("F005");
-    InputError::new(code, label, at, message, shape_help(code))
+    InputError::new(code, label, at, in_plain_words(message), shape_help(code))
 }
 
 fn from_toml<T: DeserializeOwned>(label: &str, text: &str) -> Result<T, InputError> {
@@ -112,7 +121,7 @@ fn from_toml<T: DeserializeOwned>(label: &str, text: &str) -> Result<T, InputErr
         };
         let message = error.message();
         let code = shape_code(message).unwrap_or("F002");
-        InputError::new(code, label, at, message, shape_help(code))
+        InputError::new(code, label, at, in_plain_words(message), shape_help(code))
     };
     let table: toml::Table = text.parse().map_err(fault)?;
     if let Some(path) = table.iter().find_map(|(key, value)| not_finite(key.clone(), value)) {
@@ -154,10 +163,25 @@ fn shape_code(message: &str) -> Option<&'static str> {
 fn shape_help(code: &str) -> &'static str {
     match code {
         "F002" => "the file has to be TOML (or JSON, starting with a brace)",
-        "F003" => "add the field; the schema under data/schema says what is required",
-        "F004" => "mend the spelling or take the field out; the schema under data/schema lists those known",
+        "F003" => "add the field",
+        "F004" => "mend the spelling or take the field out",
         "F009" => "keep one of the two",
         "F010" => "write a finite number; leave the field out where the value is not known or not limited",
-        _ => "write a value of the type that is named; the schema under data/schema gives the type of every field",
+        _ => "write a value as the message says",
     }
+}
+
+/// What serde expects, in words of the notations instead of Rust's.
+fn in_plain_words(message: &str) -> String {
+    const WORDS: [(&str, &str); 5] = [
+        ("f64", "a number"),
+        ("i64", "a whole number"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("u64", "a whole number that is not negative"),
+        ("a sequence", "a list"),
+    ];
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
+    let plain = WORDS.iter().find(|(rust, _)| *rust == expected).map_or(expected, |&(_, plain)| plain);
+    let plain = if plain.starts_with("struct ") { "an object with fields" } else { plain };
+    format!("{found}, expected {plain}")
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::error::{At, InputError};
 
@@ -87,6 +87,10 @@ impl<'de> Visitor<'de> for TopLevel<'_> {
             }
             if is_schema {
                 self.0.schema = map.next_value_seed(MaybeString)?;
+                if self.0.schema.is_some() {
+                    // A schema settles it, and the rest of a large file takes time to look at.
+                    return Err(A::Error::custom("seen enough"));
+                }
             } else {
                 map.next_value::<IgnoredAny>()?;
             }

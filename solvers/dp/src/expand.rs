@@ -21,7 +21,7 @@ use stagewright_core::tolerance;
 use stagewright_search::usage::UsageSpace;
 
 use crate::lattice::{Lattice, contains, members};
-use crate::table::Step;
+use crate::table::Alive;
 use crate::window::Windows;
 
 /// Steps between two looks at the clock.
@@ -41,22 +41,30 @@ pub(crate) struct Rules<'a> {
     pub(crate) stop: &'a Stop,
 }
 
-/// A state to expand.
+/// An ideal to expand, with the entries worth it.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
-    pub(crate) usage: usize,
-    pub(crate) state: usize,
     pub(crate) set: &'a [u64],
+    pub(crate) alive: &'a [Alive],
 }
 
-/// A superset found: a stage of some loads leads to `set` with `usage`.
+/// A superset found: one more stage leads to `set`.
 pub(crate) struct Found<'a> {
     pub(crate) set: &'a [u64],
-    pub(crate) usage: usize,
-    pub(crate) loads: [f64; 2],
-    pub(crate) step: Step,
+    /// What the stage would lead to: usage, value and the entry before it; at least one.
+    pub(crate) arrivals: &'a [Arrival],
+    pub(crate) pool: u16,
+    pub(crate) replicas: u16,
     /// Whether the set holds every unit.
     pub(crate) full: bool,
+}
+
+/// A usage and value with which a superset is reached.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) usage: u32,
+    pub(crate) parent: u32,
+    pub(crate) value: f64,
 }
 
 /// A net with a pin in the ideal that may still close: the place of its first pin outside.
@@ -107,6 +115,7 @@ pub(crate) struct Expander<'a> {
     frames: Vec<Frame>,
     nets: Vec<OpenNet>,
     weights: Vec<f64>,
+    arrivals: Vec<Arrival>,
     size: usize,
     steps: u64,
 }
@@ -126,6 +135,7 @@ impl<'a> Expander<'a> {
             frames: Vec::new(),
             nets: Vec::new(),
             weights: Vec::new(),
+            arrivals: Vec::new(),
             size: 0,
             steps: 0,
         }
@@ -141,7 +151,8 @@ impl<'a> Expander<'a> {
         self.prepare(source);
         let pools = self.rules.lattice.pools.len();
         (0..pools).all(|pool| {
-            self.rules.space.left(source.usage, pool) == 0 || self.expand_on(source, pool, &mut emit)
+            let has_left = |alive: &Alive| self.rules.space.left(alive.usage, pool) > 0;
+            !source.alive.iter().any(has_left) || self.expand_on(source, pool, &mut emit)
         })
     }
 
@@ -208,9 +219,9 @@ impl<'a> Expander<'a> {
     }
 
     fn expand_on(&mut self, source: Source<'_>, pool: usize, emit: &mut impl FnMut(Found<'_>)) -> bool {
-        let Rules { lattice, space, .. } = *self.rules;
+        let lattice = self.rules.lattice;
         self.weights.truncate(self.rules.windows.weights);
-        let limits = Limits::new(self.rules, source.usage, pool, &self.weights);
+        let limits = Limits::new(self.rules, source.alive, pool, &self.weights);
         let root = self.open_crossing();
         self.frames.clear();
         self.frames.push(Frame { unit: usize::MAX, next: 0, sums: root, open_from: 0, open_to: self.nets.len() });
@@ -235,7 +246,7 @@ impl<'a> Expander<'a> {
                 }
             });
             if pushed {
-                self.report(source, pool, space, &limits, emit);
+                self.report(source, pool, &limits, emit);
             } else if child.is_none() {
                 self.pop();
             }
@@ -393,11 +404,10 @@ impl<'a> Expander<'a> {
         &mut self,
         source: Source<'_>,
         pool: usize,
-        space: &UsageSpace,
         limits: &Limits,
         emit: &mut impl FnMut(Found<'_>),
     ) {
-        let Rules { objective, windows, caps, pools, lattice, .. } = *self.rules;
+        let Rules { objective, windows, caps, pools, lattice, space, pass, .. } = *self.rules;
         let sums = &self.frames[self.frames.len() - 1].sums;
         let weights = &self.weights[self.weights.len() - windows.weights..];
         let full = self.size == lattice.len;
@@ -416,17 +426,29 @@ impl<'a> Expander<'a> {
             if (0..lattice.passes).any(|pass| loads[pass] >= caps[pass]) {
                 continue;
             }
-            let usage = space.after(source.usage, pool, replicas);
-            if !full && !inside(windows, usage, weights, sums, lattice.passes) {
-                continue;
+            self.arrivals.clear();
+            for alive in source.alive.iter().filter(|alive| space.left(alive.usage, pool) >= replicas) {
+                if limits.memory_by_stage {
+                    let in_flight = f64::from(objective.in_flight(space.stages(alive.usage) + 1));
+                    if !tolerance::fits(sums.fixed + in_flight * sums.activations, limits.memory) {
+                        continue;
+                    }
+                }
+                let usage = space.after(alive.usage, pool, replicas);
+                if full || inside(windows, usage, weights, sums, lattice.passes) {
+                    let value = alive.value.max(loads[pass]);
+                    self.arrivals.push(Arrival { usage: usage as u32, parent: alive.entry, value });
+                }
             }
-            let step = Step {
-                usage: source.usage as u32,
-                state: source.state as u32,
-                pool: pool as u16,
-                replicas: replicas as u16,
-            };
-            emit(Found { set: &self.set, usage, loads, step, full });
+            if !self.arrivals.is_empty() {
+                emit(Found {
+                    set: &self.set,
+                    arrivals: &self.arrivals,
+                    pool: pool as u16,
+                    replicas: replicas as u16,
+                    full,
+                });
+            }
         }
     }
 }
@@ -465,25 +487,35 @@ struct Limits {
     /// Per pass, where no host is left afterwards: the compute must be at least this plus what crosses the ideal.
     least_with_crossing: [f64; 2],
     memory: f64,
+    /// Least microbatches in flight over the entries, and whether they differ.
     in_flight: f64,
+    memory_by_stage: bool,
 }
 
 impl Limits {
-    fn new(rules: &Rules<'_>, usage: usize, pool: usize, weights: &[f64]) -> Limits {
+    fn new(rules: &Rules<'_>, alive: &[Alive], pool: usize, weights: &[f64]) -> Limits {
         let Rules { objective, pools, space, windows, lattice, .. } = *rules;
-        let most_replicas = space.most_replicas(usage, pool);
         let mut low = vec![f64::INFINITY; windows.weights];
         let mut high = vec![f64::NEG_INFINITY; windows.weights];
         let mut crossing_low = [f64::INFINITY; 2];
-        for replicas in 1..=most_replicas {
-            let after = space.after(usage, pool, replicas);
-            for at in 0..windows.weights {
-                low[at] = low[at].min(windows.low(after)[at]);
-                high[at] = high[at].max(windows.high(after)[at]);
+        let mut most_replicas = 0;
+        let mut in_flight = u32::MAX;
+        for usage in alive.iter().map(|alive| alive.usage) {
+            let most = space.most_replicas(usage, pool);
+            most_replicas = most_replicas.max(most);
+            if most > 0 {
+                in_flight = in_flight.min(objective.in_flight(space.stages(usage) + 1));
             }
-            for pass in 0..lattice.passes {
-                let bound = windows.crossing.as_ref().map_or(f64::NEG_INFINITY, |all| all.low[after][pass]);
-                crossing_low[pass] = crossing_low[pass].min(bound);
+            for replicas in 1..=most {
+                let after = space.after(usage, pool, replicas);
+                for at in 0..windows.weights {
+                    low[at] = low[at].min(windows.low(after)[at]);
+                    high[at] = high[at].max(windows.high(after)[at]);
+                }
+                for pass in 0..lattice.passes {
+                    let bound = windows.crossing.as_ref().map_or(f64::NEG_INFINITY, |all| all.low[after][pass]);
+                    crossing_low[pass] = crossing_low[pass].min(bound);
+                }
             }
         }
         let mut least_compute = [0.0; 2];
@@ -496,7 +528,6 @@ impl Limits {
                 least_with_crossing[pass] = crossing_low[pass] - weights[crossing.weight[pass]];
             }
         }
-        let in_flight = f64::from(objective.in_flight(space.stages(usage) + 1));
         Limits {
             communication: objective.communication,
             passes: lattice.passes,
@@ -506,7 +537,8 @@ impl Limits {
             least_compute,
             least_with_crossing,
             memory: pools[pool].memory,
-            in_flight,
+            in_flight: f64::from(in_flight),
+            memory_by_stage: objective.memory_depends_on_stage(),
         }
     }
 

@@ -1,16 +1,17 @@
-//! The recurrence over usages: every ideal that a chain of stages below the caps can reach, with the least
-//! bottleneck of reaching it.
+//! The recurrence: every ideal that a chain of stages below the caps can reach, with the least bottleneck of
+//! reaching it for each usage of devices.
 //!
 //! ```text
-//! f(∅, ∅) = 0        f(u + r·e_c, I) = min over J ⊂ I of max(f(u, J), load_c(I \ J) / r + sync)
+//! f(nothing used, ∅) = 0        f(u + r·e_c, I) = min over J ⊂ I of max(f(u, J), load_c(I \ J) / r + sync)
 //! ```
 //!
-//! States are expanded by usage, in batches: the states of a batch in parallel, each by its own walk over its
-//! supersets; then what they found goes into the tables one after the other. Batches do not depend on the number
-//! of threads, and what was found first wins a tie, so neither does the result. When a batch completes a split,
-//! its value becomes the cap for what follows.
+//! Ideals are expanded by number of units, so that an ideal is complete before it is expanded, and each once for
+//! all its usages. A level is expanded in batches: the ideals of a batch in parallel, each by its own walk over its
+//! supersets; then what they found goes into the table in the order of the ideals. Batches do not depend on the
+//! number of threads, and what was found first wins a tie, so neither does the result. When a batch completes a
+//! split, its value becomes the cap for what follows.
 //!
-//! A run that ends without being stopped has looked at every split below its caps.
+//! A run that ends without being halted has looked at every split below its caps.
 
 use rayon::prelude::*;
 use stagewright_core::placement::StageAssignment;
@@ -18,9 +19,9 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Stop, StopReason};
 use stagewright_search::usage::UsageSpace;
 
-use crate::expand::{Expander, Rules, Source};
+use crate::expand::{Arrival, Expander, Found, Rules, Source};
 use crate::lattice::{Lattice, members};
-use crate::table::{Step, Table, hash};
+use crate::table::{Table, hash};
 use crate::window::Windows;
 
 /// States expanded between two merges: as many as look at about this many supersets, by the last batch.
@@ -52,7 +53,7 @@ pub(crate) enum Halt {
 /// Counts over all runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
-    pub(crate) states: u64,
+    pub(crate) ideals: u64,
     pub(crate) steps: u64,
     pub(crate) peak_bytes: u64,
 }
@@ -63,15 +64,31 @@ pub(crate) struct Run {
     pub(crate) halt: Option<Halt>,
 }
 
-/// What a task found: sets in one array.
+/// What a task found: sets and arrivals in one array each.
 #[derive(Default)]
 struct Batch {
     sets: Vec<u64>,
-    found: Vec<(u32, u64, f64, Step)>,
-    /// Completed splits: value and last step.
-    full: Option<(f64, u32, Step)>,
+    found: Vec<FoundSet>,
+    arrivals: Vec<Arrival>,
+    full: Option<Completed>,
     steps: u64,
-    alive: bool,
+    halted: bool,
+}
+
+struct FoundSet {
+    hash: u64,
+    arrivals_end: usize,
+    pool: u16,
+    replicas: u16,
+}
+
+/// A completed split: its value, and its last stage.
+#[derive(Clone, Copy)]
+struct Completed {
+    value: f64,
+    parent: u32,
+    pool: u16,
+    replicas: u16,
 }
 
 /// Minimises the largest load of `pass` over the splits whose loads are all below the caps.
@@ -86,19 +103,14 @@ pub(crate) fn minimise(
 ) -> Run {
     let mut windows = Windows::new(problem, lattice, space, caps);
     let mut caps = caps;
-    let mut tables: Vec<Table> = (0..space.len()).map(|_| Table::new(lattice.words)).collect();
-    let nothing = vec![0; lattice.words];
-    let no_step = Step { usage: 0, state: 0, pool: 0, replicas: 0 };
-    tables[0].improve(&nothing, hash(&nothing), 0.0, no_step);
-    let mut best: Option<(f64, u32, Step)> = None;
+    let mut table = Table::new(lattice.len, lattice.words);
+    let mut best: Option<Completed> = None;
     let mut steps = 0;
     let mut halt = None;
-    // Sealed tables keep their size; only those ahead still grow.
-    let mut sealed_bytes = 0;
     let mut batch = SMALLEST_BATCH;
-    'usages: for usage in 0..space.len() {
+    'levels: for size in 0..lattice.len {
         let mut next = 0;
-        while next < tables[usage].len() {
+        while next < table.level(size).len() {
             let rules = Rules {
                 lattice,
                 objective: problem.objective(),
@@ -109,33 +121,27 @@ pub(crate) fn minimise(
                 pass,
                 stop: budget.stop,
             };
-            let end = (next + batch).min(tables[usage].len());
-            let steps_before = steps;
-            let tasks = expand_batch(&rules, &tables, usage, next..end);
-            let value_before = best.as_ref().map(|best| best.0);
-            for task in tasks {
+            let end = (next + batch).min(table.level(size).len());
+            let (steps_before, value_before) = (steps, best.map(|best| best.value));
+            for task in expand_batch(&rules, &table, &table.level(size)[next..end]) {
                 steps += task.steps;
-                if !task.alive {
+                if task.halted {
                     halt = Some(Halt::Stop(budget.stop.reason().unwrap_or(StopReason::Interrupted)));
                 }
-                merge(&mut tables, &task, lattice.words);
+                merge(&mut table, &task, lattice.words);
                 if let Some(full) = task.full
-                    && best.as_ref().is_none_or(|best| full.0 < best.0)
+                    && best.is_none_or(|best| full.value < best.value)
                 {
                     best = Some(full);
                 }
             }
-            let bytes = sealed_bytes + tables[usage..].iter().map(Table::bytes).sum::<u64>();
-            counts.peak_bytes = counts.peak_bytes.max(bytes);
-            if halt.is_none() {
-                halt = halt_for(budget, bytes, steps);
-            }
+            counts.peak_bytes = counts.peak_bytes.max(table.bytes());
+            halt = halt.or_else(|| halt_for(budget, table.bytes(), steps));
             if halt.is_some() {
-                break 'usages;
+                break 'levels;
             }
-            let value = best.as_ref().map(|best| best.0);
-            if value != value_before {
-                caps[pass] = caps[pass].min(value.unwrap_or(f64::INFINITY));
+            if let Some(best) = best.filter(|best| Some(best.value) != value_before) {
+                caps[pass] = caps[pass].min(best.value);
                 windows = Windows::new(problem, lattice, space, caps);
             }
             next = end;
@@ -145,13 +151,10 @@ pub(crate) fn minimise(
                 _ => batch,
             };
         }
-        tables[usage].seal();
-        sealed_bytes += tables[usage].bytes();
     }
     counts.steps += steps;
-    counts.states += tables.iter().map(|table| table.len() as u64).sum::<u64>();
-    let best = best.map(|(_, _, step)| reconstruct(problem, lattice, &tables, step));
-    Run { best, halt }
+    counts.ideals += table.len() as u64;
+    Run { best: best.map(|last| reconstruct(problem, lattice, &table, last)), halt }
 }
 
 fn halt_for(budget: Budget<'_>, bytes: u64, steps: u64) -> Option<Halt> {
@@ -166,87 +169,100 @@ fn halt_for(budget: Budget<'_>, bytes: u64, steps: u64) -> Option<Halt> {
     }
 }
 
-/// Expands some states of one usage in parallel; the tasks come back in the order of the states.
-fn expand_batch(rules: &Rules<'_>, tables: &[Table], usage: usize, states: std::ops::Range<usize>) -> Vec<Batch> {
-    let table = &tables[usage];
-    let starts: Vec<usize> = states.clone().step_by(TASK).collect();
-    starts
-        .into_par_iter()
-        .map_init(
-            || Expander::new(rules),
-            |expander, start| {
-                let mut batch = Batch { alive: true, ..Batch::default() };
-                let before = expander.steps();
-                for state in start..(start + TASK).min(states.end) {
-                    let value = table.value(state);
-                    if value >= rules.caps[rules.pass] {
-                        continue;
-                    }
-                    let source = Source { usage, state, set: table.set(state) };
-                    batch.alive &= expander.expand(source, |found| {
-                        let value = value.max(found.loads[rules.pass]);
-                        if found.full {
-                            if batch.full.is_none_or(|full| value < full.0) {
-                                batch.full = Some((value, found.usage as u32, found.step));
-                            }
-                            return;
-                        }
-                        let key = hash(found.set);
-                        if tables[found.usage].value_of(found.set, key).is_some_and(|known| known <= value) {
-                            return;
-                        }
-                        batch.sets.extend_from_slice(found.set);
-                        batch.found.push((found.usage as u32, key, value, found.step));
-                    });
-                    if !batch.alive {
-                        break;
-                    }
-                }
-                batch.steps = expander.steps() - before;
-                batch
-            },
-        )
-        .collect()
+/// Expands some ideals in parallel; the tasks come back in the order of the ideals.
+fn expand_batch(rules: &Rules<'_>, table: &Table, ideals: &[u32]) -> Vec<Batch> {
+    let work = |expander: &mut Expander<'_>, ideals: &[u32]| {
+        let mut batch = Batch::default();
+        let mut alive = Vec::new();
+        let before = expander.steps();
+        for &ideal in ideals {
+            table.alive(ideal, rules.caps[rules.pass], rules.space, &mut alive);
+            if alive.is_empty() {
+                continue;
+            }
+            let source = Source { set: table.set(ideal), alive: &alive };
+            batch.halted = !expander.expand(source, |found| collect(rules, table, &mut batch, &found));
+            if batch.halted {
+                break;
+            }
+        }
+        batch.steps = expander.steps() - before;
+        batch
+    };
+    if ideals.len() <= TASK {
+        return vec![work(&mut Expander::new(rules), ideals)];
+    }
+    ideals.par_chunks(TASK).map_init(|| Expander::new(rules), work).collect()
 }
 
-fn merge(tables: &mut [Table], task: &Batch, words: usize) {
-    for (set, &(usage, key, value, step)) in task.sets.chunks_exact(words).zip(&task.found) {
-        tables[usage as usize].improve(set, key, value, step);
+/// Keeps what improves on the table as it was before the batch.
+fn collect(rules: &Rules<'_>, table: &Table, batch: &mut Batch, found: &Found<'_>) {
+    let cap = rules.caps[rules.pass];
+    if found.full {
+        for arrival in found.arrivals {
+            if arrival.value < batch.full.map_or(cap, |full| full.value) {
+                let Found { pool, replicas, .. } = *found;
+                batch.full = Some(Completed { value: arrival.value, parent: arrival.parent, pool, replicas });
+            }
+        }
+        return;
+    }
+    let hash = hash(found.set);
+    let known = table.find(found.set, hash);
+    let count = batch.arrivals.len();
+    batch.arrivals.extend(found.arrivals.iter().filter(|arrival| {
+        let value = known.and_then(|ideal| table.value(ideal, arrival.usage as usize));
+        value.is_none_or(|value| arrival.value < value)
+    }));
+    if batch.arrivals.len() > count {
+        batch.sets.extend_from_slice(found.set);
+        batch.found.push(FoundSet {
+            hash,
+            arrivals_end: batch.arrivals.len(),
+            pool: found.pool,
+            replicas: found.replicas,
+        });
     }
 }
 
-/// The stages that end with a step to the full set.
-fn reconstruct(
-    problem: &Problem,
-    lattice: &Lattice,
-    tables: &[Table],
-    last: Step,
-) -> Vec<StageAssignment> {
+fn merge(table: &mut Table, task: &Batch, words: usize) {
+    let mut from = 0;
+    for (set, found) in task.sets.chunks_exact(words).zip(&task.found) {
+        let ideal = table.ideal(set, found.hash);
+        for arrival in &task.arrivals[from..found.arrivals_end] {
+            table.improve(ideal, arrival.usage, arrival.value, arrival.parent, found.pool, found.replicas);
+        }
+        from = found.arrivals_end;
+    }
+}
+
+/// The stages of a completed split, with the units that the lattice leaves out put where they cost nothing.
+fn reconstruct(problem: &Problem, lattice: &Lattice, table: &Table, last: Completed) -> Vec<StageAssignment> {
     let mut stages = Vec::new();
-    let mut after: Vec<u64> = (0..lattice.words).map(|_| 0).collect();
+    let mut after: Vec<u64> = vec![0; lattice.words];
     for at in 0..lattice.len {
         after[at / 64] |= 1 << (at % 64);
     }
-    let mut step = last;
+    let Completed { mut parent, mut pool, mut replicas, .. } = last;
     loop {
-        let before = tables[step.usage as usize].set(step.state as usize);
+        let entry = table.entry(parent);
+        let before = table.set(entry.ideal);
         let difference: Vec<u64> = after.iter().zip(before).map(|(after, before)| after & !before).collect();
-        let mut units: Vec<u32> = members(&difference).map(|at| lattice.unit_at[at]).collect();
-        units.sort_unstable();
         stages.push(StageAssignment {
-            pool: usize::from(step.pool),
-            replicas: u32::from(step.replicas),
-            units,
+            pool: usize::from(pool),
+            replicas: u32::from(replicas),
+            units: members(&difference).map(|at| lattice.unit_at[at]).collect(),
         });
         if before.iter().all(|&word| word == 0) {
             break;
         }
         after = before.to_vec();
-        step = tables[step.usage as usize].step(step.state as usize);
+        (parent, pool, replicas) = (entry.parent, entry.pool, entry.replicas);
     }
     // Stages were peeled from the end where the lattice is reversed.
     if !problem.objective().memory_depends_on_stage() {
         stages.reverse();
     }
+    lattice.place_weightless(&mut stages);
     stages
 }

@@ -77,7 +77,7 @@ impl Solver for Dp {
             ),
         };
         solution.statistics =
-            vec![("states", counts.states), ("steps", counts.steps), ("peak_bytes", counts.peak_bytes)];
+            vec![("ideals", counts.ideals), ("steps", counts.steps), ("peak_bytes", counts.peak_bytes)];
         Ok(solution)
     }
 }
@@ -174,7 +174,8 @@ impl Search<'_> {
             None => None,
         };
         if halt.is_none() {
-            let proved = plan.as_ref().map_or(cap, |plan| plan.value().min(cap));
+            // Uplinks only add to a split's value, so the least value without them is still a bound.
+            let proved = found.as_ref().map_or(cap, |stages| bottleneck(self.problem, self.units, stages));
             self.raise(tolerance::round_down(proved), context);
         }
         self.keep(plan, context);
@@ -221,6 +222,17 @@ fn stop_of(halt: Halt) -> StopReason {
     }
 }
 
+/// The largest load of some stages per pass, uplinks left out.
+fn largest_loads(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> [f64; 2] {
+    stages.iter().map(|stage| stage_loads(problem, units, stage)).fold([0.0; 2], |most, loads| {
+        [f64::max(most[0], loads[0]), f64::max(most[1], loads[1])]
+    })
+}
+
+fn bottleneck(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> f64 {
+    largest_loads(problem, units, stages).iter().sum()
+}
+
 /// `separate` training: sweeps the cap on forward loads. What an interrupted run had found is not lost.
 fn separate(
     problem: &Problem,
@@ -228,18 +240,10 @@ fn separate(
     cap: f64,
     mut call: impl FnMut(usize, [f64; 2]) -> Run,
 ) -> (Option<Vec<StageAssignment>>, Option<Halt>) {
-    let loads_of = |stages: &[StageAssignment]| {
-        let mut most = [0.0; 2];
-        for stage in stages {
-            let loads = stage_loads(problem, units, stage);
-            most = [f64::max(most[0], loads[0]), f64::max(most[1], loads[1])];
-        }
-        most
-    };
     let mut unfinished: Option<(f64, Vec<StageAssignment>)> = None;
     let swept = sweep(cap, |pass, caps| {
         let run = call(pass, caps);
-        let found = run.best.map(|stages| Minimised { loads: loads_of(&stages), placement: stages });
+        let found = run.best.map(|stages| Minimised { loads: largest_loads(problem, units, &stages), placement: stages });
         match run.halt {
             None => Ok(found),
             Some(halt) => {

@@ -1,29 +1,49 @@
-//! Ideals reached with one usage of devices: sets of any width in one array, found by hash.
+//! The ideals reached so far: sets of any width in one array, found by hash, each with its entries.
+//!
+//! An *entry* is a usage of devices with which an ideal was reached, the least bottleneck of doing so, and the
+//! entry it came from. Keeping the entries of one ideal together lets its supersets be generated once for all of
+//! them, and an entry be dropped where another reached the ideal with fewer devices at no greater value.
+
+use std::hash::Hasher;
 
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
-use std::hash::Hasher;
+use stagewright_search::usage::UsageSpace;
 
-/// How a state was reached.
+const NONE: u32 = u32::MAX;
+
+/// One way to reach an ideal.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
-    /// Usage of the state before.
+pub(crate) struct Entry {
+    pub(crate) value: f64,
     pub(crate) usage: u32,
-    /// Index of the state before in that usage's table.
-    pub(crate) state: u32,
-    /// Pool of the stage between.
+    pub(crate) ideal: u32,
+    /// The entry before the last stage.
+    pub(crate) parent: u32,
+    /// Next entry of the same ideal.
+    next: u32,
+    /// Pool of the last stage.
     pub(crate) pool: u16,
-    /// Its replicas.
+    /// Replicas of the last stage.
     pub(crate) replicas: u16,
 }
 
-/// The states of one usage.
-#[derive(Default)]
+/// An entry that is worth expanding.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Alive {
+    pub(crate) entry: u32,
+    pub(crate) usage: usize,
+    pub(crate) value: f64,
+}
+
+/// All ideals with their entries.
 pub(crate) struct Table {
     words: usize,
     sets: Vec<u64>,
-    values: Vec<f64>,
-    steps: Vec<Step>,
+    first: Vec<u32>,
+    entries: Vec<Entry>,
+    /// Ideals by number of units.
+    levels: Vec<Vec<u32>>,
     index: HashTable<u32>,
 }
 
@@ -37,63 +57,121 @@ pub(crate) fn hash(set: &[u64]) -> u64 {
 }
 
 impl Table {
-    pub(crate) fn new(words: usize) -> Table {
-        Table { words, ..Table::default() }
+    /// A table for sets of `len` units that holds the empty one, reached with nothing.
+    pub(crate) fn new(len: usize, words: usize) -> Table {
+        let mut table = Table {
+            words,
+            sets: Vec::new(),
+            first: Vec::new(),
+            entries: Vec::new(),
+            levels: vec![Vec::new(); len + 1],
+            index: HashTable::new(),
+        };
+        let nothing = vec![0; words];
+        let ideal = table.ideal(&nothing, hash(&nothing));
+        table.improve(ideal, 0, 0.0, NONE, 0, 0);
+        table
     }
 
+    /// Number of ideals.
     pub(crate) fn len(&self) -> usize {
-        self.values.len()
+        self.first.len()
     }
 
-    pub(crate) fn set(&self, state: usize) -> &[u64] {
-        &self.sets[state * self.words..(state + 1) * self.words]
+    /// The ideals of a number of units, in the order in which they were found.
+    pub(crate) fn level(&self, size: usize) -> &[u32] {
+        &self.levels[size]
     }
 
-    pub(crate) fn value(&self, state: usize) -> f64 {
-        self.values[state]
+    pub(crate) fn set(&self, ideal: u32) -> &[u64] {
+        &self.sets[ideal as usize * self.words..(ideal as usize + 1) * self.words]
     }
 
-    pub(crate) fn step(&self, state: usize) -> Step {
-        self.steps[state]
+    pub(crate) fn entry(&self, entry: u32) -> Entry {
+        self.entries[entry as usize]
     }
 
-    /// The value with which a set was reached, if it was.
-    pub(crate) fn value_of(&self, set: &[u64], hash: u64) -> Option<f64> {
-        self.index.find(hash, |&state| self.set(state as usize) == set).map(|&state| self.values[state as usize])
+    fn entries_of(&self, ideal: u32) -> impl Iterator<Item = (u32, &Entry)> {
+        let mut next = self.first[ideal as usize];
+        std::iter::from_fn(move || {
+            let at = next;
+            let entry = self.entries.get(at as usize)?;
+            next = entry.next;
+            Some((at, entry))
+        })
     }
 
-    /// Adds a set, or lowers its value; what was there first wins a tie.
-    pub(crate) fn improve(&mut self, set: &[u64], hash: u64, value: f64, step: Step) {
-        let Table { words, sets, values, steps, index } = self;
-        let at = |state: u32| &sets[state as usize * *words..(state as usize + 1) * *words];
-        if let Some(&state) = index.find(hash, |&state| at(state) == set) {
-            if value < values[state as usize] {
-                values[state as usize] = value;
-                steps[state as usize] = step;
+    pub(crate) fn find(&self, set: &[u64], hash: u64) -> Option<u32> {
+        self.index.find(hash, |&ideal| self.set(ideal) == set).copied()
+    }
+
+    /// The value with which an ideal was reached with a usage, if it was.
+    pub(crate) fn value(&self, ideal: u32, usage: usize) -> Option<f64> {
+        self.entries_of(ideal).find(|(_, entry)| entry.usage as usize == usage).map(|(_, entry)| entry.value)
+    }
+
+    /// The entries of an ideal below a cap that no other entry dominates.
+    pub(crate) fn alive(&self, ideal: u32, cap: f64, space: &UsageSpace, alive: &mut Vec<Alive>) {
+        alive.clear();
+        for (at, entry) in self.entries_of(ideal).filter(|(_, entry)| entry.value < cap) {
+            let dominated = self.entries_of(ideal).any(|(_, other)| {
+                other.usage != entry.usage
+                    && other.value <= entry.value
+                    && space.within(other.usage as usize, entry.usage as usize)
+            });
+            if !dominated {
+                alive.push(Alive { entry: at, usage: entry.usage as usize, value: entry.value });
             }
-            return;
         }
-        let state = values.len() as u32;
-        index.insert_unique(hash, state, |&state| self::hash(at(state)));
+    }
+
+    /// The index of a set, which is added if it is new.
+    pub(crate) fn ideal(&mut self, set: &[u64], hash: u64) -> u32 {
+        if let Some(ideal) = self.find(set, hash) {
+            return ideal;
+        }
+        let Table { words, sets, first, levels, index, .. } = self;
+        let ideal = first.len() as u32;
+        let at = |ideal: u32| &sets[ideal as usize * *words..(ideal as usize + 1) * *words];
+        index.insert_unique(hash, ideal, |&ideal| self::hash(at(ideal)));
         sets.extend_from_slice(set);
-        values.push(value);
-        steps.push(step);
+        first.push(NONE);
+        let size: u32 = set.iter().map(|word| word.count_ones()).sum();
+        levels[size as usize].push(ideal);
+        ideal
+    }
+
+    /// Lowers the value of an ideal with a usage; what was there first wins a tie.
+    pub(crate) fn improve(
+        &mut self,
+        ideal: u32,
+        usage: u32,
+        value: f64,
+        parent: u32,
+        pool: u16,
+        replicas: u16,
+    ) {
+        let mut at = self.first[ideal as usize];
+        while at != NONE {
+            let entry = &mut self.entries[at as usize];
+            if entry.usage == usage {
+                if value < entry.value {
+                    *entry = Entry { value, parent, pool, replicas, ..*entry };
+                }
+                return;
+            }
+            at = entry.next;
+        }
+        let next = std::mem::replace(&mut self.first[ideal as usize], self.entries.len() as u32);
+        self.entries.push(Entry { value, usage, ideal, parent, next, pool, replicas });
     }
 
     /// Bytes in use, spare capacity included.
     pub(crate) fn bytes(&self) -> u64 {
         let per = |count: usize, size: usize| (count * size) as u64;
         per(self.sets.capacity(), 8)
-            + per(self.values.capacity(), 8)
-            + per(self.steps.capacity(), size_of::<Step>())
+            + per(self.first.capacity(), 2 * 4)
+            + per(self.entries.capacity(), size_of::<Entry>())
             + per(self.index.capacity(), 5)
-    }
-
-    /// Drops the hash index, which a table needs no more once every state that can reach it has been expanded.
-    pub(crate) fn seal(&mut self) {
-        self.index = HashTable::new();
-        self.sets.shrink_to_fit();
-        self.values.shrink_to_fit();
-        self.steps.shrink_to_fit();
     }
 }

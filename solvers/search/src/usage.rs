@@ -80,6 +80,12 @@ impl UsageSpace {
         next
     }
 
+    /// Whether one usage has no more of anything than another.
+    pub fn within(&self, usage: usize, other: usize) -> bool {
+        (0..self.limits.len()).all(|pool| self.count(usage, pool) <= self.count(other, pool))
+            && self.stages(usage) <= self.stages(other)
+    }
+
     /// Stages so far, as far as in-flight memory can tell.
     pub fn stages(&self, usage: usize) -> u32 {
         if self.stage_levels > 1 {

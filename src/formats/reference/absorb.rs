@@ -149,7 +149,8 @@ fn fuse(
     forward: &[Vec<(usize, usize)>; 2],
 ) -> (Vec<Unit>, Vec<usize>, Vec<Link>) {
     let count = classes.first.len();
-    let mut graph: DiGraph<(), (), usize> = DiGraph::with_capacity(count, forward[0].len() + forward[1].len());
+    let mut graph: DiGraph<(), (), usize> =
+        DiGraph::with_capacity(count, forward[0].len() + forward[1].len());
     for _ in 0..count {
         graph.add_node(());
     }
@@ -168,7 +169,8 @@ fn fuse(
         for class in &component {
             unit_of[class.index()] = units.len();
         }
-        units.push(Unit { classes: component.into_iter().map(NodeIndex::index).collect(), ..Unit::default() });
+        units
+            .push(Unit { classes: component.into_iter().map(NodeIndex::index).collect(), ..Unit::default() });
     }
     for (v, node) in nodes.iter().enumerate() {
         let unit = &mut units[unit_of[classes.of[v]]];

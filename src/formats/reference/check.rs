@@ -106,7 +106,8 @@ fn check_edges(
             return Err(InputError::at_path("R004", label, at("cost"), message, help));
         }
         if file.nodes[source].is_backward_node && !file.nodes[dest].is_backward_node {
-            let message = format!("the edge leads from the backward node {source_id} to the forward node {dest_id}");
+            let message =
+                format!("the edge leads from the backward node {source_id} to the forward node {dest_id}");
             let help = "forward nodes run before backward ones: mend `isBackwardNode` or take the edge out";
             return Err(InputError::at_path("R005", label, format!("edges[{i}]"), message, help));
         }

@@ -37,7 +37,7 @@
 //! The package merges operators of no cost into their neighbour before it searches. [`absorb`] does the same,
 //! as colocation, so that the problem solved here is the one its published values are for.
 
-mod absorb;
+pub mod absorb;
 mod check;
 mod file;
 pub(super) mod split;

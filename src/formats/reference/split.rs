@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use stagewright_core::document::{
-    BoundDocument, Communication, DeviceDocument, GraphDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA,
-    PinsDocument, PlanDocument, PlanStatus, Schedule, Split, Training,
+    BoundDocument, Communication, DeviceDocument, GraphDocument, ObjectiveDocument, ObjectiveKind,
+    PLAN_SCHEMA, PinsDocument, PlanDocument, PlanStatus, Schedule, Split, Training,
 };
 
 use super::check::list;
@@ -47,7 +47,11 @@ pub(in crate::formats) fn detect(json: &Sniff) -> bool {
 
 /// Reads a split as a plan for the model, with nothing evaluated: status unknown, no value, no bound, and
 /// zeros for the figures of the devices.
-pub(in crate::formats) fn import(label: &str, text: &str, model: &Imported) -> Result<PlanDocument, InputError> {
+pub(in crate::formats) fn import(
+    label: &str,
+    text: &str,
+    model: &Imported,
+) -> Result<PlanDocument, InputError> {
     let file: SplitFile = Notation::Json.read(label, text)?;
     let Some(ids) = &model.ids else {
         let help = "give the model in the reference format that the split was made for, or a native plan";
@@ -60,9 +64,11 @@ pub(in crate::formats) fn import(label: &str, text: &str, model: &Imported) -> R
     let mut place_of: BTreeMap<i64, String> = BTreeMap::new();
     for (field, kind, machines) in lists {
         let count = count(&model.graph, kind);
-        for (number, machine) in machines.iter().enumerate().filter(|(_, machine)| !machine.nodes.is_empty()) {
+        for (number, machine) in machines.iter().enumerate().filter(|(_, machine)| !machine.nodes.is_empty())
+        {
             if number >= count {
-                let message = format!("there is no {kind}{number}: the model's cluster has {count} of that kind");
+                let message =
+                    format!("there is no {kind}{number}: the model's cluster has {count} of that kind");
                 let help = "give a split for this cluster, or leave devices without nodes empty";
                 return Err(InputError::at_path("S003", label, format!("{field}[{number}]"), message, help));
             }
@@ -70,7 +76,13 @@ pub(in crate::formats) fn import(label: &str, text: &str, model: &Imported) -> R
                 let at = format!("{field}[{number}].nodes[{i}]");
                 let Some(&operator) = ids.by_id.get(&id) else {
                     let message = format!("the model has no node with the id {id}");
-                    return Err(InputError::at_path("S001", label, at, message, "give the split of this model"));
+                    return Err(InputError::at_path(
+                        "S001",
+                        label,
+                        at,
+                        message,
+                        "give the split of this model",
+                    ));
                 };
                 if let Some(before) = place_of.get(&id) {
                     let message = format!("the node {id} is at {before} already");

@@ -51,12 +51,11 @@ fn random_model(seed: u64) -> (Vec<Node>, Vec<(usize, usize)>) {
     (nodes, edges)
 }
 
-/// A contracted node of the replay: its class, whether it is backward, its times.
-type Contracted = BTreeMap<(usize, bool), (f64, f64)>;
+/// A contracted node of the replay: its class, and whether it is backward.
+type Vertex = (usize, bool);
 
 /// The package step by step: contract, add artificial nodes, fuse, then merge one node at a time and start
-/// over. Returns the class of each node without fusing, by letting merges alone join classes: `fused` maps
-/// classes to components, and merges are recorded as pairs of components.
+/// over. Returns the class of each node after fusing, and at the end.
 fn replay(nodes: &[Node], edges: &[(usize, usize)]) -> (Vec<usize>, Vec<usize>) {
     let mut fresh = 1000;
     let class: Vec<usize> = nodes
@@ -70,7 +69,7 @@ fn replay(nodes: &[Node], edges: &[(usize, usize)]) -> (Vec<usize>, Vec<usize>) 
         })
         .collect();
     let has_forward = |c: usize| nodes.iter().zip(&class).any(|(node, &d)| c == d && !node.is_backward_node);
-    let mut links: Vec<((usize, bool), (usize, bool), bool)> = Vec::new();
+    let mut links: Vec<(Vertex, Vertex, bool)> = Vec::new();
     for &(u, v) in edges {
         let (a, b) = ((class[u], nodes[u].is_backward_node), (class[v], nodes[v].is_backward_node));
         links.push((a, b, false));
@@ -99,7 +98,7 @@ fn replay(nodes: &[Node], edges: &[(usize, usize)]) -> (Vec<usize>, Vec<usize>) 
         .collect();
     let mut group = fused.clone();
     loop {
-        let mut contracted = Contracted::new();
+        let mut contracted: BTreeMap<Vertex, (f64, f64)> = BTreeMap::new();
         for c in &classes {
             contracted.entry((group[c], false)).or_default();
         }

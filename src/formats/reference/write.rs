@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use stagewright_core::document::{ClusterDocument, GraphDocument, KindDocument, OperatorDocument, Pass, TensorDocument};
+use stagewright_core::document::{
+    ClusterDocument, GraphDocument, KindDocument, OperatorDocument, Pass, TensorDocument,
+};
 
 use super::MS_PER_SECOND;
 use super::file::{Edge, ModelFile, Node};
@@ -78,7 +80,8 @@ fn kinds<'a>(
     cluster: &'a ClusterDocument,
 ) -> Result<(Option<&'a KindDocument>, Option<&'a KindDocument>), InputError> {
     let of = |host: bool| cluster.kinds.iter().filter(move |kind| kind.host == host);
-    if of(false).count() > 1 || of(true).count() > 1 || !cluster.groups.is_empty() || cluster.matrix.is_some() {
+    if of(false).count() > 1 || of(true).count() > 1 || !cluster.groups.is_empty() || cluster.matrix.is_some()
+    {
         let message = "the cluster is more than one kind of accelerator and one of host";
         let help = "write for a cluster without groups and matrix, with one kind of each";
         return Err(InputError::at_path("W002", label, "cluster", message, help));
@@ -125,7 +128,8 @@ fn edges(
         let producer = id(format!("tensors[{t}].producer"), &tensor.producer)?;
         if let Some(before) = tensor_of[producer].replace(t) {
             let message = format!("`{}` makes tensors[{before}] already", tensor.producer);
-            let help = "the format has one tensor for each operator: give each further one an operator of no cost";
+            let help =
+                "the format has one tensor for each operator: give each further one an operator of no cost";
             return Err(InputError::at_path("W004", label, format!("tensors[{t}]"), message, help));
         }
         let cost = accelerator.map_or(Some(0.0), |kind| seconds(tensor, kind)).ok_or_else(|| {

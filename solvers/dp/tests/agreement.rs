@@ -1,0 +1,107 @@
+//! The splitter against brute force and against the textbook program on random small problems.
+
+mod support;
+
+use stagewright_core::bound::{Bound, CLOSED_FORMS};
+use stagewright_core::document::{Communication, Training};
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
+use stagewright_core::tolerance::same;
+use stagewright_dp::Dp;
+use stagewright_search::Dpl;
+use support::random::{Size, problem};
+use support::{brute_force, textbook};
+
+fn solve(solver: &dyn Solver, problem: &Problem, threads: usize) -> Solution {
+    let mut silent = Silent;
+    let limits = Limits { time: None, memory: None, gap: 0.0 };
+    let mut context = Context::new(limits, Default::default(), &mut silent);
+    context.threads = threads;
+    solver.solve(problem, &mut context).expect("a problem within the capabilities")
+}
+
+fn check_consistent(number: u64, problem: &Problem, solution: &Solution, optimum: Option<f64>) {
+    if let Some(plan) = &solution.plan {
+        let again = evaluate(problem, &plan.placement);
+        assert!(again.is_feasible(), "{number}: {:?}", again.violations);
+        assert!(same(again.value, plan.value()), "{number}");
+        assert!(solution.bound.value <= plan.value(), "{number}: bound above value");
+        let optimum = optimum.unwrap_or_else(|| panic!("{number}: a plan where brute force finds none"));
+        assert!(solution.bound.value <= optimum, "{number}: bound {} > {optimum}", solution.bound.value);
+        assert!(plan.value() >= optimum * (1.0 - 1e-12), "{number}: better than brute force");
+    }
+}
+
+fn check_closed_forms(number: u64, problem: &Problem, optimum: Option<f64>) {
+    let Some(optimum) = optimum else { return };
+    for bound in CLOSED_FORMS {
+        let value = bound.compute(problem).expect("a feasible problem has bounds").value;
+        assert!(value <= optimum, "{number}: {} says {value} > {optimum}", bound.name());
+    }
+}
+
+#[test]
+fn dp_agrees_with_brute_force() {
+    let (mut feasible, mut infeasible) = (0, 0);
+    for number in 0..1500 {
+        let problem = problem(number, Size { operators: 5, devices: 4, groups: false });
+        let optimum = brute_force::optimum(&problem);
+        check_closed_forms(number, &problem, optimum);
+        let solution = solve(&Dp, &problem, 1);
+        check_consistent(number, &problem, &solution, optimum);
+        match optimum {
+            Some(optimum) => {
+                feasible += 1;
+                assert_eq!(solution.status, Status::Optimal, "{number}: {:?}", problem.objective());
+                assert!(same(solution.value().unwrap(), optimum), "{number}: {:?} {optimum}", solution.value());
+            }
+            None => {
+                infeasible += 1;
+                assert_eq!(solution.status, Status::Infeasible, "{number}: {:?}", problem.objective());
+            }
+        }
+        let heuristic = solve(&Dpl, &problem, 1);
+        check_consistent(number, &problem, &heuristic, optimum);
+    }
+    assert!(feasible > 500 && infeasible > 100, "{feasible} feasible, {infeasible} infeasible");
+}
+
+#[test]
+fn uplinks_are_never_underestimated() {
+    for number in 0..300 {
+        let problem = problem(number, Size { operators: 4, devices: 4, groups: true });
+        let optimum = brute_force::optimum(&problem);
+        let solution = solve(&Dp, &problem, 1);
+        check_consistent(number, &problem, &solution, optimum);
+        assert_eq!(solution.plan.is_some(), optimum.is_some(), "{number}");
+    }
+}
+
+#[test]
+fn dp_agrees_with_the_textbook() {
+    for number in 0..60 {
+        let problem = problem(number, Size { operators: 9, devices: 4, groups: false });
+        for communication in [Communication::Serial, Communication::Overlap, Communication::Duplex] {
+            let objective = Objective { communication, training: Training::Combined, ..Objective::default() };
+            let problem = problem.with_objective(objective).expect("a valid objective");
+            let textbook = textbook::optimum(&problem, 4096);
+            let solution = solve(&Dp, &problem, 2);
+            match (textbook, solution.value()) {
+                (Some(textbook), Some(value)) => assert!(same(textbook, value), "{number}: {textbook} {value}"),
+                (None, None) => assert_eq!(solution.status, Status::Infeasible, "{number}"),
+                other => panic!("{number}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_the_answer() {
+    for number in 0..100 {
+        let problem = problem(number, Size { operators: 12, devices: 5, groups: false });
+        let (one, two) = (solve(&Dp, &problem, 1), solve(&Dp, &problem, 2));
+        assert_eq!(one, two, "{number}");
+    }
+}

@@ -22,10 +22,10 @@ use crate::recurrence::{Budget, Counts, Halt, Run, minimise};
 
 /// Most usages of devices: above it the tables alone are too many.
 const MAX_USAGES: usize = 1 << 20;
-/// Supersets that the first run may look at before lower caps are tried: about a second.
-const FIRST_RUN_STEPS: u64 = 20_000_000;
+/// Supersets that the first run may look at before lower caps are tried: some hundredths of a second.
+const FIRST_RUN_STEPS: u64 = 500_000;
 /// Where the caps lie between the lower bound and the value, when the first run was too long.
-const LADDER: [f64; 5] = [0.5, 0.75, 0.875, 0.95, 1.0];
+const LADDER: [f64; 6] = [0.4, 0.6, 0.7, 0.8, 0.9, 1.0];
 
 /// The exact splitter.
 #[derive(Debug, Clone, Copy, Default)]

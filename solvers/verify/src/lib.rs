@@ -1,1 +1,66 @@
-//! x
+//! The independent checker: is this plan what it says it is?
+//!
+//! A solver can be wrong in its search, in the cost model it shares with every other solver, or in the way it
+//! writes its result down. Only a second derivation finds all three, so this crate reads the documents of a
+//! problem and of a plan and derives everything again: adjacency, roofline times, transfer times, loads,
+//! memory, the split rule, the value and the bound. Of `stagewright_core` it imports
+//! [`document`](stagewright_core::document) and [`tolerance`](stagewright_core::tolerance), nothing else.
+//!
+//! # What is checked
+//!
+//! 1. *Reading* (`read`): the documents must describe a problem; where they don't, the answer is a
+//!    [`CheckError`].
+//! 2. *Constraints* (`constraint`, one file each): every operator on one device that exists, can run it and is
+//!    allowed by the pins; colocation; memory with the microbatches in flight; the split rule.
+//! 3. *Score* (`score`): the load of every device and uplink, and the value.
+//! 4. *Claims* (`claim`): what the plan says of its value, its figures, its status, its gap and its bound.
+//!
+//! What breaks a constraint or a claim is a [`Violation`] of the [`Report`]. A constraint that others rest on
+//! cuts them off: loads of a plan with a missing operator mean nothing, so none are computed. A bound whose
+//! evidence cannot be replayed is [`BoundVerdict::NotVerified`], which is not the same as wrong.
+//!
+//! # Complexity
+//!
+//! With V operators, P pins of tensors, K kinds and D devices in the plan: O((V + P) log V + V · K), and for
+//! the convex rule O((V + P) · D / 64) on top.
+//!
+//! # Example
+//!
+//! ```
+//! use stagewright_core::document::{ClusterDocument, GraphDocument, PlanDocument};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let graph: GraphDocument = serde_json::from_str(
+//!     r#"{"schema": "stagewright.graph/1", "operators": [{"name": "a", "seconds": {"gpu": 2.0}}]}"#,
+//! )?;
+//! let cluster: ClusterDocument = serde_json::from_str(
+//!     r#"{"schema": "stagewright.cluster/1", "kinds": [{"name": "acc", "class": "gpu", "count": 1}]}"#,
+//! )?;
+//! let plan: PlanDocument = serde_json::from_str(
+//!     r#"{"schema": "stagewright.plan/1", "status": "feasible", "solver": "hand", "gap": null,
+//!         "objective": {"kind": "throughput", "split": "contiguous", "communication": "serial",
+//!                       "training": "combined", "value_s": 2.0},
+//!         "bound": {"value_s": null, "source": "none", "certificate": null}, "seconds": 0.0, "seed": 0,
+//!         "devices": [{"name": "acc0", "kind": "acc", "stage": 0, "replicas": 1, "calls": null, "load_s": 2.0,
+//!                      "compute_s": 2.0, "communication_s": 0.0, "memory_bytes": 0.0, "ops": ["a"]}]}"#,
+//! )?;
+//! let report = stagewright_verify::check(&graph, &cluster, None, &plan)?;
+//! assert!(report.holds());
+//! assert_eq!(report.value_s, Some(2.0));
+//! # Ok(())
+//! # }
+//! ```
+
+mod check;
+mod claim;
+mod constraint;
+mod error;
+mod read;
+mod report;
+mod score;
+mod topological;
+mod violation;
+
+pub use check::check;
+pub use error::CheckError;
+pub use report::{BoundEvidence, BoundVerdict, DeviceFigures, Report};
+pub use violation::{Subject, Violation, ViolationKind};

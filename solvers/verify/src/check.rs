@@ -1,0 +1,111 @@
+//! The check from end to end.
+
+use stagewright_core::document::{ClusterDocument, GraphDocument, PinsDocument, PlanDocument, Split};
+
+use crate::claim::{bound, figures, gap, status};
+use crate::constraint::memory::Memory;
+use crate::constraint::{Placed, colocation, contiguous, convex, memory, pins, placement, stages, support};
+use crate::error::CheckError;
+use crate::read::Problem;
+use crate::report::{DeviceFigures, Report};
+use crate::score::{Score, score};
+use crate::violation::Findings;
+
+/// Checks a plan against the problem it is for.
+///
+/// # Arguments
+///
+/// `graph` and `cluster` are the problem; the cluster that a graph document may carry is not read. `pins` apply
+/// beside those that the plan states. `plan` states the rules to check it under, the placement and the claims.
+///
+/// # Returns
+///
+/// The recomputed figures, everything that is wrong with the plan, and the verdict on its bound; or an error
+/// where the documents don't describe a problem that this version checks. No input makes it panic.
+///
+/// # Complexity
+///
+/// O((V + P) log V + V · K) for V operators, P pins of tensors and K device kinds, and
+/// O((V + P) · D / 64) on top for a convex split over D devices.
+pub fn check(
+    graph: &GraphDocument,
+    cluster: &ClusterDocument,
+    pins: Option<&PinsDocument>,
+    plan: &PlanDocument,
+) -> Result<Report, CheckError> {
+    let problem = Problem::read(graph, cluster, pins, plan)?;
+    let mut findings = Findings::default();
+    status::check(plan, problem.graph.operators.len(), &mut findings);
+    gap::check(plan, &mut findings);
+
+    let has_placement = !plan.devices.is_empty() || plan.objective.value_s.is_some();
+    let examined = if has_placement { examine(&problem, plan, &mut findings)? } else { None };
+    let value_s = examined.as_ref().map(|(_, _, score)| score.value);
+    let feasible_value = value_s.filter(|_| findings.feasible());
+    let bound = bound::check(&problem, plan, feasible_value, &mut findings);
+
+    let halves = examined.as_ref().and_then(|(_, _, score)| score.halves);
+    let mut report = Report {
+        value_s,
+        forward_s: halves.map(|[forward, _]| forward),
+        backward_s: halves.map(|[_, backward]| backward),
+        devices: Vec::new(),
+        uplinks: Vec::new(),
+        violations: findings.finish(),
+        bound,
+    };
+    if let Some((placed, memory, score)) = &examined {
+        report.devices = device_figures(&problem, placed, memory, score);
+        let groups = problem.cluster.groups.iter().map(|group| group.name.clone());
+        report.uplinks = groups.zip(score.uplinks.iter().copied()).collect();
+    }
+    Ok(report)
+}
+
+/// The placement with its memory and score, as far as the constraints it rests on hold.
+type Examined<'a> = Option<(Placed<'a>, Vec<Memory>, Score)>;
+
+fn examine<'a>(
+    problem: &Problem,
+    plan: &'a PlanDocument,
+    findings: &mut Findings,
+) -> Result<Examined<'a>, CheckError> {
+    let draft = placement::check(problem, plan, findings);
+    support::check(problem, &draft, findings);
+    pins::check(problem, &draft, findings);
+    colocation::check(problem, &draft, findings);
+    let Some(placed) = draft.complete() else { return Ok(None) };
+
+    let stages = stages::check(problem, &placed, findings);
+    match problem.rules.split {
+        Split::Contiguous => contiguous::check(problem, &placed, &stages, findings),
+        Split::Convex => convex::check(problem, &placed, findings),
+        Split::Free => {}
+    }
+    let memory = memory::check(problem, &placed, &stages, findings);
+    let Some(score) = score(problem, &placed)? else { return Ok(None) };
+    figures::check(problem, plan, &score, &memory, findings);
+    Ok(Some((placed, memory, score)))
+}
+
+fn device_figures(
+    problem: &Problem,
+    placed: &Placed,
+    memory: &[Memory],
+    score: &Score,
+) -> Vec<DeviceFigures> {
+    let figures = placed.devices.iter().zip(memory).zip(&score.devices);
+    figures
+        .map(|((device, memory), score)| DeviceFigures {
+            name: device.document.name.clone(),
+            kind: device.document.kind.clone(),
+            stage: device.document.stage,
+            replicas: device.document.replicas,
+            load_s: score.load,
+            compute_s: score.compute,
+            communication_s: score.communication,
+            memory_bytes: memory.bytes,
+            memory_limit: problem.cluster.kinds[device.kind].document.memory_bytes,
+        })
+        .collect()
+}

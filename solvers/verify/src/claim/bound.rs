@@ -1,0 +1,53 @@
+//! The bound is not above the value of a feasible plan, and is what its certificate proves.
+//!
+//! A feasible plan refutes any bound above its value, whatever the evidence. Below it, a certificate that can be
+//! replayed decides; without one the bound is not verified, which is not the same as wrong.
+
+use stagewright_core::document::PlanDocument;
+use stagewright_core::tolerance;
+
+use super::certificate::{Proof, replay};
+use crate::read::Problem;
+use crate::report::{BoundEvidence, BoundVerdict};
+use crate::violation::{Findings, Subject, ViolationKind};
+
+/// Judges the bound. `value` is the recomputed value where the placement is feasible.
+pub(crate) fn check(
+    problem: &Problem,
+    plan: &PlanDocument,
+    value: Option<f64>,
+    findings: &mut Findings,
+) -> BoundVerdict {
+    let Some(claimed) = plan.bound.value_s else { return BoundVerdict::NoClaim };
+    let mut refute = |by: BoundEvidence, limit_s: Option<f64>, message: String| {
+        findings.push(ViolationKind::Bound, Subject::Plan, || message);
+        BoundVerdict::Refuted { by, limit_s }
+    };
+    if !claimed.is_finite() {
+        return refute(BoundEvidence::Value, None, format!("the bound is {claimed:?}"));
+    }
+    if let Some(value) = value
+        && exceeds(claimed, value)
+    {
+        let message = format!("the bound is {claimed:?} s, but the plan itself takes {value:?} s");
+        return refute(BoundEvidence::Value, Some(value), message);
+    }
+    let Some(certificate) = &plan.bound.certificate else { return BoundVerdict::NotVerified };
+    let (by, proof) = replay(problem, certificate);
+    let name = by.name();
+    match proof {
+        Proof::NoPlan => BoundVerdict::NotVerified,
+        Proof::Malformed(why) => refute(by, None, format!("the {name} certificate is malformed: {why}")),
+        Proof::Bound(proved) if exceeds(claimed, proved) => refute(
+            by,
+            Some(proved),
+            format!("the bound is {claimed:?} s, but its {name} certificate proves {proved:?} s"),
+        ),
+        Proof::Bound(proved_s) => BoundVerdict::Verified { by, proved_s },
+    }
+}
+
+/// Whether a bound is above a limit by more than rounding.
+fn exceeds(claimed: f64, limit: f64) -> bool {
+    claimed > limit * (1.0 + tolerance::VALUE_RELATIVE)
+}

@@ -1,0 +1,106 @@
+//! Certificates: evidence that a bound holds for every plan, replayed from the documents.
+//!
+//! Both speak of colocation classes u and device kinds c, where seconds(u, c) is the sum over the members of u,
+//! and only kinds on which the whole class may run count: it has devices, every member is supported, and one
+//! device is allowed by the pins of all members.
+//!
+//! *Fluid.* In any plan with value B, a device has a load of at most B and at least its compute, and r replicas
+//! of a stage share its compute. Weigh the devices of kind c by a price π_c ≥ 0:
+//! Σ_u min_c π_c · seconds(u, c) ≤ Σ_c π_c · (compute on kind c) ≤ B · Σ_c count_c · π_c, in every communication
+//! and training mode. This is weak duality for the linear program that may cut classes into pieces.
+//!
+//! *Heaviest unit.* Some device runs the class, on at most r = min(max_replicas, count_c) replicas, so B is at
+//! least the least of seconds(u, c) / r.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::document::CertificateDocument;
+
+use crate::read::{Allowed, Problem};
+use crate::report::BoundEvidence;
+use crate::score::cost;
+
+/// What a certificate proves.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Proof {
+    /// This bound.
+    Bound(f64),
+    /// Nothing: some class may run nowhere, so that there is no plan to bound.
+    NoPlan,
+    /// Nothing: the certificate is malformed, and why.
+    Malformed(String),
+}
+
+/// Replays a certificate. O(operators · kinds).
+pub(crate) fn replay(problem: &Problem, certificate: &CertificateDocument) -> (BoundEvidence, Proof) {
+    match certificate {
+        CertificateDocument::Fluid { prices } => (BoundEvidence::Fluid, fluid(problem, prices)),
+        CertificateDocument::HeaviestUnit { operator } => {
+            (BoundEvidence::HeaviestUnit, heaviest_unit(problem, operator))
+        }
+    }
+}
+
+fn fluid(problem: &Problem, prices: &BTreeMap<String, f64>) -> Proof {
+    let mut price = vec![0.0; problem.cluster.kinds.len()];
+    for (name, &given) in prices {
+        let Some(kind) = problem.cluster.find_kind(name) else {
+            return Proof::Malformed(format!("it prices kind {name:?}, which the cluster lacks"));
+        };
+        if !(given.is_finite() && given >= 0.0) {
+            return Proof::Malformed(format!("the price of kind {name:?} is {given:?}"));
+        }
+        price[kind] = given;
+    }
+    let kinds = problem.cluster.kinds.iter();
+    let capacity: f64 = kinds.zip(&price).map(|(kind, price)| f64::from(kind.document.count) * price).sum();
+    if capacity <= 0.0 {
+        return Proof::Malformed("no kind with devices has a positive price".to_owned());
+    }
+    let mut total = 0.0;
+    for class in 0..problem.graph.classes.len() {
+        let prices = runs_on(problem, class).map(|(kind, seconds)| match price[kind] {
+            0.0 => 0.0,
+            price => price * seconds,
+        });
+        match prices.reduce(f64::min) {
+            Some(least) => total += least,
+            None => return Proof::NoPlan,
+        }
+    }
+    proved(total / capacity)
+}
+
+fn heaviest_unit(problem: &Problem, operator: &str) -> Proof {
+    let Some(operator) = problem.graph.find(operator) else {
+        return Proof::Malformed(format!("it names operator {operator:?}, which the graph lacks"));
+    };
+    let shares = runs_on(problem, problem.graph.class_of[operator]).map(|(kind, seconds)| {
+        let count = problem.cluster.kinds[kind].document.count;
+        seconds / f64::from(problem.rules.max_replicas.min(count))
+    });
+    shares.reduce(f64::min).map_or(Proof::NoPlan, proved)
+}
+
+/// A bound, unless a sum overflowed on the way.
+fn proved(bound: f64) -> Proof {
+    if bound.is_finite() { Proof::Bound(bound) } else { Proof::Malformed("its figures overflow".to_owned()) }
+}
+
+/// The kinds on which a whole class may run, with its seconds there.
+fn runs_on<'a>(problem: &'a Problem, class: usize) -> impl Iterator<Item = (usize, f64)> + 'a {
+    let members = &problem.graph.classes[class];
+    let pinned = members.iter().filter_map(|&operator| problem.pins.of(operator));
+    let allowed: Option<Allowed> = pinned.fold(None, |sofar, pins| match sofar {
+        None => Some(pins.clone()),
+        Some(sofar) => Some(sofar.and(pins)),
+    });
+    problem.cluster.kinds.iter().enumerate().filter_map(move |(position, kind)| {
+        if kind.document.count == 0 || allowed.as_ref().is_some_and(|allowed| !allowed.meets_kind(position)) {
+            return None;
+        }
+        let seconds: Option<f64> =
+            members.iter().map(|&operator| cost::seconds(&problem.graph.operators[operator], kind)).sum();
+        Some((position, seconds?))
+    })
+}

@@ -1,0 +1,71 @@
+//! The bytes of all operators on a device fit into its memory.
+//!
+//! Parameters, optimiser state and workspace count once, stashed activations once for each microbatch in
+//! flight. Without a schedule that is one; under GPipe every stage keeps all m, since all forward passes come
+//! first; under 1F1B the j-th stage from the last, which is 1, keeps min(j, m), since it has started j
+//! microbatches when the first comes back. Replicas hold the same bytes each.
+
+use stagewright_core::tolerance;
+
+use super::Placed;
+use super::stages::Stages;
+use crate::read::{InFlight, Problem};
+use crate::violation::{Findings, Subject, ViolationKind};
+
+/// The bytes on one device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Memory {
+    pub(crate) bytes: f64,
+    /// False where 1F1B has no stages to count from, and the bytes are those of one microbatch.
+    pub(crate) in_flight_known: bool,
+}
+
+/// Sums the bytes of each device and reports those that don't fit. O(operators).
+pub(crate) fn check(
+    problem: &Problem,
+    placed: &Placed,
+    stages: &Stages,
+    findings: &mut Findings,
+) -> Vec<Memory> {
+    let from_last = stages.counted_from_last();
+    let mut memory = Vec::with_capacity(placed.devices.len());
+    for (position, device) in placed.devices.iter().enumerate() {
+        let microbatches = match (problem.rules.in_flight, &from_last) {
+            (InFlight::One, _) => Some(1.0),
+            (InFlight::All(all), _) => Some(f64::from(all)),
+            (InFlight::FromLast(all), Some(places)) => {
+                Some(places[position].map_or(1.0, |place| (place as f64).min(f64::from(all))))
+            }
+            (InFlight::FromLast(_), None) => None,
+        };
+        let (fixed, activations) = bytes(problem, &device.operators);
+        let least = fixed + activations;
+        let needed = microbatches.map_or(least, |count| fixed + count * activations);
+        memory.push(Memory { bytes: needed, in_flight_known: microbatches.is_some() });
+
+        let Some(limit) = problem.cluster.kinds[device.kind].document.memory_bytes else { continue };
+        let name = &device.document.name;
+        if !tolerance::fits(least, limit) {
+            findings.push(ViolationKind::Memory, Subject::Device(name.clone()), || {
+                format!("device {name:?} needs {least:?} bytes with one microbatch and has {limit:?}")
+            });
+        } else if !tolerance::fits(needed, limit) {
+            let count = microbatches.unwrap_or(1.0);
+            findings.push(ViolationKind::InFlightMemory, Subject::Device(name.clone()), || {
+                format!("device {name:?} needs {needed:?} bytes with {count} microbatches and has {limit:?}")
+            });
+        }
+    }
+    memory
+}
+
+/// Bytes that count once, and bytes that count for each microbatch.
+fn bytes(problem: &Problem, operators: &[usize]) -> (f64, f64) {
+    operators.iter().map(|&operator| &problem.graph.operators[operator]).fold(
+        (0.0, 0.0),
+        |(fixed, activations), operator| {
+            let once = operator.parameter_bytes + operator.optimizer_bytes + operator.workspace_bytes;
+            (fixed + once, activations + operator.activation_bytes)
+        },
+    )
+}

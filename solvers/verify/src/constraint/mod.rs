@@ -1,0 +1,15 @@
+//! The constraints, one file each: what makes a placement feasible.
+//!
+//! A device of a plan that runs nothing is not in use: it takes no place in the pipeline and counts as none of
+//! the devices of its kind.
+
+pub(crate) mod colocation;
+pub(crate) mod contiguous;
+pub(crate) mod convex;
+pub(crate) mod memory;
+pub(crate) mod pins;
+pub(crate) mod placement;
+pub(crate) mod stages;
+pub(crate) mod support;
+
+pub(crate) use placement::Placed;

@@ -1,0 +1,23 @@
+//! Every pinned operator on a device that its pins allow.
+//!
+//! A pin names devices, kinds or classes. The pin of an operator to one device is met by the stage that names
+//! this device, not by a stage of which it may be a further replica: which devices these are is not said.
+
+use super::placement::Draft;
+use crate::read::Problem;
+use crate::violation::{Findings, Subject, ViolationKind};
+
+/// Reports the operators that are off their pins. O(operators).
+pub(crate) fn check(problem: &Problem, draft: &Draft, findings: &mut Findings) {
+    for (operator, device) in draft.device_of.iter().enumerate() {
+        let Some(allowed) = problem.pins.of(operator) else { continue };
+        let Some(device) = device.map(|device| &draft.devices[device]) else { continue };
+        let Some((kind, number)) = device.seat else { continue };
+        if !allowed.holds(kind, number) {
+            let name = &problem.graph.operators[operator].name;
+            findings.push(ViolationKind::Pins, Subject::Operator(name.clone()), || {
+                format!("operator {name:?} is on {:?}, which its pins don't allow", device.document.name)
+            });
+        }
+    }
+}

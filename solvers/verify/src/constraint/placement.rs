@@ -1,0 +1,196 @@
+//! Every operator on exactly one device, every device one of the cluster, no kind used beyond its count.
+//!
+//! All other constraints and all figures presuppose this one. So the plan is read into a [`Draft`] that may
+//! have holes, and only a draft without violations becomes a [`Placed`], which has none.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::document::{DeviceDocument, PlanDocument};
+
+use crate::read::{Problem, Tensor};
+use crate::violation::{Findings, Subject, ViolationKind};
+
+/// A device of the plan as far as it could be read.
+#[derive(Debug)]
+pub(crate) struct DraftDevice<'a> {
+    pub(crate) document: &'a DeviceDocument,
+    /// Kind and number; none where the cluster has no such device.
+    pub(crate) seat: Option<(usize, u32)>,
+    operators: Vec<usize>,
+}
+
+/// A placement that may be incomplete.
+#[derive(Debug)]
+pub(crate) struct Draft<'a> {
+    /// In the order of the plan.
+    pub(crate) devices: Vec<DraftDevice<'a>>,
+    /// For each operator, the first device that lists it.
+    pub(crate) device_of: Vec<Option<usize>>,
+    sound: bool,
+}
+
+/// A device of a sound placement.
+#[derive(Debug)]
+pub(crate) struct Device<'a> {
+    pub(crate) document: &'a DeviceDocument,
+    pub(crate) kind: usize,
+    pub(crate) operators: Vec<usize>,
+}
+
+/// A sound placement: every operator on exactly one device that exists.
+#[derive(Debug)]
+pub(crate) struct Placed<'a> {
+    /// In the order of the plan.
+    pub(crate) devices: Vec<Device<'a>>,
+    /// The device of each operator.
+    pub(crate) device_of: Vec<usize>,
+}
+
+/// Reads the devices of a plan and reports what is wrong with them. O(operators + devices log devices).
+pub(crate) fn check<'a>(problem: &Problem, plan: &'a PlanDocument, findings: &mut Findings) -> Draft<'a> {
+    let mut report = Reporter { findings, sound: true };
+    let mut devices: Vec<DraftDevice> = plan
+        .devices
+        .iter()
+        .map(|document| DraftDevice { document, seat: seat(problem, document), operators: Vec::new() })
+        .collect();
+    devices_exist_once(&devices, &mut report);
+    let device_of = operators_placed_once(problem, &mut devices, &mut report);
+    replicas_in_range(problem, &devices, &mut report);
+    counts_suffice(problem, &devices, &mut report);
+    let sound = report.sound;
+    Draft { devices, device_of, sound }
+}
+
+impl<'a> Draft<'a> {
+    /// The placement, if nothing was wrong with it.
+    pub(crate) fn complete(self) -> Option<Placed<'a>> {
+        if !self.sound {
+            return None;
+        }
+        let device = |draft: DraftDevice<'a>| {
+            let (kind, _) = draft.seat?;
+            Some(Device { document: draft.document, kind, operators: draft.operators })
+        };
+        Some(Placed {
+            devices: self.devices.into_iter().map(device).collect::<Option<_>>()?,
+            device_of: self.device_of.into_iter().collect::<Option<_>>()?,
+        })
+    }
+}
+
+impl Placed<'_> {
+    /// Name of a device.
+    pub(crate) fn name(&self, device: usize) -> &str {
+        &self.devices[device].document.name
+    }
+
+    /// Writes the devices with a pin of the tensor into `touched`, ascending, each once.
+    pub(crate) fn touched(&self, tensor: &Tensor, touched: &mut Vec<usize>) {
+        touched.clear();
+        touched.extend(tensor.pins().map(|operator| self.device_of[operator]));
+        touched.sort_unstable();
+        touched.dedup();
+    }
+}
+
+fn seat(problem: &Problem, document: &DeviceDocument) -> Option<(usize, u32)> {
+    let kind = problem.cluster.find_kind(&document.kind)?;
+    Some((kind, problem.cluster.number_in_kind(kind, &document.name)?))
+}
+
+/// Violations of this constraint alone, so that others found before don't count.
+struct Reporter<'f> {
+    findings: &'f mut Findings,
+    sound: bool,
+}
+
+impl Reporter<'_> {
+    fn push(&mut self, subject: Subject, message: impl FnOnce() -> String) {
+        self.sound = false;
+        self.findings.push(ViolationKind::Placement, subject, message);
+    }
+}
+
+fn devices_exist_once(devices: &[DraftDevice], report: &mut Reporter) {
+    let mut used = BTreeMap::new();
+    for device in devices {
+        let DeviceDocument { name, kind, .. } = device.document;
+        let subject = || Subject::Device(name.clone());
+        match device.seat {
+            None => report.push(subject(), || format!("the cluster has no device {name:?} of kind {kind:?}")),
+            Some(seat) => {
+                if used.insert(seat, ()).is_some() {
+                    report.push(subject(), || format!("device {name:?} is listed more than once"));
+                }
+            }
+        }
+    }
+}
+
+fn operators_placed_once(
+    problem: &Problem,
+    devices: &mut [DraftDevice],
+    report: &mut Reporter,
+) -> Vec<Option<usize>> {
+    let mut device_of: Vec<Option<usize>> = vec![None; problem.graph.operators.len()];
+    let names: Vec<&str> = devices.iter().map(|device| device.document.name.as_str()).collect();
+    for (position, device) in devices.iter_mut().enumerate() {
+        let here = names[position];
+        for name in &device.document.ops {
+            let subject = || Subject::Operator(name.clone());
+            let Some(operator) = problem.graph.find(name) else {
+                report.push(subject(), || format!("device {here:?} runs {name:?}, which the graph lacks"));
+                continue;
+            };
+            match device_of[operator] {
+                Some(first) => {
+                    let there = names[first];
+                    report.push(subject(), || {
+                        format!("operator {name:?} is on {there:?} and again on {here:?}")
+                    });
+                }
+                None => {
+                    device_of[operator] = Some(position);
+                    device.operators.push(operator);
+                }
+            }
+        }
+    }
+    for (operator, device) in problem.graph.operators.iter().zip(&device_of) {
+        if device.is_none() {
+            let name = &operator.name;
+            report.push(Subject::Operator(name.clone()), || format!("operator {name:?} is on no device"));
+        }
+    }
+    device_of
+}
+
+fn replicas_in_range(problem: &Problem, devices: &[DraftDevice], report: &mut Reporter) {
+    let most = problem.rules.max_replicas;
+    for device in devices {
+        let DeviceDocument { name, replicas, .. } = device.document;
+        if *replicas == 0 || *replicas > most {
+            report.push(Subject::Device(name.clone()), || {
+                format!("the stage on device {name:?} has {replicas} replicas, but must have 1 to {most}")
+            });
+        }
+    }
+}
+
+fn counts_suffice(problem: &Problem, devices: &[DraftDevice], report: &mut Reporter) {
+    let mut taken = vec![0u64; problem.cluster.kinds.len()];
+    for device in devices.iter().filter(|device| !device.operators.is_empty()) {
+        if let Some((kind, _)) = device.seat {
+            taken[kind] += u64::from(device.document.replicas);
+        }
+    }
+    for (kind, &taken) in problem.cluster.kinds.iter().zip(&taken) {
+        let (name, count) = (&kind.document.name, kind.document.count);
+        if taken > u64::from(count) {
+            report.push(Subject::Kind(name.clone()), || {
+                format!("the plan takes {taken} devices of kind {name:?}, which has {count}")
+            });
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The pipeline order that a plan gives its devices.
+//!
+//! Stages are wanted by the contiguous rule, which can do without, and by 1F1B, which can't. They are an order
+//! if every used device has one and no two have the same; the numbers need not be consecutive.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::document::Split;
+
+use super::Placed;
+use crate::read::{InFlight, Problem};
+use crate::violation::{Findings, Subject, ViolationKind};
+
+/// What the plan says of the order of its devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stages {
+    /// Place of each device counting from 0, without gaps; none for a device that runs nothing.
+    Order(Vec<Option<usize>>),
+    /// No used device has a stage.
+    Absent,
+    /// Some have none, or two have the same: reported already.
+    Broken,
+}
+
+impl Stages {
+    /// Counts each used device from the last, which is 1: the position that 1F1B goes by.
+    pub(crate) fn counted_from_last(&self) -> Option<Vec<Option<usize>>> {
+        let Stages::Order(places) = self else { return None };
+        let used = places.iter().flatten().count();
+        Some(places.iter().map(|place| place.map(|place| used - place)).collect())
+    }
+}
+
+/// Reads the stages, and reports where a rule that reads them finds no order. O(devices log devices).
+pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings) -> Stages {
+    let ranked_memory = matches!(problem.rules.in_flight, InFlight::FromLast(_));
+    if problem.rules.split != Split::Contiguous && !ranked_memory {
+        return Stages::Absent;
+    }
+    let mut sound = true;
+    let mut broken = |name: &str, message: String| {
+        sound = false;
+        findings.push(ViolationKind::Order, Subject::Device(name.to_owned()), || message);
+    };
+    let used = placed.devices.iter().enumerate().filter(|(_, device)| !device.operators.is_empty());
+    let mut at_stage = BTreeMap::new();
+    let mut without = Vec::new();
+    for (position, device) in used {
+        match device.document.stage {
+            None => without.push(position),
+            Some(stage) => {
+                if let Some(first) = at_stage.insert(stage, position) {
+                    let (name, other) = (placed.name(position), placed.name(first));
+                    broken(name, format!("devices {other:?} and {name:?} are both stage {stage}"));
+                }
+            }
+        }
+    }
+    if let Some(&first) = without.first() {
+        let name = placed.name(first);
+        if !at_stage.is_empty() {
+            broken(name, format!("device {name:?} has no stage, but others have"));
+        } else if ranked_memory {
+            broken(name, format!("device {name:?} has no stage, without which 1f1b has no order"));
+        } else {
+            return Stages::Absent;
+        }
+        if at_stage.is_empty() {
+            return Stages::Absent;
+        }
+    }
+    if !sound {
+        return Stages::Broken;
+    }
+    let mut places = vec![None; placed.devices.len()];
+    for (place, &position) in at_stage.values().enumerate() {
+        places[position] = Some(place);
+    }
+    Stages::Order(places)
+}

@@ -1,0 +1,27 @@
+//! Numbers in range: a cost is finite and not negative, a rate is finite and positive.
+
+use crate::error::CheckError;
+
+/// An amount: finite, zero or more.
+pub(super) fn amount(value: f64, what: impl FnOnce() -> String) -> Result<(), CheckError> {
+    require(value.is_finite() && value >= 0.0, value, what, "finite and not negative")
+}
+
+/// A rate that something is divided by: finite and more than zero.
+pub(super) fn rate(value: f64, what: impl FnOnce() -> String) -> Result<(), CheckError> {
+    require(value.is_finite() && value > 0.0, value, what, "finite and positive")
+}
+
+/// A share: more than zero, at most one.
+pub(super) fn share(value: f64, what: impl FnOnce() -> String) -> Result<(), CheckError> {
+    require(value > 0.0 && value <= 1.0, value, what, "more than 0 and at most 1")
+}
+
+fn require(
+    holds: bool,
+    value: f64,
+    what: impl FnOnce() -> String,
+    range: &'static str,
+) -> Result<(), CheckError> {
+    if holds { Ok(()) } else { Err(CheckError::Figure { what: what(), value, range }) }
+}

@@ -1,0 +1,94 @@
+//! Pins as sets of devices: what a user, or the plan itself, allows an operator.
+
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
+use stagewright_core::document::{PinTargets, PinsDocument};
+
+use super::{Cluster, Graph};
+use crate::error::CheckError;
+
+/// A set of devices, as whole kinds and single devices: a kind may have billions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Allowed {
+    kinds: BTreeSet<usize>,
+    devices: BTreeSet<(usize, u32)>,
+}
+
+impl Allowed {
+    /// Whether it holds a device of a kind, which has devices.
+    pub(crate) fn meets_kind(&self, kind: usize) -> bool {
+        self.kinds.contains(&kind) || self.devices.range((kind, 0)..=(kind, u32::MAX)).next().is_some()
+    }
+
+    /// Whether it holds this device.
+    pub(crate) fn holds(&self, kind: usize, number: u32) -> bool {
+        self.kinds.contains(&kind) || self.devices.contains(&(kind, number))
+    }
+
+    /// The devices in both.
+    pub(crate) fn and(&self, other: &Allowed) -> Allowed {
+        let devices = self.devices.iter().chain(&other.devices).copied();
+        Allowed {
+            kinds: self.kinds.intersection(&other.kinds).copied().collect(),
+            devices: devices
+                .filter(|&(kind, number)| self.holds(kind, number) && other.holds(kind, number))
+                .collect(),
+        }
+    }
+
+    fn of(targets: &PinTargets, operator: &str, cluster: &Cluster) -> Result<Self, CheckError> {
+        let mut allowed = Allowed { kinds: BTreeSet::new(), devices: BTreeSet::new() };
+        for name in targets.names() {
+            if let Some(device) = cluster.find_device(name) {
+                allowed.devices.insert(device);
+            } else if let Some(kind) = cluster.find_kind(name) {
+                allowed.kinds.insert(kind);
+            } else if cluster.has_class(name) {
+                let kinds = cluster.kinds.iter().enumerate();
+                allowed.kinds.extend(
+                    kinds.filter(|(_, kind)| kind.document.class == *name).map(|(position, _)| position),
+                );
+            } else {
+                return Err(CheckError::Unknown {
+                    place: format!("the pin of operator {operator:?}"),
+                    what: "device, kind or class",
+                    name: name.clone(),
+                });
+            }
+        }
+        Ok(allowed)
+    }
+}
+
+/// The pinned operators; the others may use any device.
+#[derive(Debug, Default)]
+pub(crate) struct Pins(FxHashMap<usize, Allowed>);
+
+impl Pins {
+    /// Reads several pins documents that all apply.
+    pub(super) fn read<'p>(
+        graph: &Graph,
+        cluster: &Cluster,
+        documents: impl Iterator<Item = &'p PinsDocument>,
+    ) -> Result<Self, CheckError> {
+        let mut pins = FxHashMap::default();
+        for (name, targets) in documents.flat_map(|document| &document.0) {
+            let operator = graph.find(name).ok_or_else(|| CheckError::Unknown {
+                place: "a pin".to_owned(),
+                what: "operator",
+                name: name.clone(),
+            })?;
+            let allowed = Allowed::of(targets, name, cluster)?;
+            pins.entry(operator)
+                .and_modify(|before: &mut Allowed| *before = before.and(&allowed))
+                .or_insert(allowed);
+        }
+        Ok(Pins(pins))
+    }
+
+    /// The devices an operator is pinned to; none where it is not pinned.
+    pub(crate) fn of(&self, operator: usize) -> Option<&Allowed> {
+        self.0.get(&operator)
+    }
+}

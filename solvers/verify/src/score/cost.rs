@@ -1,0 +1,88 @@
+//! Seconds of one operator on a kind, and of one tensor over a link.
+//!
+//! An operator takes what was measured for the class, else the roofline: a device computes at its peak and
+//! moves bytes at its memory bandwidth, both at once, so the slower of the two counts (Williams, Waterman,
+//! Patterson, 2009), plus the time to launch it.
+
+use stagewright_core::document::{ClassDocument, LinkDocument, OperatorDocument};
+
+use crate::error::CheckError;
+use crate::read::{Cluster, Graph, Kind, Tensor};
+
+/// Seconds of an operator on a device of a kind; none where it can't run there.
+pub(crate) fn seconds(operator: &OperatorDocument, kind: &Kind) -> Option<f64> {
+    let class = &kind.document.class;
+    if operator.unsupported.contains(class) {
+        return None;
+    }
+    if let Some(&measured) = operator.seconds.get(class) {
+        return Some(measured);
+    }
+    if operator.flop.is_none() && operator.bytes_moved.is_none() {
+        return None;
+    }
+    roofline(operator, kind.class?)
+}
+
+/// The roofline. An amount that is zero, or not given, takes no time; a positive one needs a rate.
+fn roofline(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
+    let peak = class.peak_flops.map(|peak| peak * class.efficiency.unwrap_or(1.0));
+    let compute = term(operator.flop, peak)?;
+    let traffic = term(operator.bytes_moved, class.memory_bandwidth)?;
+    Some(compute.max(traffic) + class.launch_overhead_s)
+}
+
+fn term(amount: Option<f64>, rate: Option<f64>) -> Option<f64> {
+    match amount {
+        Some(amount) if amount > 0.0 => rate.map(|rate| amount / rate),
+        _ => Some(0.0),
+    }
+}
+
+/// Seconds to move a tensor once over the link of a device of a kind: zero for a host, whose memory is where
+/// the data already is.
+pub(crate) fn transfer(tensor: &Tensor, kind: &Kind) -> Result<f64, CheckError> {
+    if kind.document.host {
+        return Ok(0.0);
+    }
+    if let Some(&measured) = tensor.document.seconds.get(&kind.document.class) {
+        return Ok(measured);
+    }
+    match &kind.document.link {
+        Some(link) => Ok(over(link, tensor.document.bytes)),
+        None => Err(no_link(kind, tensor.label())),
+    }
+}
+
+/// Seconds to move bytes over a link.
+pub(crate) fn over(link: &LinkDocument, bytes: f64) -> f64 {
+    link.latency_s + bytes / link.bandwidth
+}
+
+/// Seconds that `replicas` devices of a kind take to synchronise parameters in a ring: each byte is sent
+/// 2 (r − 1) / r times, once to reduce and once to gather.
+pub(crate) fn synchronisation(parameter_bytes: f64, replicas: u32, kind: &Kind) -> Result<f64, CheckError> {
+    if replicas <= 1 || kind.document.host {
+        return Ok(0.0);
+    }
+    let Some(link) = &kind.document.link else {
+        return Err(no_link(kind, "the synchronisation of replicas".to_owned()));
+    };
+    let replicas = f64::from(replicas);
+    Ok(2.0 * (replicas - 1.0) / replicas * parameter_bytes / link.bandwidth)
+}
+
+/// Every kind with devices can move every tensor that somebody reads.
+pub(crate) fn require_links(graph: &Graph, cluster: &Cluster) -> Result<(), CheckError> {
+    for kind in &cluster.kinds {
+        if kind.document.count > 0 && !kind.document.host && kind.document.link.is_none() {
+            let mut read = graph.tensors.iter().filter(|tensor| !tensor.consumers.is_empty());
+            read.try_for_each(|tensor| transfer(tensor, kind).map(drop))?;
+        }
+    }
+    Ok(())
+}
+
+fn no_link(kind: &Kind, needed_for: String) -> CheckError {
+    CheckError::NoLink { kind: kind.document.name.clone(), needed_for }
+}

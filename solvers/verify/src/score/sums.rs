@@ -1,0 +1,49 @@
+//! Seconds by pass: the raw material of every load.
+
+use std::ops::Add;
+
+use stagewright_core::document::{Communication, Pass};
+
+/// The half of a training step that something is scored with: updates belong to the backward half.
+pub(super) fn half(pass: Pass) -> usize {
+    match pass {
+        Pass::Forward => 0,
+        Pass::Backward | Pass::Update => 1,
+    }
+}
+
+/// Seconds of compute, of tensors sent and of tensors received.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Sums {
+    pub(super) compute: f64,
+    pub(super) sent: f64,
+    pub(super) received: f64,
+}
+
+impl Sums {
+    /// How communication adds to compute.
+    pub(super) fn load(&self, communication: Communication) -> f64 {
+        match communication {
+            Communication::Serial => self.compute + self.communication(),
+            Communication::Overlap => self.compute.max(self.communication()),
+            Communication::Duplex => self.compute.max(self.sent).max(self.received),
+        }
+    }
+
+    /// Seconds of everything sent and received.
+    pub(super) fn communication(&self) -> f64 {
+        self.sent + self.received
+    }
+}
+
+impl Add for Sums {
+    type Output = Sums;
+
+    fn add(self, other: Sums) -> Sums {
+        Sums {
+            compute: self.compute + other.compute,
+            sent: self.sent + other.sent,
+            received: self.received + other.received,
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The load of a group's uplink: every tensor with a pin inside and a pin outside crosses it once.
+
+use super::cost;
+use super::sums::half;
+use crate::constraint::Placed;
+use crate::read::Problem;
+
+/// Seconds of every uplink, forward and backward, in the order of the groups. O(pins of all tensors).
+pub(super) fn loads(problem: &Problem, placed: &Placed) -> Vec<[f64; 2]> {
+    let mut loads = vec![[0.0; 2]; problem.cluster.groups.len()];
+    let mut touched = Vec::new();
+    for tensor in &problem.graph.tensors {
+        placed.touched(tensor, &mut touched);
+        // Devices to the groups they are in; what is in no group is outside all of them.
+        let mut sides: Vec<Option<usize>> =
+            touched.iter().map(|&device| problem.cluster.kinds[placed.devices[device].kind].group).collect();
+        sides.sort_unstable();
+        sides.dedup();
+        if sides.len() < 2 {
+            continue;
+        }
+        let pass = half(problem.graph.pass(tensor.producer));
+        for group in sides.into_iter().flatten() {
+            loads[group][pass] += cost::over(&problem.cluster.groups[group].uplink, tensor.document.bytes);
+        }
+    }
+    loads
+}

@@ -1,0 +1,83 @@
+//! Topological order of a directed graph, or a cycle that shows there is none (Kahn, 1962).
+
+/// Orders `0..nodes` so that every arc goes forward.
+///
+/// Returns the order, or the nodes of one cycle in the direction of its arcs. Arcs may repeat; an arc from a
+/// node to itself is a cycle. O(nodes + arcs).
+pub(crate) fn sort(nodes: usize, arcs: &[(usize, usize)]) -> Result<Vec<usize>, Vec<usize>> {
+    let mut first = vec![0usize; nodes + 1];
+    let mut waiting = vec![0usize; nodes];
+    for &(from, to) in arcs {
+        first[from + 1] += 1;
+        waiting[to] += 1;
+    }
+    for node in 0..nodes {
+        first[node + 1] += first[node];
+    }
+    let mut next = first.clone();
+    let mut heads = vec![0usize; arcs.len()];
+    for &(from, to) in arcs {
+        heads[next[from]] = to;
+        next[from] += 1;
+    }
+
+    let mut order: Vec<usize> = (0..nodes).filter(|&node| waiting[node] == 0).collect();
+    let mut done = 0;
+    while done < order.len() {
+        let node = order[done];
+        done += 1;
+        for &head in &heads[first[node]..first[node + 1]] {
+            waiting[head] -= 1;
+            if waiting[head] == 0 {
+                order.push(head);
+            }
+        }
+    }
+    if order.len() == nodes { Ok(order) } else { Err(cycle(arcs, &waiting)) }
+}
+
+/// A cycle among the nodes that still wait: each of them has a predecessor that waits too, so walking from
+/// predecessor to predecessor comes back.
+fn cycle(arcs: &[(usize, usize)], waiting: &[usize]) -> Vec<usize> {
+    let mut before = vec![None; waiting.len()];
+    for &(from, to) in arcs {
+        if waiting[from] > 0 && waiting[to] > 0 {
+            before[to] = Some(from);
+        }
+    }
+    let mut seen = vec![None; waiting.len()];
+    let mut walk = Vec::new();
+    let mut node = waiting.iter().position(|&count| count > 0);
+    while let Some(here) = node {
+        if let Some(start) = seen[here] {
+            walk.drain(..start);
+            break;
+        }
+        seen[here] = Some(walk.len());
+        walk.push(here);
+        node = before[here];
+    }
+    walk.reverse();
+    walk
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sort;
+
+    #[test]
+    fn arcs_go_forward() {
+        assert_eq!(sort(4, &[(3, 1), (1, 0), (3, 0), (3, 0), (0, 2)]), Ok(vec![3, 1, 0, 2]));
+        assert_eq!(sort(0, &[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_cycle_is_named_in_the_direction_of_its_arcs() {
+        // 0 → 1 → 2 → 3 → 1, and 3 → 4: only 1, 2, 3 are on a cycle.
+        let mut found = sort(5, &[(0, 1), (1, 2), (2, 3), (3, 1), (3, 4)]).unwrap_err();
+        let smallest = found.iter().position(|&node| node == 1).unwrap();
+        found.rotate_left(smallest);
+        assert_eq!(found, vec![1, 2, 3]);
+        assert_eq!(sort(1, &[(0, 0)]), Err(vec![0]));
+    }
+}

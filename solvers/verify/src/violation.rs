@@ -1,0 +1,153 @@
+//! What a plan does wrong, and the list that collects it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The constraint or claim that is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ViolationKind {
+    /// An operator is missing, placed twice or unknown; a device is unknown, used twice, or one of too many.
+    Placement,
+    /// An operator is on a device that cannot run it.
+    Support,
+    /// An operator is off the devices it is pinned to.
+    Pins,
+    /// Operators of one colocation group are on several devices.
+    Colocation,
+    /// A device holds more than its memory even with one microbatch.
+    Memory,
+    /// One microbatch fits, but not all that the schedule keeps in flight.
+    InFlightMemory,
+    /// The split rule is broken, or the stages are not an order.
+    Order,
+    /// The value is not what the placement gives.
+    Value,
+    /// A figure of a device is not what the placement gives.
+    DeviceFigures,
+    /// The load of an uplink is not what the placement gives.
+    UplinkFigures,
+    /// The bound exceeds the value of a plan or what its certificate proves.
+    Bound,
+    /// The status does not go with the value and the bound.
+    Status,
+    /// The gap is not what value and bound give.
+    Gap,
+}
+
+impl ViolationKind {
+    /// A stable name, for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            ViolationKind::Placement => "placement",
+            ViolationKind::Support => "support",
+            ViolationKind::Pins => "pins",
+            ViolationKind::Colocation => "colocation",
+            ViolationKind::Memory => "memory",
+            ViolationKind::InFlightMemory => "in-flight-memory",
+            ViolationKind::Order => "order",
+            ViolationKind::Value => "value",
+            ViolationKind::DeviceFigures => "device-figures",
+            ViolationKind::UplinkFigures => "uplink-figures",
+            ViolationKind::Bound => "bound",
+            ViolationKind::Status => "status",
+            ViolationKind::Gap => "gap",
+        }
+    }
+
+    /// Whether it makes the placement infeasible, rather than a claim about it wrong.
+    pub fn breaks_feasibility(self) -> bool {
+        match self {
+            ViolationKind::Placement
+            | ViolationKind::Support
+            | ViolationKind::Pins
+            | ViolationKind::Colocation
+            | ViolationKind::Memory
+            | ViolationKind::InFlightMemory
+            | ViolationKind::Order => true,
+            ViolationKind::Value
+            | ViolationKind::DeviceFigures
+            | ViolationKind::UplinkFigures
+            | ViolationKind::Bound
+            | ViolationKind::Status
+            | ViolationKind::Gap => false,
+        }
+    }
+}
+
+impl fmt::Display for ViolationKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a violation is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// The plan as a whole.
+    Plan,
+    /// The operator of this name.
+    Operator(String),
+    /// The tensor of this name, or made by this operator where it has no name.
+    Tensor(String),
+    /// The device of this name.
+    Device(String),
+    /// The device kind of this name.
+    Kind(String),
+    /// The device group, or colocation group, of this name.
+    Group(String),
+}
+
+/// One violation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// What is broken.
+    pub kind: ViolationKind,
+    /// The sentence for people, with names, figures and limits.
+    pub message: String,
+    /// What it is about.
+    pub subject: Subject,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.message)
+    }
+}
+
+/// Violations of one kind that are spelt out; the rest are counted.
+const MOST_OF_A_KIND: usize = 100;
+
+/// The violations found so far. A plan for another graph breaks everything at once, so only the first of each
+/// kind are worded.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    worded: Vec<Violation>,
+    counts: BTreeMap<ViolationKind, usize>,
+}
+
+impl Findings {
+    /// Adds a violation; `message` is called only if it will be shown.
+    pub(crate) fn push(&mut self, kind: ViolationKind, subject: Subject, message: impl FnOnce() -> String) {
+        let count = self.counts.entry(kind).or_insert(0);
+        *count += 1;
+        if *count <= MOST_OF_A_KIND {
+            self.worded.push(Violation { kind, message: message(), subject });
+        }
+    }
+
+    /// Whether the placement breaks no constraint as far as it has been examined.
+    pub(crate) fn feasible(&self) -> bool {
+        !self.counts.keys().any(|kind| kind.breaks_feasibility())
+    }
+
+    /// The violations in the order found, and for each kind cut short how many more there are.
+    pub(crate) fn finish(mut self) -> Vec<Violation> {
+        for (&kind, &count) in &self.counts {
+            if count > MOST_OF_A_KIND {
+                let message = format!("and {} more", count - MOST_OF_A_KIND);
+                self.worded.push(Violation { kind, message, subject: Subject::Plan });
+            }
+        }
+        self.worded
+    }
+}

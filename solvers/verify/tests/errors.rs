@@ -1,0 +1,142 @@
+//! Documents that describe no problem, each with its code.
+
+mod documents;
+
+use documents::{Case, read, valid};
+use serde_json::json;
+use stagewright_core::document::{ClassDocument, Communication, ObjectiveKind, Schedule};
+
+fn after(corrupt: impl FnOnce(&mut Case)) -> &'static str {
+    let mut case = valid();
+    corrupt(&mut case);
+    case.error()
+}
+
+#[test]
+fn schema() {
+    assert_eq!(after(|case| case.graph.schema.push('0')), "schema");
+    assert_eq!(after(|case| case.cluster.schema.clear()), "schema");
+    assert_eq!(after(|case| case.plan.schema = "plan".to_owned()), "schema");
+}
+
+#[test]
+fn duplicates() {
+    assert_eq!(after(|case| case.graph.operators[0].name = "b".to_owned()), "duplicate");
+    assert_eq!(after(|case| case.cluster.kinds[0].name = "far".to_owned()), "duplicate");
+    assert_eq!(after(|case| case.cluster.groups.push(case.cluster.groups[0].clone())), "duplicate");
+}
+
+#[test]
+fn unknown_names() {
+    assert_eq!(after(|case| case.graph.tensors[0].producer = "z".to_owned()), "unknown-name");
+    assert_eq!(after(|case| case.graph.tensors[0].consumers.push("z".to_owned())), "unknown-name");
+    assert_eq!(after(|case| case.cluster.kinds[1].group = Some("pod".to_owned())), "unknown-name");
+    assert_eq!(after(|case| case.pins = Some(read(json!({"z": "acc"})))), "unknown-name");
+    assert_eq!(after(|case| case.pins = Some(read(json!({"a": "acc2"})))), "unknown-name");
+    assert_eq!(after(|case| case.plan.pins = read(json!({"a": ["acc", "z"]}))), "unknown-name");
+}
+
+#[test]
+fn figures() {
+    for bad in [-1.0, f64::NAN, f64::INFINITY] {
+        assert_eq!(after(|case| drop(case.graph.operators[0].seconds.insert("x".into(), bad))), "figure");
+        assert_eq!(after(|case| case.graph.operators[0].flop = Some(bad)), "figure");
+        assert_eq!(after(|case| case.graph.operators[0].activation_bytes = bad), "figure");
+        assert_eq!(after(|case| case.graph.tensors[0].bytes = bad), "figure");
+        assert_eq!(after(|case| drop(case.graph.tensors[0].seconds.insert("x".into(), bad))), "figure");
+        assert_eq!(after(|case| case.cluster.kinds[0].memory_bytes = Some(bad)), "figure");
+        assert_eq!(after(|case| case.cluster.groups[0].uplink.latency_s = bad), "figure");
+    }
+    for bad in [0.0, -1.0, f64::NAN] {
+        assert_eq!(after(|case| case.cluster.groups[0].uplink.bandwidth = bad), "figure");
+        let class = |change: fn(&mut ClassDocument, f64)| {
+            move |case: &mut Case| {
+                let mut class = ClassDocument::default();
+                change(&mut class, bad);
+                case.cluster.classes.insert("gpu".to_owned(), class);
+            }
+        };
+        assert_eq!(after(class(|class, bad| class.peak_flops = Some(bad))), "figure");
+        assert_eq!(after(class(|class, bad| class.memory_bandwidth = Some(bad))), "figure");
+        assert_eq!(after(class(|class, bad| class.efficiency = Some(bad))), "figure");
+    }
+}
+
+#[test]
+fn cycle() {
+    let mut case = valid();
+    case.graph.tensors[1].consumers.push("a".to_owned());
+    let error = case.check().expect_err("a → b → a");
+    assert_eq!(error.code(), "cycle");
+    let message = error.to_string();
+    assert!(message.ends_with("a → b → a") || message.ends_with("b → a → b"), "{message}");
+    assert_eq!(after(|case| case.graph.tensors[1].consumers.push("b".to_owned())), "cycle");
+}
+
+#[test]
+fn no_link() {
+    assert_eq!(after(|case| case.cluster.kinds[1].link = None), "no-link");
+    // Not needed: by a host, by a kind without devices, where every tensor was measured.
+    for relieve in [
+        |case: &mut Case| case.cluster.kinds[1].host = true,
+        |case: &mut Case| case.cluster.kinds[1].count = 0,
+        |case: &mut Case| {
+            for tensor in &mut case.graph.tensors {
+                tensor.seconds.insert("tpu".to_owned(), 1.0);
+            }
+        },
+    ] {
+        let mut case = valid();
+        case.cluster.kinds[1].link = None;
+        relieve(&mut case);
+        case.report();
+    }
+}
+
+#[test]
+fn no_link_for_the_synchronisation_of_replicas() {
+    let mut case = valid();
+    case.cluster.kinds[0].link = None;
+    for tensor in &mut case.graph.tensors {
+        tensor.seconds.insert("gpu".to_owned(), 1.0);
+    }
+    case.report();
+    case.plan.objective.max_replicas = Some(2);
+    case.plan.devices[0].replicas = 2;
+    assert_eq!(case.error(), "no-link");
+}
+
+#[test]
+fn ambiguous_device() {
+    // acc has acc0 to acc10, and acc1 has acc10.
+    let mut case = valid();
+    case.cluster.kinds[1].name = "acc1".to_owned();
+    case.report();
+    case.cluster.kinds[0].count = 11;
+    assert_eq!(case.error(), "ambiguous-device");
+}
+
+#[test]
+fn rules_without_their_figures() {
+    for schedule in [Schedule::GPipe, Schedule::OneFOneB] {
+        for microbatches in [None, Some(0)] {
+            let without = |case: &mut Case| {
+                case.plan.objective.schedule = schedule;
+                case.plan.objective.microbatches = microbatches;
+            };
+            assert_eq!(after(without), "rule");
+        }
+    }
+    assert_eq!(after(|case| case.plan.objective.max_replicas = Some(0)), "rule");
+}
+
+#[test]
+fn not_checked() {
+    assert_eq!(after(|case| case.plan.objective.kind = ObjectiveKind::Latency), "not-checked");
+    assert_eq!(after(|case| case.plan.objective.kind = ObjectiveKind::Makespan), "not-checked");
+    assert_eq!(after(|case| case.plan.objective.schedule = Schedule::Interleaved), "not-checked");
+    assert_eq!(after(|case| case.plan.objective.schedule = Schedule::ZeroBubble), "not-checked");
+    let mut checked = valid();
+    checked.plan.objective.communication = Communication::Duplex;
+    checked.report();
+}

@@ -63,10 +63,8 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit, Cli
         "no closed form applies to this objective\n".into()
     } else {
         let line = strongest.as_ref().map_or_else(|| "none".into(), table::bound);
-        let lines = [
-            ("objective", table::objective(&objective_document(&objective, None))),
-            ("strongest", line),
-        ];
+        let lines =
+            [("objective", table::objective(&objective_document(&objective, None))), ("strongest", line)];
         format!("{}\n{}", table::header(&lines), table::bounds(&bounds))
     };
     output::result(&text)?;

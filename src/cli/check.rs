@@ -18,13 +18,18 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
     let Input { label, bytes } = read(&arguments.plan)?;
     let mut plan = import_plan(&label, &bytes, &documents.model)?;
     resolve::override_objective(&mut plan.objective, &arguments.objective)?;
-    let report = check(&documents.model.graph, &documents.cluster, documents.pins.as_ref(), &plan)
-        .map_err(|error| {
+    let report = check(&documents.model.graph, &documents.cluster, documents.pins.as_ref(), &plan).map_err(
+        |error| {
             CliError::new(&format!("V:{}", error.code()), error.to_string())
                 .at(format!("{}, {}, {label}", documents.label, documents.cluster_label))
                 .help("correct the document that is named; the plan itself was not judged")
-        })?;
-    output::result(&if arguments.json { output::json(&summary(&plan, &report))? } else { text(&plan, &report) })?;
+        },
+    )?;
+    output::result(&if arguments.json {
+        output::json(&summary(&plan, &report))?
+    } else {
+        text(&plan, &report)
+    })?;
     Ok(if report.holds() { Exit::Done } else { Exit::Violation })
 }
 
@@ -164,11 +169,7 @@ fn summary<'a>(plan: &'a PlanDocument, report: &'a Report) -> Summary<'a> {
                 memory_limit_bytes: device.memory_limit,
             })
             .collect(),
-        uplinks: report
-            .uplinks
-            .iter()
-            .map(|(group, load)| UplinkSummary { group, load_s: *load })
-            .collect(),
+        uplinks: report.uplinks.iter().map(|(group, load)| UplinkSummary { group, load_s: *load }).collect(),
         bound: match report.bound {
             BoundVerdict::NoClaim => bound("no-claim", None, None),
             BoundVerdict::NotVerified => bound("not-verified", None, None),

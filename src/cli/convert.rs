@@ -49,7 +49,10 @@ fn is_cluster(input: &Input) -> bool {
     }
     // A model that carries a cluster names that schema too, inside.
     let named = |document: serde_json::Value| {
-        document.get("schema").and_then(|schema| schema.as_str()).is_some_and(|schema| schema == CLUSTER_SCHEMA)
+        document
+            .get("schema")
+            .and_then(|schema| schema.as_str())
+            .is_some_and(|schema| schema == CLUSTER_SCHEMA)
     };
     serde_json::from_slice(&input.bytes).is_ok_and(named)
 }
@@ -90,16 +93,20 @@ fn model_text(
         "reference" => Ok(write_reference(&input.label, graph.document())?),
         "toml" => match &graph.document().cluster {
             Some(cluster) => cluster_text(&input.label, cluster.clone(), arguments),
-            None => Err(CliError::new("U002", "only clusters are written as TOML, and the model carries none")
-                .at(input.label.clone())
-                .help("write the model as .json")),
+            None => {
+                Err(CliError::new("U002", "only clusters are written as TOML, and the model carries none")
+                    .at(input.label.clone())
+                    .help("write the model as .json"))
+            }
         },
         other => Err(no_conversion(other, "a model", "native or reference, or toml for its cluster")),
     }
 }
 
 fn no_conversion(to: &str, what: &str, known: &str) -> CliError {
-    CliError::new("U005", format!("{what} cannot be written as `{to}`")).at("--to").help(format!("use {known}"))
+    CliError::new("U005", format!("{what} cannot be written as `{to}`"))
+        .at("--to")
+        .help(format!("use {known}"))
 }
 
 fn extension_is(path: &Path, extension: &str) -> bool {

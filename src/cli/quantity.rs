@@ -4,11 +4,13 @@ use std::time::Duration;
 
 /// `60`, `60s`, `500ms`, `2m`, `1h`; `none` is no limit.
 pub(crate) fn time(text: &str) -> Result<Option<Duration>, String> {
-    const UNITS: &[(&str, f64)] = &[("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
+    const UNITS: &[(&str, f64)] =
+        &[("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
     if text == "none" {
         return Ok(None);
     }
-    let seconds = scaled(text, UNITS).ok_or_else(|| format!("`{text}` is no time; write 60s, 500ms, 2m, 1h or none"))?;
+    let seconds = scaled(text, UNITS)
+        .ok_or_else(|| format!("`{text}` is no time; write 60s, 500ms, 2m, 1h or none"))?;
     // Beyond what a duration can hold is no limit.
     Ok(Duration::try_from_secs_f64(seconds).ok())
 }

@@ -14,8 +14,8 @@ use stagewright::formats::{FORMATS, Format, Imported, import_cluster, import_gra
 use stagewright::{portfolio, registry};
 
 use super::args::{
-    CommunicationArgument, KindArgument, ModelArguments, ObjectiveArguments, ScheduleArgument, SolveArguments,
-    SplitArgument, TrainingArgument,
+    CommunicationArgument, KindArgument, ModelArguments, ObjectiveArguments, ScheduleArgument,
+    SolveArguments, SplitArgument, TrainingArgument,
 };
 use super::error::CliError;
 use super::files::{Input, at_most_one_standard, read};
@@ -89,9 +89,12 @@ pub(crate) fn documents(arguments: &ModelArguments, also: Option<&Path>) -> Resu
 /// Reads a cluster file.
 pub(crate) fn cluster_file(path: &Path) -> Result<(String, ClusterDocument), CliError> {
     if let Some(shorthand) = path.to_str().filter(|text| is_shorthand(text) && !path.exists()) {
-        return Err(CliError::new("U001", format!("`{shorthand}` is no file, and clusters cannot be named yet"))
-            .at("--cluster")
-            .help("write the cluster into a file; data/demo/cluster.toml is an example"));
+        return Err(CliError::new(
+            "U001",
+            format!("`{shorthand}` is no file, and clusters cannot be named yet"),
+        )
+        .at("--cluster")
+        .help("write the cluster into a file; data/demo/cluster.toml is an example"));
     }
     let Input { label, bytes } = read(path)?;
     let cluster = import_cluster(&label, &bytes)?;
@@ -193,7 +196,8 @@ pub(crate) fn override_objective(
     if let Some(calls) = arguments.calls
         && (calls != 1 || document.kind != ObjectiveKind::Latency)
     {
-        let why = if calls == 0 { "--calls is 0" } else { "--calls is only for latency, which has no solver yet" };
+        let why =
+            if calls == 0 { "--calls is 0" } else { "--calls is only for latency, which has no solver yet" };
         return Err(CliError::new("U001", why).at("--calls").help("leave it out"));
     }
     Ok(())
@@ -245,7 +249,9 @@ pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen, CliErr
                 [] => "no solver takes it yet".into(),
                 able => format!("solvers that take it: {}", able.join(", ")),
             };
-            Err(CliError::new("U004", format!("solver `{name}` does not take {what}")).at("--solver").help(help))
+            Err(CliError::new("U004", format!("solver `{name}` does not take {what}"))
+                .at("--solver")
+                .help(help))
         }
     }
 }

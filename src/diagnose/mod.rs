@@ -124,10 +124,8 @@ fn nowhere_to_run(problem: &Problem) -> Vec<Finding> {
     const SHOWN: usize = 5;
     let pools = problem.pools().len();
     let graph = problem.graph();
-    let stuck: Vec<OpId> = graph
-        .operators()
-        .filter(|&op| (0..pools).all(|pool| problem.seconds(op, pool).is_none()))
-        .collect();
+    let stuck: Vec<OpId> =
+        graph.operators().filter(|&op| (0..pools).all(|pool| problem.seconds(op, pool).is_none())).collect();
     let Some(&first) = stuck.first() else { return Vec::new() };
     let cluster = problem.cluster();
     let mut timed_on: Vec<String> = (0..cluster.kind_count())
@@ -218,7 +216,11 @@ fn describe(problem: &Problem, units: &Units, unit: usize) -> String {
             let whole = members.iter().all(|&op| graph.operator(op).colocation.as_deref() == group);
             match group {
                 Some(group) if whole => format!("colocated group `{group}` of {} operators", members.len()),
-                _ => format!("{} operators that must share a device, {} among them", members.len(), name(first)),
+                _ => format!(
+                    "{} operators that must share a device, {} among them",
+                    members.len(),
+                    name(first)
+                ),
             }
         }
     }
@@ -233,15 +235,29 @@ impl fmt::Display for Finding {
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 write!(f, "no device may run {}{more}", names.join(", "))?;
                 match (timed_on.as_slice(), pinned) {
-                    ([], _) => write!(f, "; no class has a time for it: give seconds, or flop and a class with a peak"),
-                    (classes, true) => write!(f, "; its pin leaves out class {}, which has a time for it", classes.join(", ")),
+                    ([], _) => write!(
+                        f,
+                        "; no class has a time for it: give seconds, or flop and a class with a peak"
+                    ),
+                    (classes, true) => write!(
+                        f,
+                        "; its pin leaves out class {}, which has a time for it",
+                        classes.join(", ")
+                    ),
                     (classes, false) => {
-                        write!(f, "; there is a time for class {}, which the cluster has no device of", classes.join(", "))
+                        write!(
+                            f,
+                            "; there is a time for class {}, which the cluster has no device of",
+                            classes.join(", ")
+                        )
                     }
                 }
             }
             Finding::NothingInCommon { unit } => {
-                write!(f, "no one device may run all of {unit}, although each operator has one that may run it")
+                write!(
+                    f,
+                    "no one device may run all of {unit}, although each operator has one that may run it"
+                )
             }
             Finding::UnitTooLarge { unit, bytes: need, limit, kind } => write!(
                 f,

@@ -31,9 +31,8 @@ pub(super) fn counts(problem: &Problem, units: usize, effort: &Effort) -> Vec<Fi
         }
         // One unit a device is as far as more devices can go.
         let most = kind.count.saturating_add((units as u32).max(1)).min(MOST_DEVICES);
-        let feasible = |probe: &mut Probe<'_>, count: u32| {
-            probe.with(|cluster| cluster.kinds[at].count = count)
-        };
+        let feasible =
+            |probe: &mut Probe<'_>, count: u32| probe.with(|cluster| cluster.kinds[at].count = count);
         let mut failed = (kind.count, Answer::No);
         let mut step = 1;
         let mut enough = None;
@@ -146,7 +145,8 @@ impl<'a> Probe<'a> {
         change(&mut document);
         let objective = *self.problem.objective();
         let Ok(cluster) = Cluster::from_document(document) else { return Answer::Unknown };
-        let Ok(problem) = Problem::new(self.graph.clone(), cluster, objective, self.problem.pins().clone()) else {
+        let Ok(problem) = Problem::new(self.graph.clone(), cluster, objective, self.problem.pins().clone())
+        else {
             return Answer::Unknown;
         };
         let limits = Limits { time: Some(left / PROBE_SHARE), memory: self.effort.memory, gap: 1.0 };

@@ -2,8 +2,8 @@
 
 use comfy_table::{Cell, CellAlignment, Table};
 use stagewright_core::document::{
-    BoundDocument, ClusterDocument, Communication, ObjectiveDocument, ObjectiveKind, PlanDocument, PlanStatus,
-    Schedule, Split, Training,
+    BoundDocument, ClusterDocument, Communication, ObjectiveDocument, ObjectiveKind, PlanDocument,
+    PlanStatus, Schedule, Split, Training,
 };
 
 use super::units::{bytes, percent, seconds};
@@ -49,15 +49,23 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument) -> String {
     }
     let mut text = header(&lines);
     if !plan.devices.is_empty() {
-        let rows: Vec<DeviceRow> = plan.devices.iter().map(|device| DeviceRow {
-            name: replicated(&device.name, device.replicas),
-            load: device.load_s,
-            compute: device.compute_s,
-            communication: device.communication_s,
-            memory: device.memory_bytes,
-            limit: cluster.kinds.iter().find(|kind| kind.name == device.kind).and_then(|kind| kind.memory_bytes),
-            operators: device.ops.len(),
-        }).collect();
+        let rows: Vec<DeviceRow> = plan
+            .devices
+            .iter()
+            .map(|device| DeviceRow {
+                name: replicated(&device.name, device.replicas),
+                load: device.load_s,
+                compute: device.compute_s,
+                communication: device.communication_s,
+                memory: device.memory_bytes,
+                limit: cluster
+                    .kinds
+                    .iter()
+                    .find(|kind| kind.name == device.kind)
+                    .and_then(|kind| kind.memory_bytes),
+                operators: device.ops.len(),
+            })
+            .collect();
         text.push('\n');
         text.push_str(&devices(&rows));
     }

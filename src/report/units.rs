@@ -48,13 +48,15 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     if value == 0.0 {
         return format!("0 {}", units[0].1);
     }
-    let (scale, unit) = units
-        .iter()
-        .find(|(scale, _)| value.abs() >= *scale)
-        .or(units.last())
-        .copied()
-        .unwrap_or((1.0, ""));
+    let (scale, unit) =
+        units.iter().find(|(scale, _)| value.abs() >= *scale).or(units.last()).copied().unwrap_or((1.0, ""));
     let shown = value / scale;
-    let digits = if shown.abs() < 10.0 { 4 } else if shown.abs() < 100.0 { 3 } else { 2 };
+    let digits = if shown.abs() < 10.0 {
+        4
+    } else if shown.abs() < 100.0 {
+        3
+    } else {
+        2
+    };
     format!("{shown:.digits$} {unit}")
 }

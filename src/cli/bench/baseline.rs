@@ -24,11 +24,17 @@ impl Baseline {
             csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(&input.bytes[..]);
         let header = reader.headers().map_err(|error| bad(error.to_string()))?.clone();
         let column = |name: &str| {
-            header.iter().position(|found| found == name).ok_or_else(|| bad(format!("there is no column `{name}`")))
+            header
+                .iter()
+                .position(|found| found == name)
+                .ok_or_else(|| bad(format!("there is no column `{name}`")))
         };
         let key = column(&table.key)?;
-        let columns: Vec<(&String, usize)> =
-            table.columns.iter().map(|(solver, name)| Ok((solver, column(name)?))).collect::<Result<_, CliError>>()?;
+        let columns: Vec<(&String, usize)> = table
+            .columns
+            .iter()
+            .map(|(solver, name)| Ok((solver, column(name)?)))
+            .collect::<Result<_, CliError>>()?;
         let mut values = BTreeMap::new();
         for record in reader.records() {
             let record = record.map_err(|error| bad(error.to_string()))?;

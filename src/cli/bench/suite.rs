@@ -141,8 +141,11 @@ impl Suite {
 
     /// Every combination, inputs slowest.
     pub(super) fn cases(&self) -> Vec<Case> {
-        let clusters: Vec<Option<String>> =
-            if self.clusters.is_empty() { vec![None] } else { self.clusters.iter().cloned().map(Some).collect() };
+        let clusters: Vec<Option<String>> = if self.clusters.is_empty() {
+            vec![None]
+        } else {
+            self.clusters.iter().cloned().map(Some).collect()
+        };
         let mut cases = Vec::new();
         for input in &self.inputs {
             for cluster in &clusters {

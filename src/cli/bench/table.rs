@@ -30,12 +30,22 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
         "# {}\n\nEnd to end, one process a run, {} run(s) a case, {} thread(s).\n\n",
         suite.name, suite.repeat, suite.threads
     );
-    text.push_str("| input | rules | solver | status | value | bound | gap | time | spread | peak memory | ratio |\n");
+    text.push_str(
+        "| input | rules | solver | status | value | bound | gap | time | spread | peak memory | ratio |\n",
+    );
     text.push_str("| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
     let cell = |text: String| text.replace('|', "\\|");
     for row in rows {
-        let input = if row.cluster.is_empty() { row.input.clone() } else { format!("{} on {}", row.input, row.cluster) };
-        let rules = if row.seed == 0 { row.objective.clone() } else { format!("{} seed {}", row.objective, row.seed) };
+        let input = if row.cluster.is_empty() {
+            row.input.clone()
+        } else {
+            format!("{} on {}", row.input, row.cluster)
+        };
+        let rules = if row.seed == 0 {
+            row.objective.clone()
+        } else {
+            format!("{} seed {}", row.objective, row.seed)
+        };
         let or_blank = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map(show).unwrap_or_default();
         let cells = [
             input,
@@ -63,8 +73,19 @@ pub(super) fn csv(rows: &[Row]) -> Result<String, CliError> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer
         .write_record([
-            "input", "cluster", "objective", "solver", "seed", "status", "value_s", "bound_s", "gap",
-            "median_s", "spread_s", "peak_memory_bytes", "ratio",
+            "input",
+            "cluster",
+            "objective",
+            "solver",
+            "seed",
+            "status",
+            "value_s",
+            "bound_s",
+            "gap",
+            "median_s",
+            "spread_s",
+            "peak_memory_bytes",
+            "ratio",
         ])
         .map_err(|error| failed(&error))?;
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();

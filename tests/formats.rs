@@ -295,3 +295,23 @@ fn published_expert_splits_place_every_operator_once() {
         }
     }
 }
+
+#[test]
+fn the_fuzzer_starts_from_sound_files() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/seeds");
+    let sound = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/malformed/with/model.json");
+    let model = read(&sound);
+    for kind in ["graph", "plan", "cluster", "pins"] {
+        for entry in fs::read_dir(seeds.join(kind)).unwrap() {
+            let path = entry.unwrap().path();
+            let (label, bytes) = (path.to_string_lossy().into_owned(), fs::read(&path).unwrap());
+            let error = match kind {
+                "graph" => import_graph(&label, &bytes, None).err(),
+                "plan" => import_plan(&label, &bytes, &model).err(),
+                "cluster" => import_cluster(&label, &bytes).err(),
+                _ => import_pins(&label, &bytes).err(),
+            };
+            assert_eq!(error, None);
+        }
+    }
+}

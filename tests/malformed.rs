@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use stagewright::formats::{InputError, import_cluster, import_graph, import_pins, import_plan};
+use stagewright_core::cluster::{Cluster, ClusterError};
+use stagewright_core::graph::{Graph, GraphError};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +41,18 @@ impl From<InputError> for Rejection {
     }
 }
 
+impl From<GraphError> for Rejection {
+    fn from(error: GraphError) -> Self {
+        Rejection { code: error.code().to_owned(), place: error.place() }
+    }
+}
+
+impl From<ClusterError> for Rejection {
+    fn from(error: ClusterError) -> Self {
+        Rejection { code: error.code().to_owned(), place: error.place() }
+    }
+}
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/malformed")
 }
@@ -53,7 +67,7 @@ fn load(case: &Case) -> Result<(), Rejection> {
     let (label, bytes_of_file) = (case.file.as_str(), bytes(&case.file));
     match case.file.split('/').next() {
         Some("graph") => {
-            import_graph(label, &bytes_of_file, None)?;
+            Graph::from_document(import_graph(label, &bytes_of_file, None)?.graph)?;
         }
         Some("plan") => {
             let model = case.model.as_deref().expect("a plan needs a model to be read against");
@@ -61,7 +75,7 @@ fn load(case: &Case) -> Result<(), Rejection> {
             import_plan(label, &bytes_of_file, &model)?;
         }
         Some("cluster") => {
-            import_cluster(label, &bytes_of_file)?;
+            Cluster::from_document(import_cluster(label, &bytes_of_file)?)?;
         }
         Some("pins") => {
             import_pins(label, &bytes_of_file)?;

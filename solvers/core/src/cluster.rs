@@ -119,7 +119,9 @@ impl ClusterError {
             }
             ClusterError::UnknownGroup { .. } => "add the group under `groups` or correct the name",
             ClusterError::BadNumber { .. } => "correct the number",
-            ClusterError::BadMatrix { .. } => "give one row and one column per device, in the order of the kinds",
+            ClusterError::BadMatrix { .. } => {
+                "give one row and one column per device, in the order of the kinds"
+            }
         }
     }
 }
@@ -182,15 +184,23 @@ impl Cluster {
                 check_link(link, &format!("{path}.link"))?;
             }
             if let Some(bytes) = kind.memory_bytes {
-                check(bytes.is_finite() && bytes >= 0.0, "memory_bytes", bytes, "a finite number of at least 0", &path)?;
+                check(
+                    bytes.is_finite() && bytes >= 0.0,
+                    "memory_bytes",
+                    bytes,
+                    "a finite number of at least 0",
+                    &path,
+                )?;
             }
             group_of_kind.push(match &kind.group {
                 None => None,
-                Some(group) => Some(*groups.get(group.as_str()).ok_or_else(|| ClusterError::UnknownGroup {
-                    kind: kind.name.clone(),
-                    group: group.clone(),
-                    path: format!("{path}.group"),
-                })?),
+                Some(group) => {
+                    Some(*groups.get(group.as_str()).ok_or_else(|| ClusterError::UnknownGroup {
+                        kind: kind.name.clone(),
+                        group: group.clone(),
+                        path: format!("{path}.group"),
+                    })?)
+                }
             });
             first_device.push(kind_of.len() as u32);
             kind_of.extend(std::iter::repeat_n(at as u32, kind.count as usize));
@@ -198,14 +208,22 @@ impl Cluster {
         first_device.push(kind_of.len() as u32);
         if let Some(matrix) = &document.matrix {
             let devices = kind_of.len();
-            for (field, rows) in [("delay_s", &matrix.delay_s), ("seconds_per_byte", &matrix.seconds_per_byte)] {
+            for (field, rows) in
+                [("delay_s", &matrix.delay_s), ("seconds_per_byte", &matrix.seconds_per_byte)]
+            {
                 if rows.len() != devices || rows.iter().any(|row| row.len() != devices) {
                     return Err(ClusterError::BadMatrix { field, devices });
                 }
                 for (at, row) in rows.iter().enumerate() {
                     for &value in row {
                         let path = format!("matrix.{field}[{at}]");
-                        check(value.is_finite() && value >= 0.0, field, value, "a finite number of at least 0", &path)?;
+                        check(
+                            value.is_finite() && value >= 0.0,
+                            field,
+                            value,
+                            "a finite number of at least 0",
+                            &path,
+                        )?;
                     }
                 }
             }

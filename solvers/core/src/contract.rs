@@ -130,8 +130,7 @@ impl Units {
         let mut times: Vec<(u32, crate::graph::TensorId)> = Vec::new();
         let mut incidence: Vec<(u32, u32)> = Vec::new();
         for tensor in graph.tensors() {
-            let mut pins: Vec<u32> =
-                graph.pins(tensor).iter().map(|op| self.unit_of[op.index()]).collect();
+            let mut pins: Vec<u32> = graph.pins(tensor).iter().map(|op| self.unit_of[op.index()]).collect();
             let producer = pins[0];
             pins.sort_unstable();
             pins.dedup();

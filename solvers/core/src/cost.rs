@@ -19,7 +19,9 @@ use crate::graph::{Graph, OpId, TensorId};
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum CostError {
     /// A kind without a link, and a tensor without a measured time for its class.
-    #[error("kind `{kind}` has no link, and tensor {tensor} ({name}) no measured seconds for its class `{class}`")]
+    #[error(
+        "kind `{kind}` has no link, and tensor {tensor} ({name}) no measured seconds for its class `{class}`"
+    )]
     NoLink {
         /// The kind.
         kind: String,
@@ -131,8 +133,7 @@ fn operator_seconds(operator: &OperatorDocument, name: &str, class: Option<&Clas
         (Some(amount), Some(rate)) => Some(amount / rate),
         (Some(_), None) => None,
     };
-    let compute =
-        term(operator.flop, class.peak_flops.map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
+    let compute = term(operator.flop, class.peak_flops.map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
     let memory = term(operator.bytes_moved, class.memory_bandwidth)?;
     Some(compute.max(memory) + class.launch_overhead_s)
 }

@@ -241,7 +241,8 @@ fn add_uplinks(
     pass: usize,
     uplinks: &mut [[f64; 2]],
 ) {
-    let group_of = |&at: &usize| problem.cluster().group_of_kind(problem.cluster().kind_of(devices[at].device));
+    let group_of =
+        |&at: &usize| problem.cluster().group_of_kind(problem.cluster().kind_of(devices[at].device));
     for (group, uplink) in uplinks.iter_mut().enumerate() {
         let inside = places.iter().filter(|at| group_of(at) == Some(group)).count();
         if 0 < inside && inside < places.len() {

@@ -136,9 +136,9 @@ impl Problem {
         let targets = resolve_pins(&graph, &cluster, &pins)?;
         let (pools, pool_of) = pools(&cluster, &targets);
         if objective.max_replicas > 1 {
-            let linkless = pools.iter().find(|pool| {
-                !pool.host && pool.count() > 1 && cluster.kind(pool.kind).link.is_none()
-            });
+            let linkless = pools
+                .iter()
+                .find(|pool| !pool.host && pool.count() > 1 && cluster.kind(pool.kind).link.is_none());
             if let Some(pool) = linkless {
                 let kind = cluster.kind(pool.kind).name.clone();
                 return Err(ProblemError::NoLinkForReplicas { kind });

@@ -303,11 +303,8 @@ impl Solution {
     ) -> Solution {
         // A bound above the value by rounding alone is the value.
         let bound = LowerBound { value: bound.value.min(plan.value()), ..bound };
-        let status = if tolerance::gap(plan.value(), bound.value) == 0.0 {
-            Status::Optimal
-        } else {
-            Status::Feasible
-        };
+        let status =
+            if tolerance::gap(plan.value(), bound.value) == 0.0 { Status::Optimal } else { Status::Feasible };
         let stop = if status == Status::Optimal { None } else { stop };
         Solution { solver, status, plan: Some(plan), bound, stop, reason: None, statistics: Vec::new() }
     }

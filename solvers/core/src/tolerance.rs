@@ -23,9 +23,9 @@ pub fn fits(bytes: f64, capacity: f64) -> bool {
     bytes <= capacity * (1.0 + MEMORY_RELATIVE)
 }
 
-/// Whether two values of one quantity agree, rounding aside.
+/// Whether two values of one quantity agree, rounding aside; what is not finite agrees with nothing.
 pub fn same(a: f64, b: f64) -> bool {
-    (a - b).abs() <= VALUE_RELATIVE * a.abs().max(b.abs())
+    a.is_finite() && b.is_finite() && (a - b).abs() <= VALUE_RELATIVE * a.abs().max(b.abs())
 }
 
 /// (value − bound) / value, and zero where the difference is within [`OPTIMAL_RELATIVE`] or the value is zero.

@@ -224,7 +224,13 @@ impl<'a> Expander<'a> {
         let limits = Limits::new(self.rules, source.alive, pool, &self.weights);
         let root = self.open_crossing();
         self.frames.clear();
-        self.frames.push(Frame { unit: usize::MAX, next: 0, sums: root, open_from: 0, open_to: self.nets.len() });
+        self.frames.push(Frame {
+            unit: usize::MAX,
+            next: 0,
+            sums: root,
+            open_from: 0,
+            open_to: self.nets.len(),
+        });
         let mut alive = true;
         while let Some(top) = self.frames.len().checked_sub(1) {
             let from = self.frames[top].next;
@@ -400,13 +406,7 @@ impl<'a> Expander<'a> {
     }
 
     /// Emits the stage of the top frame for every number of replicas that makes it one.
-    fn report(
-        &mut self,
-        source: Source<'_>,
-        pool: usize,
-        limits: &Limits,
-        emit: &mut impl FnMut(Found<'_>),
-    ) {
+    fn report(&mut self, source: Source<'_>, pool: usize, limits: &Limits, emit: &mut impl FnMut(Found<'_>)) {
         let Rules { objective, windows, caps, pools, lattice, space, pass, .. } = *self.rules;
         let sums = &self.frames[self.frames.len() - 1].sums;
         let weights = &self.weights[self.weights.len() - windows.weights..];
@@ -513,7 +513,8 @@ impl Limits {
                     high[at] = high[at].max(windows.high(after)[at]);
                 }
                 for pass in 0..lattice.passes {
-                    let bound = windows.crossing.as_ref().map_or(f64::NEG_INFINITY, |all| all.low[after][pass]);
+                    let bound =
+                        windows.crossing.as_ref().map_or(f64::NEG_INFINITY, |all| all.low[after][pass]);
                     crossing_low[pass] = crossing_low[pass].min(bound);
                 }
             }

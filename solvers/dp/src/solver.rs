@@ -22,8 +22,8 @@ use crate::recurrence::{Budget, Counts, Halt, Run, minimise};
 
 /// Most usages of devices: above it the tables alone are too many.
 const MAX_USAGES: usize = 1 << 20;
-/// Supersets that the first run may look at before lower caps are tried: some hundredths of a second.
-const FIRST_RUN_STEPS: u64 = 500_000;
+/// Supersets that the first run may look at before lower caps are tried: some tenths of a second.
+const FIRST_RUN_STEPS: u64 = 3_000_000;
 /// Where the caps lie between the lower bound and the value, when the first run was too long.
 const LADDER: [f64; 6] = [0.4, 0.6, 0.7, 0.8, 0.9, 1.0];
 
@@ -125,7 +125,8 @@ impl Search<'_> {
                 return Ok(stop);
             }
             let value = self.best.as_ref().map_or(top, Plan::value);
-            let cap = if share == 1.0 { value } else { self.bound.value + share * (value - self.bound.value) };
+            let cap =
+                if share == 1.0 { value } else { self.bound.value + share * (value - self.bound.value) };
             context.emit(Event::Phase { name: format!("ideals, cap at {:.1}% of the gap", 100.0 * share) });
             match self.attempt(&space, cap, None, context)? {
                 None => {}
@@ -201,7 +202,9 @@ impl Search<'_> {
     fn above_every_load(&self) -> f64 {
         let slowest = |position: usize| {
             let pools = self.lattice.pools.iter().filter(|pool| pool.supported[position]);
-            pools.map(|pool| pool.seconds.iter().flat_map(|pass| pass.get(position)).sum()).fold(0.0, f64::max)
+            pools
+                .map(|pool| pool.seconds.iter().flat_map(|pass| pass.get(position)).sum())
+                .fold(0.0, f64::max)
         };
         let compute: f64 = (0..self.lattice.len).map(slowest).sum();
         let transfer: f64 = (0..self.lattice.net_count())
@@ -224,9 +227,10 @@ fn stop_of(halt: Halt) -> StopReason {
 
 /// The largest load of some stages per pass, uplinks left out.
 fn largest_loads(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> [f64; 2] {
-    stages.iter().map(|stage| stage_loads(problem, units, stage)).fold([0.0; 2], |most, loads| {
-        [f64::max(most[0], loads[0]), f64::max(most[1], loads[1])]
-    })
+    stages
+        .iter()
+        .map(|stage| stage_loads(problem, units, stage))
+        .fold([0.0; 2], |most, loads| [f64::max(most[0], loads[0]), f64::max(most[1], loads[1])])
 }
 
 fn bottleneck(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> f64 {
@@ -243,7 +247,9 @@ fn separate(
     let mut unfinished: Option<(f64, Vec<StageAssignment>)> = None;
     let swept = sweep(cap, |pass, caps| {
         let run = call(pass, caps);
-        let found = run.best.map(|stages| Minimised { loads: largest_loads(problem, units, &stages), placement: stages });
+        let found = run
+            .best
+            .map(|stages| Minimised { loads: largest_loads(problem, units, &stages), placement: stages });
         match run.halt {
             None => Ok(found),
             Some(halt) => {

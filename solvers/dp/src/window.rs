@@ -91,8 +91,10 @@ impl Windows {
                 })
                 .collect();
             for usage in 0..space.len() {
-                let used: f64 = (0..holds.len()).map(|pool| holds[pool][space.count(usage, pool) as usize]).sum();
-                let left: f64 = (0..holds.len()).map(|pool| holds[pool][space.left(usage, pool) as usize]).sum();
+                let used: f64 =
+                    (0..holds.len()).map(|pool| holds[pool][space.count(usage, pool) as usize]).sum();
+                let left: f64 =
+                    (0..holds.len()).map(|pool| holds[pool][space.left(usage, pool) as usize]).sum();
                 high[usage * count + at] = used + slack;
                 low[usage * count + at] = total - left - slack;
             }
@@ -124,13 +126,14 @@ impl Windows {
 /// The weights, without repetition; for each pool and pass the index of its own time; and the least-time weights.
 fn choose_weights(problem: &Problem, lattice: &Lattice) -> (Vec<Weight>, Vec<[usize; 2]>, [usize; 2]) {
     let mut weights: Vec<Weight> = Vec::new();
-    let mut add = |values: Vec<f64>, budget: Budget| {
-        match weights.iter().position(|weight| weight.budget == budget && weight.values == values) {
-            Some(at) => at,
-            None => {
-                weights.push(Weight { values, budget });
-                weights.len() - 1
-            }
+    let mut add = |values: Vec<f64>, budget: Budget| match weights
+        .iter()
+        .position(|weight| weight.budget == budget && weight.values == values)
+    {
+        Some(at) => at,
+        None => {
+            weights.push(Weight { values, budget });
+            weights.len() - 1
         }
     };
     let positions = 0..lattice.len;
@@ -164,7 +167,8 @@ fn choose_weights(problem: &Problem, lattice: &Lattice) -> (Vec<Weight>, Vec<[us
     }
     if problem.pools().iter().all(|pool| pool.memory.is_finite()) {
         let bytes = |at: usize| {
-            lattice.fixed_bytes[at] + f64::from(problem.objective().in_flight(1)) * lattice.activation_bytes[at]
+            lattice.fixed_bytes[at]
+                + f64::from(problem.objective().in_flight(1)) * lattice.activation_bytes[at]
         };
         add(positions.map(bytes).collect(), Budget::Bytes);
     }
@@ -202,7 +206,8 @@ fn crossing_windows(
     let hosts = |count: &dyn Fn(usize) -> u32| -> u32 {
         (0..lattice.pools.len()).filter(|&pool| lattice.pools[pool].host).map(count).sum()
     };
-    let devices = |count: &dyn Fn(usize) -> u32| -> f64 { (0..lattice.pools.len()).map(count).map(f64::from).sum() };
+    let devices =
+        |count: &dyn Fn(usize) -> u32| -> f64 { (0..lattice.pools.len()).map(count).map(f64::from).sum() };
     let mut high = vec![[f64::INFINITY; 2]; space.len()];
     let mut low = vec![[f64::NEG_INFINITY; 2]; space.len()];
     for usage in 0..space.len() {

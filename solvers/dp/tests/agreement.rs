@@ -55,7 +55,11 @@ fn dp_agrees_with_brute_force() {
             Some(optimum) => {
                 feasible += 1;
                 assert_eq!(solution.status, Status::Optimal, "{number}: {:?}", problem.objective());
-                assert!(same(solution.value().unwrap(), optimum), "{number}: {:?} {optimum}", solution.value());
+                assert!(
+                    same(solution.value().unwrap(), optimum),
+                    "{number}: {:?} {optimum}",
+                    solution.value()
+                );
             }
             None => {
                 infeasible += 1;
@@ -89,7 +93,9 @@ fn dp_agrees_with_the_textbook() {
             let textbook = textbook::optimum(&problem, 4096);
             let solution = solve(&Dp, &problem, 2);
             match (textbook, solution.value()) {
-                (Some(textbook), Some(value)) => assert!(same(textbook, value), "{number}: {textbook} {value}"),
+                (Some(textbook), Some(value)) => {
+                    assert!(same(textbook, value), "{number}: {textbook} {value}")
+                }
                 (None, None) => assert_eq!(solution.status, Status::Infeasible, "{number}"),
                 other => panic!("{number}: {other:?}"),
             }

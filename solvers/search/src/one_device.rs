@@ -47,7 +47,8 @@ impl Solver for OneDevice {
         Ok(match best {
             Some(plan) => Solution::with_plan(self.name(), plan, bound, stop),
             None => {
-                let reason = format!("no single device runs the whole model: {}", obstacle.unwrap_or_default());
+                let reason =
+                    format!("no single device runs the whole model: {}", obstacle.unwrap_or_default());
                 Solution::without_plan(self.name(), Status::Unknown, bound, stop, reason)
             }
         })

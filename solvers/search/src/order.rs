@@ -130,8 +130,7 @@ fn bottom_levels(problem: &Problem, units: &Units) -> Vec<f64> {
     // Units are numbered topologically.
     for unit in (0..units.len()).rev() {
         let own = (0..pools).filter_map(|pool| units.seconds(unit, pool)).fold(f64::INFINITY, f64::min);
-        let behind =
-            units.successors(unit).iter().map(|&next| level[next as usize]).fold(0.0, f64::max);
+        let behind = units.successors(unit).iter().map(|&next| level[next as usize]).fold(0.0, f64::max);
         level[unit] = behind + if own.is_finite() { own } else { 0.0 };
     }
     level

@@ -70,11 +70,8 @@ fn merge_components(problem: &Problem) -> GraphDocument {
     // A node is a colocation class in one pass: forward and backward halves are merged apart.
     let node = |op| 2 * graph.class_of(op) as u32 + u32::from(!graph.is_forward(op));
     let skips: FxHashSet<&str> = graph.document().pipedream_skips.iter().map(String::as_str).collect();
-    let skipped: FxHashSet<u32> = graph
-        .operators()
-        .filter(|&op| skips.contains(graph.operator(op).name.as_str()))
-        .map(node)
-        .collect();
+    let skipped: FxHashSet<u32> =
+        graph.operators().filter(|&op| skips.contains(graph.operator(op).name.as_str())).map(node).collect();
     let mut edges: Vec<(u32, u32)> = Vec::new();
     for tensor in graph.tensors() {
         let from = node(graph.producer(tensor));

@@ -76,15 +76,35 @@ fn placement_too_many_devices_of_a_kind() {
 }
 
 #[test]
+fn a_device_that_runs_nothing_is_not_in_use() {
+    // acc0 takes both devices of its kind; acc1 is listed without operators and takes none.
+    let mut case = valid();
+    case.plan =
+        documents::placement(&[("acc0", "acc", &["a", "b"]), ("far0", "far", &["c"]), ("acc1", "acc", &[])]);
+    case.plan.objective.max_replicas = Some(2);
+    case.plan.devices[0].replicas = 2;
+    case.plan.devices[2].stage = Some(0);
+    assert_eq!(case.broken(), [""; 0]);
+    case.plan.devices[1].ops.clear();
+    case.plan.devices[2].ops.push("c".to_owned());
+    case.plan.devices[2].stage = Some(2);
+    assert_eq!(case.broken(), ["placement"], "three of two");
+}
+
+#[test]
 fn placement_replicas_out_of_range() {
     assert_eq!(after(|case| case.plan.devices[0].replicas = 0), ["placement"]);
-    assert_eq!(after(|case| case.plan.devices[0].replicas = 2), ["placement"], "one device a stage by default");
+    assert_eq!(
+        after(|case| case.plan.devices[0].replicas = 2),
+        ["placement"],
+        "one device a stage by default"
+    );
 }
 
 #[test]
 fn support() {
     assert_eq!(after(|case| case.graph.operators[2].unsupported.push("tpu".to_owned())), ["support"]);
-    assert_eq!(after(|case| drop(case.graph.operators[2].seconds.remove("tpu"))), ["support"]);
+    assert_eq!(after(|case| _ = case.graph.operators[2].seconds.remove("tpu")), ["support"]);
 }
 
 #[test]

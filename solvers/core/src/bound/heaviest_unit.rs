@@ -39,7 +39,9 @@ impl Bound for HeaviestUnit {
                 best = LowerBound {
                     value: round_down(least),
                     source: self.name(),
-                    certificate: Some(Certificate::HeaviestUnit { operator: problem.graph().class(class)[0] }),
+                    certificate: Some(Certificate::HeaviestUnit {
+                        operator: problem.graph().class(class)[0],
+                    }),
                 };
             }
         }

@@ -129,7 +129,9 @@ impl GraphError {
     /// What to do about it.
     pub fn help(&self) -> &'static str {
         match self {
-            GraphError::Schema { .. } => "set schema to stagewright.graph/1, or name the format with --format",
+            GraphError::Schema { .. } => {
+                "set schema to stagewright.graph/1, or name the format with --format"
+            }
             GraphError::DuplicateOperator { .. } => "give every operator its own name",
             GraphError::EmptyName { .. } => "give the operator a name",
             GraphError::BadNumber { .. } => {
@@ -299,7 +301,8 @@ fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, u32>, Gra
             ("bytes_moved", operator.bytes_moved.unwrap_or(0.0)),
         ];
         let measured = operator.seconds.iter().map(|(class, &value)| (format!("seconds.{class}"), value));
-        for (field, value) in fields.into_iter().map(|(field, value)| (field.to_owned(), value)).chain(measured)
+        for (field, value) in
+            fields.into_iter().map(|(field, value)| (field.to_owned(), value)).chain(measured)
         {
             check_number(value, &field, || {
                 (format!("operator `{}`", operator.name), format!("operators[{at}]"))
@@ -309,11 +312,7 @@ fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, u32>, Gra
     Ok(names)
 }
 
-fn check_number(
-    value: f64,
-    field: &str,
-    owner: impl FnOnce() -> (String, String),
-) -> Result<(), GraphError> {
+fn check_number(value: f64, field: &str, owner: impl FnOnce() -> (String, String)) -> Result<(), GraphError> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());
     }

@@ -54,7 +54,11 @@ fn permutations(items: &mut [DeviceId], count: usize, visit: &mut impl FnMut(&[D
 }
 
 /// Every way to give stages more devices of their pool than one; only what no pin tells apart can replicate.
-fn for_each_replication(problem: &Problem, order: &[DeviceId], visit: &mut impl FnMut(&BTreeMap<DeviceId, u32>)) {
+fn for_each_replication(
+    problem: &Problem,
+    order: &[DeviceId],
+    visit: &mut impl FnMut(&BTreeMap<DeviceId, u32>),
+) {
     let most = problem.objective().max_replicas;
     let mut counts = vec![1u32; order.len()];
     loop {
@@ -68,7 +72,9 @@ fn for_each_replication(problem: &Problem, order: &[DeviceId], visit: &mut impl 
             used <= problem.pools()[pool].count()
         });
         if fits {
-            visit(&order.iter().copied().zip(counts.iter().copied()).filter(|&(_, count)| count > 1).collect());
+            visit(
+                &order.iter().copied().zip(counts.iter().copied()).filter(|&(_, count)| count > 1).collect(),
+            );
         }
         let Some(at) = counts.iter().position(|&count| count < most) else { return };
         counts[at] += 1;

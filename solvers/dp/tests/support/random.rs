@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Communication, GroupDocument, KindDocument, LinkDocument, OperatorDocument,
-    Pass, PinTargets, PinsDocument, Schedule, TensorDocument, Training,
+    CLUSTER_SCHEMA, ClusterDocument, Communication, GroupDocument, KindDocument, LinkDocument,
+    OperatorDocument, Pass, PinTargets, PinsDocument, Schedule, TensorDocument, Training,
 };
 use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::objective::Objective;
@@ -138,7 +138,8 @@ fn tensors(
     }
     for (from, to) in consumers {
         // One tensor for all consumers, or one for each.
-        let groups = if rng.random_bool(0.6) { vec![to] } else { to.into_iter().map(|to| vec![to]).collect() };
+        let groups =
+            if rng.random_bool(0.6) { vec![to] } else { to.into_iter().map(|to| vec![to]).collect() };
         for group in groups {
             builder.timed_tensor(tensor(rng, name(from), group.into_iter().map(&name).collect()));
         }
@@ -198,10 +199,15 @@ fn pins(rng: &mut impl Rng, graph: &Graph, cluster: &Cluster) -> PinsDocument {
 }
 
 fn objective(rng: &mut impl Rng) -> Objective {
-    let schedule = [Schedule::None, Schedule::None, Schedule::GPipe, Schedule::OneFOneB][rng.random_range(0..4)];
+    let schedule =
+        [Schedule::None, Schedule::None, Schedule::GPipe, Schedule::OneFOneB][rng.random_range(0..4)];
     Objective {
-        communication: [Communication::Serial, Communication::Serial, Communication::Overlap, Communication::Duplex]
-            [rng.random_range(0..4)],
+        communication: [
+            Communication::Serial,
+            Communication::Serial,
+            Communication::Overlap,
+            Communication::Duplex,
+        ][rng.random_range(0..4)],
         training: if rng.random_bool(0.3) { Training::Separate } else { Training::Combined },
         schedule,
         microbatches: if schedule == Schedule::None { 1 } else { rng.random_range(1..=3) },

@@ -11,7 +11,7 @@ use stagewright_core::tolerance;
 /// The optimum over chains of ideals; none where nothing fits. Panics above `most` ideals.
 pub(crate) fn optimum(problem: &Problem, most: usize) -> Option<f64> {
     let units = Units::new(problem);
-    let ideals = ideals(&units, most);
+    let ideals = ideals(&units, most).expect("few enough ideals for the textbook");
     let pools = problem.pools();
     let mut usages: Vec<Vec<u32>> = vec![vec![]];
     for pool in pools {
@@ -64,8 +64,14 @@ fn load(problem: &Problem, units: &Units, pool: usize, smaller: &[bool], ideal: 
     (meter.supported() && fits).then(|| meter.load(0))
 }
 
-/// All ideals by size, the empty one first and the full one last.
-fn ideals(units: &Units, most: usize) -> Vec<Vec<bool>> {
+/// Number of ideals, or none above `most`.
+#[allow(dead_code, reason = "only the benches ask")]
+pub(crate) fn count_ideals(units: &Units, most: usize) -> Option<usize> {
+    ideals(units, most).map(|ideals| ideals.len())
+}
+
+/// All ideals by size, the empty one first and the full one last; none above `most`.
+fn ideals(units: &Units, most: usize) -> Option<Vec<Vec<bool>>> {
     let mut all = vec![vec![false; units.len()]];
     let mut level = all.clone();
     while !level.is_empty() {
@@ -82,8 +88,10 @@ fn ideals(units: &Units, most: usize) -> Vec<Vec<bool>> {
         next.sort_unstable();
         next.dedup();
         all.extend(next.iter().cloned());
-        assert!(all.len() <= most, "too many ideals for the textbook");
+        if all.len() > most {
+            return None;
+        }
         level = next;
     }
-    all
+    Some(all)
 }

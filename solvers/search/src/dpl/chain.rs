@@ -113,7 +113,10 @@ impl Chain<'_> {
         Some(Minimised { loads, placement: stages })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the two tables are borrowed apart from the meter that grows")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the two tables are borrowed apart from the meter that grows"
+    )]
     fn grow(
         &self,
         start: usize,
@@ -134,7 +137,9 @@ impl Chain<'_> {
         for end in start..self.order.len() {
             meter.add(self.order[end] as usize);
             let too_long = (0..passes).any(|pass| meter.compute(pass) / f64::from(most) >= caps[pass]);
-            if !meter.supported() || too_long || !tolerance::fits(meter.bytes(objective.in_flight(1)), spec.memory)
+            if !meter.supported()
+                || too_long
+                || !tolerance::fits(meter.bytes(objective.in_flight(1)), spec.memory)
             {
                 break;
             }
@@ -163,12 +168,8 @@ impl Chain<'_> {
                     let candidate = before.max(loads[pass]);
                     if candidate < value[at] {
                         value[at] = candidate;
-                        parent[at] = Parent {
-                            start: start as u32,
-                            usage: usage as u32,
-                            pool: pool as u32,
-                            replicas,
-                        };
+                        parent[at] =
+                            Parent { start: start as u32, usage: usage as u32, pool: pool as u32, replicas };
                     }
                 }
             }

@@ -15,9 +15,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status,
-};
+use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status};
 
 pub use chain::{best_stages, stage_loads};
 
@@ -124,7 +122,8 @@ pub fn best_over_orders(
     context.emit(Event::Phase { name: "perturbed orders".into() });
     let count = units.len();
     // A chain has one order only.
-    let rounds = if is_chain(units) { 0 } else { PERTURBATIONS.min(PERTURBATION_WORK / (count * count).max(1)) };
+    let rounds =
+        if is_chain(units) { 0 } else { PERTURBATIONS.min(PERTURBATION_WORK / (count * count).max(1)) };
     let mut rng = seed::stream(context.seed, 0);
     for _ in 0..rounds {
         if context.stop().reason().is_some() {

@@ -19,32 +19,32 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part of it")]
 
-use serde_json::from_value;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stagewright_core::document::{ClusterDocument, GraphDocument, PinsDocument, PlanDocument};
 use stagewright_verify::{CheckError, Report};
 
 /// A problem and a plan for it.
 #[derive(Debug, Clone)]
-pub struct Case {
-    pub graph: GraphDocument,
-    pub cluster: ClusterDocument,
-    pub pins: Option<PinsDocument>,
-    pub plan: PlanDocument,
+pub(crate) struct Case {
+    pub(crate) graph: GraphDocument,
+    pub(crate) cluster: ClusterDocument,
+    pub(crate) pins: Option<PinsDocument>,
+    pub(crate) plan: PlanDocument,
 }
 
 impl Case {
-    pub fn check(&self) -> Result<Report, CheckError> {
+    pub(crate) fn check(&self) -> Result<Report, CheckError> {
         stagewright_verify::check(&self.graph, &self.cluster, self.pins.as_ref(), &self.plan)
     }
 
     /// The report of documents that describe a problem.
-    pub fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> Report {
         self.check().expect("the documents describe a problem")
     }
 
     /// The names of the kinds of violations, each once.
-    pub fn broken(&self) -> Vec<&'static str> {
+    pub(crate) fn broken(&self) -> Vec<&'static str> {
         let mut kinds: Vec<_> = self.report().violations.iter().map(|violation| violation.kind).collect();
         kinds.sort();
         kinds.dedup();
@@ -52,16 +52,16 @@ impl Case {
     }
 
     /// The code of the error that the documents make.
-    pub fn error(&self) -> &'static str {
+    pub(crate) fn error(&self) -> &'static str {
         self.check().expect_err("the documents describe no problem").code()
     }
 }
 
-pub fn read<T: DeserializeOwned>(document: Value) -> T {
+pub(crate) fn read<T: DeserializeOwned>(document: Value) -> T {
     serde_json::from_value(document).expect("a document")
 }
 
-pub fn chain() -> GraphDocument {
+pub(crate) fn chain() -> GraphDocument {
     read(json!({
         "schema": "stagewright.graph/1",
         "operators": [
@@ -77,7 +77,7 @@ pub fn chain() -> GraphDocument {
     }))
 }
 
-pub fn cluster() -> ClusterDocument {
+pub(crate) fn cluster() -> ClusterDocument {
     read(json!({
         "schema": "stagewright.cluster/1",
         "kinds": [
@@ -90,7 +90,7 @@ pub fn cluster() -> ClusterDocument {
 }
 
 /// A plan without claims: for each device its name and kind, in pipeline order, and its operators.
-pub fn placement(devices: &[(&str, &str, &[&str])]) -> PlanDocument {
+pub(crate) fn placement(devices: &[(&str, &str, &[&str])]) -> PlanDocument {
     let devices: Vec<Value> = devices
         .iter()
         .enumerate()
@@ -113,7 +113,7 @@ pub fn placement(devices: &[(&str, &str, &[&str])]) -> PlanDocument {
 /// - acc0: compute 2 + 3 = 5, communication 2.5 (sends bc), load 7.5, memory 36 + 4 = 40;
 /// - far0: compute 4, communication 2 (receives bc), load 6, memory 9;
 /// - uplink of `server`: 2 (bc crosses it).
-pub fn valid() -> Case {
+pub(crate) fn valid() -> Case {
     let mut plan = placement(&[("acc0", "acc", &["a", "b"]), ("far0", "far", &["c"])]);
     plan.status = read(json!("feasible"));
     plan.objective.value_s = Some(7.5);
@@ -124,7 +124,11 @@ pub fn valid() -> Case {
 }
 
 /// Claims load, compute, communication and memory of a device.
-pub fn figures(plan: &mut PlanDocument, device: usize, [load, compute, communication, memory]: [f64; 4]) {
+pub(crate) fn figures(
+    plan: &mut PlanDocument,
+    device: usize,
+    [load, compute, communication, memory]: [f64; 4],
+) {
     let device = &mut plan.devices[device];
     device.load_s = load;
     device.compute_s = compute;

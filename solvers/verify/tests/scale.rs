@@ -1,0 +1,62 @@
+//! A graph of 100,000 operators on more devices than fit in one machine word.
+
+mod documents;
+
+use documents::{Case, placement, read};
+use serde_json::json;
+use stagewright_core::document::{OperatorDocument, Split, TensorDocument};
+
+const OPERATORS: usize = 100_000;
+const DEVICES: usize = 200;
+
+/// A chain in equal blocks, each operator of 1 s and each tensor of 1 s, with skips over 1000 operators that
+/// take no time.
+fn chain() -> Case {
+    let names: Vec<String> = (0..OPERATORS).map(|operator| format!("o{operator}")).collect();
+    let mut graph = documents::chain();
+    graph.operators = names.iter().map(OperatorDocument::named).collect();
+    for operator in &mut graph.operators {
+        operator.seconds.insert("gpu".to_owned(), 1.0);
+    }
+    let tensor = |from: usize, step: usize, bytes: f64| TensorDocument {
+        name: None,
+        producer: names[from].clone(),
+        consumers: vec![names[from + step].clone()],
+        bytes,
+        seconds: Default::default(),
+    };
+    graph.tensors = (0..OPERATORS - 1).map(|from| tensor(from, 1, 1.0)).collect();
+    graph.tensors.extend((0..OPERATORS - 1000).map(|from| tensor(from, 1000, 0.0)));
+    let ops: Vec<Vec<&str>> =
+        names.chunks(OPERATORS / DEVICES).map(|block| block.iter().map(String::as_str).collect()).collect();
+    let devices: Vec<String> = (0..DEVICES).map(|device| format!("acc{device}")).collect();
+    let devices: Vec<(&str, &str, &[&str])> =
+        devices.iter().zip(&ops).map(|(name, ops)| (name.as_str(), "acc", ops.as_slice())).collect();
+    Case {
+        graph,
+        cluster: read(json!({"schema": "stagewright.cluster/1", "kinds": [
+            {"name": "acc", "class": "gpu", "count": DEVICES, "link": {"bandwidth": 1.0}}]})),
+        pins: None,
+        plan: placement(&devices),
+    }
+}
+
+#[test]
+fn large_graphs_are_checked_under_every_rule() {
+    let mut case = chain();
+    for split in [Split::Contiguous, Split::Convex, Split::Free] {
+        case.plan.objective.split = split;
+        let report = case.report();
+        assert!(report.holds(), "{:?}", report.violations);
+        // 100,000 / 200 operators, and a tensor in and a tensor out.
+        assert_eq!(report.value_s, Some(502.0));
+    }
+    // The first operator of the last block moves to device 100: a path leaves that and comes back.
+    let moved = case.plan.devices[DEVICES - 1].ops.remove(0);
+    case.plan.devices[100].ops.push(moved);
+    case.plan.objective.split = Split::Convex;
+    let violations = case.report().violations;
+    assert_eq!(violations.len(), 1);
+    assert!(violations[0].message.contains("leaves device \"acc100\""), "{}", violations[0].message);
+    assert!(violations[0].message.ends_with("comes back at \"o99500\""), "{}", violations[0].message);
+}

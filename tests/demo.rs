@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use stagewright::core::document::{CLUSTER_SCHEMA, GRAPH_SCHEMA, GraphDocument, OperatorDocument, Pass, TensorDocument};
+use stagewright::core::document::{
+    CLUSTER_SCHEMA, GRAPH_SCHEMA, GraphDocument, OperatorDocument, Pass, TensorDocument,
+};
 use stagewright::formats::{import_cluster, write_graph};
 
 const BATCH: f64 = 256.0;

@@ -18,7 +18,7 @@ use super::progress::Progress;
 use super::resolve::{self, Chosen, Solving};
 use super::{files, interrupt, output};
 
-/// Most time that a diagnosis takes beyond the time limit.
+/// Most time that a diagnosis takes, of what the solve left of the time limit.
 const DIAGNOSIS: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliError> {
@@ -36,7 +36,11 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     let elapsed = started.elapsed();
     let provenance =
         Provenance { solver: chosen.label.clone(), seconds: elapsed.as_secs_f64(), seed: solving.seed };
-    let document = plan_document(&problem, &solution, provenance);
+    let mut document = plan_document(&problem, &solution, provenance);
+    if solution.status == Status::Infeasible {
+        let why = explain(&problem, &chosen, &solving, elapsed, interrupt);
+        document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));
+    }
     let json = write_plan(&document);
     output::result(&if arguments.json {
         json.clone()
@@ -46,9 +50,6 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     // Written after it is printed, so that a full disk does not lose the result.
     if let Some(path) = &arguments.out {
         files::write(path, &json)?;
-    }
-    if solution.status == Status::Infeasible {
-        explain(&problem, &chosen, &solving, elapsed, interrupt);
     }
     Ok(Exit::of(&solution, solving.gap))
 }
@@ -73,14 +74,14 @@ pub(crate) fn solve(
     })
 }
 
-/// Says on standard error why there is no plan and what would give one.
+/// Why there is no plan and what would give one, a line each.
 fn explain(
     problem: &Problem,
     chosen: &Chosen,
     solving: &Solving,
     elapsed: Duration,
     interrupt: Arc<AtomicBool>,
-) {
+) -> Vec<String> {
     let left = solving.limits.time.map_or(DIAGNOSIS, |limit| limit.saturating_sub(elapsed).min(DIAGNOSIS));
     let effort = Effort {
         solver: chosen.solver,
@@ -89,8 +90,5 @@ fn explain(
         threads: solving.threads,
         interrupt,
     };
-    output::note("infeasible:");
-    for finding in diagnose(problem, &effort) {
-        output::note(&format!("  - {finding}"));
-    }
+    diagnose(problem, &effort).iter().map(ToString::to_string).collect()
 }

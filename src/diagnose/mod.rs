@@ -19,7 +19,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::Solver;
 use stagewright_core::tolerance;
 
-use crate::report::units::bytes;
+use crate::report::units::{bytes, bytes_closely};
 
 /// What the diagnosis may spend.
 pub struct Effort {
@@ -164,6 +164,7 @@ fn largest_misfit(problem: &Problem, units: &Units) -> Option<Finding> {
             .iter()
             .enumerate()
             .filter(|&(pool, _)| units.supported(unit, pool))
+            .rev()
             .max_by(|a, b| a.1.memory.total_cmp(&b.1.memory));
         let Some((_, pool)) = best else { continue };
         let excess = need - pool.memory;
@@ -275,9 +276,9 @@ impl fmt::Display for Finding {
                 write!(f, "feasible with {count} devices of kind `{kind}`; fewer may do")
             }
             Finding::MoreMemory { kind, bytes: enough, too_few } => {
-                write!(f, "feasible with {} on each device of kind `{kind}`", bytes(*enough))?;
+                write!(f, "feasible with {} on each device of kind `{kind}`", bytes_closely(*enough))?;
                 match too_few {
-                    Some(too_few) => write!(f, ", not with {}", bytes(*too_few)),
+                    Some(too_few) => write!(f, ", not with {}", bytes_closely(*too_few)),
                     None => write!(f, "; less may do"),
                 }
             }

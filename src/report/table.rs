@@ -78,10 +78,11 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument) -> String {
     text
 }
 
-/// `name  text` lines, aligned.
+/// `name  text` lines, aligned; further lines of a text stand below its first.
 pub fn header(lines: &[(&str, String)]) -> String {
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    lines.iter().map(|(name, text)| format!("{name:width$}  {text}\n")).collect()
+    let below = format!("\n{:width$}  ", "");
+    lines.iter().map(|(name, text)| format!("{name:width$}  {}\n", text.replace('\n', &below))).collect()
 }
 
 /// A table of devices; the bar is the load against the largest, compute solid and communication shaded.
@@ -172,7 +173,7 @@ pub fn objective(objective: &ObjectiveDocument) -> String {
 pub fn value_line(objective: &ObjectiveDocument, value: f64) -> String {
     match objective.kind {
         ObjectiveKind::Throughput if value > 0.0 => {
-            format!("{} per sample, {:.4} samples/s", seconds(value), 1.0 / value)
+            format!("{}, {:.4} a second", seconds(value), 1.0 / value)
         }
         _ => seconds(value),
     }
@@ -215,6 +216,9 @@ fn plain(names: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_header(names.iter().map(Cell::new).collect::<Vec<_>>());
+    if let Some(first) = table.column_mut(0) {
+        first.set_padding((0, 1));
+    }
     table
 }
 

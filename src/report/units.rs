@@ -20,6 +20,10 @@ pub fn seconds(value: f64) -> String {
 /// assert_eq!(bytes(f64::INFINITY), "unlimited");
 /// ```
 pub fn bytes(value: f64) -> String {
+    with_digits(value, 1)
+}
+
+fn with_digits(value: f64, digits: usize) -> String {
     if value.is_infinite() {
         return "unlimited".into();
     }
@@ -30,7 +34,12 @@ pub fn bytes(value: f64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 { format!("{value:.0} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+    if unit == 0 { format!("{value:.0} B") } else { format!("{value:.digits$} {}", UNITS[unit]) }
+}
+
+/// Bytes with three digits after the point, for figures that are told apart by them.
+pub fn bytes_closely(value: f64) -> String {
+    with_digits(value, 3)
 }
 
 /// A share as a percentage, never rounded to zero.

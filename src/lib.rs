@@ -1,2 +1,9 @@
 //! Stagewright decides where every operator of a neural network runs.
+
+pub mod diagnose;
 pub mod formats;
+pub mod portfolio;
+pub mod registry;
+pub mod report;
+
+pub use stagewright_core as core;

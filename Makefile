@@ -1,0 +1,37 @@
+# The two that matter: `make demo` and `make test`.
+
+CARGO ?= cargo
+SHARED := $(wildcard ../shared)
+ifneq ($(SHARED),)
+export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
+endif
+
+.PHONY: setup demo test lint fmt doc bench
+
+# Nothing beyond Rust is needed yet.
+setup:
+	@command -v $(CARGO) >/dev/null 2>&1 || { \
+	  echo "cargo is missing. Install Rust (no root needed) and open a new shell:"; \
+	  echo "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"; \
+	  exit 1; }
+
+demo: setup
+	$(CARGO) build --bin stagewright
+	$(CARGO) run --quiet --bin stagewright -- plan data/demo/model.json --cluster data/demo/cluster.toml
+
+test: setup
+	@[ -n "$$STAGEWRIGHT_SHARED" ] || echo "STAGEWRIGHT_SHARED is not set: tests on reference inputs are skipped"
+	$(CARGO) test --workspace
+
+lint: setup
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+fmt: setup
+	$(CARGO) fmt --all
+
+doc: setup
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+bench: setup
+	$(CARGO) build --release --bin stagewright
+	target/release/stagewright bench data/suites/reference-throughput.toml

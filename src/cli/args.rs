@@ -1,0 +1,232 @@
+//! What was typed. Nothing here is interpreted: see `resolve`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Decides where every operator of a neural network runs, with a proof of how good the answer is.
+#[derive(Debug, Parser)]
+#[command(name = "stagewright", version, after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Tell on standard error what is being done
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 check found a violation, 2 bad usage or input, 3 proved infeasible, \
+4 a plan but not the --gap asked for, 5 a limit ended the search with no plan";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Find a plan and prove how good it is
+    Plan(PlanArguments),
+    /// Show lower bounds by source, without a plan
+    Bound(BoundArguments),
+    /// Recompute a plan independently: feasibility, value, claims
+    Check(CheckArguments),
+    /// Convert models, clusters and plans between formats
+    Convert(ConvertArguments),
+    /// Solve a list of inputs and print a table
+    Bench(BenchArguments),
+    /// Print a completion script
+    Completions(CompletionsArguments),
+}
+
+/// The model and where it may run.
+#[derive(Debug, Args)]
+pub(crate) struct ModelArguments {
+    /// Model file; - is standard input
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Cluster file, TOML or JSON; a model that carries its own needs none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cluster: Option<PathBuf>,
+    /// Format of the model, instead of recognising it
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Pins file: operators and the devices, kinds or classes each may use
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pins: Option<PathBuf>,
+}
+
+/// What is minimised, under which rules. What is left out has a default, or for `check` what the plan says.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Objective")]
+pub(crate) struct ObjectiveArguments {
+    /// What to minimise [default: throughput]
+    #[arg(long, value_enum)]
+    pub(crate) objective: Option<KindArgument>,
+    /// Which sets of operators may share a device [default: contiguous]
+    #[arg(long, value_enum)]
+    pub(crate) split: Option<SplitArgument>,
+    /// How communication adds to compute [default: serial]
+    #[arg(long, value_enum)]
+    pub(crate) communication: Option<CommunicationArgument>,
+    /// How the passes of a training step are scored [default: combined]
+    #[arg(long, value_enum)]
+    pub(crate) training: Option<TrainingArgument>,
+    /// Calls per accelerator, for latency [default: 1]
+    #[arg(long, value_name = "Q")]
+    pub(crate) calls: Option<u32>,
+    /// Pipeline schedule, which decides the activations in memory [default: none]
+    #[arg(long, value_enum)]
+    pub(crate) schedule: Option<ScheduleArgument>,
+    /// Microbatches of the schedule
+    #[arg(long, value_name = "M")]
+    pub(crate) microbatches: Option<u32>,
+    /// Most devices that one stage may be replicated on [default: 1]
+    #[arg(long, value_name = "R")]
+    pub(crate) max_replicas: Option<u32>,
+}
+
+/// How to solve.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Solving")]
+pub(crate) struct SolveArguments {
+    /// Wall-clock limit: 60s, 500ms, 2m, none
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub(crate) time_limit: String,
+    /// Limit on the solver's tables: 8GiB, none
+    #[arg(long, value_name = "SIZE", default_value = "8GiB")]
+    pub(crate) memory_limit: String,
+    /// Stop at this gap, as 1% or 0.01, and exit with 4 if it is not reached
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) gap: Option<String>,
+    /// Seed of every random choice
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Worker threads [default: one per processor]; the plan does not depend on them
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    #[command(flatten)]
+    pub(crate) model: ModelArguments,
+    #[command(flatten)]
+    pub(crate) objective: ObjectiveArguments,
+    #[command(flatten)]
+    pub(crate) solve: SolveArguments,
+    /// Solver by name
+    #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Solving")]
+    pub(crate) solver: String,
+    /// Write the plan to a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the plan as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BoundArguments {
+    #[command(flatten)]
+    pub(crate) model: ModelArguments,
+    #[command(flatten)]
+    pub(crate) objective: ObjectiveArguments,
+    #[command(flatten)]
+    pub(crate) solve: SolveArguments,
+    /// Also what this solver proves
+    #[arg(long, value_name = "NAME", help_heading = "Solving")]
+    pub(crate) solver: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    #[command(flatten)]
+    pub(crate) model: ModelArguments,
+    /// Plan file, or a split of the reference package
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: PathBuf,
+    #[command(flatten)]
+    pub(crate) objective: ObjectiveArguments,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArguments {
+    /// Model, cluster or plan; - is standard input
+    #[arg(value_name = "IN")]
+    pub(crate) input: PathBuf,
+    /// Where to; - is standard output
+    #[arg(value_name = "OUT")]
+    pub(crate) output: PathBuf,
+    /// native or reference for a model, json or toml for a cluster [default: native; by OUT's extension]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: Option<String>,
+    /// Format of a model, instead of recognising it
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Cluster to put into the model
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cluster: Option<PathBuf>,
+    /// IN is a plan or split of this model
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) plan_of: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    /// Suite file, TOML
+    #[arg(value_name = "SUITE")]
+    pub(crate) suite: PathBuf,
+    /// Write the table as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out_csv: Option<PathBuf>,
+    /// Write the table as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out_markdown: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArguments {
+    /// Shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum KindArgument {
+    Throughput,
+    Latency,
+    Makespan,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum SplitArgument {
+    Contiguous,
+    Convex,
+    Free,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum CommunicationArgument {
+    Serial,
+    Overlap,
+    Duplex,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum TrainingArgument {
+    Combined,
+    Separate,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ScheduleArgument {
+    None,
+    #[value(name = "gpipe")]
+    GPipe,
+    #[value(name = "1f1b")]
+    OneFOneB,
+    Interleaved,
+    ZeroBubble,
+}

@@ -1,0 +1,180 @@
+//! The suite file: which inputs, clusters, solvers and limits.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::case::Case;
+use crate::cli::error::CliError;
+use crate::cli::{files, output};
+
+/// What `$STAGEWRIGHT_SHARED` at the start of a path stands for.
+const SHARED: &str = "STAGEWRIGHT_SHARED";
+
+/// A suite. Every input is solved on every cluster by every solver for every objective and seed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Suite {
+    /// What the table is called.
+    pub(super) name: String,
+    /// Model files and globs, relative to the suite file or to `$STAGEWRIGHT_SHARED`.
+    inputs: Vec<String>,
+    /// Cluster files; none is each model's own.
+    #[serde(default)]
+    clusters: Vec<String>,
+    /// Solvers by name.
+    #[serde(default = "auto")]
+    solvers: Vec<String>,
+    /// Options of `plan` that describe an objective: `split = "free"` is `--split free`.
+    #[serde(default = "default_objective")]
+    objectives: Vec<BTreeMap<String, toml::Value>>,
+    /// Seeds.
+    #[serde(default = "zero")]
+    seeds: Vec<u64>,
+    /// Runs of every case.
+    #[serde(default = "one")]
+    pub(super) repeat: usize,
+    /// Worker threads.
+    #[serde(default = "one")]
+    pub(super) threads: usize,
+    /// As `--time-limit`.
+    #[serde(default)]
+    pub(super) time_limit: Option<String>,
+    /// As `--memory-limit`.
+    #[serde(default)]
+    pub(super) memory_limit: Option<String>,
+    /// As `--gap`.
+    #[serde(default)]
+    pub(super) gap: Option<String>,
+    /// Values to compare with.
+    #[serde(default)]
+    pub(super) baseline: Option<BaselineTable>,
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+/// Where the values to compare with stand: a CSV file, its lines that start with `#` ignored.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BaselineTable {
+    /// The file.
+    pub(super) file: String,
+    /// The column that holds the input's file name without extension.
+    pub(super) key: String,
+    /// Seconds in one unit of the file.
+    #[serde(default = "unit")]
+    pub(super) unit_s: f64,
+    /// Solver to column; a solver without one has no ratio.
+    pub(super) columns: BTreeMap<String, String>,
+}
+
+fn auto() -> Vec<String> {
+    vec!["auto".into()]
+}
+
+fn default_objective() -> Vec<BTreeMap<String, toml::Value>> {
+    vec![BTreeMap::new()]
+}
+
+fn zero() -> Vec<u64> {
+    vec![0]
+}
+
+fn one() -> usize {
+    1
+}
+
+fn unit() -> f64 {
+    1.0
+}
+
+impl Suite {
+    /// Reads a suite and finds its inputs.
+    pub(super) fn read(path: &Path) -> Result<Suite, CliError> {
+        let input = files::read(path)?;
+        let bad = |cause: String| {
+            CliError::new("B002", cause).at(input.label.clone()).help("see data/suites for examples")
+        };
+        let text = std::str::from_utf8(&input.bytes).map_err(|error| bad(error.to_string()))?;
+        let mut suite: Suite = toml::from_str(text).map_err(|error| bad(error.message().to_owned()))?;
+        if suite.repeat == 0 || suite.threads == 0 {
+            return Err(bad("repeat and threads are at least 1".into()));
+        }
+        suite.folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let inputs = std::mem::take(&mut suite.inputs);
+        for pattern in &inputs {
+            let found = suite.expand(pattern)?;
+            suite.inputs.extend(found);
+        }
+        let clusters = std::mem::take(&mut suite.clusters);
+        for pattern in &clusters {
+            let found = suite.expand(pattern)?;
+            suite.clusters.extend(found);
+        }
+        if let Some(baseline) = &mut suite.baseline {
+            baseline.file = match resolve(&suite.folder, &baseline.file) {
+                Some(path) => path.display().to_string(),
+                None => String::new(),
+            };
+        }
+        Ok(suite)
+    }
+
+    /// The files of a pattern, sorted. What needs a variable that is not set is skipped, saying so; a file that
+    /// is named and not there is an error.
+    fn expand(&self, pattern: &str) -> Result<Vec<String>, CliError> {
+        let Some(path) = resolve(&self.folder, pattern) else {
+            output::note(&format!("skipped: {pattern}, since {SHARED} is not set"));
+            return Ok(Vec::new());
+        };
+        let pattern = path.display().to_string();
+        let none = |why: String| CliError::new("B001", why).at(pattern.clone()).help("correct the suite");
+        let found = glob::glob(&pattern).map_err(|error| none(error.msg.to_owned()))?;
+        let files: Vec<String> =
+            found.filter_map(Result::ok).map(|path| path.display().to_string()).collect();
+        if files.is_empty() {
+            return Err(none("there is no such file".into()));
+        }
+        Ok(files)
+    }
+
+    /// Every combination, inputs slowest.
+    pub(super) fn cases(&self) -> Vec<Case> {
+        let clusters: Vec<Option<String>> = if self.clusters.is_empty() {
+            vec![None]
+        } else {
+            self.clusters.iter().cloned().map(Some).collect()
+        };
+        let mut cases = Vec::new();
+        for input in &self.inputs {
+            for cluster in &clusters {
+                for objective in &self.objectives {
+                    for solver in &self.solvers {
+                        for &seed in &self.seeds {
+                            cases.push(Case {
+                                input: input.clone(),
+                                cluster: cluster.clone(),
+                                objective: objective.clone(),
+                                solver: solver.clone(),
+                                seed,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        cases
+    }
+}
+
+/// A path relative to the folder of the suite, or to the shared inputs where there are any.
+fn resolve(folder: &Path, path: &str) -> Option<PathBuf> {
+    match path.strip_prefix('$').and_then(|rest| rest.strip_prefix(SHARED)) {
+        Some(rest) => {
+            let shared = std::env::var_os(SHARED).filter(|value| !value.is_empty())?;
+            Some(Path::new(&shared).join(rest.trim_start_matches('/')))
+        }
+        None => Some(folder.join(path)),
+    }
+}

@@ -1,0 +1,113 @@
+//! The table as Markdown and as CSV.
+
+use stagewright::report::units::{bytes, percent, seconds};
+
+use super::case::Row;
+use super::suite::Suite;
+use crate::cli::error::CliError;
+
+/// The median of an ascending list.
+fn median(ascending: &[f64]) -> f64 {
+    let middle = ascending.len() / 2;
+    match ascending {
+        [] => 0.0,
+        list if list.len() % 2 == 1 => list[middle],
+        list => 0.5 * (list[middle - 1] + list[middle]),
+    }
+}
+
+/// Largest minus smallest of an ascending list.
+fn spread(ascending: &[f64]) -> f64 {
+    match ascending {
+        [first, .., last] => last - first,
+        _ => 0.0,
+    }
+}
+
+/// For people.
+pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
+    let mut text = format!(
+        "# {}\n\nEnd to end, one process a run, {} run(s) a case, {} thread(s).\n\n",
+        suite.name, suite.repeat, suite.threads
+    );
+    text.push_str(
+        "| input | rules | solver | status | value | bound | gap | time | spread | peak memory | ratio |\n",
+    );
+    text.push_str("| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+    let cell = |text: String| text.replace('|', "\\|");
+    for row in rows {
+        let input = if row.cluster.is_empty() {
+            row.input.clone()
+        } else {
+            format!("{} on {}", row.input, row.cluster)
+        };
+        let rules = if row.seed == 0 {
+            row.objective.clone()
+        } else {
+            format!("{} seed {}", row.objective, row.seed)
+        };
+        let or_blank = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map(show).unwrap_or_default();
+        let cells = [
+            input,
+            rules,
+            row.solver.clone(),
+            row.status.clone(),
+            or_blank(row.value_s, &seconds),
+            or_blank(row.bound_s, &seconds),
+            or_blank(row.gap, &percent),
+            seconds(median(&row.seconds)),
+            seconds(spread(&row.seconds)),
+            or_blank(row.peak_bytes.map(|bytes| bytes as f64), &bytes),
+            or_blank(row.ratio, &|ratio| format!("{ratio:.6}")),
+        ];
+        text.push_str(&format!("| {} |\n", cells.map(cell).join(" | ")));
+    }
+    let total: f64 = rows.iter().map(|row| median(&row.seconds)).sum();
+    text.push_str(&format!("\n{} case(s), {} in all (sum of medians).\n", rows.len(), seconds(total)));
+    text
+}
+
+/// For programs, in SI units.
+pub(super) fn csv(rows: &[Row]) -> Result<String, CliError> {
+    let failed = |error: &dyn std::fmt::Display| CliError::new("X001", format!("cannot write CSV: {error}"));
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer
+        .write_record([
+            "input",
+            "cluster",
+            "objective",
+            "solver",
+            "seed",
+            "status",
+            "value_s",
+            "bound_s",
+            "gap",
+            "median_s",
+            "spread_s",
+            "peak_memory_bytes",
+            "ratio",
+        ])
+        .map_err(|error| failed(&error))?;
+    let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    for row in rows {
+        writer
+            .write_record([
+                row.input.clone(),
+                row.cluster.clone(),
+                row.objective.clone(),
+                row.solver.clone(),
+                row.seed.to_string(),
+                row.status.clone(),
+                number(row.value_s),
+                number(row.bound_s),
+                number(row.gap),
+                median(&row.seconds).to_string(),
+                spread(&row.seconds).to_string(),
+                row.peak_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
+                number(row.ratio),
+            ])
+            .map_err(|error| failed(&error))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| failed(&error))?;
+    String::from_utf8(bytes).map_err(|error| failed(&error))
+}

@@ -1,0 +1,72 @@
+//! `bound`: lower bounds by source.
+
+use stagewright::core::bound::CLOSED_FORMS;
+use stagewright::core::document::{BoundDocument, ObjectiveDocument};
+use stagewright::core::solver::Status;
+use stagewright::report::document::{Provenance, objective_document, plan_document};
+use stagewright::report::table;
+
+use super::args::BoundArguments;
+use super::error::CliError;
+use super::exit::Exit;
+use super::{interrupt, output, plan, resolve};
+
+/// What `--json` prints.
+#[derive(serde::Serialize)]
+struct Bounds {
+    objective: ObjectiveDocument,
+    bounds: Vec<BoundDocument>,
+    strongest: Option<BoundDocument>,
+}
+
+pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit, CliError> {
+    let objective = resolve::objective(&arguments.objective)?;
+    let solving = resolve::solving(&arguments.solve)?;
+    let chosen = arguments.solver.as_deref().map(|name| resolve::solver(name, &objective)).transpose()?;
+    let problem = resolve::problem(resolve::documents(&arguments.model, None)?, objective)?;
+    let mut bounds: Vec<BoundDocument> = CLOSED_FORMS
+        .iter()
+        .filter(|bound| bound.applies(&problem))
+        .map(|bound| {
+            let found = bound.compute(&problem);
+            BoundDocument {
+                value_s: found.as_ref().map(|bound| bound.value),
+                source: bound.name().into(),
+                certificate: found
+                    .and_then(|bound| bound.certificate)
+                    .map(|certificate| certificate.to_document(&problem)),
+            }
+        })
+        .collect();
+    let mut exit = Exit::Done;
+    if let Some(chosen) = chosen {
+        let solution = plan::solve(&problem, &chosen, &solving, &interrupt::watch(), verbose)?;
+        if solution.status == Status::Infeasible {
+            exit = Exit::Infeasible;
+            output::note("infeasible: there is no plan to bound; `plan` says why");
+        }
+        let provenance = Provenance { solver: chosen.label.clone(), seconds: 0.0, seed: solving.seed };
+        let mut proved = plan_document(&problem, &solution, provenance).bound;
+        proved.source = format!("{}: {}", chosen.label, proved.source);
+        bounds.push(proved);
+    }
+    let value = |bound: &BoundDocument| bound.value_s.unwrap_or(f64::NEG_INFINITY);
+    let strongest = bounds
+        .iter()
+        .filter(|bound| bound.value_s.is_some())
+        .max_by(|a, b| value(a).total_cmp(&value(b)))
+        .cloned();
+    let text = if arguments.json {
+        let bounds = Bounds { objective: objective_document(&objective, None), bounds, strongest };
+        super::output::json(&bounds)?
+    } else if bounds.is_empty() {
+        "no closed form applies to this objective\n".into()
+    } else {
+        let line = strongest.as_ref().map_or_else(|| "none".into(), table::bound);
+        let lines =
+            [("objective", table::objective(&objective_document(&objective, None))), ("strongest", line)];
+        format!("{}\n{}", table::header(&lines), table::bounds(&bounds))
+    };
+    output::result(&text)?;
+    Ok(exit)
+}

@@ -1,0 +1,185 @@
+//! `check`: recompute a plan, sharing no code with the solvers that made it.
+
+use serde::Serialize;
+use stagewright::core::document::{ObjectiveDocument, PlanDocument};
+use stagewright::formats::import_plan;
+use stagewright::report::table::{self, DeviceRow};
+use stagewright::report::units::seconds;
+use stagewright_verify::{BoundVerdict, Report, check};
+
+use super::args::CheckArguments;
+use super::error::CliError;
+use super::exit::Exit;
+use super::files::{Input, read};
+use super::{output, resolve};
+
+pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
+    let documents = resolve::documents(&arguments.model, Some(&arguments.plan))?;
+    let Input { label, bytes } = read(&arguments.plan)?;
+    let mut plan = import_plan(&label, &bytes, &documents.model)?;
+    resolve::override_objective(&mut plan.objective, &arguments.objective)?;
+    let report = check(&documents.model.graph, &documents.cluster, documents.pins.as_ref(), &plan).map_err(
+        |error| {
+            CliError::new(&format!("V:{}", error.code()), error.to_string())
+                .at(format!("{}, {}, {label}", documents.label, documents.cluster_label))
+                .help("correct the document that is named; the plan itself was not judged")
+        },
+    )?;
+    output::result(&if arguments.json {
+        output::json(&summary(&plan, &report))?
+    } else {
+        text(&plan, &report)
+    })?;
+    Ok(if report.holds() { Exit::Done } else { Exit::Violation })
+}
+
+fn text(plan: &PlanDocument, report: &Report) -> String {
+    let value = match report.value_s {
+        Some(value) => table::value_line(&plan.objective, value),
+        None if plan.devices.is_empty() => "no plan to value".into(),
+        None => "none: the placement cannot be valued".into(),
+    };
+    let mut lines = vec![("objective", table::objective(&plan.objective)), ("value", value)];
+    if let (Some(forward), Some(backward)) = (report.forward_s, report.backward_s) {
+        lines.push(("passes", format!("forward {}, backward {}", seconds(forward), seconds(backward))));
+    }
+    if let Some(claimed) = plan.objective.value_s {
+        lines.push(("claimed", seconds(claimed)));
+    }
+    lines.push(("bound", format!("{}: {}", table::bound(&plan.bound), verdict(&report.bound))));
+    lines.push((
+        "result",
+        match report.violations.len() {
+            0 => "the plan is what it says".into(),
+            1 => "1 violation".into(),
+            count => format!("{count} violations"),
+        },
+    ));
+    let mut text = table::header(&lines);
+    if !report.devices.is_empty() {
+        let rows: Vec<DeviceRow> = report
+            .devices
+            .iter()
+            .zip(&plan.devices)
+            .map(|(device, said)| DeviceRow {
+                name: table::replicated(&device.name, device.replicas),
+                load: device.load_s,
+                compute: device.compute_s,
+                communication: device.communication_s,
+                memory: device.memory_bytes,
+                limit: device.memory_limit,
+                operators: said.ops.len(),
+            })
+            .collect();
+        text = format!("{text}\n{}", table::devices(&rows));
+    }
+    if !report.uplinks.is_empty() {
+        text = format!("{text}\n{}", table::uplinks(&report.uplinks));
+    }
+    if !report.violations.is_empty() {
+        text.push('\n');
+        for violation in &report.violations {
+            text.push_str(&format!("{violation}\n"));
+        }
+    }
+    text
+}
+
+fn verdict(bound: &BoundVerdict) -> String {
+    match bound {
+        BoundVerdict::NoClaim => "not claimed".into(),
+        BoundVerdict::NotVerified => "not verified".into(),
+        BoundVerdict::Verified { by, proved_s } => {
+            format!("verified, {} proves {}", by.name(), seconds(*proved_s))
+        }
+        BoundVerdict::Refuted { by, limit_s: Some(limit) } => {
+            format!("refuted, by {} it is at most {}", by.name(), seconds(*limit))
+        }
+        BoundVerdict::Refuted { by, limit_s: None } => format!("refuted by {}", by.name()),
+    }
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Summary<'a> {
+    holds: bool,
+    objective: &'a ObjectiveDocument,
+    value_s: Option<f64>,
+    forward_s: Option<f64>,
+    backward_s: Option<f64>,
+    devices: Vec<DeviceSummary<'a>>,
+    uplinks: Vec<UplinkSummary<'a>>,
+    bound: BoundSummary,
+    violations: Vec<ViolationSummary<'a>>,
+}
+
+#[derive(Serialize)]
+struct DeviceSummary<'a> {
+    name: &'a str,
+    kind: &'a str,
+    stage: Option<u32>,
+    replicas: u32,
+    load_s: f64,
+    compute_s: f64,
+    communication_s: f64,
+    memory_bytes: f64,
+    memory_limit_bytes: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct UplinkSummary<'a> {
+    group: &'a str,
+    load_s: f64,
+}
+
+#[derive(Serialize)]
+struct BoundSummary {
+    verdict: &'static str,
+    by: Option<&'static str>,
+    limit_s: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct ViolationSummary<'a> {
+    kind: &'static str,
+    message: &'a str,
+}
+
+fn summary<'a>(plan: &'a PlanDocument, report: &'a Report) -> Summary<'a> {
+    let bound = |verdict, by, limit_s| BoundSummary { verdict, by, limit_s };
+    Summary {
+        holds: report.holds(),
+        // As claimed, and under the rules it was checked under.
+        objective: &plan.objective,
+        value_s: report.value_s,
+        forward_s: report.forward_s,
+        backward_s: report.backward_s,
+        devices: report
+            .devices
+            .iter()
+            .map(|device| DeviceSummary {
+                name: &device.name,
+                kind: &device.kind,
+                stage: device.stage,
+                replicas: device.replicas,
+                load_s: device.load_s,
+                compute_s: device.compute_s,
+                communication_s: device.communication_s,
+                memory_bytes: device.memory_bytes,
+                memory_limit_bytes: device.memory_limit,
+            })
+            .collect(),
+        uplinks: report.uplinks.iter().map(|(group, load)| UplinkSummary { group, load_s: *load }).collect(),
+        bound: match report.bound {
+            BoundVerdict::NoClaim => bound("no-claim", None, None),
+            BoundVerdict::NotVerified => bound("not-verified", None, None),
+            BoundVerdict::Verified { by, proved_s } => bound("verified", Some(by.name()), Some(proved_s)),
+            BoundVerdict::Refuted { by, limit_s } => bound("refuted", Some(by.name()), limit_s),
+        },
+        violations: report
+            .violations
+            .iter()
+            .map(|violation| ViolationSummary { kind: violation.kind.name(), message: &violation.message })
+            .collect(),
+    }
+}

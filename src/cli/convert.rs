@@ -1,0 +1,114 @@
+//! `convert`: between formats, by what is in the input and what the output is called.
+
+use std::path::Path;
+
+use stagewright::core::cluster::Cluster;
+use stagewright::core::document::{CLUSTER_SCHEMA, ClusterDocument};
+use stagewright::core::graph::Graph;
+use stagewright::formats::{
+    Format, Notation, detect, import_cluster, import_graph, import_plan, write_cluster, write_graph,
+    write_plan, write_reference,
+};
+
+use super::args::ConvertArguments;
+use super::error::CliError;
+use super::exit::Exit;
+use super::files::{self, Input, at_most_one_standard, is_standard, read};
+use super::{output, resolve};
+
+pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit, CliError> {
+    at_most_one_standard(&[
+        Some(&arguments.input),
+        arguments.cluster.as_deref(),
+        arguments.plan_of.as_deref(),
+    ])?;
+    let input = read(&arguments.input)?;
+    let format = resolve::format(arguments.format.as_deref())?;
+    let text = if let Some(model) = &arguments.plan_of {
+        let model = read(model)?;
+        let model = import_graph(&model.label, &model.bytes, format)?;
+        write_plan(&import_plan(&input.label, &input.bytes, &model)?)
+    } else if format.is_none() && is_cluster(&input) {
+        let cluster = import_cluster(&input.label, &input.bytes)?;
+        cluster_text(&input.label, cluster, arguments)?
+    } else {
+        model_text(&input, format, arguments)?
+    };
+    if is_standard(&arguments.output) {
+        output::result(&text)?;
+    } else {
+        files::write(&arguments.output, &text)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A cluster names its schema first thing, or is TOML, which no model is.
+fn is_cluster(input: &Input) -> bool {
+    if detect(&input.label, &input.bytes).is_err() {
+        return true;
+    }
+    // A model that carries a cluster names that schema too, inside.
+    let named = |document: serde_json::Value| {
+        document
+            .get("schema")
+            .and_then(|schema| schema.as_str())
+            .is_some_and(|schema| schema == CLUSTER_SCHEMA)
+    };
+    serde_json::from_slice(&input.bytes).is_ok_and(named)
+}
+
+fn cluster_text(
+    label: &str,
+    cluster: ClusterDocument,
+    arguments: &ConvertArguments,
+) -> Result<String, CliError> {
+    let cluster = Cluster::from_document(cluster).map_err(|error| CliError::cluster(label, &error))?;
+    let notation = match arguments.to.as_deref() {
+        Some("json" | "native") => Notation::Json,
+        Some("toml") => Notation::Toml,
+        Some(other) => return Err(no_conversion(other, "a cluster", "json or toml")),
+        None if extension_is(&arguments.output, "json") => Notation::Json,
+        None => Notation::Toml,
+    };
+    Ok(write_cluster(cluster.document(), notation))
+}
+
+fn model_text(
+    input: &Input,
+    format: Option<Format>,
+    arguments: &ConvertArguments,
+) -> Result<String, CliError> {
+    let mut model = import_graph(&input.label, &input.bytes, format)?.graph;
+    if let Some(path) = &arguments.cluster {
+        model.cluster = Some(resolve::cluster_file(path)?.1);
+    }
+    let to = match arguments.to.as_deref() {
+        Some(to) => to,
+        None if extension_is(&arguments.output, "toml") => "toml",
+        None => "native",
+    };
+    let graph = Graph::from_document(model).map_err(|error| CliError::graph(&input.label, &error))?;
+    match to {
+        "native" | "json" => Ok(write_graph(graph.document())),
+        "reference" => Ok(write_reference(&input.label, graph.document())?),
+        "toml" => match &graph.document().cluster {
+            Some(cluster) => cluster_text(&input.label, cluster.clone(), arguments),
+            None => {
+                Err(CliError::new("U002", "only clusters are written as TOML, and the model carries none")
+                    .at(input.label.clone())
+                    .help("write the model as .json"))
+            }
+        },
+        other => Err(no_conversion(other, "a model", "native or reference, or toml for its cluster")),
+    }
+}
+
+fn no_conversion(to: &str, what: &str, known: &str) -> CliError {
+    CliError::new("U005", format!("{what} cannot be written as `{to}`"))
+        .at("--to")
+        .help(format!("use {known}"))
+}
+
+fn extension_is(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
+}

@@ -1,0 +1,92 @@
+//! What went wrong, as the user sees it: code, cause, place, help.
+//!
+//! Libraries have typed errors with codes of their own; here they get the file they are about. Codes that only
+//! the command line gives:
+//!
+//! | code | cause |
+//! | --- | --- |
+//! | I001 | a file cannot be read |
+//! | I002 | a file cannot be written |
+//! | I003 | standard output cannot be written |
+//! | I004 | two inputs are both standard input |
+//! | U001 | an option has a value that means nothing |
+//! | U002 | a cluster is needed and none is given |
+//! | U003 | no solver has this name |
+//! | U004 | no solver takes the objective |
+//! | U005 | a format has no such name, or cannot be converted to |
+//! | B001 | a suite lists a file that is not there |
+//! | B002 | a suite file is wrong |
+//! | B003 | a file of baseline values is wrong |
+//! | B004 | a run of a suite cannot be started |
+//! | V:… | `check` cannot read the documents as a problem and a plan |
+//! | X001 | a solver failed |
+
+use std::fmt;
+
+use stagewright::core::cluster::ClusterError;
+use stagewright::core::graph::GraphError;
+use stagewright::core::problem::ProblemError;
+use stagewright::formats::InputError;
+
+/// An error for people.
+#[derive(Debug, Clone)]
+pub(crate) struct CliError {
+    code: String,
+    cause: String,
+    place: Option<String>,
+    help: Option<String>,
+}
+
+impl CliError {
+    pub(crate) fn new(code: &str, cause: impl Into<String>) -> Self {
+        CliError { code: code.into(), cause: cause.into(), place: None, help: None }
+    }
+
+    pub(crate) fn at(mut self, place: impl Into<String>) -> Self {
+        self.place = Some(place.into());
+        self
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// A graph that cannot be built from the file of a label.
+    pub(crate) fn graph(label: &str, error: &GraphError) -> Self {
+        CliError::new(error.code(), error.to_string())
+            .at(format!("{label}: {}", error.place()))
+            .help(error.help())
+    }
+
+    /// A cluster that cannot be built from the file of a label.
+    pub(crate) fn cluster(label: &str, error: &ClusterError) -> Self {
+        CliError::new(error.code(), error.to_string())
+            .at(format!("{label}: {}", error.place()))
+            .help(error.help())
+    }
+
+    /// Inputs that make no problem together.
+    pub(crate) fn problem(label: &str, error: &ProblemError) -> Self {
+        CliError::new(error.code(), error.to_string()).at(label).help(error.help())
+    }
+}
+
+impl From<InputError> for CliError {
+    fn from(error: InputError) -> Self {
+        CliError::new(error.code, error.message.clone()).at(error.place.to_string()).help(error.help)
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error[{}]: {}", self.code, self.cause)?;
+        if let Some(place) = &self.place {
+            write!(f, "\n  --> {place}")?;
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\n  help: {help}")?;
+        }
+        Ok(())
+    }
+}

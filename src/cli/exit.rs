@@ -1,0 +1,48 @@
+//! Exit codes, mapped once.
+
+use std::process::ExitCode;
+
+use stagewright::core::solver::{Solution, Status};
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done; with `--gap`, the gap was reached.
+    Done,
+    /// `check` found a violation.
+    Violation,
+    /// Bad usage or bad input.
+    BadInput,
+    /// Proved infeasible.
+    Infeasible,
+    /// A plan, but the requested gap was not reached.
+    GapNotReached,
+    /// A limit ended the search with no plan.
+    NoPlan,
+}
+
+impl Exit {
+    /// The exit of a solve; `gap` is the one asked for, if any.
+    pub(crate) fn of(solution: &Solution, gap: Option<f64>) -> Exit {
+        match (solution.status, solution.gap(), gap) {
+            (Status::Infeasible, _, _) => Exit::Infeasible,
+            (Status::Optimal, _, _) => Exit::Done,
+            (_, None, _) => Exit::NoPlan,
+            (_, Some(reached), Some(wanted)) if reached > wanted => Exit::GapNotReached,
+            (_, Some(_), _) => Exit::Done,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Done => 0,
+            Exit::Violation => 1,
+            Exit::BadInput => 2,
+            Exit::Infeasible => 3,
+            Exit::GapNotReached => 4,
+            Exit::NoPlan => 5,
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! Reading inputs and writing results.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::error::CliError;
+
+/// What stands for standard input or output.
+const STANDARD: &str = "-";
+
+/// A file with the name that errors call it.
+#[derive(Debug, Clone)]
+pub(crate) struct Input {
+    /// What to call it.
+    pub(crate) label: String,
+    /// What is in it.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Whether a path stands for standard input or output.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == OsStr::new(STANDARD)
+}
+
+/// Rejects a command that reads standard input twice.
+pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<(), CliError> {
+    if paths.iter().flatten().filter(|path| is_standard(path)).count() > 1 {
+        return Err(CliError::new("I004", "two inputs are both `-`, standard input")
+            .help("give one of them as a file"));
+    }
+    Ok(())
+}
+
+/// Reads a file, or standard input for `-`.
+pub(crate) fn read(path: &Path) -> Result<Input, CliError> {
+    let standard = is_standard(path);
+    let label = if standard { "standard input".into() } else { path.display().to_string() };
+    let read = if standard {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        fs::read(path)
+    };
+    match read {
+        Ok(bytes) => Ok(Input { label, bytes }),
+        Err(error) => Err(CliError::new("I001", format!("cannot read the file: {error}"))
+            .at(label)
+            .help("check the path and that you may read it")),
+    }
+}
+
+/// Writes a file whole or not at all: to a temporary file beside it that then takes its name. What is no regular
+/// file (a device, a pipe) is written directly.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    // A link stays a link: what it points to is replaced.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let special = fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());
+    let written = if special { fs::write(&target, text) } else { replace(&target, text) };
+    written.map_err(|error| {
+        CliError::new("I002", format!("cannot write the file: {error}"))
+            .at(path.display().to_string())
+            .help("check that the folder exists, that you may write to it and that there is room")
+    })
+}
+
+fn replace(target: &Path, text: &str) -> io::Result<()> {
+    let folder = match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".stagewright-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // As for any new file, less the umask; temporary files are private unless told otherwise.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(target).map(drop).map_err(|error| error.error)
+}

@@ -1,0 +1,32 @@
+//! The one place that writes to standard output and standard error.
+//!
+//! `print!` panics when a pipe is closed, so nothing here uses it and the lints against it need no exception.
+
+use std::io::{self, ErrorKind, Write};
+
+use super::error::CliError;
+
+/// Writes a result to standard output. A reader that has gone away is no error.
+pub(crate) fn result(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(CliError::new("I003", format!("cannot write the result: {error}"))
+            .at("standard output")
+            .help("make room, or send the output elsewhere")),
+    }
+}
+
+/// Writes a line of the story to standard error. Where that cannot be written there is nowhere to complain.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// A value as pretty JSON with a newline.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, CliError> {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => Ok(text + "\n"),
+        Err(error) => Err(CliError::new("X001", format!("cannot write JSON: {error}"))),
+    }
+}

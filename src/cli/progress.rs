@@ -1,0 +1,92 @@
+//! What a solve reports, as a bar on a terminal or as lines with `-v`.
+
+use std::io::{self, IsTerminal};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use stagewright::core::solver::{Event, Observer};
+use stagewright::core::tolerance;
+use stagewright::report::units::{percent, seconds};
+
+use super::output::note;
+
+/// An observer for people. Bars go to standard error, and only where it is a terminal.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    verbose: bool,
+    phase: String,
+    value: Option<f64>,
+    bound: Option<f64>,
+}
+
+impl Progress {
+    pub(crate) fn new(verbose: bool) -> Self {
+        let bar = (!verbose && io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new_spinner();
+            // No colours, so that NO_COLOR has nothing to turn off.
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        Progress { bar, verbose, phase: String::new(), value: None, bound: None }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn show(&self, progress: &str) {
+        let Some(bar) = &self.bar else { return };
+        let mut parts = vec![self.phase.clone()];
+        parts.extend(self.value.map(|value| format!("value {}", seconds(value))));
+        parts.extend(self.bound.map(|bound| format!("bound {}", seconds(bound))));
+        if let (Some(value), Some(bound)) = (self.value, self.bound) {
+            parts.push(format!("gap {}", percent(tolerance::gap(value, bound))));
+        }
+        parts.push(progress.into());
+        parts.retain(|part| !part.is_empty());
+        bar.set_message(parts.join(", "));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl Observer for Progress {
+    fn event(&mut self, event: &Event) -> ControlFlow<()> {
+        let mut progress = String::new();
+        match event {
+            Event::Phase { name } => {
+                self.phase.clone_from(name);
+                if self.verbose {
+                    note(&format!("phase: {name}"));
+                }
+            }
+            Event::Incumbent { value } => {
+                self.value = Some(*value);
+                if self.verbose {
+                    note(&format!("plan: {}", seconds(*value)));
+                }
+            }
+            Event::Bound { value, source } => {
+                self.bound = Some(*value);
+                if self.verbose {
+                    note(&format!("bound: {} ({source})", seconds(*value)));
+                }
+            }
+            Event::Progress { done, total: Some(total) } => progress = format!("{done} of {total}"),
+            Event::Progress { done, total: None } => progress = format!("{done}"),
+        }
+        self.show(&progress);
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Times, sizes and shares as people type them.
+
+use std::time::Duration;
+
+/// `60`, `60s`, `500ms`, `2m`, `1h`; `none` is no limit.
+pub(crate) fn time(text: &str) -> Result<Option<Duration>, String> {
+    const UNITS: &[(&str, f64)] =
+        &[("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
+    if text == "none" {
+        return Ok(None);
+    }
+    let seconds = scaled(text, UNITS)
+        .ok_or_else(|| format!("`{text}` is no time; write 60s, 500ms, 2m, 1h or none"))?;
+    // Beyond what a duration can hold is no limit.
+    Ok(Duration::try_from_secs_f64(seconds).ok())
+}
+
+/// `8GiB`, `512MiB`, `1GB`, `1000`; `none` is no limit.
+pub(crate) fn size(text: &str) -> Result<Option<u64>, String> {
+    const UNITS: &[(&str, f64)] = &[
+        ("KiB", 1024.0),
+        ("MiB", 1048576.0),
+        ("GiB", 1073741824.0),
+        ("TiB", 1099511627776.0),
+        ("kB", 1e3),
+        ("KB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+        ("TB", 1e12),
+        ("B", 1.0),
+        ("", 1.0),
+    ];
+    if text == "none" {
+        return Ok(None);
+    }
+    let bytes = scaled(text, UNITS)
+        .ok_or_else(|| format!("`{text}` is no size; write 8GiB, 512MiB, 1GB, a number of bytes, or none"))?;
+    Ok(Some(bytes as u64))
+}
+
+/// `1%` or `0.01`, from 0 to 1.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    scaled(text, &[("%", 0.01), ("", 1.0)])
+        .filter(|share| *share <= 1.0)
+        .ok_or_else(|| format!("`{text}` is no share from 0 to 1; write 1% or 0.01"))
+}
+
+/// A number that is finite and not negative, times the unit it ends in.
+fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let text = text.trim();
+    units.iter().find_map(|(unit, scale)| {
+        let number: f64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
+        (number.is_finite() && number >= 0.0).then_some(number * scale)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_understood() {
+        assert_eq!(time("1.5m"), Ok(Some(Duration::from_secs(90))));
+        assert_eq!(time("250ms"), Ok(Some(Duration::from_millis(250))));
+        assert_eq!(time("none"), Ok(None));
+        assert_eq!(size("8GiB"), Ok(Some(8 << 30)));
+        assert_eq!(size("1 GB"), Ok(Some(1_000_000_000)));
+        assert_eq!(share("1%"), Ok(0.01));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "-1s", "inf", "NaN", "1 fortnight", "1e999"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+        assert!(share("101%").is_err());
+        assert!(size("GiB").is_err());
+    }
+}

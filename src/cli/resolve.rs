@@ -1,0 +1,257 @@
+//! From what was typed to what it means: files to documents, options to an objective and limits.
+
+use std::path::Path;
+
+use stagewright::core::cluster::Cluster;
+use stagewright::core::document::{
+    ClusterDocument, Communication, ObjectiveDocument, ObjectiveKind, PinsDocument, Schedule, Split, Training,
+};
+use stagewright::core::graph::Graph;
+use stagewright::core::objective::Objective;
+use stagewright::core::problem::Problem;
+use stagewright::core::solver::{Limits, Solver};
+use stagewright::formats::{FORMATS, Format, Imported, import_cluster, import_graph, import_pins};
+use stagewright::{portfolio, registry};
+
+use super::args::{
+    CommunicationArgument, KindArgument, ModelArguments, ObjectiveArguments, ScheduleArgument,
+    SolveArguments, SplitArgument, TrainingArgument,
+};
+use super::error::CliError;
+use super::files::{Input, at_most_one_standard, read};
+use super::quantity;
+
+/// The documents of a problem, with what errors call them.
+pub(crate) struct Documents {
+    /// The model's label.
+    pub(crate) label: String,
+    /// The model as imported.
+    pub(crate) model: Imported,
+    /// The cluster's label, the model's own where it carries one.
+    pub(crate) cluster_label: String,
+    /// The cluster.
+    pub(crate) cluster: ClusterDocument,
+    /// The pins, where a file was given.
+    pub(crate) pins: Option<PinsDocument>,
+}
+
+/// How to solve.
+pub(crate) struct Solving {
+    /// When to end.
+    pub(crate) limits: Limits,
+    /// The gap asked for, if any.
+    pub(crate) gap: Option<f64>,
+    /// The seed.
+    pub(crate) seed: u64,
+    /// Worker threads.
+    pub(crate) threads: usize,
+}
+
+/// A solver and what to call it.
+pub(crate) struct Chosen {
+    /// The solver.
+    pub(crate) solver: &'static dyn Solver,
+    /// Its name, with the rule that chose it.
+    pub(crate) label: String,
+}
+
+/// Reads the files of a problem; `also` is a further input that may be standard input.
+pub(crate) fn documents(arguments: &ModelArguments, also: Option<&Path>) -> Result<Documents, CliError> {
+    let (cluster, pins) = (arguments.cluster.as_deref(), arguments.pins.as_deref());
+    at_most_one_standard(&[Some(&arguments.model), cluster, pins, also])?;
+    let Input { label, bytes } = read(&arguments.model)?;
+    let mut model = import_graph(&label, &bytes, format(arguments.format.as_deref())?)?;
+    drop(bytes);
+    let (cluster_label, cluster) = match cluster {
+        Some(path) => cluster_file(path)?,
+        None => match model.graph.cluster.take() {
+            Some(cluster) => {
+                model.graph.cluster = Some(cluster.clone());
+                (label.clone(), cluster)
+            }
+            None => {
+                return Err(CliError::new("U002", "the model carries no cluster")
+                    .at(label)
+                    .help("give one with --cluster FILE; data/demo/cluster.toml is an example"));
+            }
+        },
+    };
+    let pins = match pins {
+        Some(path) => {
+            let Input { label, bytes } = read(path)?;
+            Some(import_pins(&label, &bytes)?)
+        }
+        None => None,
+    };
+    Ok(Documents { label, model, cluster_label, cluster, pins })
+}
+
+/// Reads a cluster file.
+pub(crate) fn cluster_file(path: &Path) -> Result<(String, ClusterDocument), CliError> {
+    if let Some(shorthand) = path.to_str().filter(|text| is_shorthand(text) && !path.exists()) {
+        return Err(CliError::new(
+            "U001",
+            format!("`{shorthand}` is no file, and clusters cannot be named yet"),
+        )
+        .at("--cluster")
+        .help("write the cluster into a file; data/demo/cluster.toml is an example"));
+    }
+    let Input { label, bytes } = read(path)?;
+    let cluster = import_cluster(&label, &bytes)?;
+    Ok((label, cluster))
+}
+
+/// A count and a class, as in `8xa100`.
+fn is_shorthand(text: &str) -> bool {
+    let after = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    after.len() < text.len() && after.starts_with('x')
+}
+
+/// A format of models by name.
+pub(crate) fn format(name: Option<&str>) -> Result<Option<Format>, CliError> {
+    let Some(name) = name else { return Ok(None) };
+    Format::named(name).map(Some).ok_or_else(|| {
+        let known: Vec<&str> = FORMATS.iter().map(|entry| entry.name).collect();
+        CliError::new("U005", format!("there is no format of models called `{name}`"))
+            .help(format!("use one of {}", known.join(", ")))
+    })
+}
+
+/// The problem of the documents under an objective.
+pub(crate) fn problem(documents: Documents, objective: Objective) -> Result<Problem, CliError> {
+    let Documents { label, model, cluster_label, cluster, pins } = documents;
+    let graph = Graph::from_document(model.graph).map_err(|error| CliError::graph(&label, &error))?;
+    let path = if cluster_label == label { format!("{label}: cluster") } else { cluster_label };
+    let cluster = Cluster::from_document(cluster).map_err(|error| CliError::cluster(&path, &error))?;
+    Problem::new(graph, cluster, objective, pins.unwrap_or_default())
+        .map_err(|error| CliError::problem(&label, &error))
+}
+
+/// The objective that options make of a starting point.
+pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, CliError> {
+    let mut document = stagewright::report::document::objective_document(&Objective::default(), None);
+    override_objective(&mut document, arguments)?;
+    let objective = Objective {
+        kind: document.kind,
+        split: document.split,
+        communication: document.communication,
+        training: document.training,
+        schedule: document.schedule,
+        microbatches: document.microbatches.unwrap_or(1),
+        max_replicas: document.max_replicas.unwrap_or(1),
+    };
+    objective.validate().map_err(|error| {
+        CliError::new("P003", error.to_string()).help("correct the options of the objective")
+    })?;
+    Ok(objective)
+}
+
+/// Puts what was typed in place of what a document says.
+pub(crate) fn override_objective(
+    document: &mut ObjectiveDocument,
+    arguments: &ObjectiveArguments,
+) -> Result<(), CliError> {
+    if let Some(kind) = arguments.objective {
+        document.kind = match kind {
+            KindArgument::Throughput => ObjectiveKind::Throughput,
+            KindArgument::Latency => ObjectiveKind::Latency,
+            KindArgument::Makespan => ObjectiveKind::Makespan,
+        };
+    }
+    if let Some(split) = arguments.split {
+        document.split = match split {
+            SplitArgument::Contiguous => Split::Contiguous,
+            SplitArgument::Convex => Split::Convex,
+            SplitArgument::Free => Split::Free,
+        };
+    }
+    if let Some(communication) = arguments.communication {
+        document.communication = match communication {
+            CommunicationArgument::Serial => Communication::Serial,
+            CommunicationArgument::Overlap => Communication::Overlap,
+            CommunicationArgument::Duplex => Communication::Duplex,
+        };
+    }
+    if let Some(training) = arguments.training {
+        document.training = match training {
+            TrainingArgument::Combined => Training::Combined,
+            TrainingArgument::Separate => Training::Separate,
+        };
+    }
+    if let Some(schedule) = arguments.schedule {
+        document.schedule = match schedule {
+            ScheduleArgument::None => Schedule::None,
+            ScheduleArgument::GPipe => Schedule::GPipe,
+            ScheduleArgument::OneFOneB => Schedule::OneFOneB,
+            ScheduleArgument::Interleaved => Schedule::Interleaved,
+            ScheduleArgument::ZeroBubble => Schedule::ZeroBubble,
+        };
+    }
+    if arguments.microbatches.is_some() {
+        document.microbatches = arguments.microbatches;
+    }
+    if arguments.max_replicas.is_some() {
+        document.max_replicas = arguments.max_replicas;
+    }
+    if let Some(calls) = arguments.calls
+        && (calls != 1 || document.kind != ObjectiveKind::Latency)
+    {
+        let why =
+            if calls == 0 { "--calls is 0" } else { "--calls is only for latency, which has no solver yet" };
+        return Err(CliError::new("U001", why).at("--calls").help("leave it out"));
+    }
+    Ok(())
+}
+
+/// Limits, seed and threads.
+pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving, CliError> {
+    let wrong = |option: &'static str| move |cause: String| CliError::new("U001", cause).at(option);
+    let gap = arguments.gap.as_deref().map(quantity::share).transpose().map_err(wrong("--gap"))?;
+    let threads = match arguments.threads {
+        Some(0) => return Err(wrong("--threads")("0 threads do nothing; give at least 1".into())),
+        Some(threads) => threads,
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    Ok(Solving {
+        limits: Limits {
+            time: quantity::time(&arguments.time_limit).map_err(wrong("--time-limit"))?,
+            memory: quantity::size(&arguments.memory_limit).map_err(wrong("--memory-limit"))?,
+            gap: gap.unwrap_or(0.0),
+        },
+        gap,
+        seed: arguments.seed,
+        threads,
+    })
+}
+
+/// The solver of a name, or the one that `auto` chooses.
+pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen, CliError> {
+    if name == "auto" {
+        let choice = portfolio::auto(objective).map_err(|error| {
+            CliError::new("U004", error.to_string()).at("--solver auto").help(
+                "throughput of a contiguous split, without a schedule or under gpipe or 1f1b, is solved exactly",
+            )
+        })?;
+        let label = format!("{} (auto: {})", choice.solver.name(), choice.rule);
+        return Ok(Chosen { solver: choice.solver, label });
+    }
+    let known: Vec<&str> = registry::SOLVERS.iter().map(|entry| entry.solver.name()).collect();
+    let solver = registry::named(name).ok_or_else(|| {
+        CliError::new("U003", format!("there is no solver called `{name}`"))
+            .at("--solver")
+            .help(format!("use auto or one of {}", known.join(", ")))
+    })?;
+    match (solver.capabilities().missing)(objective) {
+        None => Ok(Chosen { solver, label: name.into() }),
+        Some(what) => {
+            let able = registry::able(objective);
+            let help = match able.as_slice() {
+                [] => "no solver takes it yet".into(),
+                able => format!("solvers that take it: {}", able.join(", ")),
+            };
+            Err(CliError::new("U004", format!("solver `{name}` does not take {what}"))
+                .at("--solver")
+                .help(help))
+        }
+    }
+}

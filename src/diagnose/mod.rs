@@ -1,0 +1,294 @@
+//! Why a problem has no plan, and the smallest change that would give it one.
+//!
+//! Three causes can be read off the problem: operators that no device may run, a unit (operators that must share
+//! a device) larger than every device that may run it, and more bytes in all than there is memory. Whatever they
+//! say, [`smallest`] then asks the solver itself at growing device counts and memory sizes, one kind at a time:
+//! both only ever make more plans feasible, so doubling and bisection find the smallest of each. A probe that its
+//! time limit ends counts as infeasible, which makes the answer one that suffices but need not be the smallest.
+
+mod smallest;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use stagewright_core::contract::Units;
+use stagewright_core::graph::OpId;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::Solver;
+use stagewright_core::tolerance;
+
+use crate::report::units::{bytes, bytes_closely};
+
+/// What the diagnosis may spend.
+pub struct Effort {
+    /// The solver to ask.
+    pub solver: &'static dyn Solver,
+    /// Time in all.
+    pub time: Duration,
+    /// Bytes for the solver's tables.
+    pub memory: Option<u64>,
+    /// Worker threads.
+    pub threads: usize,
+    /// Ends the diagnosis early.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+/// One thing that is wrong, or that would help.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Finding {
+    /// Operators that nothing in the cluster may run.
+    NowhereToRun {
+        /// Some of them.
+        operators: Vec<String>,
+        /// How many there are.
+        count: usize,
+        /// Classes that have a time for the first of them, pinned or not.
+        timed_on: Vec<String>,
+        /// Whether a pin stands in the way of the first of them.
+        pinned: bool,
+    },
+    /// Operators that must share a device, and that no one device may run all of.
+    NothingInCommon {
+        /// What the operators are, for people.
+        unit: String,
+    },
+    /// A unit larger than every device that may run it.
+    UnitTooLarge {
+        /// What the unit is, for people.
+        unit: String,
+        /// Bytes it needs.
+        bytes: f64,
+        /// Bytes of the largest device that may run it.
+        limit: f64,
+        /// The kind of that device.
+        kind: String,
+    },
+    /// More bytes than memory.
+    TotalMemory {
+        /// Bytes of the model.
+        bytes: f64,
+        /// Bytes of all devices.
+        available: f64,
+    },
+    /// More devices of one kind suffice.
+    MoreDevices {
+        /// The kind.
+        kind: String,
+        /// Devices that suffice.
+        count: u32,
+        /// Whether one device fewer is proved not to.
+        smallest: bool,
+    },
+    /// More memory on each device of one kind suffices.
+    MoreMemory {
+        /// The kind.
+        kind: String,
+        /// Bytes that suffice.
+        bytes: f64,
+        /// Bytes that are proved not to, where any are.
+        too_few: Option<f64>,
+    },
+    /// Nothing that was tried helps.
+    NothingHelps,
+}
+
+/// Explains why a problem has no plan.
+pub fn diagnose(problem: &Problem, effort: &Effort) -> Vec<Finding> {
+    let units = Units::new(problem);
+    let mut findings = nowhere_to_run(problem);
+    if findings.is_empty() {
+        findings = nothing_in_common(problem, &units);
+    }
+    if !findings.is_empty() {
+        // Neither more devices nor more memory give an operator a time.
+        return findings;
+    }
+    let too_large = largest_misfit(problem, &units);
+    let more_devices_can_help = too_large.is_none();
+    findings.extend(too_large);
+    findings.extend(total_memory(problem));
+    let known = findings.len();
+    if more_devices_can_help {
+        findings.extend(smallest::counts(problem, units.len(), effort));
+    }
+    findings.extend(smallest::memories(problem, effort));
+    if findings.len() == known {
+        findings.push(Finding::NothingHelps);
+    }
+    findings
+}
+
+fn nowhere_to_run(problem: &Problem) -> Vec<Finding> {
+    const SHOWN: usize = 5;
+    let pools = problem.pools().len();
+    let graph = problem.graph();
+    let stuck: Vec<OpId> =
+        graph.operators().filter(|&op| (0..pools).all(|pool| problem.seconds(op, pool).is_none())).collect();
+    let Some(&first) = stuck.first() else { return Vec::new() };
+    let cluster = problem.cluster();
+    let mut timed_on: Vec<String> = (0..cluster.kind_count())
+        .filter(|&kind| problem.costs().seconds(first, kind).is_some())
+        .map(|kind| cluster.kind(kind).class.clone())
+        .chain(graph.operator(first).seconds.keys().cloned())
+        .filter(|class| !graph.operator(first).unsupported.contains(class))
+        .collect();
+    timed_on.sort_unstable();
+    timed_on.dedup();
+    vec![Finding::NowhereToRun {
+        operators: stuck.iter().take(SHOWN).map(|&op| graph.operator(op).name.clone()).collect(),
+        count: stuck.len(),
+        timed_on,
+        pinned: (0..pools).any(|pool| !problem.pinned_to(first, pool)),
+    }]
+}
+
+fn nothing_in_common(problem: &Problem, units: &Units) -> Vec<Finding> {
+    (0..units.len())
+        .find(|&unit| (0..units.pools()).all(|pool| !units.supported(unit, pool)))
+        .map(|unit| Finding::NothingInCommon { unit: describe(problem, units, unit) })
+        .into_iter()
+        .collect()
+}
+
+/// The unit that misses its best device by most.
+fn largest_misfit(problem: &Problem, units: &Units) -> Option<Finding> {
+    // The last stage keeps the fewest microbatches, so what does not fit there fits nowhere.
+    let in_flight = problem.objective().in_flight(1);
+    let mut worst: Option<(f64, Finding)> = None;
+    for unit in 0..units.len() {
+        let need = units.bytes(unit, in_flight);
+        let best = problem
+            .pools()
+            .iter()
+            .enumerate()
+            .filter(|&(pool, _)| units.supported(unit, pool))
+            .rev()
+            .max_by(|a, b| a.1.memory.total_cmp(&b.1.memory));
+        let Some((_, pool)) = best else { continue };
+        let excess = need - pool.memory;
+        if tolerance::fits(need, pool.memory) || worst.as_ref().is_some_and(|(most, _)| *most >= excess) {
+            continue;
+        }
+        worst = Some((
+            excess,
+            Finding::UnitTooLarge {
+                unit: describe(problem, units, unit),
+                bytes: need,
+                limit: pool.memory,
+                kind: problem.cluster().kind(pool.kind).name.clone(),
+            },
+        ));
+    }
+    worst.map(|(_, finding)| finding)
+}
+
+fn total_memory(problem: &Problem) -> Option<Finding> {
+    let available: f64 = problem.pools().iter().map(|pool| f64::from(pool.count()) * pool.memory).sum();
+    let bytes = total_bytes(problem, problem.objective().in_flight(1));
+    (!tolerance::fits(bytes, available)).then_some(Finding::TotalMemory { bytes, available })
+}
+
+/// Bytes of the whole model with some microbatches in flight.
+fn total_bytes(problem: &Problem, in_flight: u32) -> f64 {
+    let operators = &problem.graph().document().operators;
+    operators
+        .iter()
+        .map(|op| {
+            op.parameter_bytes
+                + op.optimizer_bytes
+                + op.workspace_bytes
+                + f64::from(in_flight) * op.activation_bytes
+        })
+        .sum()
+}
+
+/// A unit in words: its colocation group where it is one, else its operators.
+fn describe(problem: &Problem, units: &Units, unit: usize) -> String {
+    let graph = problem.graph();
+    let members = units.members(unit);
+    let name = |op: &OpId| format!("`{}`", graph.operator(*op).name);
+    match members {
+        [] => "nothing".into(),
+        [only] => format!("operator {}", name(only)),
+        [first, ..] => {
+            let group = graph.operator(*first).colocation.as_deref();
+            let whole = members.iter().all(|&op| graph.operator(op).colocation.as_deref() == group);
+            match group {
+                Some(group) if whole => format!("colocated group `{group}` of {} operators", members.len()),
+                _ => format!(
+                    "{} operators that must share a device, {} among them",
+                    members.len(),
+                    name(first)
+                ),
+            }
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::NowhereToRun { operators, count, timed_on, pinned } => {
+                let names: Vec<String> = operators.iter().map(|name| format!("`{name}`")).collect();
+                let more = count - operators.len();
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                write!(f, "no device may run {}{more}", names.join(", "))?;
+                match (timed_on.as_slice(), pinned) {
+                    ([], _) => write!(
+                        f,
+                        "; no class has a time for it: give seconds, or flop and a class with a peak"
+                    ),
+                    (classes, true) => write!(
+                        f,
+                        "; its pin leaves out class {}, which has a time for it",
+                        classes.join(", ")
+                    ),
+                    (classes, false) => {
+                        write!(
+                            f,
+                            "; there is a time for class {}, which the cluster has no device of",
+                            classes.join(", ")
+                        )
+                    }
+                }
+            }
+            Finding::NothingInCommon { unit } => {
+                write!(
+                    f,
+                    "no one device may run all of {unit}, although each operator has one that may run it"
+                )
+            }
+            Finding::UnitTooLarge { unit, bytes: need, limit, kind } => write!(
+                f,
+                "largest {unit} needs {} of {} on `{kind}`, the largest device that may run it",
+                bytes(*need),
+                bytes(*limit)
+            ),
+            Finding::TotalMemory { bytes: need, available } => {
+                write!(f, "the model needs {}, all devices together have {}", bytes(*need), bytes(*available))
+            }
+            Finding::MoreDevices { kind, count, smallest: true } => {
+                write!(f, "feasible from k = {count} devices of kind `{kind}`")
+            }
+            Finding::MoreDevices { kind, count, smallest: false } => {
+                write!(f, "feasible with {count} devices of kind `{kind}`; fewer may do")
+            }
+            Finding::MoreMemory { kind, bytes: enough, too_few } => {
+                write!(f, "feasible with {} on each device of kind `{kind}`", bytes_closely(*enough))?;
+                match too_few {
+                    Some(too_few) => write!(f, ", not with {}", bytes_closely(*too_few)),
+                    None => write!(f, "; less may do"),
+                }
+            }
+            Finding::NothingHelps => write!(
+                f,
+                "neither more devices of a kind nor more memory on them was found to help in the time given"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

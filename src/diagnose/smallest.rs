@@ -1,0 +1,164 @@
+//! The smallest device count and memory size at which the solver finds a plan.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::ClusterDocument;
+use stagewright_core::graph::Graph;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Event, Limits, Observer, Status};
+
+use super::{Effort, Finding, total_bytes};
+
+/// Most devices of a kind that are tried.
+const MOST_DEVICES: u32 = 4096;
+/// Relative width at which the bisection over memory ends.
+const MEMORY_WIDTH: f64 = 0.005;
+/// Share of the time left that one probe may take.
+const PROBE_SHARE: u32 = 4;
+
+/// For every kind but hosts, the smallest count that suffices.
+pub(super) fn counts(problem: &Problem, units: usize, effort: &Effort) -> Vec<Finding> {
+    let mut probe = Probe::new(problem, effort);
+    let mut found = Vec::new();
+    for at in 0..problem.cluster().kind_count() {
+        let kind = problem.cluster().kind(at);
+        if kind.host {
+            continue;
+        }
+        // One unit a device is as far as more devices can go.
+        let most = kind.count.saturating_add((units as u32).max(1)).min(MOST_DEVICES);
+        let feasible =
+            |probe: &mut Probe<'_>, count: u32| probe.with(|cluster| cluster.kinds[at].count = count);
+        let mut failed = (kind.count, Answer::No);
+        let mut step = 1;
+        let mut enough = None;
+        while failed.0 < most {
+            let count = kind.count.saturating_add(step).min(most);
+            match feasible(&mut probe, count) {
+                Answer::Yes => {
+                    enough = Some(count);
+                    break;
+                }
+                other => failed = (count, other),
+            }
+            step = step.saturating_mul(2);
+        }
+        let Some(mut count) = enough else { continue };
+        while count - failed.0 > 1 {
+            let middle = failed.0 + (count - failed.0) / 2;
+            match feasible(&mut probe, middle) {
+                Answer::Yes => count = middle,
+                other => failed = (middle, other),
+            }
+        }
+        found.push(Finding::MoreDevices { kind: kind.name.clone(), count, smallest: failed.1 == Answer::No });
+    }
+    found
+}
+
+/// For every kind with a memory limit, the smallest memory that suffices, to [`MEMORY_WIDTH`].
+pub(super) fn memories(problem: &Problem, effort: &Effort) -> Vec<Finding> {
+    let mut probe = Probe::new(problem, effort);
+    let mut found = Vec::new();
+    let whole = total_bytes(problem, problem.objective().in_flight(u32::MAX));
+    for at in 0..problem.cluster().kind_count() {
+        let kind = problem.cluster().kind(at);
+        let Some(limit) = kind.memory_bytes else { continue };
+        if kind.count == 0 || limit >= whole {
+            continue;
+        }
+        let feasible = |probe: &mut Probe<'_>, bytes: f64| {
+            probe.with(|cluster| cluster.kinds[at].memory_bytes = Some(bytes))
+        };
+        if feasible(&mut probe, whole) != Answer::Yes {
+            continue;
+        }
+        let (mut low, mut high) = (limit, whole);
+        let mut proved = Some(limit);
+        while high - low > MEMORY_WIDTH * high {
+            let middle = 0.5 * (low + high);
+            match feasible(&mut probe, middle) {
+                Answer::Yes => high = middle,
+                answer => {
+                    low = middle;
+                    proved = (answer == Answer::No).then_some(middle);
+                }
+            }
+        }
+        found.push(Finding::MoreMemory { kind: kind.name.clone(), bytes: high, too_few: proved });
+    }
+    found
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Yes,
+    No,
+    Unknown,
+}
+
+/// Asks the solver whether the problem on a changed cluster has any plan.
+struct Probe<'a> {
+    problem: &'a Problem,
+    graph: Arc<Graph>,
+    effort: &'a Effort,
+    deadline: Option<Instant>,
+}
+
+/// Stops at the first plan, or when the user has had enough.
+struct FirstPlan<'a> {
+    found: bool,
+    interrupt: &'a AtomicBool,
+}
+
+impl Observer for FirstPlan<'_> {
+    fn event(&mut self, event: &Event) -> ControlFlow<()> {
+        self.found |= matches!(event, Event::Incumbent { .. });
+        if self.found || self.interrupt.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl<'a> Probe<'a> {
+    fn new(problem: &'a Problem, effort: &'a Effort) -> Self {
+        let deadline = Instant::now().checked_add(effort.time);
+        Probe { problem, graph: Arc::new(problem.graph().clone()), effort, deadline }
+    }
+
+    fn with(&mut self, change: impl FnOnce(&mut ClusterDocument)) -> Answer {
+        let left = match self.deadline {
+            Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+            None => Duration::MAX,
+        };
+        if left.is_zero() || self.effort.interrupt.load(Ordering::Relaxed) {
+            return Answer::Unknown;
+        }
+        let mut document = self.problem.cluster().document().clone();
+        // A matrix has one row per device, and the objectives probed here do not read it.
+        document.matrix = None;
+        change(&mut document);
+        let objective = *self.problem.objective();
+        let Ok(cluster) = Cluster::from_document(document) else { return Answer::Unknown };
+        let Ok(problem) = Problem::new(self.graph.clone(), cluster, objective, self.problem.pins().clone())
+        else {
+            return Answer::Unknown;
+        };
+        let limits = Limits { time: Some(left / PROBE_SHARE), memory: self.effort.memory, gap: 1.0 };
+        let mut observer = FirstPlan { found: false, interrupt: &self.effort.interrupt };
+        // The first plan stops the solve through a flag of its own: the user's would stop everything.
+        let mut context = Context::new(limits, Arc::new(AtomicBool::new(false)), &mut observer);
+        context.threads = self.effort.threads;
+        match self.effort.solver.solve(&problem, &mut context) {
+            Ok(solution) if solution.plan.is_some() => Answer::Yes,
+            Ok(solution) if solution.status == Status::Infeasible => Answer::No,
+            _ if observer.found => Answer::Yes,
+            _ => Answer::Unknown,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, OperatorDocument, PinTargets, PinsDocument,
+};
+use stagewright_core::graph::GraphBuilder;
+use stagewright_core::objective::Objective;
+
+use super::*;
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// A chain of operators of 6 GiB, each measured on class `gpu`.
+fn chain(length: usize, devices: u32, memory: f64, pins: PinsDocument) -> Problem {
+    let mut builder = GraphBuilder::new("chain");
+    for at in 0..length {
+        builder.operator(OperatorDocument {
+            seconds: [("gpu".into(), 1.0)].into(),
+            parameter_bytes: 6.0 * GIB,
+            ..OperatorDocument::named(format!("op{at}"))
+        });
+    }
+    for at in 1..length {
+        builder.tensor(&format!("op{}", at - 1), [format!("op{at}").as_str()], 1.0);
+    }
+    let kind = |name: &str, class: &str, count| KindDocument {
+        name: name.into(),
+        class: class.into(),
+        count,
+        host: false,
+        memory_bytes: Some(memory),
+        link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1e9 }),
+        group: None,
+    };
+    let cluster = ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: String::new(),
+        classes: Default::default(),
+        kinds: vec![kind("acc", "gpu", devices), kind("other", "npu", 1)],
+        groups: Vec::new(),
+        matrix: None,
+    };
+    let graph = builder.build().expect("a chain is a graph");
+    let cluster = Cluster::from_document(cluster).expect("the cluster is one");
+    Problem::new(graph, cluster, Objective::default(), pins).expect("they make a problem")
+}
+
+fn run(problem: &Problem) -> Vec<Finding> {
+    let effort = Effort {
+        solver: crate::registry::named("dp").expect("it is registered"),
+        time: Duration::from_secs(20),
+        memory: None,
+        threads: 1,
+        interrupt: Arc::default(),
+    };
+    diagnose(problem, &effort)
+}
+
+#[test]
+fn the_smallest_count_is_exact() {
+    // Two operators fit on a device, so nine need five.
+    let findings = run(&chain(9, 2, 16.0 * GIB, PinsDocument::default()));
+    let expected = Finding::MoreDevices { kind: "acc".into(), count: 5, smallest: true };
+    assert!(findings.contains(&expected), "{findings:?}");
+}
+
+#[test]
+fn the_smallest_memory_is_bracketed() {
+    // Nine on two devices: five of 6 GiB on one of them.
+    let findings = run(&chain(9, 2, 16.0 * GIB, PinsDocument::default()));
+    let bracket = findings.iter().find_map(|finding| match finding {
+        Finding::MoreMemory { bytes, too_few: Some(too_few), .. } => Some((*too_few, *bytes)),
+        _ => None,
+    });
+    let (too_few, enough) = bracket.expect("more memory helps");
+    assert!(too_few < 30.0 * GIB && (30.0 * GIB..30.3 * GIB).contains(&enough), "{too_few} {enough}");
+}
+
+#[test]
+fn a_unit_that_fits_nowhere_is_named() {
+    let findings = run(&chain(2, 2, 4.0 * GIB, PinsDocument::default()));
+    assert!(matches!(&findings[0], Finding::UnitTooLarge { unit, .. } if unit == "operator `op0`"));
+    assert!(!findings.iter().any(|finding| matches!(finding, Finding::MoreDevices { .. })));
+}
+
+#[test]
+fn a_pin_to_a_device_without_a_time_is_named() {
+    let pins = PinsDocument([("op1".into(), PinTargets::One("other0".into()))].into());
+    let findings = run(&chain(2, 2, 16.0 * GIB, pins));
+    let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    assert_eq!(text, "no device may run `op1`; its pin leaves out class gpu, which has a time for it");
+}

@@ -1,0 +1,92 @@
+//! Which solver a problem goes to when the user leaves the choice open.
+
+use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::objective::Objective;
+use stagewright_core::solver::Solver;
+use thiserror::Error;
+
+use crate::registry::{Role, SOLVERS, able};
+
+/// A solver, and why this one.
+pub struct Choice {
+    /// The solver.
+    pub solver: &'static dyn Solver,
+    /// The rule that chose it, for people.
+    pub rule: &'static str,
+}
+
+/// No solver that `auto` may choose takes the objective.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("there is no solver for {what} yet{}", others(.able))]
+pub struct NoSolver {
+    /// The objective, for people.
+    pub what: String,
+    /// Baselines that take it when asked for by name.
+    pub able: Vec<&'static str>,
+}
+
+fn others(able: &[&str]) -> String {
+    if able.is_empty() {
+        String::new()
+    } else {
+        format!("; by name there are the baselines {}", able.join(", "))
+    }
+}
+
+/// Chooses by the first rule that applies:
+///
+/// 1. an exact solver that takes the objective; the one for contiguous throughput seeds itself with the DP over
+///    linear orders and keeps its best plan and bound when a limit ends it, so size needs no rule of its own;
+/// 2. a search that takes it.
+///
+/// Baselines are never chosen.
+///
+/// # Errors
+/// Where no rule applies.
+pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
+    let takes = |role: Role| {
+        SOLVERS
+            .iter()
+            .filter(move |entry| entry.role == role)
+            .map(|entry| entry.solver)
+            .find(|solver| (solver.capabilities().missing)(objective).is_none())
+    };
+    if let Some(solver) = takes(Role::Exact) {
+        return Ok(Choice { solver, rule: "an exact solver takes the objective" });
+    }
+    match takes(Role::Search) {
+        Some(solver) => Ok(Choice { solver, rule: "no exact solver takes the objective, a search does" }),
+        None => Err(NoSolver { what: describe(objective), able: able(objective) }),
+    }
+}
+
+/// The objective as people would say it.
+fn describe(objective: &Objective) -> String {
+    let kind = match objective.kind {
+        ObjectiveKind::Throughput => "throughput",
+        ObjectiveKind::Latency => "latency",
+        ObjectiveKind::Makespan => "makespan",
+    };
+    let split = match objective.split {
+        Split::Contiguous => "contiguous",
+        Split::Convex => "convex",
+        Split::Free => "free",
+    };
+    format!("{kind} of a {split} split under these rules")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contiguous_throughput_is_solved_exactly() {
+        assert_eq!(auto(&Objective::default()).ok().map(|choice| choice.solver.name()), Some("dp"));
+    }
+
+    #[test]
+    fn baselines_are_offered_but_not_chosen() {
+        let error = auto(&Objective { split: Split::Free, ..Objective::default() }).err();
+        assert_eq!(error.map(|error| error.able), Some(vec!["one-device"]));
+    }
+}

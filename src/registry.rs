@@ -1,0 +1,69 @@
+//! The solvers by name.
+//!
+//! A new solver is one row of [`SOLVERS`]; the command line, the portfolio and `bench` know nothing else of it.
+
+use stagewright_core::objective::Objective;
+use stagewright_core::solver::Solver;
+use stagewright_dp::Dp;
+use stagewright_search::{Dpl, OneDevice, PipeDream};
+
+/// What a solver is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Proves optimality, given time.
+    Exact,
+    /// Finds good plans.
+    Search,
+    /// Something to compare with; never chosen automatically.
+    Baseline,
+}
+
+/// A row of the table of solvers.
+pub struct Entry {
+    /// The solver.
+    pub solver: &'static dyn Solver,
+    /// What it is for.
+    pub role: Role,
+}
+
+/// The solvers, those that `auto` prefers first.
+pub const SOLVERS: &[Entry] = &[
+    Entry { solver: &Dp, role: Role::Exact },
+    Entry { solver: &Dpl, role: Role::Search },
+    Entry { solver: &PipeDream, role: Role::Baseline },
+    Entry { solver: &OneDevice, role: Role::Baseline },
+];
+
+/// The solver of a name.
+///
+/// ```
+/// assert!(stagewright::registry::named("dp").is_some());
+/// assert!(stagewright::registry::named("oracle").is_none());
+/// ```
+pub fn named(name: &str) -> Option<&'static dyn Solver> {
+    SOLVERS.iter().map(|entry| entry.solver).find(|solver| solver.name() == name)
+}
+
+/// The names of the solvers that take an objective.
+pub fn able(objective: &Objective) -> Vec<&'static str> {
+    SOLVERS
+        .iter()
+        .filter(|entry| (entry.solver.capabilities().missing)(objective).is_none())
+        .map(|entry| entry.solver.name())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_leave_auto_free() {
+        let mut names: Vec<_> = SOLVERS.iter().map(|entry| entry.solver.name()).collect();
+        names.push("auto");
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,107 @@
+//! From a solution to the plan document.
+
+use stagewright_core::document::{
+    BoundDocument, DeviceDocument, ObjectiveDocument, PLAN_SCHEMA, PlanDocument, PlanStatus, Schedule,
+    UplinkDocument,
+};
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Plan, Solution, Status};
+
+/// What the solution itself does not know of its solve.
+#[derive(Debug, Clone)]
+pub struct Provenance {
+    /// What to call the solver: its name, with the rule that chose it where one did.
+    pub solver: String,
+    /// Seconds that the solve took.
+    pub seconds: f64,
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// The plan document of a solution.
+pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provenance) -> PlanDocument {
+    let plan = solution.plan.as_ref();
+    PlanDocument {
+        schema: PLAN_SCHEMA.into(),
+        status: match solution.status {
+            Status::Optimal => PlanStatus::Optimal,
+            Status::Feasible => PlanStatus::Feasible,
+            Status::Infeasible => PlanStatus::Infeasible,
+            Status::Unknown => PlanStatus::Unknown,
+        },
+        solver: provenance.solver,
+        objective: objective_document(problem.objective(), solution.value()),
+        bound: bound_document(problem, solution),
+        gap: solution.gap(),
+        seconds: provenance.seconds,
+        seed: provenance.seed,
+        stop: solution.stop.map(|stop| stop.name().into()),
+        reason: solution.reason.clone(),
+        pins: problem.pins().clone(),
+        devices: plan.map(|plan| devices(problem, plan)).unwrap_or_default(),
+        uplinks: plan.map(|plan| uplinks(problem, plan)).unwrap_or_default(),
+        priority: None,
+    }
+}
+
+/// The objective as a document; what is not in force is left out.
+pub fn objective_document(objective: &Objective, value: Option<f64>) -> ObjectiveDocument {
+    ObjectiveDocument {
+        kind: objective.kind,
+        split: objective.split,
+        communication: objective.communication,
+        training: objective.training,
+        schedule: objective.schedule,
+        microbatches: (objective.schedule != Schedule::None).then_some(objective.microbatches),
+        max_replicas: (objective.max_replicas > 1).then_some(objective.max_replicas),
+        value_s: value,
+    }
+}
+
+fn bound_document(problem: &Problem, solution: &Solution) -> BoundDocument {
+    let bound = &solution.bound;
+    if solution.status == Status::Infeasible {
+        return BoundDocument { value_s: None, source: bound.source.into(), certificate: None };
+    }
+    BoundDocument {
+        value_s: Some(bound.value),
+        source: bound.source.into(),
+        certificate: bound.certificate.as_ref().map(|certificate| certificate.to_document(problem)),
+    }
+}
+
+fn devices(problem: &Problem, plan: &Plan) -> Vec<DeviceDocument> {
+    let (graph, cluster) = (problem.graph(), problem.cluster());
+    let ordered = !plan.placement.stages().is_empty();
+    let mut ops: Vec<Vec<String>> = vec![Vec::new(); cluster.device_count()];
+    for op in graph.operators() {
+        ops[plan.placement.device_of(op).index()].push(graph.operator(op).name.clone());
+    }
+    plan.evaluation
+        .devices
+        .iter()
+        .enumerate()
+        .map(|(at, load)| DeviceDocument {
+            name: cluster.device_name(load.device),
+            kind: cluster.kind(cluster.kind_of(load.device)).name.clone(),
+            stage: ordered.then_some(at as u32),
+            replicas: load.replicas,
+            calls: None,
+            load_s: load.load(),
+            compute_s: load.compute(),
+            communication_s: load.communication(),
+            memory_bytes: load.memory_bytes,
+            ops: std::mem::take(&mut ops[load.device.index()]),
+        })
+        .collect()
+}
+
+fn uplinks(problem: &Problem, plan: &Plan) -> Vec<UplinkDocument> {
+    let groups = &problem.cluster().document().groups;
+    groups
+        .iter()
+        .zip(&plan.evaluation.uplinks)
+        .map(|(group, load)| UplinkDocument { group: group.name.clone(), load_s: load.iter().sum() })
+        .collect()
+}

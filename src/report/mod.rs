@@ -1,0 +1,5 @@
+//! What people and programs get to see of a solution.
+
+pub mod document;
+pub mod table;
+pub mod units;

@@ -1,0 +1,227 @@
+//! A plan as a table for people.
+
+use comfy_table::{Cell, CellAlignment, Table};
+use stagewright_core::document::{
+    BoundDocument, ClusterDocument, Communication, ObjectiveDocument, ObjectiveKind, PlanDocument,
+    PlanStatus, Schedule, Split, Training,
+};
+
+use super::units::{bytes, percent, seconds};
+
+/// Characters of a full bar.
+const BAR: f64 = 24.0;
+
+/// One device, whoever computed its figures.
+#[derive(Debug, Clone)]
+pub struct DeviceRow {
+    /// Name, with replicas where there are several.
+    pub name: String,
+    /// Load in seconds.
+    pub load: f64,
+    /// Seconds of compute.
+    pub compute: f64,
+    /// Seconds of communication.
+    pub communication: f64,
+    /// Bytes in use.
+    pub memory: f64,
+    /// Bytes it has; none where unlimited.
+    pub limit: Option<f64>,
+    /// Operators.
+    pub operators: usize,
+}
+
+/// A plan: figures first, then a row for every device.
+pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument) -> String {
+    let mut lines = vec![("objective", objective(&plan.objective))];
+    match plan.objective.value_s {
+        Some(value) => lines.push(("value", value_line(&plan.objective, value))),
+        None => lines.push(("value", "no plan".into())),
+    }
+    lines.push(("bound", bound(&plan.bound)));
+    if let Some(gap) = plan.gap {
+        lines.push(("gap", percent(gap)));
+    }
+    let stopped = plan.stop.as_ref().map(|stop| format!(", stopped by {stop}")).unwrap_or_default();
+    lines.push(("status", format!("{}{stopped}", status(plan.status))));
+    lines.push(("solver", format!("{}, {}", plan.solver, seconds(plan.seconds))));
+    if let Some(reason) = &plan.reason {
+        lines.push(("reason", reason.clone()));
+    }
+    let mut text = header(&lines);
+    if !plan.devices.is_empty() {
+        let rows: Vec<DeviceRow> = plan
+            .devices
+            .iter()
+            .map(|device| DeviceRow {
+                name: replicated(&device.name, device.replicas),
+                load: device.load_s,
+                compute: device.compute_s,
+                communication: device.communication_s,
+                memory: device.memory_bytes,
+                limit: cluster
+                    .kinds
+                    .iter()
+                    .find(|kind| kind.name == device.kind)
+                    .and_then(|kind| kind.memory_bytes),
+                operators: device.ops.len(),
+            })
+            .collect();
+        text.push('\n');
+        text.push_str(&devices(&rows));
+    }
+    if !plan.uplinks.is_empty() {
+        text.push('\n');
+        let loads: Vec<(String, f64)> =
+            plan.uplinks.iter().map(|uplink| (uplink.group.clone(), uplink.load_s)).collect();
+        text.push_str(&uplinks(&loads));
+    }
+    text
+}
+
+/// `name  text` lines, aligned; further lines of a text stand below its first.
+pub fn header(lines: &[(&str, String)]) -> String {
+    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let below = format!("\n{:width$}  ", "");
+    lines.iter().map(|(name, text)| format!("{name:width$}  {}\n", text.replace('\n', &below))).collect()
+}
+
+/// A table of devices; the bar is the load against the largest, compute solid and communication shaded.
+pub fn devices(rows: &[DeviceRow]) -> String {
+    let most = rows.iter().map(|row| row.load).fold(0.0, f64::max);
+    let mut table = plain(&["device", "load", "compute", "communication", "memory", "of", "ops", ""]);
+    for row in rows {
+        table.add_row(vec![
+            Cell::new(&row.name),
+            right(seconds(row.load)),
+            right(seconds(row.compute)),
+            right(seconds(row.communication)),
+            right(bytes(row.memory)),
+            right(row.limit.map_or_else(|| "unlimited".into(), bytes)),
+            right(row.operators.to_string()),
+            Cell::new(bar(row, most)),
+        ]);
+    }
+    finish(&table)
+}
+
+/// A table of group uplinks.
+pub fn uplinks(loads: &[(String, f64)]) -> String {
+    let mut table = plain(&["uplink of group", "load"]);
+    for (group, load) in loads {
+        table.add_row(vec![Cell::new(group), right(seconds(*load))]);
+    }
+    finish(&table)
+}
+
+/// A table of bounds by source.
+pub fn bounds(rows: &[BoundDocument]) -> String {
+    let mut table = plain(&["source", "bound"]);
+    for row in rows {
+        let value = row.value_s.map_or_else(|| "none".into(), seconds);
+        table.add_row(vec![Cell::new(&row.source), right(value)]);
+    }
+    finish(&table)
+}
+
+/// The name of a stage that several devices run.
+pub fn replicated(name: &str, replicas: u32) -> String {
+    if replicas > 1 { format!("{name} ×{replicas}") } else { name.into() }
+}
+
+/// The objective with those of its rules that are not the default.
+pub fn objective(objective: &ObjectiveDocument) -> String {
+    let mut words = vec![
+        match objective.kind {
+            ObjectiveKind::Throughput => "throughput",
+            ObjectiveKind::Latency => "latency",
+            ObjectiveKind::Makespan => "makespan",
+        }
+        .to_owned(),
+        match objective.split {
+            Split::Contiguous => "contiguous split",
+            Split::Convex => "convex split",
+            Split::Free => "free split",
+        }
+        .to_owned(),
+        match objective.communication {
+            Communication::Serial => "serial communication",
+            Communication::Overlap => "overlapped communication",
+            Communication::Duplex => "duplex communication",
+        }
+        .to_owned(),
+    ];
+    if objective.training == Training::Separate {
+        words.push("forward and backward scored apart".into());
+    }
+    let schedule = match objective.schedule {
+        Schedule::None => None,
+        Schedule::GPipe => Some("GPipe"),
+        Schedule::OneFOneB => Some("1F1B"),
+        Schedule::Interleaved => Some("interleaved 1F1B"),
+        Schedule::ZeroBubble => Some("zero-bubble"),
+    };
+    if let Some(schedule) = schedule {
+        words.push(format!("{schedule} with {} microbatches", objective.microbatches.unwrap_or(1)));
+    }
+    if let Some(most) = objective.max_replicas {
+        words.push(format!("at most {most} devices a stage"));
+    }
+    words.join(", ")
+}
+
+/// A value with its meaning.
+pub fn value_line(objective: &ObjectiveDocument, value: f64) -> String {
+    match objective.kind {
+        ObjectiveKind::Throughput if value > 0.0 => {
+            format!("{}, {:.4} a second", seconds(value), 1.0 / value)
+        }
+        _ => seconds(value),
+    }
+}
+
+/// A bound with its source.
+pub fn bound(bound: &BoundDocument) -> String {
+    match bound.value_s {
+        Some(value) => format!("{} ({})", seconds(value), bound.source),
+        None => "none".into(),
+    }
+}
+
+/// The name of a status.
+pub fn status(status: PlanStatus) -> &'static str {
+    match status {
+        PlanStatus::Optimal => "optimal",
+        PlanStatus::Feasible => "feasible",
+        PlanStatus::Infeasible => "infeasible",
+        PlanStatus::Unknown => "unknown",
+    }
+}
+
+fn bar(row: &DeviceRow, most: f64) -> String {
+    let work = row.compute + row.communication;
+    if most <= 0.0 || work <= 0.0 {
+        return String::new();
+    }
+    let length = (BAR * row.load / most).round();
+    let solid = (length * row.compute / work).round();
+    format!("{}{}", "█".repeat(solid as usize), "▒".repeat((length - solid).max(0.0) as usize))
+}
+
+fn right(text: String) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+/// A table without borders, so that it reads as text and pastes well.
+fn plain(names: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(names.iter().map(Cell::new).collect::<Vec<_>>());
+    if let Some(first) = table.column_mut(0) {
+        first.set_padding((0, 1));
+    }
+    table
+}
+
+fn finish(table: &Table) -> String {
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}

@@ -1,0 +1,71 @@
+//! Quantities for people: three to five significant digits and a unit.
+
+/// Seconds as `12.35 ms`.
+///
+/// ```
+/// use stagewright::report::units::seconds;
+/// assert_eq!(seconds(0.0329107), "32.911 ms");
+/// assert_eq!(seconds(0.0), "0 s");
+/// assert_eq!(seconds(125.5), "125.50 s");
+/// ```
+pub fn seconds(value: f64) -> String {
+    scaled(value, &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")])
+}
+
+/// Bytes as `18.2 GiB`.
+///
+/// ```
+/// use stagewright::report::units::bytes;
+/// assert_eq!(bytes(1536.0), "1.5 KiB");
+/// assert_eq!(bytes(f64::INFINITY), "unlimited");
+/// ```
+pub fn bytes(value: f64) -> String {
+    with_digits(value, 1)
+}
+
+fn with_digits(value: f64, digits: usize) -> String {
+    if value.is_infinite() {
+        return "unlimited".into();
+    }
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = value;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{value:.0} B") } else { format!("{value:.digits$} {}", UNITS[unit]) }
+}
+
+/// Bytes with three digits after the point, for figures that are told apart by them.
+pub fn bytes_closely(value: f64) -> String {
+    with_digits(value, 3)
+}
+
+/// A share as a percentage, never rounded to zero.
+pub fn percent(share: f64) -> String {
+    if share == 0.0 {
+        "0%".into()
+    } else if share < 1e-4 {
+        format!("{:.1e}%", 100.0 * share)
+    } else {
+        format!("{:.2}%", 100.0 * share)
+    }
+}
+
+fn scaled(value: f64, units: &[(f64, &str)]) -> String {
+    if value == 0.0 {
+        return format!("0 {}", units[0].1);
+    }
+    let (scale, unit) =
+        units.iter().find(|(scale, _)| value.abs() >= *scale).or(units.last()).copied().unwrap_or((1.0, ""));
+    let shown = value / scale;
+    let digits = if shown.abs() < 10.0 {
+        4
+    } else if shown.abs() < 100.0 {
+        3
+    } else {
+        2
+    };
+    format!("{shown:.digits$} {unit}")
+}

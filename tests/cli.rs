@@ -1,0 +1,331 @@
+//! The command line from end to end, on the built binary.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use stagewright::core::document::PlanDocument;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn demo(file: &str) -> String {
+    root().join("data/demo").join(file).display().to_string()
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stagewright"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the program starts")
+}
+
+fn plan_demo(more: &[&str]) -> Output {
+    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
+    run(&[&["plan", &model, "--cluster", &cluster], more].concat())
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("results are text")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("the story is text")
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).expect("--json prints JSON")
+}
+
+/// A folder of its own for a test, with these files.
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("there is room for a file");
+    }
+    folder
+}
+
+fn path(folder: &tempfile::TempDir, name: &str) -> String {
+    folder.path().join(name).display().to_string()
+}
+
+/// `count` devices of 10 bytes that need no link.
+fn cluster(count: u32) -> String {
+    format!(
+        "schema = \"stagewright.cluster/1\"\n[[kinds]]\nname = \"acc\"\nclass = \"gpu\"\ncount = {count}\n\
+         memory_bytes = 10\nlink = {{ bandwidth = 1e9 }}\n"
+    )
+}
+
+/// A chain of operators of a second and 4 bytes each.
+fn chain(length: usize) -> String {
+    let operators: Vec<Value> = (0..length)
+        .map(|at| serde_json::json!({"name": format!("op{at}"), "seconds": {"gpu": 1.0}, "parameter_bytes": 4.0}))
+        .collect();
+    let tensors: Vec<Value> = (1..length)
+        .map(|at| serde_json::json!({"producer": format!("op{}", at - 1), "consumers": [format!("op{at}")]}))
+        .collect();
+    serde_json::json!({"schema": "stagewright.graph/1", "operators": operators, "tensors": tensors})
+        .to_string()
+}
+
+#[test]
+fn the_demo_is_proved_optimal_and_passes_the_check() {
+    let folder = folder(&[]);
+    let out = path(&folder, "plan.json");
+    let output = plan_demo(&["--out", &out]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("status     optimal"), "{}", stdout(&output));
+    assert_eq!(stderr(&output), "", "no progress where standard error is no terminal");
+    let checked = run(&["check", &demo("model.json"), &out, "--cluster", &demo("cluster.toml"), "--json"]);
+    assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
+    assert_eq!(json(&checked)["holds"], true);
+}
+
+#[test]
+fn json_is_a_plan_document_and_the_file_is_the_same() {
+    let folder = folder(&[]);
+    let out = path(&folder, "plan.json");
+    let output = plan_demo(&["--json", "--out", &out, "--solver", "dp", "--seed", "7"]);
+    assert_eq!(stdout(&output), std::fs::read_to_string(out).expect("the plan was written"));
+    let plan: PlanDocument = serde_json::from_slice(&output.stdout).expect("it is a plan");
+    assert_eq!((plan.solver.as_str(), plan.seed, plan.gap), ("dp", 7, Some(0.0)));
+    assert_eq!(plan.bound.source, "exhausted");
+    let stages: Vec<_> = plan.devices.iter().map(|device| device.stage).collect();
+    assert_eq!(stages, (0..plan.devices.len() as u32).map(Some).collect::<Vec<_>>());
+    assert_eq!(json(&output)["devices"][0]["calls"], Value::Null);
+}
+
+#[test]
+fn auto_says_what_it_chose_and_why() {
+    let solver = json(&plan_demo(&["--json"]))["solver"].as_str().map(str::to_owned);
+    assert_eq!(solver.as_deref(), Some("dp (auto: an exact solver takes the objective)"));
+    assert!(stderr(&plan_demo(&["-v"])).contains("solver: dp (auto"));
+}
+
+#[test]
+fn threads_do_not_change_a_byte_but_the_seconds() {
+    let plan = |threads: &str| {
+        let mut plan = json(&plan_demo(&["--json", "--threads", threads]));
+        plan["seconds"] = Value::Null;
+        plan.to_string()
+    };
+    assert_eq!(plan("1"), plan("2"));
+}
+
+#[test]
+fn a_model_may_come_from_standard_input() {
+    let mut child = command(&["plan", "-", "--cluster", &demo("cluster.toml"), "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let model = std::fs::read(demo("model.json")).expect("the demo is there");
+    child.stdin.take().expect("it was piped").write_all(&model).expect("the program reads");
+    let output = child.wait_with_output().expect("the program ends");
+    assert_eq!((code(&output), json(&output)["status"].as_str()), (Some(0), Some("optimal")));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let mut child = command(&["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let mut story = String::new();
+    child.stderr.take().expect("it was piped").read_to_string(&mut story).expect("it is text");
+    assert_eq!((child.wait().expect("the program ends").code(), story.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_plan_that_cannot_be_written_is_still_printed() {
+    let output = plan_demo(&["--out", "/nonexistent/folder/plan.json"]);
+    assert_eq!(code(&output), Some(2));
+    assert!(stdout(&output).contains("optimal"));
+    assert!(stderr(&output).starts_with("error[I002]: "), "{}", stderr(&output));
+    assert!(stderr(&output).contains("\n  --> /nonexistent/folder/plan.json\n  help: "));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_with_a_code() {
+    let output = plan_demo(&["--out", "/dev/full"]);
+    assert_eq!(code(&output), Some(2));
+    assert!(stdout(&output).contains("optimal"));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let output = command(&["completions", "bash"]).stdout(full).output().expect("the program starts");
+    assert_eq!(code(&output), Some(2));
+    assert!(stderr(&output).starts_with("error[I003]"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_empty_graph_has_an_empty_plan() {
+    let folder = folder(&[("model.json", &chain(0)), ("cluster.toml", &cluster(1))]);
+    let (model, cluster) = (path(&folder, "model.json"), path(&folder, "cluster.toml"));
+    let output = run(&["plan", &model, "--cluster", &cluster, "--json"]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert_eq!(json(&output)["status"], "optimal");
+    assert_eq!(json(&output)["objective"]["value_s"], 0.0);
+    assert_eq!(json(&output)["devices"], Value::Array(Vec::new()));
+    assert_eq!(code(&run(&["plan", &model, "--cluster", &cluster])), Some(0));
+}
+
+#[test]
+fn one_operator_runs_somewhere() {
+    let folder = folder(&[("model.json", &chain(1)), ("cluster.toml", &cluster(1))]);
+    let output =
+        run(&["plan", &path(&folder, "model.json"), "--cluster", &path(&folder, "cluster.toml"), "--json"]);
+    assert_eq!(code(&output), Some(0));
+    assert_eq!(json(&output)["objective"]["value_s"], 1.0);
+    assert_eq!(json(&output)["devices"][0]["ops"][0], "op0");
+}
+
+#[test]
+fn too_little_memory_is_infeasible_with_a_diagnosis() {
+    // Two operators of 4 bytes fit on a device of 10, so five operators need three devices.
+    let folder = folder(&[("model.json", &chain(5)), ("cluster.toml", &cluster(1))]);
+    let (model, cluster) = (path(&folder, "model.json"), path(&folder, "cluster.toml"));
+    let output = run(&["plan", &model, "--cluster", &cluster, "--json"]);
+    assert_eq!(code(&output), Some(3), "{}", stderr(&output));
+    let plan = json(&output);
+    assert_eq!((&plan["status"], &plan["gap"]), (&Value::from("infeasible"), &Value::Null));
+    let reason = plan["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("the model needs 20 B, all devices together have 10 B"), "{reason}");
+    assert!(reason.contains("feasible from k = 3 devices of kind `acc`"), "{reason}");
+    assert!(reason.contains("on each device of kind `acc`, not with"), "{reason}");
+    let table = run(&["plan", &model, "--cluster", &cluster]);
+    assert!(stdout(&table).contains("feasible from k = 3"), "{}", stdout(&table));
+}
+
+#[test]
+fn a_gap_that_is_not_reached_has_its_own_code() {
+    assert_eq!(code(&plan_demo(&["--solver", "one-device", "--gap", "1%"])), Some(4));
+    assert_eq!(code(&plan_demo(&["--solver", "one-device"])), Some(0));
+    assert_eq!(code(&plan_demo(&["--solver", "dpl", "--gap", "50%"])), Some(0));
+}
+
+#[test]
+fn a_search_without_a_plan_has_its_own_code() {
+    let folder = folder(&[("model.json", &chain(5)), ("cluster.toml", &cluster(4))]);
+    let output = run(&[
+        "plan",
+        &path(&folder, "model.json"),
+        "--cluster",
+        &path(&folder, "cluster.toml"),
+        "--solver",
+        "one-device",
+    ]);
+    assert_eq!(code(&output), Some(5), "{}", stdout(&output));
+}
+
+#[test]
+fn a_tampered_plan_violates_by_name() {
+    let mut plan = json(&plan_demo(&["--json"]));
+    plan["objective"]["value_s"] = Value::from(0.1);
+    let folder = folder(&[("plan.json", &plan.to_string())]);
+    let output =
+        run(&["check", &demo("model.json"), &path(&folder, "plan.json"), "--cluster", &demo("cluster.toml")]);
+    assert_eq!(code(&output), Some(1));
+    assert!(stdout(&output).contains("\nvalue: "), "{}", stdout(&output));
+}
+
+#[test]
+fn bad_usage_and_bad_input_exit_with_2() {
+    let folder = folder(&[("broken.json", "{\"schema\": \"stagewright.graph/1\"}")]);
+    let broken = path(&folder, "broken.json");
+    let cluster = demo("cluster.toml");
+    let model = demo("model.json");
+    let cases: &[(&[&str], &str)] = &[
+        (&["plan"], "error: "),
+        (&["plan", "/nonexistent.json"], "error[I001]"),
+        (&["plan", &broken], "error[F003]"),
+        (&["plan", &model], "error[U002]"),
+        (&["plan", &model, "--cluster", "8xa100"], "error[U001]"),
+        (&["plan", "-", "--cluster", "-"], "error[I004]"),
+        (&["plan", &model, "--cluster", &cluster, "--solver", "oracle"], "error[U003]"),
+        (&["plan", &model, "--cluster", &cluster, "--split", "free"], "error[U004]"),
+        (&["plan", &model, "--cluster", &cluster, "--objective", "latency"], "error[U004]"),
+        (&["plan", &model, "--cluster", &cluster, "--microbatches", "4"], "error[P003]"),
+        (&["plan", &model, "--cluster", &cluster, "--time-limit", "soon"], "error[U001]"),
+        (&["plan", &model, "--cluster", &cluster, "--gap", "200%"], "error[U001]"),
+        (&["plan", &model, "--cluster", &cluster, "--threads", "0"], "error[U001]"),
+        (&["plan", &model, "--cluster", &cluster, "--calls", "2"], "error[U001]"),
+        (&["plan", &model, "--format", "gguf"], "error[U005]"),
+    ];
+    for (arguments, start) in cases {
+        let output = run(arguments);
+        assert_eq!(code(&output), Some(2), "{arguments:?}");
+        assert!(stderr(&output).starts_with(start), "{arguments:?}: {}", stderr(&output));
+        assert_eq!(stdout(&output), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn bounds_come_by_source_and_the_solver_is_one_when_asked() {
+    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
+    let closed = json(&run(&["bound", &model, "--cluster", &cluster, "--json"]));
+    let sources: Vec<_> =
+        closed["bounds"].as_array().into_iter().flatten().map(|bound| bound["source"].clone()).collect();
+    assert_eq!(sources, ["fluid", "heaviest-unit"]);
+    let proved = json(&run(&["bound", &model, "--cluster", &cluster, "--solver", "dp", "--json"]));
+    let strength = |bounds: &Value| bounds["strongest"]["value_s"].as_f64().unwrap_or_default();
+    assert_eq!(proved["strongest"]["source"], "dp: exhausted");
+    assert!(strength(&proved) > strength(&closed));
+}
+
+#[test]
+fn conversion_there_and_back_changes_nothing() {
+    let folder = folder(&[]);
+    let (there, back) = (path(&folder, "cluster.json"), path(&folder, "cluster.toml"));
+    assert_eq!(code(&run(&["convert", &demo("cluster.toml"), &there])), Some(0));
+    assert_eq!(code(&run(&["convert", &there, &back])), Some(0));
+    let again = run(&["convert", &back, "-", "--to", "json"]);
+    assert_eq!(stdout(&again), std::fs::read_to_string(&there).expect("it was written"));
+    let model = run(&["convert", &demo("model.json"), "-", "--cluster", &back]);
+    assert_eq!(json(&model)["cluster"]["kinds"][0]["name"], "gpu");
+    assert_eq!(code(&run(&["convert", &demo("model.json"), "-", "--to", "gguf"])), Some(2));
+}
+
+#[test]
+fn a_suite_becomes_a_table_with_ratios() {
+    let suite = format!(
+        "name = \"two\"\ninputs = [{model:?}]\nclusters = [{cluster:?}]\nsolvers = [\"dp\", \"one-device\"]\n\
+         repeat = 2\n[baseline]\nfile = \"values.csv\"\nkey = \"input\"\ncolumns = {{ dp = \"best\" }}\n",
+        model = demo("model.json"),
+        cluster = demo("cluster.toml"),
+    );
+    let folder = folder(&[("suite.toml", &suite), ("values.csv", "# made up\ninput,best\nmodel,1.0\n")]);
+    let csv = path(&folder, "table.csv");
+    let output = run(&["bench", &path(&folder, "suite.toml"), "--out-csv", &csv]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert_eq!(stdout(&output).matches("| model on cluster |").count(), 2, "{}", stdout(&output));
+    let csv = std::fs::read_to_string(csv).expect("it was written");
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().expect("it is CSV");
+    assert_eq!((&rows[0][3], &rows[0][5]), ("dp", "optimal"));
+    assert_eq!(rows[0][6], rows[0][12], "the ratio to 1 is the value");
+    assert_eq!(&rows[1][12], "", "a solver without a column has no ratio");
+}
+
+#[test]
+fn a_suite_of_absent_reference_inputs_is_skipped() {
+    let suite: PathBuf = root().join("data/suites/reference-throughput.toml");
+    let output = command(&["bench", &suite.display().to_string()])
+        .env_remove("STAGEWRIGHT_SHARED")
+        .output()
+        .expect("the program starts");
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("skipped"), "{}", stderr(&output));
+}

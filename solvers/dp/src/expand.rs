@@ -317,8 +317,8 @@ impl<'a> Expander<'a> {
             self.nets.truncate(mark);
             return Added::No;
         }
-        for at in 0..count {
-            self.weights.push(self.weights[base + at] + added[at]);
+        for (at, added) in added.iter().enumerate() {
+            self.weights.push(self.weights[base + at] + added);
         }
         for &net in lattice.nets_of(unit) {
             self.pins_in_stage[net as usize] += 1;
@@ -446,14 +446,14 @@ impl<'a> Expander<'a> {
         let full = self.size == lattice.len;
         for replicas in 1..=limits.most_replicas {
             let mut loads = [0.0; 2];
-            for pass in 0..lattice.passes {
+            for (pass, stage_load) in loads.iter_mut().enumerate().take(lattice.passes) {
                 let communication = sums.settled[pass] + sums.open[pass];
                 let load = match objective.communication {
                     Communication::Serial => sums.compute[pass] + communication,
                     Communication::Overlap => sums.compute[pass].max(communication),
                     Communication::Duplex => sums.compute[pass].max(sums.sent[pass]).max(sums.received[pass]),
                 };
-                loads[pass] = load / f64::from(replicas);
+                *stage_load = load / f64::from(replicas);
             }
             loads[lattice.passes - 1] += synchronisation(sums.parameters, replicas, pools[pool].bandwidth);
             if (0..lattice.passes).any(|pass| loads[pass] >= caps[pass]) {
@@ -545,10 +545,10 @@ impl Limits {
                     low[at] = low[at].min(windows.low(after)[at]);
                     high[at] = high[at].max(windows.high(after)[at]);
                 }
-                for pass in 0..lattice.passes {
+                for (pass, least) in crossing_low.iter_mut().enumerate().take(lattice.passes) {
                     let bound =
                         windows.crossing.as_ref().map_or(f64::NEG_INFINITY, |all| all.low[after][pass]);
-                    crossing_low[pass] = crossing_low[pass].min(bound);
+                    *least = least.min(bound);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use stagewright_core::bound::{Bound, CLOSED_FORMS};
+use stagewright_core::bound::CLOSED_FORMS;
 use stagewright_core::document::{Communication, Training};
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;

@@ -15,6 +15,9 @@ pub struct Minimised<P> {
     pub placement: P,
 }
 
+/// A sum with its placement, if any.
+pub type Best<P> = Option<(f64, P)>;
+
 /// Minimises F + B below `cap`.
 ///
 /// `minimise(pass, caps)` minimises the largest load of `pass` over placements whose loads are below both caps;
@@ -23,8 +26,8 @@ pub struct Minimised<P> {
 pub fn sweep<P, E>(
     cap: f64,
     mut minimise: impl FnMut(usize, [f64; 2]) -> Result<Option<Minimised<P>>, E>,
-) -> Result<Option<(f64, P)>, (E, Option<(f64, P)>)> {
-    let mut best: Option<(f64, P)> = None;
+) -> Result<Best<P>, (E, Best<P>)> {
+    let mut best: Best<P> = None;
     let least_forward = match minimise(0, [cap, cap]) {
         Ok(None) => return Ok(best),
         Ok(Some(found)) => {

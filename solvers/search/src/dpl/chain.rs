@@ -146,8 +146,8 @@ impl Chain<'_> {
             for replicas in 1..=most {
                 let sync = synchronisation(meter.parameter_bytes(), replicas, spec.bandwidth);
                 let mut loads = [0.0; 2];
-                for pass in 0..passes {
-                    loads[pass] = meter.load(pass) / f64::from(replicas);
+                for (pass, load) in loads.iter_mut().enumerate().take(passes) {
+                    *load = meter.load(pass) / f64::from(replicas);
                 }
                 loads[passes - 1] += sync;
                 if (0..passes).any(|pass| loads[pass] >= caps[pass]) {

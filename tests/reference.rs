@@ -3,6 +3,8 @@
 //! Every file of the reference folder is solved, and compared where the table of published values has it. Without
 //! `STAGEWRIGHT_SHARED` there is nothing to compare with and the tests say that they were skipped.
 
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -97,7 +97,7 @@ pub(crate) struct SolveArguments {
     /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Worker threads [default: one per processor]; the plan does not depend on them
+    /// Worker threads [default: one per processor]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Three causes can be read off the problem: operators that no device may run, a unit (operators that must share
 //! a device) larger than every device that may run it, and more bytes in all than there is memory. Whatever they
-//! say, [`smallest`] then asks the solver itself at growing device counts and memory sizes, one kind at a time:
+//! say, the module `smallest` then asks the solver itself at growing device counts and memory sizes, one kind at a time:
 //! both only ever make more plans feasible, so doubling and bisection find the smallest of each. A probe that its
 //! time limit ends counts as infeasible, which makes the answer one that suffices but need not be the smallest.
 

@@ -178,28 +178,43 @@ fn one_device_has_the_value_of_all_its_work() {
         let report = check(&model.graph, &cluster, None, &plan).expect("a readable plan");
         let work: f64 = operators.iter().map(|operator| operator.seconds["acc"]).sum();
         assert_close(stem(&path), report.value_s.expect("a value"), work);
-        // The solver answers the same where the model fits one device.
+        // The solver answers the same where the model fits an accelerator, else the time on the host.
         let mut silent = Silent;
         let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
         let solution = OneDevice.solve(&problem(&model), &mut context).expect("a throughput problem");
-        if let Some(value) = solution.value() {
-            assert!(value <= work * (1.0 + PUBLISHED));
-        }
+        let host: f64 = operators.iter().map(|operator| operator.seconds["cpu"]).sum();
+        let fits = report.violations.is_empty();
+        assert_close(
+            stem(&path),
+            solution.value().expect("a host without a memory limit"),
+            if fits { work } else { host },
+        );
     }
 }
 
+/// Nodes whose outgoing edges the published baseline leaves out, by inference input, as its code lists them.
+const PIPEDREAM_SKIPS: [(&str, &[i64]); 2] =
+    [("layer_bert24_inference", &[4]), ("layer_gnmt_inference", &[2, 40, 46])];
+
 #[test]
-fn pipedream_has_its_published_value_where_no_edges_are_skipped_by_hand() {
+fn pipedream_has_its_published_value() {
     let Some(shared) = shared() else { return };
     for (name, expected) in published(&shared, "pipedream") {
-        // For BERT-24 and GNMT the published baseline skips edges that its authors chose.
-        if name.contains("bert24") || name.contains("gnmt") {
-            continue;
-        }
-        let model = import(&shared.join(format!("data/msr/throughput/{name}.json")));
+        let mut model = import(&shared.join(format!("data/msr/throughput/{name}.json")));
+        let skips =
+            PIPEDREAM_SKIPS.iter().filter(|(input, _)| *input == name).flat_map(|(_, ids)| ids.iter());
+        let ids = model.ids.clone().expect("a reference model");
+        model.graph.pipedream_skips =
+            skips.map(|id| model.graph.operators[ids.by_id[id]].name.clone()).collect();
         let mut silent = Silent;
         let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
         let solution = PipeDream.solve(&problem(&model), &mut context).expect("a throughput problem");
-        assert_close(&name, solution.value().expect("a plan"), expected);
+        let value = solution.value().expect("a plan");
+        if name == "layer_gnmt_inference" {
+            // Several depth-first orders are possible, and the published code's follows its hash map.
+            assert!((value - expected).abs() <= 0.01 * expected, "{name}: {value}, published {expected}");
+        } else {
+            assert_close(&name, value, expected);
+        }
     }
 }

@@ -17,7 +17,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
 
-use crate::dpl::{best_stages, missing_for_contiguous_dp};
+use crate::dpl::{first_stages, missing_for_contiguous_dp};
 use crate::order;
 
 /// The PipeDream-style baseline.
@@ -46,7 +46,7 @@ impl Solver for PipeDream {
             Problem::new(merged, problem.cluster().clone(), *problem.objective(), problem.pins().clone())
                 .map_err(|error| SolveError::Invariant(error.to_string()))?;
         let units = Units::new(&merged);
-        let best = best_stages(&merged, &units, &order::depth_first(&units), f64::INFINITY);
+        let best = first_stages(&merged, &units, &order::depth_first(&units), context.stop());
         let stop = context.stop().reason();
         Ok(match best {
             Some((_, stages)) => {

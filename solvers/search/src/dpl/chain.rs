@@ -12,11 +12,14 @@
 //! cap. The linear restriction is DPL of Tarnawski et al. (NeurIPS 2020); any topological order gives a
 //! contiguous split, since the order of the stages respects it.
 
+use std::cell::Cell;
+
 use stagewright_core::contract::Units;
 use stagewright_core::meter::Meter;
 use stagewright_core::objective::synchronisation;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
+use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
 
 use crate::sweep::{Minimised, sweep};
@@ -33,12 +36,18 @@ struct Parent {
     replicas: u32,
 }
 
-/// The best stages over an order with a value below `cap`, if there are any; the value leaves uplinks out.
+/// Intervals between two looks at the clock, and states of one interval above which every one looks.
+const INTERVALS_BETWEEN_CHECKS: u32 = 1024;
+const MANY_STATES: usize = 4096;
+
+/// The best stages over an order with a value below `cap`, if there are any; the value leaves uplinks out. None as
+/// well where the solve has to stop first.
 pub fn best_stages(
     problem: &Problem,
     units: &Units,
     order: &[u32],
     cap: f64,
+    stop: &Stop,
 ) -> Option<(f64, Vec<StageAssignment>)> {
     let space = UsageSpace::new(problem, units.len(), MAX_STATES / (units.len() + 1))?;
     let reversed: Vec<u32>;
@@ -49,7 +58,7 @@ pub fn best_stages(
     } else {
         order
     };
-    let chain = Chain { problem, units, order, space };
+    let chain = Chain { problem, units, order, space, stop, intervals: Cell::new(0) };
     let best = if problem.objective().passes() == 1 {
         chain.minimise(0, [cap, cap]).map(|found| (found.loads[0], found.placement))
     } else {
@@ -72,10 +81,13 @@ struct Chain<'a> {
     units: &'a Units,
     order: &'a [u32],
     space: UsageSpace,
+    stop: &'a Stop,
+    intervals: Cell<u32>,
 }
 
 impl Chain<'_> {
-    /// Minimises the largest load of `pass` over the stages whose loads are all below the caps.
+    /// Minimises the largest load of `pass` over the stages whose loads are all below the caps; none where there are
+    /// none, or where the solve has to stop.
     fn minimise(&self, pass: usize, caps: [f64; 2]) -> Option<Minimised<Vec<StageAssignment>>> {
         let count = self.order.len();
         let width = self.space.len();
@@ -92,7 +104,9 @@ impl Chain<'_> {
                 continue;
             }
             for (pool, meter) in meters.iter_mut().enumerate() {
-                self.grow(start, pool, meter, pass, caps, &mut value, &mut parent);
+                if !self.grow(start, pool, meter, pass, caps, &mut value, &mut parent) {
+                    return None;
+                }
             }
         }
         let last = count * width;
@@ -126,7 +140,7 @@ impl Chain<'_> {
         caps: [f64; 2],
         value: &mut [f64],
         parent: &mut [Parent],
-    ) {
+    ) -> bool {
         let objective = self.problem.objective();
         let spec = &self.problem.pools()[pool];
         let width = self.space.len();
@@ -144,6 +158,9 @@ impl Chain<'_> {
                 break;
             }
             for replicas in 1..=most {
+                if self.has_to_stop() {
+                    return false;
+                }
                 let sync = synchronisation(meter.parameter_bytes(), replicas, spec.bandwidth);
                 let mut loads = [0.0; 2];
                 for (pass, load) in loads.iter_mut().enumerate().take(passes) {
@@ -174,6 +191,15 @@ impl Chain<'_> {
                 }
             }
         }
+        true
+    }
+
+    /// Looks at the clock now and then.
+    fn has_to_stop(&self) -> bool {
+        let intervals = self.intervals.get().wrapping_add(1);
+        self.intervals.set(intervals);
+        (self.space.len() >= MANY_STATES || intervals.is_multiple_of(INTERVALS_BETWEEN_CHECKS))
+            && self.stop.reason().is_some()
     }
 
     /// The stages that lead to a usage at the end of the order.

@@ -15,7 +15,9 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, Stop,
+};
 
 pub use chain::{best_stages, stage_loads};
 
@@ -145,10 +147,31 @@ fn try_order(
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
 ) -> Result<bool, SolveError> {
-    let cap = best.as_ref().map_or(f64::INFINITY, Plan::value);
-    let Some((_, stages)) = best_stages(problem, units, order, cap) else { return Ok(false) };
+    let stop = context.stop().clone();
+    let found = match best {
+        Some(best) => best_stages(problem, units, order, best.value(), &stop),
+        None => first_stages(problem, units, order, &stop),
+    };
+    let Some((_, stages)) = found else { return Ok(false) };
     let plan = plan_of(problem, units, &stages)?;
     Ok(keep_better(best, plan, context))
+}
+
+/// The best stages over an order when nothing is known to beat: the cost grows with the cap, so caps above the
+/// closed-form bound come first. What is found below any cap is the best over the order.
+pub fn first_stages(
+    problem: &Problem,
+    units: &Units,
+    order: &[u32],
+    stop: &Stop,
+) -> Option<(f64, Vec<StageAssignment>)> {
+    const MULTIPLES: [f64; 6] = [1.1, 1.3, 1.8, 3.0, 8.0, f64::INFINITY];
+    let bound = strongest(problem).value;
+    let multiples = MULTIPLES.iter().filter(|multiple| bound > 0.0 || multiple.is_infinite());
+    multiples.take_while(|_| stop.reason().is_none()).find_map(|multiple| {
+        let cap = if multiple.is_infinite() { f64::INFINITY } else { multiple * bound };
+        best_stages(problem, units, order, cap, stop)
+    })
 }
 
 fn keep_better(best: &mut Option<Plan>, plan: Plan, context: &mut Context<'_>) -> bool {

@@ -54,7 +54,7 @@ pub(crate) struct Found<'a> {
     /// What the stage would lead to: usage, value and the entry before it; at least one.
     pub(crate) arrivals: &'a [Arrival],
     pub(crate) pool: u16,
-    pub(crate) replicas: u16,
+    pub(crate) replicas: u32,
     /// Whether the set holds every unit.
     pub(crate) full: bool,
 }
@@ -474,13 +474,7 @@ impl<'a> Expander<'a> {
                 }
             }
             if !self.arrivals.is_empty() {
-                emit(Found {
-                    set: &self.set,
-                    arrivals: &self.arrivals,
-                    pool: pool as u16,
-                    replicas: replicas as u16,
-                    full,
-                });
+                emit(Found { set: &self.set, arrivals: &self.arrivals, pool: pool as u16, replicas, full });
             }
         }
     }

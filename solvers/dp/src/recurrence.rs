@@ -79,7 +79,7 @@ struct FoundSet {
     hash: u64,
     arrivals_end: usize,
     pool: u16,
-    replicas: u16,
+    replicas: u32,
 }
 
 /// A completed split: its value, and its last stage.
@@ -88,7 +88,7 @@ struct Completed {
     value: f64,
     parent: u32,
     pool: u16,
-    replicas: u16,
+    replicas: u32,
 }
 
 /// Minimises the largest load of `pass` over the splits whose loads are all below the caps.
@@ -250,7 +250,7 @@ fn reconstruct(problem: &Problem, lattice: &Lattice, table: &Table, last: Comple
         let difference: Vec<u64> = after.iter().zip(before).map(|(after, before)| after & !before).collect();
         stages.push(StageAssignment {
             pool: usize::from(pool),
-            replicas: u32::from(replicas),
+            replicas,
             units: members(&difference).map(|at| lattice.unit_at[at]).collect(),
         });
         if before.iter().all(|&word| word == 0) {

@@ -25,7 +25,7 @@ pub(crate) struct Entry {
     /// Pool of the last stage.
     pub(crate) pool: u16,
     /// Replicas of the last stage.
-    pub(crate) replicas: u16,
+    pub(crate) replicas: u32,
 }
 
 /// An entry that is worth expanding.
@@ -149,7 +149,7 @@ impl Table {
         value: f64,
         parent: u32,
         pool: u16,
-        replicas: u16,
+        replicas: u32,
     ) {
         let mut at = self.first[ideal as usize];
         while at != NONE {

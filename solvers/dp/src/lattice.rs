@@ -244,16 +244,19 @@ fn leave_out_weightless(
 
 /// The positions in a set.
 pub(crate) fn members(set: &[u64]) -> impl Iterator<Item = usize> + '_ {
-    set.iter().enumerate().flat_map(|(word, &bits)| {
-        let mut bits = bits;
-        std::iter::from_fn(move || {
-            if bits == 0 {
-                return None;
-            }
-            let at = bits.trailing_zeros() as usize;
-            bits &= bits - 1;
-            Some(word * 64 + at)
-        })
+    set.iter().enumerate().flat_map(|(word, &set)| bits(set, word))
+}
+
+/// The positions in one word of a set.
+#[inline]
+pub(crate) fn bits(mut set: u64, word: usize) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        if set == 0 {
+            return None;
+        }
+        let at = set.trailing_zeros() as usize;
+        set &= set - 1;
+        Some(word * 64 + at)
     })
 }
 

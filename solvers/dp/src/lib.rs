@@ -19,11 +19,14 @@
 //! depends on the whole split. They are left out of the recurrence and scored afterwards, so with uplinks the bound
 //! is that of the devices' loads, the value that of the best split found, and the gap between them may stay open.
 
-mod expand;
+mod catalogue;
 mod lattice;
 mod recurrence;
+mod scan;
 mod solver;
+mod stage;
 mod table;
+mod walk;
 mod window;
 
 pub use solver::Dp;

@@ -19,9 +19,12 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Stop, StopReason};
 use stagewright_search::usage::UsageSpace;
 
-use crate::expand::{Arrival, Expander, Found, Rules, Source};
+use crate::catalogue::Catalogue;
 use crate::lattice::{Lattice, members};
+use crate::scan::Scanner;
+use crate::stage::{Arrival, Found, Rules, Source};
 use crate::table::{Table, hash};
+use crate::walk::Walker;
 use crate::window::Windows;
 
 /// States expanded between two merges: as many as look at about this many supersets, by the last batch.
@@ -95,6 +98,7 @@ struct Completed {
 pub(crate) fn minimise(
     problem: &Problem,
     lattice: &Lattice,
+    catalogue: Option<&Catalogue>,
     space: &UsageSpace,
     pass: usize,
     caps: [f64; 2],
@@ -123,7 +127,7 @@ pub(crate) fn minimise(
             };
             let end = (next + batch).min(table.level(size).len());
             let (steps_before, value_before) = (steps, best.map(|best| best.value));
-            for task in expand_batch(&rules, &table, &table.level(size)[next..end]) {
+            for task in expand_batch(&rules, catalogue, &table, &table.level(size)[next..end]) {
                 steps += task.steps;
                 if task.halted {
                     halt = Some(Halt::Stop(budget.stop.reason().unwrap_or(StopReason::Interrupted)));
@@ -169,8 +173,42 @@ fn halt_for(budget: Budget<'_>, bytes: u64, steps: u64) -> Option<Halt> {
     }
 }
 
+/// One of the two searches for stages.
+enum Expander<'a> {
+    Walk(Walker<'a>),
+    Scan(Scanner<'a>),
+}
+
+impl<'a> Expander<'a> {
+    fn new(rules: &'a Rules<'a>, catalogue: Option<&'a Catalogue>, table: &'a Table) -> Self {
+        match catalogue {
+            Some(catalogue) => Expander::Scan(Scanner::new(rules, catalogue, table)),
+            None => Expander::Walk(Walker::new(rules)),
+        }
+    }
+
+    fn steps(&self) -> u64 {
+        match self {
+            Expander::Walk(walker) => walker.steps(),
+            Expander::Scan(scanner) => scanner.steps(),
+        }
+    }
+
+    fn expand(&mut self, source: Source<'_>, emit: impl FnMut(Found<'_>)) -> bool {
+        match self {
+            Expander::Walk(walker) => walker.expand(source, emit),
+            Expander::Scan(scanner) => scanner.expand(source, emit),
+        }
+    }
+}
+
 /// Expands some ideals in parallel; the tasks come back in the order of the ideals.
-fn expand_batch(rules: &Rules<'_>, table: &Table, ideals: &[u32]) -> Vec<Batch> {
+fn expand_batch(
+    rules: &Rules<'_>,
+    catalogue: Option<&Catalogue>,
+    table: &Table,
+    ideals: &[u32],
+) -> Vec<Batch> {
     let work = |expander: &mut Expander<'_>, ideals: &[u32]| {
         let mut batch = Batch::default();
         let mut alive = Vec::new();
@@ -190,9 +228,9 @@ fn expand_batch(rules: &Rules<'_>, table: &Table, ideals: &[u32]) -> Vec<Batch> 
         batch
     };
     if ideals.len() <= TASK {
-        return vec![work(&mut Expander::new(rules), ideals)];
+        return vec![work(&mut Expander::new(rules, catalogue, table), ideals)];
     }
-    ideals.par_chunks(TASK).map_init(|| Expander::new(rules), work).collect()
+    ideals.par_chunks(TASK).map_init(|| Expander::new(rules, catalogue, table), work).collect()
 }
 
 /// Keeps what improves on the table as it was before the batch.

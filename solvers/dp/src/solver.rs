@@ -17,11 +17,15 @@ use stagewright_search::dpl::{Effort, best_over_orders, missing_for_contiguous_d
 use stagewright_search::sweep::{Minimised, sweep};
 use stagewright_search::usage::UsageSpace;
 
+use crate::catalogue::Catalogue;
 use crate::lattice::Lattice;
 use crate::recurrence::{Budget, Counts, Halt, Run, minimise};
+use crate::window::Windows;
 
 /// Most usages of devices: above it the tables alone are too many.
 const MAX_USAGES: usize = 1 << 20;
+/// Supersets that a walk may look at before it is asked whether the lattice is small enough to be listed.
+const WALK_STEPS: u64 = 50_000;
 /// Supersets that the first run may look at before lower caps are tried: some tenths of a second.
 const FIRST_RUN_STEPS: u64 = 3_000_000;
 /// Where the caps lie between the lower bound and the value, when the first run was too long.
@@ -50,6 +54,7 @@ impl Solver for Dp {
         let mut search = Search {
             problem,
             lattice: Lattice::new(problem, &units),
+            catalogue: None,
             best: best_over_orders(problem, &units, Effort::Plain, context)?,
             bound: strongest(problem),
             counts: Counts::default(),
@@ -86,6 +91,8 @@ struct Search<'a> {
     problem: &'a Problem,
     units: &'a Units,
     lattice: Lattice,
+    /// Every ideal, where they are few.
+    catalogue: Option<Catalogue>,
     best: Option<Plan>,
     bound: LowerBound,
     counts: Counts,
@@ -105,10 +112,17 @@ impl Search<'_> {
         }
         context.emit(Event::Phase { name: "ideals".into() });
         let top = self.best.as_ref().map_or_else(|| self.above_every_load(), Plan::value);
-        match self.attempt(&space, top, Some(FIRST_RUN_STEPS), context)? {
-            None => return Ok(None),
-            Some(Halt::Stop(reason)) => return Ok(Some(reason)),
-            Some(Halt::Steps) => {}
+        for steps in [WALK_STEPS, FIRST_RUN_STEPS] {
+            let steps = if self.catalogue.is_some() { 20 * steps } else { steps };
+            match self.attempt(&space, top, Some(steps), context)? {
+                None => return Ok(None),
+                Some(Halt::Stop(reason)) => return Ok(Some(reason)),
+                Some(Halt::Steps) if steps == WALK_STEPS => {
+                    let windows = Windows::new(self.problem, &self.lattice, &space, [top, top]);
+                    self.catalogue = Catalogue::new(&self.lattice, &windows, context.stop());
+                }
+                Some(Halt::Steps) => {}
+            }
         }
         if self.best.is_none() {
             // Nothing to climb towards: any split that fits is news.
@@ -160,9 +174,10 @@ impl Search<'_> {
         let stop = context.stop().clone();
         let budget = Budget { stop: &stop, memory: context.limits.memory, steps };
         let (problem, units, lattice) = (self.problem, self.units, &self.lattice);
-        let counts = &mut self.counts;
+        let (catalogue, counts) = (self.catalogue.as_ref(), &mut self.counts);
         let (found, halt) = context.in_pool(|| {
-            let mut call = |pass, caps| minimise(problem, lattice, space, pass, caps, budget, counts);
+            let mut call =
+                |pass, caps| minimise(problem, lattice, catalogue, space, pass, caps, budget, counts);
             if problem.objective().passes() == 1 {
                 let run = call(0, [cap, cap]);
                 (run.best, run.halt)

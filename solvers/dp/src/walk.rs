@@ -1,4 +1,4 @@
-//! From one ideal J, every ideal I ⊃ J whose difference a device can hold.
+//! From one ideal J, every ideal I ⊃ J whose difference a device can hold, by a walk over supersets.
 //!
 //! Units are added in increasing number, depth first, so each superset is reached exactly once and no hash table is
 //! needed. What has been skipped stays out: a net with a pin in the stage and a pin in J or among the skipped is
@@ -14,58 +14,13 @@
 //! are turned away in constant time. Adding one costs a copy of what is left of the list and the unit's nets.
 
 use stagewright_core::document::Communication;
-use stagewright_core::objective::{Objective, synchronisation};
-use stagewright_core::problem::Pool;
-use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
-use stagewright_search::usage::UsageSpace;
 
-use crate::lattice::{Lattice, contains, members};
-use crate::table::Alive;
-use crate::window::Windows;
+use crate::lattice::{contains, members};
+use crate::stage::{Arrivals, Found, Ideal, Limits, Rules, Source, StageSums};
 
 /// Steps between two looks at the clock.
 const STEPS_BETWEEN_CHECKS: u64 = 4096;
-
-/// One recurrence: what the expansion must know besides the state.
-pub(crate) struct Rules<'a> {
-    pub(crate) lattice: &'a Lattice,
-    pub(crate) objective: &'a Objective,
-    pub(crate) pools: &'a [Pool],
-    pub(crate) space: &'a UsageSpace,
-    pub(crate) windows: &'a Windows,
-    /// Loads must be below these, per pass.
-    pub(crate) caps: [f64; 2],
-    /// The pass whose largest load is minimised.
-    pub(crate) pass: usize,
-    pub(crate) stop: &'a Stop,
-}
-
-/// An ideal to expand, with the entries worth it.
-#[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
-    pub(crate) set: &'a [u64],
-    pub(crate) alive: &'a [Alive],
-}
-
-/// A superset found: one more stage leads to `set`.
-pub(crate) struct Found<'a> {
-    pub(crate) set: &'a [u64],
-    /// What the stage would lead to: usage, value and the entry before it; at least one.
-    pub(crate) arrivals: &'a [Arrival],
-    pub(crate) pool: u16,
-    pub(crate) replicas: u32,
-    /// Whether the set holds every unit.
-    pub(crate) full: bool,
-}
-
-/// A usage and value with which a superset is reached.
-#[derive(Clone, Copy)]
-pub(crate) struct Arrival {
-    pub(crate) usage: u32,
-    pub(crate) parent: u32,
-    pub(crate) value: f64,
-}
 
 /// A net with a pin in the ideal that may still close.
 #[derive(Clone, Copy)]
@@ -108,7 +63,7 @@ struct Frame {
 }
 
 /// Work space for expansions, one per thread.
-pub(crate) struct Expander<'a> {
+pub(crate) struct Walker<'a> {
     rules: &'a Rules<'a>,
     set: Vec<u64>,
     before: Vec<u64>,
@@ -121,15 +76,15 @@ pub(crate) struct Expander<'a> {
     frames: Vec<Frame>,
     nets: Vec<OpenNet>,
     weights: Vec<f64>,
-    arrivals: Vec<Arrival>,
+    arrivals: Arrivals,
     size: usize,
     steps: u64,
 }
 
-impl<'a> Expander<'a> {
+impl<'a> Walker<'a> {
     pub(crate) fn new(rules: &'a Rules<'a>) -> Self {
         let lattice = rules.lattice;
-        Expander {
+        Walker {
             rules,
             set: vec![0; lattice.words],
             before: vec![0; lattice.words],
@@ -141,7 +96,7 @@ impl<'a> Expander<'a> {
             frames: Vec::new(),
             nets: Vec::new(),
             weights: Vec::new(),
-            arrivals: Vec::new(),
+            arrivals: Arrivals::default(),
             size: 0,
             steps: 0,
         }
@@ -157,8 +112,8 @@ impl<'a> Expander<'a> {
         self.prepare(source);
         let pools = self.rules.lattice.pools.len();
         (0..pools).all(|pool| {
-            let has_left = |alive: &Alive| self.rules.space.left(alive.usage, pool) > 0;
-            !source.alive.iter().any(has_left) || self.expand_on(source, pool, &mut emit)
+            let has_left = |usage| self.rules.space.left(usage, pool) > 0;
+            !source.alive.iter().any(|alive| has_left(alive.usage)) || self.expand_on(source, pool, &mut emit)
         })
     }
 
@@ -280,7 +235,7 @@ impl<'a> Expander<'a> {
         }
         self.settle_before(top, unit, &costs.transfer);
         let Frame { sums: skipped, open_to, cursor, .. } = &self.frames[top];
-        if limits.exceeded(skipped, skipped.compute, caps) {
+        if exceeded(limits, skipped, skipped.compute, caps) {
             // Whatever comes later skips at least as much.
             return Added::NoneAfter;
         }
@@ -296,7 +251,7 @@ impl<'a> Expander<'a> {
         let activations = skipped.activations + lattice.activation_bytes[unit];
         if (0..count).any(|at| self.weights[base + at] + added[at] > limits.high[at])
             || !tolerance::fits(fixed + limits.in_flight * activations, limits.memory)
-            || limits.exceeded(skipped, compute, caps)
+            || exceeded(limits, skipped, compute, caps)
         {
             return Added::No;
         }
@@ -313,7 +268,7 @@ impl<'a> Expander<'a> {
         for &net in lattice.nets_of(unit) {
             self.touch(&mut sums, net as usize, unit, mark, &costs.transfer);
         }
-        if limits.exceeded(&sums, compute, caps) {
+        if exceeded(limits, &sums, compute, caps) {
             self.nets.truncate(mark);
             return Added::No;
         }
@@ -438,60 +393,26 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// Emits the stage of the top frame for every number of replicas that makes it one.
+    /// Reports the stage of the top frame.
     fn report(&mut self, source: Source<'_>, pool: usize, limits: &Limits, emit: &mut impl FnMut(Found<'_>)) {
-        let Rules { objective, windows, caps, pools, lattice, space, pass, .. } = *self.rules;
         let sums = &self.frames[self.frames.len() - 1].sums;
-        let weights = &self.weights[self.weights.len() - windows.weights..];
-        let full = self.size == lattice.len;
-        for replicas in 1..=limits.most_replicas {
-            let mut loads = [0.0; 2];
-            for (pass, stage_load) in loads.iter_mut().enumerate().take(lattice.passes) {
-                let communication = sums.settled[pass] + sums.open[pass];
-                let load = match objective.communication {
-                    Communication::Serial => sums.compute[pass] + communication,
-                    Communication::Overlap => sums.compute[pass].max(communication),
-                    Communication::Duplex => sums.compute[pass].max(sums.sent[pass]).max(sums.received[pass]),
-                };
-                *stage_load = load / f64::from(replicas);
-            }
-            loads[lattice.passes - 1] += synchronisation(sums.parameters, replicas, pools[pool].bandwidth);
-            if (0..lattice.passes).any(|pass| loads[pass] >= caps[pass]) {
-                continue;
-            }
-            self.arrivals.clear();
-            for alive in source.alive.iter().filter(|alive| space.left(alive.usage, pool) >= replicas) {
-                if limits.memory_by_stage {
-                    let in_flight = f64::from(objective.in_flight(space.stages(alive.usage) + 1));
-                    if !tolerance::fits(sums.fixed + in_flight * sums.activations, limits.memory) {
-                        continue;
-                    }
-                }
-                let usage = space.after(alive.usage, pool, replicas);
-                if full || inside(windows, usage, weights, sums, lattice.passes) {
-                    let value = alive.value.max(loads[pass]);
-                    self.arrivals.push(Arrival { usage: usage as u32, parent: alive.entry, value });
-                }
-            }
-            if !self.arrivals.is_empty() {
-                emit(Found { set: &self.set, arrivals: &self.arrivals, pool: pool as u16, replicas, full });
-            }
-        }
+        let stage = StageSums {
+            compute: sums.compute,
+            cut: [0, 1].map(|pass| sums.settled[pass] + sums.open[pass]),
+            sent: sums.sent,
+            received: sums.received,
+            fixed: sums.fixed,
+            activations: sums.activations,
+            parameters: sums.parameters,
+        };
+        let ideal = Ideal {
+            set: &self.set,
+            weights: &self.weights[self.weights.len() - self.rules.windows.weights..],
+            crossing: [0, 1].map(|pass| sums.crossing_settled[pass] + sums.crossing_open[pass]),
+            full: self.size == self.rules.lattice.len,
+        };
+        self.arrivals.report(self.rules, source, pool, limits, &stage, ideal, emit);
     }
-}
-
-/// Whether an ideal lies in the windows of a usage.
-fn inside(windows: &Windows, usage: usize, weights: &[f64], sums: &Sums, passes: usize) -> bool {
-    let (low, high) = (windows.low(usage), windows.high(usage));
-    let weighted = (0..weights.len()).all(|at| low[at] <= weights[at] && weights[at] <= high[at]);
-    weighted
-        && windows.crossing.as_ref().is_none_or(|crossing| {
-            (0..passes).all(|pass| {
-                let weight = weights[crossing.weight[pass]];
-                let open = sums.crossing_settled[pass] + sums.crossing_open[pass];
-                weight + open <= crossing.high[usage][pass] && weight - open >= crossing.low[usage][pass]
-            })
-        })
 }
 
 enum Added {
@@ -501,92 +422,22 @@ enum Added {
     NoneAfter,
 }
 
-/// What every stage from one state on one pool must respect.
-struct Limits {
-    communication: Communication,
-    passes: usize,
-    most_replicas: u32,
-    /// Weights of the resulting ideal, over all numbers of replicas.
-    low: Vec<f64>,
-    high: Vec<f64>,
-    /// Least compute of the stage per pass, from the windows.
-    least_compute: [f64; 2],
-    /// Per pass, where no host is left afterwards: the compute must be at least this plus what crosses the ideal.
-    least_with_crossing: [f64; 2],
-    memory: f64,
-    /// Least microbatches in flight over the entries, and whether they differ.
-    in_flight: f64,
-    memory_by_stage: bool,
-}
-
-impl Limits {
-    fn new(rules: &Rules<'_>, alive: &[Alive], pool: usize, weights: &[f64]) -> Limits {
-        let Rules { objective, pools, space, windows, lattice, .. } = *rules;
-        let mut low = vec![f64::INFINITY; windows.weights];
-        let mut high = vec![f64::NEG_INFINITY; windows.weights];
-        let mut crossing_low = [f64::INFINITY; 2];
-        let mut most_replicas = 0;
-        let mut in_flight = u32::MAX;
-        for usage in alive.iter().map(|alive| alive.usage) {
-            let most = space.most_replicas(usage, pool);
-            most_replicas = most_replicas.max(most);
-            if most > 0 {
-                in_flight = in_flight.min(objective.in_flight(space.stages(usage) + 1));
+/// Whether every superset of a stage reaches a cap, its compute being given apart from its other sums.
+#[inline]
+fn exceeded(limits: &Limits, sums: &Sums, compute: [f64; 2], caps: [f64; 2]) -> bool {
+    (0..limits.passes).any(|pass| {
+        let settled = sums.settled[pass];
+        let compute = compute[pass].max(limits.least_compute[pass]);
+        let load = match limits.communication {
+            Communication::Serial => {
+                compute.max(limits.least_with_crossing[pass] + sums.crossing_settled[pass]) + settled
             }
-            for replicas in 1..=most {
-                let after = space.after(usage, pool, replicas);
-                for at in 0..windows.weights {
-                    low[at] = low[at].min(windows.low(after)[at]);
-                    high[at] = high[at].max(windows.high(after)[at]);
-                }
-                for (pass, least) in crossing_low.iter_mut().enumerate().take(lattice.passes) {
-                    let bound =
-                        windows.crossing.as_ref().map_or(f64::NEG_INFINITY, |all| all.low[after][pass]);
-                    *least = least.min(bound);
-                }
-            }
-        }
-        let mut least_compute = [0.0; 2];
-        let mut least_with_crossing = [f64::NEG_INFINITY; 2];
-        for pass in 0..lattice.passes {
-            let own = windows.own[pool][pass];
-            least_compute[pass] = low[own] - weights[own];
-            // Time on this pool is at least the least time over the pools that pay.
-            if let Some(crossing) = windows.crossing.as_ref().filter(|_| !pools[pool].host) {
-                least_with_crossing[pass] = crossing_low[pass] - weights[crossing.weight[pass]];
-            }
-        }
-        Limits {
-            communication: objective.communication,
-            passes: lattice.passes,
-            most_replicas,
-            low,
-            high,
-            least_compute,
-            least_with_crossing,
-            memory: pools[pool].memory,
-            in_flight: f64::from(in_flight),
-            memory_by_stage: objective.memory_depends_on_stage(),
-        }
-    }
-
-    /// Whether every superset of a stage reaches a cap, its compute being given apart from its other sums.
-    #[inline]
-    fn exceeded(&self, sums: &Sums, compute: [f64; 2], caps: [f64; 2]) -> bool {
-        (0..self.passes).any(|pass| {
-            let settled = sums.settled[pass];
-            let compute = compute[pass].max(self.least_compute[pass]);
-            let load = match self.communication {
-                Communication::Serial => {
-                    compute.max(self.least_with_crossing[pass] + sums.crossing_settled[pass]) + settled
-                }
-                Communication::Overlap => compute.max(settled),
-                // Each cut net is sent or received.
-                Communication::Duplex => compute.max(0.5 * settled),
-            };
-            load * (1.0 - tolerance::OPTIMAL_RELATIVE) >= caps[pass] * f64::from(self.most_replicas)
-        })
-    }
+            Communication::Overlap => compute.max(settled),
+            // Each cut net is sent or received.
+            Communication::Duplex => compute.max(0.5 * settled),
+        };
+        limits.at_cap(load, caps[pass])
+    })
 }
 
 /// The first member of a set from a position on.

@@ -1,0 +1,256 @@
+//! Every ideal of a small lattice, listed once with what a scan over pairs of ideals needs.
+//!
+//! Positions are topological, so an ideal is reached exactly once by adding its units in increasing number: the list
+//! takes no hash table, and time proportional to its own size.
+
+use stagewright_core::solver::Stop;
+
+use crate::lattice::Lattice;
+use crate::table::hash;
+use crate::window::Windows;
+
+/// Most ideals: the scan looks at pairs of them.
+const MOST_IDEALS: usize = 1 << 16;
+/// Most bytes of sets, weights and crossing nets.
+const MOST_BYTES: usize = 64 << 20;
+/// Ideals between two looks at the clock.
+const IDEALS_BETWEEN_CHECKS: usize = 4096;
+
+/// A net that crosses an ideal: it has pins on both sides.
+#[derive(Clone, Copy)]
+pub(crate) struct CrossingNet {
+    pub(crate) net: u32,
+    /// Pins inside the ideal.
+    pub(crate) inside: u32,
+}
+
+/// The ideals of a lattice but the empty one, by rising key.
+pub(crate) struct Catalogue {
+    words: usize,
+    weights: usize,
+    pools: usize,
+    /// Weight that is the key.
+    key: usize,
+    keys: Vec<f64>,
+    sizes: Vec<u32>,
+    hashes: Vec<u64>,
+    sets: Vec<u64>,
+    weight: Vec<f64>,
+    unsupported: Vec<u32>,
+    crossing_seconds: Vec<[f64; 2]>,
+    crossing_of: Vec<(u32, u32)>,
+    crossing: Vec<CrossingNet>,
+}
+
+impl Catalogue {
+    /// Lists the ideals. None where they are too many, or where the solve has to stop.
+    pub(crate) fn new(lattice: &Lattice, windows: &Windows, stop: &Stop) -> Option<Catalogue> {
+        let mut listing = Listing::new(lattice, windows);
+        let mut unit = 0;
+        loop {
+            // The next unit to add, or back to where one is left to try.
+            while unit < lattice.len && listing.waiting[unit] > 0 {
+                unit += 1;
+            }
+            if unit == lattice.len {
+                match listing.remove_last() {
+                    Some(last) => unit = last + 1,
+                    None => return Some(listing.sorted()),
+                }
+                continue;
+            }
+            listing.add(unit);
+            unit += 1;
+            let count = listing.ideals.len();
+            if count > MOST_IDEALS
+                || listing.bytes() > MOST_BYTES
+                || (count.is_multiple_of(IDEALS_BETWEEN_CHECKS) && stop.reason().is_some())
+            {
+                return None;
+            }
+        }
+    }
+
+    /// The ideals with these weights at least and at most, as far as the key can tell.
+    pub(crate) fn between(&self, low: &[f64], high: &[f64]) -> std::ops::Range<usize> {
+        let from = self.keys.partition_point(|&key| key < low[self.key]);
+        let to = self.keys.partition_point(|&key| key <= high[self.key]);
+        from..to.max(from)
+    }
+
+    /// Number of units.
+    #[inline]
+    pub(crate) fn size(&self, ideal: usize) -> u32 {
+        self.sizes[ideal]
+    }
+
+    /// Hash of the set, as the table has it.
+    pub(crate) fn hash(&self, ideal: usize) -> u64 {
+        self.hashes[ideal]
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, ideal: usize) -> &[u64] {
+        &self.sets[ideal * self.words..(ideal + 1) * self.words]
+    }
+
+    #[inline]
+    pub(crate) fn weights(&self, ideal: usize) -> &[f64] {
+        &self.weight[ideal * self.weights..(ideal + 1) * self.weights]
+    }
+
+    /// Units that a pool does not support.
+    #[inline]
+    pub(crate) fn unsupported(&self, ideal: usize, pool: usize) -> u32 {
+        self.unsupported[ideal * self.pools + pool]
+    }
+
+    #[inline]
+    pub(crate) fn crossing(&self, ideal: usize) -> &[CrossingNet] {
+        let (from, to) = self.crossing_of[ideal];
+        &self.crossing[from as usize..to as usize]
+    }
+
+    /// Least transfer of the crossing nets, per pass.
+    #[inline]
+    pub(crate) fn crossing_seconds(&self, ideal: usize) -> [f64; 2] {
+        self.crossing_seconds[ideal]
+    }
+}
+
+/// One ideal of a listing; sets, weights and counts lie in arrays beside it.
+struct Listed {
+    size: u32,
+    crossing_seconds: [f64; 2],
+    crossing: (u32, u32),
+}
+
+/// A catalogue in the making: a depth-first walk that adds one unit at a time.
+struct Listing<'a> {
+    lattice: &'a Lattice,
+    windows: &'a Windows,
+    /// Units of the current ideal, in the order in which they were added, each with the ideal it made.
+    path: Vec<(usize, usize)>,
+    set: Vec<u64>,
+    waiting: Vec<u32>,
+    pins_inside: Vec<u32>,
+    ideals: Vec<Listed>,
+    sets: Vec<u64>,
+    weight: Vec<f64>,
+    unsupported: Vec<u32>,
+    crossing: Vec<CrossingNet>,
+}
+
+impl<'a> Listing<'a> {
+    fn new(lattice: &'a Lattice, windows: &'a Windows) -> Self {
+        Listing {
+            lattice,
+            windows,
+            path: Vec::new(),
+            set: vec![0; lattice.words],
+            waiting: lattice.predecessor_count.clone(),
+            pins_inside: vec![0; lattice.net_count()],
+            ideals: Vec::new(),
+            sets: Vec::new(),
+            weight: Vec::new(),
+            unsupported: Vec::new(),
+            crossing: Vec::new(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.ideals)
+            + size_of_val(&*self.sets)
+            + size_of_val(&*self.weight)
+            + size_of_val(&*self.unsupported)
+            + size_of_val(&*self.crossing)
+    }
+
+    /// Lists the current ideal with one more unit.
+    fn add(&mut self, unit: usize) {
+        let Listing { lattice, windows, .. } = *self;
+        let before = self.path.last().map(|&(_, ideal)| ideal);
+        self.set[unit / 64] |= 1 << (unit % 64);
+        for &next in lattice.successors(unit) {
+            self.waiting[next as usize] -= 1;
+        }
+        let at = self.ideals.len();
+        self.path.push((unit, at));
+        self.sets.extend_from_slice(&self.set);
+        for weight in 0..windows.weights {
+            let sum = before.map_or(0.0, |ideal| self.weight[ideal * windows.weights + weight]);
+            self.weight.push(sum + windows.weight[unit * windows.weights + weight]);
+        }
+        for (pool, costs) in lattice.pools.iter().enumerate() {
+            let count = before.map_or(0, |ideal| self.unsupported[ideal * lattice.pools.len() + pool]);
+            self.unsupported.push(count + u32::from(!costs.supported[unit]));
+        }
+        let crossing = self.cross(before, unit);
+        let mut crossing_seconds = [0.0; 2];
+        for &CrossingNet { net, .. } in &self.crossing[crossing.0 as usize..crossing.1 as usize] {
+            let pass = usize::from(lattice.net_pass[net as usize]);
+            crossing_seconds[pass] += lattice.least_transfer[net as usize];
+        }
+        self.ideals.push(Listed { size: self.path.len() as u32, crossing_seconds, crossing });
+    }
+
+    /// Lists the nets that cross an ideal with one more unit: those that crossed it still, and those that begin.
+    fn cross(&mut self, before: Option<usize>, unit: usize) -> (u32, u32) {
+        let lattice = self.lattice;
+        let from = self.crossing.len();
+        for &net in lattice.nets_of(unit) {
+            self.pins_inside[net as usize] += 1;
+        }
+        let old = before.map_or((0, 0), |ideal| self.ideals[ideal].crossing);
+        for at in old.0 as usize..old.1 as usize {
+            let net = self.crossing[at].net;
+            let inside = self.pins_inside[net as usize];
+            if (inside as usize) < lattice.pins(net as usize).len() {
+                self.crossing.push(CrossingNet { net, inside });
+            }
+        }
+        let begins = |net: &&u32| self.pins_inside[**net as usize] == 1;
+        let new = lattice.nets_of(unit).iter().filter(begins);
+        self.crossing.extend(new.map(|&net| CrossingNet { net, inside: 1 }));
+        (from as u32, self.crossing.len() as u32)
+    }
+
+    /// Goes back to the ideal without the unit that was added last, and names it.
+    fn remove_last(&mut self) -> Option<usize> {
+        let (unit, _) = self.path.pop()?;
+        self.set[unit / 64] &= !(1 << (unit % 64));
+        for &next in self.lattice.successors(unit) {
+            self.waiting[next as usize] += 1;
+        }
+        for &net in self.lattice.nets_of(unit) {
+            self.pins_inside[net as usize] -= 1;
+        }
+        Some(unit)
+    }
+
+    /// The catalogue, by rising key: the time on a pool that pays for communication, since that varies most.
+    fn sorted(self) -> Catalogue {
+        let Listing { lattice, windows, ideals, .. } = &self;
+        let (words, weights, pools) = (lattice.words, windows.weights, lattice.pools.len());
+        let pool = lattice.pools.iter().position(|pool| !pool.host).unwrap_or(0);
+        let key = windows.own[pool][0];
+        let mut order: Vec<usize> = (0..ideals.len()).collect();
+        order.sort_by(|&a, &b| self.weight[a * weights + key].total_cmp(&self.weight[b * weights + key]));
+        let rows = |width: usize| order.iter().map(move |&ideal| ideal * width..(ideal + 1) * width);
+        Catalogue {
+            words,
+            weights,
+            pools,
+            key,
+            keys: order.iter().map(|&ideal| self.weight[ideal * weights + key]).collect(),
+            sizes: order.iter().map(|&ideal| ideals[ideal].size).collect(),
+            hashes: rows(words).map(|row| hash(&self.sets[row])).collect(),
+            sets: rows(words).flat_map(|row| self.sets[row].iter().copied()).collect(),
+            weight: rows(weights).flat_map(|row| self.weight[row].iter().copied()).collect(),
+            unsupported: rows(pools).flat_map(|row| self.unsupported[row].iter().copied()).collect(),
+            crossing_seconds: order.iter().map(|&ideal| ideals[ideal].crossing_seconds).collect(),
+            crossing_of: order.iter().map(|&ideal| ideals[ideal].crossing).collect(),
+            crossing: self.crossing,
+        }
+    }
+}

@@ -3,11 +3,13 @@
 //! Positions are topological, so an ideal is reached exactly once by adding its units in increasing number: the list
 //! takes no hash table, and time proportional to its own size.
 
+use std::ops::Range;
+
 use stagewright_core::solver::Stop;
 
 use crate::lattice::Lattice;
-use crate::table::hash;
-use crate::window::Windows;
+use crate::weight::Weights;
+use crate::window::Interval;
 
 /// Most ideals: the scan looks at pairs of them.
 const MOST_IDEALS: usize = 1 << 16;
@@ -24,16 +26,15 @@ pub(crate) struct CrossingNet {
     pub(crate) inside: u32,
 }
 
-/// The ideals of a lattice but the empty one, by rising key.
+/// The ideals of a lattice but the empty one, by rising rank.
 pub(crate) struct Catalogue {
     words: usize,
     weights: usize,
     pools: usize,
-    /// Weight that is the key.
-    key: usize,
-    keys: Vec<f64>,
+    /// The weight they are ranked by, and its values.
+    ranked_by: usize,
+    ranks: Vec<f64>,
     sizes: Vec<u32>,
-    hashes: Vec<u64>,
     sets: Vec<u64>,
     weight: Vec<f64>,
     unsupported: Vec<u32>,
@@ -43,9 +44,16 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Lists the ideals. None where they are too many, or where the solve has to stop.
-    pub(crate) fn new(lattice: &Lattice, windows: &Windows, stop: &Stop) -> Option<Catalogue> {
-        let mut listing = Listing::new(lattice, windows);
+    /// Lists the ideals. None where they are too many, or too large for a number of bytes, or where the solve has to
+    /// stop.
+    pub(crate) fn new(
+        lattice: &Lattice,
+        weights: &Weights,
+        memory: Option<u64>,
+        stop: &Stop,
+    ) -> Option<Catalogue> {
+        let most_bytes = memory.map_or(MOST_BYTES, |limit| MOST_BYTES.min((limit / 4) as usize));
+        let mut listing = Listing::new(lattice, weights);
         let mut unit = 0;
         loop {
             // The next unit to add, or back to where one is left to try.
@@ -63,7 +71,7 @@ impl Catalogue {
             unit += 1;
             let count = listing.ideals.len();
             if count > MOST_IDEALS
-                || listing.bytes() > MOST_BYTES
+                || listing.bytes() > most_bytes
                 || (count.is_multiple_of(IDEALS_BETWEEN_CHECKS) && stop.reason().is_some())
             {
                 return None;
@@ -71,10 +79,16 @@ impl Catalogue {
         }
     }
 
-    /// The ideals with these weights at least and at most, as far as the key can tell.
-    pub(crate) fn between(&self, low: &[f64], high: &[f64]) -> std::ops::Range<usize> {
-        let from = self.keys.partition_point(|&key| key < low[self.key]);
-        let to = self.keys.partition_point(|&key| key <= high[self.key]);
+    /// Number of ideals.
+    pub(crate) fn len(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// The ideals whose weights lie in some intervals, as far as the ranks can tell.
+    pub(crate) fn within(&self, weights: &[Interval]) -> Range<usize> {
+        let Interval { low, high } = weights[self.ranked_by];
+        let from = self.ranks.partition_point(|&rank| rank < low);
+        let to = self.ranks.partition_point(|&rank| rank <= high);
         from..to.max(from)
     }
 
@@ -82,11 +96,6 @@ impl Catalogue {
     #[inline]
     pub(crate) fn size(&self, ideal: usize) -> u32 {
         self.sizes[ideal]
-    }
-
-    /// Hash of the set, as the table has it.
-    pub(crate) fn hash(&self, ideal: usize) -> u64 {
-        self.hashes[ideal]
     }
 
     #[inline]
@@ -128,7 +137,7 @@ struct Listed {
 /// A catalogue in the making: a depth-first walk that adds one unit at a time.
 struct Listing<'a> {
     lattice: &'a Lattice,
-    windows: &'a Windows,
+    weights: &'a Weights,
     /// Units of the current ideal, in the order in which they were added, each with the ideal it made.
     path: Vec<(usize, usize)>,
     set: Vec<u64>,
@@ -142,10 +151,10 @@ struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    fn new(lattice: &'a Lattice, windows: &'a Windows) -> Self {
+    fn new(lattice: &'a Lattice, weights: &'a Weights) -> Self {
         Listing {
             lattice,
-            windows,
+            weights,
             path: Vec::new(),
             set: vec![0; lattice.words],
             waiting: lattice.predecessor_count.clone(),
@@ -168,7 +177,7 @@ impl<'a> Listing<'a> {
 
     /// Lists the current ideal with one more unit.
     fn add(&mut self, unit: usize) {
-        let Listing { lattice, windows, .. } = *self;
+        let Listing { lattice, weights, .. } = *self;
         let before = self.path.last().map(|&(_, ideal)| ideal);
         self.set[unit / 64] |= 1 << (unit % 64);
         for &next in lattice.successors(unit) {
@@ -177,9 +186,9 @@ impl<'a> Listing<'a> {
         let at = self.ideals.len();
         self.path.push((unit, at));
         self.sets.extend_from_slice(&self.set);
-        for weight in 0..windows.weights {
-            let sum = before.map_or(0.0, |ideal| self.weight[ideal * windows.weights + weight]);
-            self.weight.push(sum + windows.weight[unit * windows.weights + weight]);
+        for (weight, own) in weights.of(unit).iter().enumerate() {
+            let sum = before.map_or(0.0, |ideal| self.weight[ideal * weights.count + weight]);
+            self.weight.push(sum + own);
         }
         for (pool, costs) in lattice.pools.iter().enumerate() {
             let count = before.map_or(0, |ideal| self.unsupported[ideal * lattice.pools.len() + pool]);
@@ -228,23 +237,24 @@ impl<'a> Listing<'a> {
         Some(unit)
     }
 
-    /// The catalogue, by rising key: the time on a pool that pays for communication, since that varies most.
+    /// The catalogue, ranked by the time on a pool that pays for communication, since that varies most.
     fn sorted(self) -> Catalogue {
-        let Listing { lattice, windows, ideals, .. } = &self;
-        let (words, weights, pools) = (lattice.words, windows.weights, lattice.pools.len());
+        let Listing { lattice, ideals, .. } = &self;
+        let (words, weights, pools) = (lattice.words, self.weights.count, lattice.pools.len());
         let pool = lattice.pools.iter().position(|pool| !pool.host).unwrap_or(0);
-        let key = windows.own[pool][0];
+        let ranked_by = self.weights.own[pool][0];
         let mut order: Vec<usize> = (0..ideals.len()).collect();
-        order.sort_by(|&a, &b| self.weight[a * weights + key].total_cmp(&self.weight[b * weights + key]));
+        order.sort_by(|&a, &b| {
+            self.weight[a * weights + ranked_by].total_cmp(&self.weight[b * weights + ranked_by])
+        });
         let rows = |width: usize| order.iter().map(move |&ideal| ideal * width..(ideal + 1) * width);
         Catalogue {
             words,
             weights,
             pools,
-            key,
-            keys: order.iter().map(|&ideal| self.weight[ideal * weights + key]).collect(),
+            ranked_by,
+            ranks: order.iter().map(|&ideal| self.weight[ideal * weights + ranked_by]).collect(),
             sizes: order.iter().map(|&ideal| ideals[ideal].size).collect(),
-            hashes: rows(words).map(|row| hash(&self.sets[row])).collect(),
             sets: rows(words).flat_map(|row| self.sets[row].iter().copied()).collect(),
             weight: rows(weights).flat_map(|row| self.weight[row].iter().copied()).collect(),
             unsupported: rows(pools).flat_map(|row| self.unsupported[row].iter().copied()).collect(),

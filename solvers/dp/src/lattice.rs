@@ -9,6 +9,10 @@
 //! predecessor. Such units are left out, their order handed on from their predecessors to their successors, and put
 //! back when a split is read off.
 //!
+//! Only splits below a cap are looked for, so a unit that takes a pool to the cap by itself counts as unsupported on
+//! it, and a transfer is at most twice what any stage can take: profiles that mark what must not happen by an
+//! absurd time then cost no precision in sums.
+//!
 //! Where memory depends on a stage's distance from the last one, the lattice is reversed: its ideals are the
 //! complements, closed under successors, and stages are peeled from the end. Loads do not change, since a net is
 //! cut by a stage whichever way the pipeline runs.
@@ -17,6 +21,7 @@ use rustc_hash::FxHashMap;
 use stagewright_core::contract::Units;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
+use stagewright_core::tolerance;
 use stagewright_search::order;
 
 /// The units of a problem in enumeration order, with their nets and costs.
@@ -78,11 +83,14 @@ impl Rows {
 }
 
 impl Lattice {
-    /// Lays out the units of a contiguous problem.
-    pub(crate) fn new(problem: &Problem, units: &Units) -> Lattice {
+    /// Lays out the units of a contiguous problem for splits whose loads are below a cap.
+    pub(crate) fn new(problem: &Problem, units: &Units, cap: f64) -> Lattice {
+        let objective = problem.objective();
+        // What a stage may take on one device, its replicas added up.
+        let most = cap * f64::from(objective.max_replicas);
         let order = order::depth_first(units);
         let (predecessors, weightless) = leave_out_weightless(problem, units, &order);
-        let reversed = problem.objective().memory_depends_on_stage();
+        let reversed = objective.memory_depends_on_stage();
         let mut unit_at: Vec<u32> =
             order.iter().copied().filter(|&unit| predecessors[unit as usize].is_some()).collect();
         if reversed {
@@ -126,11 +134,16 @@ impl Lattice {
                     let here = |&unit: &u32| units.pass_seconds(unit as usize, pool, pass);
                     if pass < passes { unit_at.iter().map(here).collect() } else { Vec::new() }
                 };
+                let supported = |unit: usize| {
+                    units.supported(unit, pool)
+                        && (0..passes).all(|pass| units.pass_seconds(unit, pool, pass) < most)
+                        && tolerance::fits(units.bytes(unit, objective.in_flight(1)), spec.memory)
+                };
                 PoolCosts {
                     host: spec.host,
                     seconds: [seconds(0), seconds(1)],
-                    supported: unit_at.iter().map(|&unit| units.supported(unit as usize, pool)).collect(),
-                    transfer: nets.iter().map(|&net| units.transfer(net, pool)).collect(),
+                    supported: unit_at.iter().map(|&unit| supported(unit as usize)).collect(),
+                    transfer: nets.iter().map(|&net| units.transfer(net, pool).min(2.0 * most)).collect(),
                 }
             })
             .collect();
@@ -231,7 +244,9 @@ fn leave_out_weightless(
             units.predecessors(at).iter().flat_map(|&from| handed[from as usize].iter().copied()).collect();
         before.sort_unstable();
         before.dedup();
-        if is_weightless(at) {
+        // Handing on must not make the order larger than it was.
+        let arcs = before.len() * units.successors(at).len();
+        if is_weightless(at) && arcs <= before.len() + units.successors(at).len() {
             weightless.push((unit, units.predecessors(at).to_vec()));
             handed[at] = before;
         } else {

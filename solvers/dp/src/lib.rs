@@ -19,6 +19,7 @@
 //! depends on the whole split. They are left out of the recurrence and scored afterwards, so with uplinks the bound
 //! is that of the devices' loads, the value that of the best split found, and the gap between them may stay open.
 
+mod allowance;
 mod catalogue;
 mod lattice;
 mod recurrence;
@@ -27,6 +28,7 @@ mod solver;
 mod stage;
 mod table;
 mod walk;
+mod weight;
 mod window;
 
 pub use solver::Dp;

@@ -16,15 +16,17 @@
 use rayon::prelude::*;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Stop, StopReason};
+use stagewright_core::solver::StopReason;
 use stagewright_search::usage::UsageSpace;
 
+use crate::allowance::{Allowance, Budget, Halt};
 use crate::catalogue::Catalogue;
 use crate::lattice::{Lattice, members};
 use crate::scan::Scanner;
 use crate::stage::{Arrival, Found, Rules, Source};
 use crate::table::{Table, hash};
 use crate::walk::Walker;
+use crate::weight::Weights;
 use crate::window::Windows;
 
 /// States expanded between two merges: as many as look at about this many supersets, by the last batch.
@@ -33,25 +35,8 @@ const LARGEST_BATCH: usize = 4096;
 const SMALLEST_BATCH: usize = 16;
 /// States that one task expands, so that small states do not drown in scheduling.
 const TASK: usize = 8;
-
-/// What a run may use.
-#[derive(Clone, Copy)]
-pub(crate) struct Budget<'a> {
-    pub(crate) stop: &'a Stop,
-    /// Bytes of tables.
-    pub(crate) memory: Option<u64>,
-    /// Supersets looked at.
-    pub(crate) steps: Option<u64>,
-}
-
-/// Why a run ended early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Halt {
-    /// A limit of the solve.
-    Stop(StopReason),
-    /// The run's own budget of steps.
-    Steps,
-}
+/// Bytes of a batch between two looks at the allowance.
+const BYTES_BETWEEN_CHECKS: u64 = 1 << 20;
 
 /// Counts over all runs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -75,11 +60,13 @@ struct Batch {
     arrivals: Vec<Arrival>,
     full: Option<Completed>,
     steps: u64,
-    halted: bool,
+    /// Bytes of the arrays that have been taken off the allowance.
+    spent: u64,
+    halt: Option<Halt>,
 }
 
 struct FoundSet {
-    hash: u64,
+    key: u64,
     arrivals_end: usize,
     pool: u16,
     replicas: u32,
@@ -94,82 +81,109 @@ struct Completed {
     replicas: u32,
 }
 
-/// Minimises the largest load of `pass` over the splits whose loads are all below the caps.
-pub(crate) fn minimise(
-    problem: &Problem,
-    lattice: &Lattice,
-    catalogue: Option<&Catalogue>,
-    space: &UsageSpace,
-    pass: usize,
-    caps: [f64; 2],
-    budget: Budget<'_>,
-    counts: &mut Counts,
-) -> Run {
-    let mut windows = Windows::new(problem, lattice, space, caps);
-    let mut caps = caps;
-    let mut table = Table::new(lattice.len, lattice.words);
-    let mut best: Option<Completed> = None;
-    let mut steps = 0;
-    let mut halt = None;
-    let mut batch = SMALLEST_BATCH;
-    'levels: for size in 0..lattice.len {
-        let mut next = 0;
-        while next < table.level(size).len() {
-            let rules = Rules {
-                lattice,
-                objective: problem.objective(),
-                pools: problem.pools(),
-                space,
-                windows: &windows,
-                caps,
-                pass,
-                stop: budget.stop,
-            };
-            let end = (next + batch).min(table.level(size).len());
-            let (steps_before, value_before) = (steps, best.map(|best| best.value));
-            for task in expand_batch(&rules, catalogue, &table, &table.level(size)[next..end]) {
-                steps += task.steps;
-                if task.halted {
-                    halt = Some(Halt::Stop(budget.stop.reason().unwrap_or(StopReason::Interrupted)));
-                }
-                merge(&mut table, &task, lattice.words);
-                if let Some(full) = task.full
-                    && best.is_none_or(|best| full.value < best.value)
-                {
-                    best = Some(full);
-                }
-            }
-            counts.peak_bytes = counts.peak_bytes.max(table.bytes());
-            halt = halt.or_else(|| halt_for(budget, table.bytes(), steps));
-            if halt.is_some() {
-                break 'levels;
-            }
-            if let Some(best) = best.filter(|best| Some(best.value) != value_before) {
-                caps[pass] = caps[pass].min(best.value);
-                windows = Windows::new(problem, lattice, space, caps);
-            }
-            next = end;
-            batch = match steps - steps_before {
-                few if few < STEPS_PER_BATCH / 2 => (2 * batch).min(LARGEST_BATCH),
-                many if many > STEPS_PER_BATCH => (batch / 2).max(SMALLEST_BATCH),
-                _ => batch,
-            };
-        }
-    }
-    counts.steps += steps;
-    counts.ideals += table.len() as u64;
-    Run { best: best.map(|last| reconstruct(problem, lattice, &table, last)), halt }
+/// A recurrence over the ideals of one lattice.
+#[derive(Clone, Copy)]
+pub(crate) struct Recurrence<'a> {
+    pub(crate) problem: &'a Problem,
+    pub(crate) lattice: &'a Lattice,
+    pub(crate) weights: &'a Weights,
+    pub(crate) space: &'a UsageSpace,
+    /// Every ideal, where they are few enough to be scanned.
+    pub(crate) catalogue: Option<&'a Catalogue>,
 }
 
-fn halt_for(budget: Budget<'_>, bytes: u64, steps: u64) -> Option<Halt> {
-    if let Some(reason) = budget.stop.reason() {
-        Some(Halt::Stop(reason))
-    } else if budget.memory.is_some_and(|limit| bytes > limit) {
+impl<'a> Recurrence<'a> {
+    /// A recurrence whose stages are found by walks.
+    pub(crate) fn new(
+        problem: &'a Problem,
+        lattice: &'a Lattice,
+        weights: &'a Weights,
+        space: &'a UsageSpace,
+    ) -> Self {
+        Recurrence { problem, lattice, weights, space, catalogue: None }
+    }
+
+    /// Minimises the largest load of `pass` over the splits whose loads are all below the caps.
+    pub(crate) fn minimise(
+        &self,
+        pass: usize,
+        mut caps: [f64; 2],
+        budget: Budget<'_>,
+        counts: &mut Counts,
+    ) -> Run {
+        let Recurrence { problem, lattice, weights, space, catalogue } = *self;
+        let mut windows = Windows::new(problem, weights, space, caps);
+        let mut table = Table::new(lattice.len, lattice.words, catalogue.map(Catalogue::len));
+        let mut best: Option<Completed> = None;
+        let mut steps = 0;
+        let mut halt = None;
+        let mut batch = SMALLEST_BATCH;
+        'levels: for size in 0..lattice.len {
+            let mut next = 0;
+            while next < table.level(size).len() {
+                let allowance = Allowance::new(budget, steps, table.bytes());
+                let rules = Rules {
+                    lattice,
+                    objective: problem.objective(),
+                    pools: problem.pools(),
+                    space,
+                    windows: &windows,
+                    caps,
+                    pass,
+                    allowance: &allowance,
+                };
+                let end = (next + batch).min(table.level(size).len());
+                let tasks = expand_batch(&rules, catalogue, &table, &table.level(size)[next..end]);
+                let steps_before = steps;
+                steps += tasks.iter().map(|task| task.steps).sum::<u64>();
+                let bytes = table.bytes() + tasks.iter().map(|task| task.bytes()).sum::<u64>();
+                counts.peak_bytes = counts.peak_bytes.max(bytes);
+                halt = halt_for(&table, &tasks, budget, steps, bytes);
+                // Which tasks an allowance ended depends on the threads, unless there is one task.
+                let by_clock = |halt| matches!(halt, Halt::Stop(StopReason::Time | StopReason::Interrupted));
+                if tasks.len() > 1 && halt.is_some_and(|halt| !by_clock(halt)) {
+                    break 'levels;
+                }
+                let value_before = best.map(|best| best.value);
+                for task in tasks {
+                    merge(&mut table, &task, lattice.words);
+                    if let Some(full) = task.full
+                        && best.is_none_or(|best| full.value < best.value)
+                    {
+                        best = Some(full);
+                    }
+                }
+                if halt.is_some() {
+                    break 'levels;
+                }
+                if let Some(best) = best.filter(|best| Some(best.value) != value_before) {
+                    caps[pass] = caps[pass].min(best.value);
+                    windows = Windows::new(problem, weights, space, caps);
+                }
+                next = end;
+                batch = match steps - steps_before {
+                    few if few < STEPS_PER_BATCH / 2 => (2 * batch).min(LARGEST_BATCH),
+                    many if many > STEPS_PER_BATCH => (batch / 2).max(SMALLEST_BATCH),
+                    _ => batch,
+                };
+            }
+        }
+        counts.steps += steps;
+        counts.ideals += table.len() as u64;
+        Run { best: best.map(|last| reconstruct(problem, lattice, &table, last)), halt }
+    }
+}
+
+/// What ends a run after a batch: what halted a task, or what all tasks together exceed.
+fn halt_for(table: &Table, tasks: &[Batch], budget: Budget<'_>, steps: u64, bytes: u64) -> Option<Halt> {
+    let clock = tasks.iter().filter_map(|task| task.halt).next();
+    let arrivals = tasks.iter().map(|task| task.arrivals.len()).sum();
+    if budget.memory.is_some_and(|limit| bytes > limit) || !table.has_room_for(arrivals) {
         Some(Halt::Stop(StopReason::Memory))
     } else if budget.steps.is_some_and(|limit| steps > limit) {
         Some(Halt::Steps)
     } else {
-        None
+        clock.or_else(|| budget.stop.reason().map(Halt::Stop))
     }
 }
 
@@ -194,7 +208,11 @@ impl<'a> Expander<'a> {
         }
     }
 
-    fn expand(&mut self, source: Source<'_>, emit: impl FnMut(Found<'_>)) -> bool {
+    fn expand(
+        &mut self,
+        source: Source<'_>,
+        emit: impl FnMut(Found<'_>) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
         match self {
             Expander::Walk(walker) => walker.expand(source, emit),
             Expander::Scan(scanner) => scanner.expand(source, emit),
@@ -219,8 +237,9 @@ fn expand_batch(
                 continue;
             }
             let source = Source { set: table.set(ideal), alive: &alive };
-            batch.halted = !expander.expand(source, |found| collect(rules, table, &mut batch, &found));
-            if batch.halted {
+            let expanded = expander.expand(source, |found| batch.collect(rules, table, &found));
+            if let Err(halt) = expanded {
+                batch.halt = Some(halt);
                 break;
             }
         }
@@ -233,40 +252,51 @@ fn expand_batch(
     ideals.par_chunks(TASK).map_init(|| Expander::new(rules, catalogue, table), work).collect()
 }
 
-/// Keeps what improves on the table as it was before the batch.
-fn collect(rules: &Rules<'_>, table: &Table, batch: &mut Batch, found: &Found<'_>) {
-    let cap = rules.caps[rules.pass];
-    if found.full {
-        for arrival in found.arrivals {
-            if arrival.value < batch.full.map_or(cap, |full| full.value) {
-                let Found { pool, replicas, .. } = *found;
-                batch.full = Some(Completed { value: arrival.value, parent: arrival.parent, pool, replicas });
-            }
-        }
-        return;
+impl Batch {
+    /// Bytes in use, without spare capacity: that differs from thread to thread.
+    fn bytes(&self) -> u64 {
+        (size_of_val(&*self.sets) + size_of_val(&*self.found) + size_of_val(&*self.arrivals)) as u64
     }
-    let hash = hash(found.set);
-    let known = table.find(found.set, hash);
-    let count = batch.arrivals.len();
-    batch.arrivals.extend(found.arrivals.iter().filter(|arrival| {
-        let value = known.and_then(|ideal| table.value(ideal, arrival.usage as usize));
-        value.is_none_or(|value| arrival.value < value)
-    }));
-    if batch.arrivals.len() > count {
-        batch.sets.extend_from_slice(found.set);
-        batch.found.push(FoundSet {
-            hash,
-            arrivals_end: batch.arrivals.len(),
-            pool: found.pool,
-            replicas: found.replicas,
-        });
+
+    /// Keeps what improves on the table as it was before the batch.
+    fn collect(&mut self, rules: &Rules<'_>, table: &Table, found: &Found<'_>) -> Result<(), Halt> {
+        if found.full {
+            let cap = rules.caps[rules.pass];
+            for arrival in found.arrivals {
+                if arrival.value < self.full.map_or(cap, |full| full.value) {
+                    let Found { pool, replicas, .. } = *found;
+                    self.full =
+                        Some(Completed { value: arrival.value, parent: arrival.parent, pool, replicas });
+                }
+            }
+            return Ok(());
+        }
+        let key = found.listed.map_or_else(|| hash(found.set), u64::from);
+        let known = table.find(found.set, key);
+        let count = self.arrivals.len();
+        self.arrivals.extend(found.arrivals.iter().filter(|arrival| {
+            let value = known.and_then(|ideal| table.value(ideal, arrival.usage as usize));
+            value.is_none_or(|value| arrival.value < value)
+        }));
+        if self.arrivals.len() > count {
+            self.sets.extend_from_slice(found.set);
+            let arrivals_end = self.arrivals.len();
+            self.found.push(FoundSet { key, arrivals_end, pool: found.pool, replicas: found.replicas });
+        }
+        match self.bytes() - self.spent {
+            unspent if unspent >= BYTES_BETWEEN_CHECKS => {
+                self.spent += unspent;
+                rules.allowance.spend(0, unspent)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
 fn merge(table: &mut Table, task: &Batch, words: usize) {
     let mut from = 0;
     for (set, found) in task.sets.chunks_exact(words).zip(&task.found) {
-        let ideal = table.ideal(set, found.hash);
+        let ideal = table.ideal(set, found.key);
         for arrival in &task.arrivals[from..found.arrivals_end] {
             table.improve(ideal, arrival.usage, arrival.value, arrival.parent, found.pool, found.replicas);
         }

@@ -14,12 +14,13 @@
 //! used to turn pairs away only, with a slack above that rounding.
 
 use stagewright_core::document::Communication;
-use stagewright_core::tolerance;
 
+use crate::allowance::Halt;
 use crate::catalogue::{Catalogue, CrossingNet};
 use crate::lattice::{bits, contains, members};
-use crate::stage::{Arrivals, Found, Ideal, Limits, Rules, Source, StageSums, inside};
+use crate::stage::{Arrival, Demands, Found, Ideal, Rules, Source, StageSums};
 use crate::table::Table;
+use crate::window::Measures;
 
 /// Pairs between two looks at the clock.
 const PAIRS_BETWEEN_CHECKS: usize = 1 << 16;
@@ -30,19 +31,19 @@ const SLACK: f64 = 1e-10;
 pub(crate) struct Scanner<'a> {
     rules: &'a Rules<'a>,
     catalogue: &'a Catalogue,
+    /// Ideals reached so far.
+    table: &'a Table,
     /// Pins of each net in J.
     pins_before: Vec<u32>,
     /// Nets that cross J.
     crossing: Vec<u32>,
+    /// Their least transfer per pass.
+    crossing_seconds: [f64; 2],
     /// For each net the last pair in which it crossed both ideals.
     crossed_both: Vec<u64>,
     weights: Vec<f64>,
     unsupported: Vec<u32>,
-    arrivals: Arrivals,
-    /// Ideals reached so far.
-    table: &'a Table,
-    /// Least transfer of the nets that cross J, per pass.
-    open: [f64; 2],
+    arrivals: Vec<Arrival>,
     steps: u64,
 }
 
@@ -52,14 +53,14 @@ impl<'a> Scanner<'a> {
         Scanner {
             rules,
             catalogue,
+            table,
             pins_before: vec![0; lattice.net_count()],
             crossing: Vec::new(),
+            crossing_seconds: [0.0; 2],
             crossed_both: vec![0; lattice.net_count()],
             weights: Vec::new(),
             unsupported: Vec::new(),
-            arrivals: Arrivals::default(),
-            table,
-            open: [0.0; 2],
+            arrivals: Vec::new(),
             steps: 0,
         }
     }
@@ -69,23 +70,27 @@ impl<'a> Scanner<'a> {
         self.steps
     }
 
-    /// Calls `emit` for every superset of a state. False where the solve has to stop.
-    pub(crate) fn expand(&mut self, source: Source<'_>, mut emit: impl FnMut(Found<'_>)) -> bool {
+    /// Calls `emit` for every superset of a state that is worth it.
+    pub(crate) fn expand(
+        &mut self,
+        source: Source<'_>,
+        mut emit: impl FnMut(Found<'_>) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
         let size = self.prepare(source);
-        (0..self.rules.lattice.pools.len()).all(|pool| {
-            let has_left = |usage| self.rules.space.left(usage, pool) > 0;
-            !source.alive.iter().any(|alive| has_left(alive.usage))
-                || self.expand_on(source, size, pool, &mut emit)
-        })
+        for pool in 0..self.rules.lattice.pools.len() {
+            if let Some(demands) = Demands::new(self.rules, source.alive, pool, &self.weights) {
+                self.expand_on(source, size, pool, &demands, &mut emit)?;
+            }
+        }
+        Ok(())
     }
 
     /// Sums over J; gives the number of its units.
     fn prepare(&mut self, source: Source<'_>) -> u32 {
         let Rules { lattice, windows, .. } = *self.rules;
-        let count = windows.weights;
         self.pins_before.fill(0);
         self.weights.clear();
-        self.weights.resize(count, 0.0);
+        self.weights.resize(windows.weights.count, 0.0);
         self.unsupported.clear();
         self.unsupported.resize(lattice.pools.len(), 0);
         let mut size = 0;
@@ -94,8 +99,8 @@ impl<'a> Scanner<'a> {
             for &net in lattice.nets_of(at) {
                 self.pins_before[net as usize] += 1;
             }
-            for weight in 0..count {
-                self.weights[weight] += windows.weight[at * count + weight];
+            for (sum, weight) in self.weights.iter_mut().zip(windows.weights.of(at)) {
+                *sum += weight;
             }
             for (unsupported, costs) in self.unsupported.iter_mut().zip(&lattice.pools) {
                 *unsupported += u32::from(!costs.supported[at]);
@@ -107,9 +112,9 @@ impl<'a> Scanner<'a> {
             inside > 0 && (inside as usize) < lattice.pins(*net as usize).len()
         };
         self.crossing.extend((0..lattice.net_count() as u32).filter(crosses));
-        self.open = [0.0; 2];
+        self.crossing_seconds = [0.0; 2];
         for net in self.crossing.iter().map(|&net| net as usize) {
-            self.open[usize::from(lattice.net_pass[net])] += lattice.least_transfer[net];
+            self.crossing_seconds[usize::from(lattice.net_pass[net])] += lattice.least_transfer[net];
         }
         size
     }
@@ -119,84 +124,64 @@ impl<'a> Scanner<'a> {
         source: Source<'_>,
         size: u32,
         pool: usize,
-        emit: &mut impl FnMut(Found<'_>),
-    ) -> bool {
+        demands: &Demands,
+        emit: &mut impl FnMut(Found<'_>) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
         let Rules { lattice, windows, caps, .. } = *self.rules;
         let catalogue = self.catalogue;
-        let limits = Limits::new(self.rules, source.alive, pool, &self.weights);
-        let own = &windows.own[pool];
-        let serial = limits.communication == Communication::Serial && !lattice.pools[pool].host;
-        for ideal in catalogue.between(&limits.low, &limits.high) {
-            if ideal.is_multiple_of(PAIRS_BETWEEN_CHECKS) && self.rules.stop.reason().is_some() {
-                return false;
+        let own = windows.weights.own[pool];
+        let serial = demands.communication == Communication::Serial && !lattice.pools[pool].host;
+        let steps_before = self.steps;
+        for ideal in catalogue.within(&demands.weights) {
+            if ideal.is_multiple_of(PAIRS_BETWEEN_CHECKS) {
+                self.rules.allowance.spend(0, 0)?;
+            }
+            let weights = catalogue.weights(ideal);
+            let crossing = catalogue.crossing_seconds(ideal);
+            let compute = own.map(|own| weights[own] * (1.0 - SLACK) - self.weights[own]);
+            let at_cap = |pass: usize| {
+                // Each net that crosses one of the two ideals alone is cut.
+                let (here, before) = (crossing[pass], self.crossing_seconds[pass]);
+                let cut = if serial { (here - before).abs() - SLACK * (here + before) } else { 0.0 };
+                demands.at_cap(compute[pass] + cut, caps[pass])
+            };
+            if (0..lattice.passes).any(at_cap) {
+                continue;
             }
             let set = catalogue.set(ideal);
             if catalogue.size(ideal) <= size || !holds(set, source.set) {
                 continue;
             }
             self.steps += 1;
-            let weights = catalogue.weights(ideal);
-            let fits_windows = (0..windows.weights)
-                .all(|at| limits.low[at] <= weights[at] && weights[at] <= limits.high[at]);
-            if !fits_windows || catalogue.unsupported(ideal, pool) > self.unsupported[pool] {
+            if !demands.weights.iter().zip(weights).all(|(interval, &weight)| interval.contains(weight))
+                || catalogue.unsupported(ideal, pool) > self.unsupported[pool]
+            {
                 continue;
             }
-            let mut least = [0.0; 2];
-            for pass in 0..lattice.passes {
-                least[pass] = weights[own[pass]] * (1.0 - SLACK) - self.weights[own[pass]];
-            }
-            if serial {
-                let open = catalogue.crossing_seconds(ideal);
-                for pass in 0..lattice.passes {
-                    least[pass] += (open[pass] - self.open[pass]).abs();
-                }
-            }
-            if (0..lattice.passes).any(|pass| limits.at_cap(least[pass], caps[pass])) {
-                continue;
-            }
-            let full = catalogue.size(ideal) as usize == lattice.len;
-            let superset = Ideal { set, weights, crossing: catalogue.crossing_seconds(ideal), full };
-            if !self.is_worth(source, pool, &limits, superset, catalogue.hash(ideal)) {
+            let superset = Ideal {
+                set,
+                listed: Some(ideal as u32),
+                measures: Measures { weights, crossing },
+                full: catalogue.size(ideal) as usize == lattice.len,
+            };
+            let reached = self.table.find(set, ideal as u64);
+            let known = |usage| reached.and_then(|reached| self.table.value(reached, usage as usize));
+            if !demands.any_improves(self.rules, superset, known) {
                 continue;
             }
             let mut sums = StageSums::default();
             self.add_cut_nets(&mut sums, set, source.set, catalogue.crossing(ideal), pool);
             if serial
-                && (0..lattice.passes).any(|pass| limits.at_cap(least[pass] + sums.cut[pass], caps[pass]))
+                && (0..lattice.passes).any(|pass| demands.at_cap(compute[pass] + sums.cut[pass], caps[pass]))
             {
                 continue;
             }
             self.add_units(&mut sums, set, source.set, pool);
-            if !tolerance::fits(sums.fixed + limits.in_flight * sums.activations, limits.memory) {
-                continue;
+            if !demands.too_large(sums.fixed, sums.activations) {
+                demands.report(self.rules, superset, &sums, &mut self.arrivals, emit)?;
             }
-            self.arrivals.report(self.rules, source, pool, &limits, &sums, superset, emit);
         }
-        true
-    }
-
-    /// Whether a stage that leads to an ideal can improve on what the table holds, whatever its load.
-    fn is_worth(
-        &self,
-        source: Source<'_>,
-        pool: usize,
-        limits: &Limits,
-        ideal: Ideal<'_>,
-        hash: u64,
-    ) -> bool {
-        let Rules { lattice, windows, space, .. } = *self.rules;
-        let mut known: Option<Option<u32>> = None;
-        source.alive.iter().any(|alive| {
-            (1..=limits.most_replicas.min(space.left(alive.usage, pool))).any(|replicas| {
-                let usage = space.after(alive.usage, pool, replicas);
-                ideal.full
-                    || inside(windows, usage, ideal, lattice.passes) && {
-                        let known = *known.get_or_insert_with(|| self.table.find(ideal.set, hash));
-                        let value = known.and_then(|known| self.table.value(known, usage));
-                        value.is_none_or(|value| alive.value < value)
-                    }
-            })
-        })
+        self.rules.allowance.spend(self.steps - steps_before, 0)
     }
 
     /// Adds the nets that the stage between J and `set` cuts.

@@ -17,10 +17,11 @@ use stagewright_search::dpl::{Effort, best_over_orders, missing_for_contiguous_d
 use stagewright_search::sweep::{Minimised, sweep};
 use stagewright_search::usage::UsageSpace;
 
+use crate::allowance::{Budget, Halt};
 use crate::catalogue::Catalogue;
 use crate::lattice::Lattice;
-use crate::recurrence::{Budget, Counts, Halt, Run, minimise};
-use crate::window::Windows;
+use crate::recurrence::{Counts, Recurrence, Run};
+use crate::weight::Weights;
 
 /// Most usages of devices: above it the tables alone are too many.
 const MAX_USAGES: usize = 1 << 20;
@@ -28,6 +29,8 @@ const MAX_USAGES: usize = 1 << 20;
 const WALK_STEPS: u64 = 50_000;
 /// Supersets that the first run may look at before lower caps are tried: some tenths of a second.
 const FIRST_RUN_STEPS: u64 = 3_000_000;
+/// The same for a scan, which takes a fraction of the time for each.
+const SCAN_STEPS: u64 = 60_000_000;
 /// Where the caps lie between the lower bound and the value, when the first run was too long.
 const LADDER: [f64; 6] = [0.4, 0.6, 0.7, 0.8, 0.9, 1.0];
 
@@ -51,15 +54,9 @@ impl Solver for Dp {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let units = Units::new(problem);
-        let mut search = Search {
-            problem,
-            lattice: Lattice::new(problem, &units),
-            catalogue: None,
-            best: best_over_orders(problem, &units, Effort::Plain, context)?,
-            bound: strongest(problem),
-            counts: Counts::default(),
-            units: &units,
-        };
+        let best = best_over_orders(problem, &units, Effort::Plain, context)?;
+        let mut search =
+            Search { problem, best, bound: strongest(problem), counts: Counts::default(), units: &units };
         let (bound_value, source) = (search.bound.value, search.bound.source);
         context.emit(Event::Bound { value: bound_value, source });
         let outcome = search.run(context)?;
@@ -90,9 +87,6 @@ impl Solver for Dp {
 struct Search<'a> {
     problem: &'a Problem,
     units: &'a Units,
-    lattice: Lattice,
-    /// Every ideal, where they are few.
-    catalogue: Option<Catalogue>,
     best: Option<Plan>,
     bound: LowerBound,
     counts: Counts,
@@ -111,22 +105,33 @@ impl Search<'_> {
             return Ok(stop);
         }
         context.emit(Event::Phase { name: "ideals".into() });
-        let top = self.best.as_ref().map_or_else(|| self.above_every_load(), Plan::value);
-        for steps in [WALK_STEPS, FIRST_RUN_STEPS] {
-            let steps = if self.catalogue.is_some() { 20 * steps } else { steps };
-            match self.attempt(&space, top, Some(steps), context)? {
-                None => return Ok(None),
-                Some(Halt::Stop(reason)) => return Ok(Some(reason)),
-                Some(Halt::Steps) if steps == WALK_STEPS => {
-                    let windows = Windows::new(self.problem, &self.lattice, &space, [top, top]);
-                    self.catalogue = Catalogue::new(&self.lattice, &windows, context.stop());
-                }
-                Some(Halt::Steps) => {}
+        if self.best.is_none() {
+            // Any split that fits will do: its value is the cap of a lattice that can tell costs apart.
+            let top = above_every_load(self.problem, self.units);
+            let lattice = Lattice::new(self.problem, self.units, top);
+            let weights = Weights::new(self.problem, &lattice);
+            let recurrence = Recurrence::new(self.problem, &lattice, &weights, &space);
+            let halt = self.attempt(&recurrence, top, None, context)?;
+            if halt.is_some() || self.best.is_none() {
+                return Ok(halt.map(stop_of));
             }
         }
-        if self.best.is_none() {
-            // Nothing to climb towards: any split that fits is news.
-            return Ok(self.attempt(&space, top, None, context)?.map(stop_of));
+        let Some(top) = self.best.as_ref().map(Plan::value) else { return Ok(None) };
+        let lattice = Lattice::new(self.problem, self.units, top);
+        let weights = Weights::new(self.problem, &lattice);
+        let mut recurrence = Recurrence::new(self.problem, &lattice, &weights, &space);
+        match self.attempt(&recurrence, top, Some(WALK_STEPS), context)? {
+            None => return Ok(None),
+            Some(Halt::Stop(reason)) => return Ok(Some(reason)),
+            Some(Halt::Steps) => {}
+        }
+        let catalogue = Catalogue::new(&lattice, &weights, context.limits.memory, context.stop());
+        recurrence.catalogue = catalogue.as_ref();
+        let steps = if catalogue.is_some() { SCAN_STEPS } else { FIRST_RUN_STEPS };
+        match self.attempt(&recurrence, top, Some(steps), context)? {
+            None => return Ok(None),
+            Some(Halt::Stop(reason)) => return Ok(Some(reason)),
+            Some(Halt::Steps) => {}
         }
         context.emit(Event::Phase { name: "more orders".into() });
         let better = {
@@ -142,7 +147,7 @@ impl Search<'_> {
             let cap =
                 if share == 1.0 { value } else { self.bound.value + share * (value - self.bound.value) };
             context.emit(Event::Phase { name: format!("ideals, cap at {:.1}% of the gap", 100.0 * share) });
-            match self.attempt(&space, cap, None, context)? {
+            match self.attempt(&recurrence, cap, None, context)? {
                 None => {}
                 Some(halt) => return Ok(Some(stop_of(halt))),
             }
@@ -163,21 +168,20 @@ impl Search<'_> {
         context.stop().reason().map(Some)
     }
 
-    /// One run below a cap. A finished run raises the bound: to the best split it found, else to the cap.
+    /// One run below a cap. A finished run raises the bound: to the best split it found, else to the cap; but not
+    /// where there was no plan, since a cap above every load may swallow the costs that matter.
     fn attempt(
         &mut self,
-        space: &UsageSpace,
+        recurrence: &Recurrence<'_>,
         cap: f64,
         steps: Option<u64>,
         context: &mut Context<'_>,
     ) -> Result<Option<Halt>, SolveError> {
         let stop = context.stop().clone();
         let budget = Budget { stop: &stop, memory: context.limits.memory, steps };
-        let (problem, units, lattice) = (self.problem, self.units, &self.lattice);
-        let (catalogue, counts) = (self.catalogue.as_ref(), &mut self.counts);
+        let (problem, units, counts) = (self.problem, self.units, &mut self.counts);
         let (found, halt) = context.in_pool(|| {
-            let mut call =
-                |pass, caps| minimise(problem, lattice, catalogue, space, pass, caps, budget, counts);
+            let mut call = |pass, caps| recurrence.minimise(pass, caps, budget, counts);
             if problem.objective().passes() == 1 {
                 let run = call(0, [cap, cap]);
                 (run.best, run.halt)
@@ -189,7 +193,7 @@ impl Search<'_> {
             Some(stages) => Some(plan_of(self.problem, self.units, stages)?),
             None => None,
         };
-        if halt.is_none() {
+        if halt.is_none() && self.best.is_some() {
             // Uplinks only add to a split's value, so the least value without them is still a bound.
             let proved = found.as_ref().map_or(cap, |stages| bottleneck(self.problem, self.units, stages));
             self.raise(tolerance::round_down(proved), context);
@@ -212,24 +216,26 @@ impl Search<'_> {
             self.best = Some(plan);
         }
     }
+}
 
-    /// A cap above the value of every split: all compute and all transfers, on the slowest pools.
-    fn above_every_load(&self) -> f64 {
-        let slowest = |position: usize| {
-            let pools = self.lattice.pools.iter().filter(|pool| pool.supported[position]);
-            pools
-                .map(|pool| pool.seconds.iter().flat_map(|pass| pass.get(position)).sum())
-                .fold(0.0, f64::max)
-        };
-        let compute: f64 = (0..self.lattice.len).map(slowest).sum();
-        let transfer: f64 = (0..self.lattice.net_count())
-            .map(|net| self.lattice.pools.iter().map(|pool| pool.transfer[net]).fold(0.0, f64::max))
-            .sum();
-        let parameters: f64 = self.lattice.parameter_bytes.iter().sum();
-        let slowest_link =
-            self.problem.pools().iter().map(|pool| pool.bandwidth).fold(f64::INFINITY, f64::min);
-        2.0 * (compute + transfer + 2.0 * parameters / slowest_link) + 1.0
-    }
+/// A cap above the value of every split: all compute and all transfers, on the slowest pools.
+fn above_every_load(problem: &Problem, units: &Units) -> f64 {
+    let pools = 0..problem.pools().len();
+    let slowest =
+        |unit: usize| pools.clone().filter_map(|pool| units.seconds(unit, pool)).fold(0.0, f64::max);
+    let dearest = |net: usize| pools.clone().map(|pool| units.transfer(net, pool)).fold(0.0, f64::max);
+    let compute: f64 = (0..units.len()).map(slowest).sum();
+    let transfer: f64 = (0..units.nets().len()).map(dearest).sum();
+    let synchronised = match problem.objective().max_replicas {
+        0 | 1 => 0.0,
+        _ => {
+            let parameters: f64 = (0..units.len()).map(|unit| units.parameter_bytes(unit)).sum();
+            let slowest_link =
+                problem.pools().iter().map(|pool| pool.bandwidth).fold(f64::INFINITY, f64::min);
+            if parameters > 0.0 { 2.0 * parameters / slowest_link } else { 0.0 }
+        }
+    };
+    2.0 * (compute + transfer + synchronised) + 1.0
 }
 
 /// A run without a step budget is only halted by a limit; its own budget is work, and so time.

@@ -1,18 +1,19 @@
 //! One more stage: what is asked of it, what it sums up to, and where it leads.
 //!
-//! [`walk`](crate::walk) and [`scan`](crate::scan) look for stages in two ways; both cut off by the same [`Limits`]
-//! and report through [`Arrivals`].
+//! `walk` and `scan` look for stages in two ways; both cut off by the same [`Demands`] and report through them.
+
+use std::ops::Range;
 
 use stagewright_core::document::Communication;
 use stagewright_core::objective::{Objective, synchronisation};
 use stagewright_core::problem::Pool;
-use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
 use stagewright_search::usage::UsageSpace;
 
+use crate::allowance::{Allowance, Halt};
 use crate::lattice::Lattice;
 use crate::table::Alive;
-use crate::window::Windows;
+use crate::window::{Interval, Measures, Windows};
 
 /// One recurrence: what a search for stages must know besides the state.
 pub(crate) struct Rules<'a> {
@@ -20,12 +21,12 @@ pub(crate) struct Rules<'a> {
     pub(crate) objective: &'a Objective,
     pub(crate) pools: &'a [Pool],
     pub(crate) space: &'a UsageSpace,
-    pub(crate) windows: &'a Windows,
+    pub(crate) windows: &'a Windows<'a>,
     /// Loads must be below these, per pass.
     pub(crate) caps: [f64; 2],
     /// The pass whose largest load is minimised.
     pub(crate) pass: usize,
-    pub(crate) stop: &'a Stop,
+    pub(crate) allowance: &'a Allowance<'a>,
 }
 
 /// An ideal to expand, with the entries worth it.
@@ -38,6 +39,8 @@ pub(crate) struct Source<'a> {
 /// A superset found: one more stage leads to `set`.
 pub(crate) struct Found<'a> {
     pub(crate) set: &'a [u64],
+    /// Its number in the catalogue, where there is one.
+    pub(crate) listed: Option<u32>,
     /// What the stage would lead to: usage, value and the entry before it; at least one.
     pub(crate) arrivals: &'a [Arrival],
     pub(crate) pool: u16,
@@ -83,81 +86,95 @@ impl StageSums {
 #[derive(Clone, Copy)]
 pub(crate) struct Ideal<'a> {
     pub(crate) set: &'a [u64],
-    pub(crate) weights: &'a [f64],
-    /// Least transfer of the nets that cross it, per pass.
-    pub(crate) crossing: [f64; 2],
+    /// Its number in the catalogue, where there is one.
+    pub(crate) listed: Option<u32>,
+    pub(crate) measures: Measures<'a>,
     /// Whether it holds every unit.
     pub(crate) full: bool,
 }
 
-/// What every stage from one state on one pool must respect.
-pub(crate) struct Limits {
+/// One way on from an entry of a state: a number of devices for the stage.
+struct Move {
+    entry: u32,
+    value: f64,
+    /// Usage afterwards.
+    usage: u32,
+    /// Microbatches in flight on the stage.
+    in_flight: f64,
+}
+
+/// What every stage from one state on one pool must respect, and where it leads.
+pub(crate) struct Demands {
+    pool: usize,
     pub(crate) communication: Communication,
     pub(crate) passes: usize,
-    pub(crate) most_replicas: u32,
-    /// Weights of the resulting ideal, over all numbers of replicas.
-    pub(crate) low: Vec<f64>,
-    pub(crate) high: Vec<f64>,
+    most_replicas: u32,
+    /// Ways on by rising number of replicas.
+    moves: Vec<Move>,
+    /// The moves of each number of replicas.
+    by_replicas: Vec<(u32, Range<usize>)>,
+    /// Windows of the usage after each move, `width` to each.
+    intervals: Vec<Interval>,
+    width: usize,
+    /// For each weight what holds those of every move.
+    pub(crate) weights: Vec<Interval>,
     /// Least compute of the stage per pass, from the windows.
     pub(crate) least_compute: [f64; 2],
     /// Per pass, where no host is left afterwards: the compute must be at least this plus what crosses the ideal.
     pub(crate) least_with_crossing: [f64; 2],
     pub(crate) memory: f64,
-    /// Least microbatches in flight over the entries, and whether they differ.
+    /// Least microbatches in flight over the moves.
     pub(crate) in_flight: f64,
-    memory_by_stage: bool,
 }
 
-impl Limits {
-    /// The limits of stages on a pool that come after a state of the given weights.
-    pub(crate) fn new(rules: &Rules<'_>, alive: &[Alive], pool: usize, weights: &[f64]) -> Limits {
+impl Demands {
+    /// What is asked of stages on a pool that come after a state of the given weights. None where no device is left.
+    pub(crate) fn new(rules: &Rules<'_>, alive: &[Alive], pool: usize, weights: &[f64]) -> Option<Demands> {
         let Rules { objective, pools, space, windows, lattice, .. } = *rules;
-        let mut low = vec![f64::INFINITY; windows.weights];
-        let mut high = vec![f64::NEG_INFINITY; windows.weights];
-        let mut crossing_low = [f64::INFINITY; 2];
-        let mut most_replicas = 0;
-        let mut in_flight = u32::MAX;
-        for usage in alive.iter().map(|alive| alive.usage) {
-            let most = space.most_replicas(usage, pool);
-            most_replicas = most_replicas.max(most);
-            if most > 0 {
-                in_flight = in_flight.min(objective.in_flight(space.stages(usage) + 1));
+        let most = |alive: &Alive| space.most_replicas(alive.usage, pool);
+        let most_replicas = alive.iter().map(most).max().filter(|&most| most > 0)?;
+        let (mut moves, mut by_replicas, mut intervals) = (Vec::new(), Vec::new(), Vec::new());
+        for replicas in 1..=most_replicas {
+            let from = moves.len();
+            for state in alive.iter().filter(|state| most(state) >= replicas) {
+                let usage = space.after(state.usage, pool, replicas);
+                windows.extend(usage, &mut intervals);
+                let in_flight = f64::from(objective.in_flight(space.stages(state.usage) + 1));
+                moves.push(Move { entry: state.entry, value: state.value, usage: usage as u32, in_flight });
             }
-            for replicas in 1..=most {
-                let after = space.after(usage, pool, replicas);
-                for at in 0..windows.weights {
-                    low[at] = low[at].min(windows.low(after)[at]);
-                    high[at] = high[at].max(windows.high(after)[at]);
-                }
-                for (pass, least) in crossing_low.iter_mut().enumerate().take(lattice.passes) {
-                    let bound =
-                        windows.crossing.as_ref().map_or(f64::NEG_INFINITY, |all| all.low[after][pass]);
-                    *least = least.min(bound);
-                }
-            }
+            by_replicas.push((replicas, from..moves.len()));
         }
+        let width = windows.len();
+        let hull = |at: usize| {
+            let nothing = Interval { low: f64::INFINITY, high: f64::NEG_INFINITY };
+            intervals.chunks_exact(width).fold(nothing, |hull, row| hull.hull(row[at]))
+        };
         let mut least_compute = [0.0; 2];
         let mut least_with_crossing = [f64::NEG_INFINITY; 2];
         for pass in 0..lattice.passes {
-            let own = windows.own[pool][pass];
-            least_compute[pass] = low[own] - weights[own];
+            let own = windows.weights.own[pool][pass];
+            least_compute[pass] = hull(own).low - weights[own];
             // Time on this pool is at least the least time over the pools that pay.
-            if let Some(crossing) = windows.crossing.as_ref().filter(|_| !pools[pool].host) {
-                least_with_crossing[pass] = crossing_low[pass] - weights[crossing.weight[pass]];
+            if !pools[pool].host {
+                let crossing = hull(windows.weights.count + pass);
+                least_with_crossing[pass] = crossing.low - weights[windows.weights.least[pass]];
             }
         }
-        Limits {
+        Some(Demands {
+            pool,
             communication: objective.communication,
             passes: lattice.passes,
             most_replicas,
-            low,
-            high,
+            weights: (0..windows.weights.count).map(hull).collect(),
             least_compute,
             least_with_crossing,
             memory: pools[pool].memory,
-            in_flight: f64::from(in_flight),
-            memory_by_stage: objective.memory_depends_on_stage(),
-        }
+            in_flight: moves.iter().map(|way| way.in_flight).fold(f64::INFINITY, f64::min),
+            moves,
+            by_replicas,
+            intervals,
+            width,
+        })
     }
 
     /// Whether a load on one device is at or above a cap even when shared among the most replicas.
@@ -165,68 +182,62 @@ impl Limits {
     pub(crate) fn at_cap(&self, load: f64, cap: f64) -> bool {
         load * (1.0 - tolerance::OPTIMAL_RELATIVE) >= cap * f64::from(self.most_replicas)
     }
-}
 
-/// Turns stages into arrivals. Keeps the list of arrivals from call to call.
-#[derive(Default)]
-pub(crate) struct Arrivals {
-    list: Vec<Arrival>,
-}
+    /// Whether bytes of a stage and all larger ones exceed the memory for every move.
+    #[inline]
+    pub(crate) fn too_large(&self, fixed: f64, activations: f64) -> bool {
+        !tolerance::fits(fixed + self.in_flight * activations, self.memory)
+    }
 
-impl Arrivals {
+    /// Whether some move leads into its windows and to a better value than is known.
+    #[inline]
+    pub(crate) fn any_improves(
+        &self,
+        rules: &Rules<'_>,
+        ideal: Ideal<'_>,
+        mut known: impl FnMut(u32) -> Option<f64>,
+    ) -> bool {
+        let rows = self.intervals.chunks_exact(self.width);
+        self.moves.iter().zip(rows).any(|(way, row)| {
+            rules.windows.hold(row, ideal.measures) && known(way.usage).is_none_or(|known| way.value < known)
+        })
+    }
+
     /// Emits what a stage leads to, for every number of replicas that keeps it below the caps.
     #[inline]
     pub(crate) fn report(
-        &mut self,
+        &self,
         rules: &Rules<'_>,
-        source: Source<'_>,
-        pool: usize,
-        limits: &Limits,
-        sums: &StageSums,
         ideal: Ideal<'_>,
-        emit: &mut impl FnMut(Found<'_>),
-    ) {
-        let Rules { objective, windows, caps, pools, lattice, space, pass, .. } = *rules;
-        for replicas in 1..=limits.most_replicas {
+        sums: &StageSums,
+        arrivals: &mut Vec<Arrival>,
+        emit: &mut impl FnMut(Found<'_>) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
+        for (replicas, moves) in &self.by_replicas {
             let mut loads = [0.0; 2];
-            for (pass, load) in loads.iter_mut().enumerate().take(lattice.passes) {
-                *load = sums.load(pass, limits.communication) / f64::from(replicas);
+            for (pass, load) in loads.iter_mut().enumerate().take(self.passes) {
+                *load = sums.load(pass, self.communication) / f64::from(*replicas);
             }
-            loads[lattice.passes - 1] += synchronisation(sums.parameters, replicas, pools[pool].bandwidth);
-            if (0..lattice.passes).any(|pass| loads[pass] >= caps[pass]) {
+            loads[self.passes - 1] +=
+                synchronisation(sums.parameters, *replicas, rules.pools[self.pool].bandwidth);
+            if (0..self.passes).any(|pass| loads[pass] >= rules.caps[pass]) {
                 continue;
             }
-            self.list.clear();
-            for alive in source.alive.iter().filter(|alive| space.left(alive.usage, pool) >= replicas) {
-                if limits.memory_by_stage {
-                    let in_flight = f64::from(objective.in_flight(space.stages(alive.usage) + 1));
-                    if !tolerance::fits(sums.fixed + in_flight * sums.activations, limits.memory) {
-                        continue;
-                    }
-                }
-                let usage = space.after(alive.usage, pool, replicas);
-                if ideal.full || inside(windows, usage, ideal, lattice.passes) {
-                    let value = alive.value.max(loads[pass]);
-                    self.list.push(Arrival { usage: usage as u32, parent: alive.entry, value });
+            arrivals.clear();
+            for (way, at) in self.moves[moves.clone()].iter().zip(moves.clone()) {
+                let row = &self.intervals[at * self.width..(at + 1) * self.width];
+                if tolerance::fits(sums.fixed + way.in_flight * sums.activations, self.memory)
+                    && rules.windows.hold(row, ideal.measures)
+                {
+                    let value = way.value.max(loads[rules.pass]);
+                    arrivals.push(Arrival { usage: way.usage, parent: way.entry, value });
                 }
             }
-            if !self.list.is_empty() {
-                let Ideal { set, full, .. } = ideal;
-                emit(Found { set, arrivals: &self.list, pool: pool as u16, replicas, full });
+            if !arrivals.is_empty() {
+                let Ideal { set, listed, full, .. } = ideal;
+                emit(Found { set, listed, arrivals, pool: self.pool as u16, replicas: *replicas, full })?;
             }
         }
+        Ok(())
     }
-}
-
-/// Whether an ideal lies in the windows of a usage.
-pub(crate) fn inside(windows: &Windows, usage: usize, ideal: Ideal<'_>, passes: usize) -> bool {
-    let (low, high, weights) = (windows.low(usage), windows.high(usage), ideal.weights);
-    let weighted = (0..weights.len()).all(|at| low[at] <= weights[at] && weights[at] <= high[at]);
-    weighted
-        && windows.crossing.as_ref().is_none_or(|crossing| {
-            (0..passes).all(|pass| {
-                let (weight, open) = (weights[crossing.weight[pass]], ideal.crossing[pass]);
-                weight + open <= crossing.high[usage][pass] && weight - open >= crossing.low[usage][pass]
-            })
-        })
 }

@@ -11,6 +11,8 @@ use rustc_hash::FxHasher;
 use stagewright_search::usage::UsageSpace;
 
 const NONE: u32 = u32::MAX;
+/// Entries of one ideal that are compared with each other.
+const MOST_COMPARED: usize = 256;
 
 /// One way to reach an ideal.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +46,13 @@ pub(crate) struct Table {
     entries: Vec<Entry>,
     /// Ideals by number of units.
     levels: Vec<Vec<u32>>,
-    index: HashTable<u32>,
+    index: Index,
+}
+
+/// How an ideal is found: by the hash of its set, or by its number in a catalogue. Either is its *key*.
+enum Index {
+    Hashed(HashTable<u32>),
+    Listed(Vec<u32>),
 }
 
 /// Hash of a set.
@@ -57,18 +65,24 @@ pub(crate) fn hash(set: &[u64]) -> u64 {
 }
 
 impl Table {
-    /// A table for sets of `len` units that holds the empty one, reached with nothing.
-    pub(crate) fn new(len: usize, words: usize) -> Table {
+    /// A table for sets of `len` units that holds the empty one, reached with nothing. Sets are known by their hashes,
+    /// or by numbers below `listed`.
+    pub(crate) fn new(len: usize, words: usize, listed: Option<usize>) -> Table {
         let mut table = Table {
             words,
             sets: Vec::new(),
             first: Vec::new(),
             entries: Vec::new(),
             levels: vec![Vec::new(); len + 1],
-            index: HashTable::new(),
+            index: match listed {
+                None => Index::Hashed(HashTable::new()),
+                // The empty set comes after those listed.
+                Some(count) => Index::Listed(vec![NONE; count + 1]),
+            },
         };
         let nothing = vec![0; words];
-        let ideal = table.ideal(&nothing, hash(&nothing));
+        let key = listed.map_or_else(|| hash(&nothing), |count| count as u64);
+        let ideal = table.ideal(&nothing, key);
         table.improve(ideal, 0, 0.0, NONE, 0, 0);
         table
     }
@@ -101,8 +115,12 @@ impl Table {
         })
     }
 
-    pub(crate) fn find(&self, set: &[u64], hash: u64) -> Option<u32> {
-        self.index.find(hash, |&ideal| self.set(ideal) == set).copied()
+    #[inline]
+    pub(crate) fn find(&self, set: &[u64], key: u64) -> Option<u32> {
+        match &self.index {
+            Index::Hashed(index) => index.find(key, |&ideal| self.set(ideal) == set).copied(),
+            Index::Listed(index) => Some(index[key as usize]).filter(|&ideal| ideal != NONE),
+        }
     }
 
     /// The value with which an ideal was reached with a usage, if it was.
@@ -110,30 +128,41 @@ impl Table {
         self.entries_of(ideal).find(|(_, entry)| entry.usage as usize == usage).map(|(_, entry)| entry.value)
     }
 
-    /// The entries of an ideal below a cap that no other entry dominates.
+    /// The entries of an ideal below a cap that no other entry dominates; where they are very many, all below it.
     pub(crate) fn alive(&self, ideal: u32, cap: f64, space: &UsageSpace, alive: &mut Vec<Alive>) {
+        let below = self.entries_of(ideal).filter(|(_, entry)| entry.value < cap);
         alive.clear();
-        for (at, entry) in self.entries_of(ideal).filter(|(_, entry)| entry.value < cap) {
-            let dominated = self.entries_of(ideal).any(|(_, other)| {
-                other.usage != entry.usage
-                    && other.value <= entry.value
-                    && space.within(other.usage as usize, entry.usage as usize)
+        alive.extend(below.map(|(at, entry)| Alive {
+            entry: at,
+            usage: entry.usage as usize,
+            value: entry.value,
+        }));
+        if alive.len() <= MOST_COMPARED {
+            let all = alive.clone();
+            alive.retain(|entry| {
+                !all.iter().any(|other| {
+                    other.usage != entry.usage
+                        && other.value <= entry.value
+                        && space.within(other.usage, entry.usage)
+                })
             });
-            if !dominated {
-                alive.push(Alive { entry: at, usage: entry.usage as usize, value: entry.value });
-            }
         }
     }
 
     /// The index of a set, which is added if it is new.
-    pub(crate) fn ideal(&mut self, set: &[u64], hash: u64) -> u32 {
-        if let Some(ideal) = self.find(set, hash) {
+    pub(crate) fn ideal(&mut self, set: &[u64], key: u64) -> u32 {
+        if let Some(ideal) = self.find(set, key) {
             return ideal;
         }
         let Table { words, sets, first, levels, index, .. } = self;
         let ideal = first.len() as u32;
         let at = |ideal: u32| &sets[ideal as usize * *words..(ideal as usize + 1) * *words];
-        index.insert_unique(hash, ideal, |&ideal| self::hash(at(ideal)));
+        match index {
+            Index::Hashed(index) => {
+                index.insert_unique(key, ideal, |&ideal| hash(at(ideal)));
+            }
+            Index::Listed(index) => index[key as usize] = ideal,
+        }
         sets.extend_from_slice(set);
         first.push(NONE);
         let size: u32 = set.iter().map(|word| word.count_ones()).sum();
@@ -172,6 +201,14 @@ impl Table {
         per(self.sets.capacity(), 8)
             + per(self.first.capacity(), 2 * 4)
             + per(self.entries.capacity(), size_of::<Entry>())
-            + per(self.index.capacity(), 5)
+            + match &self.index {
+                Index::Hashed(index) => per(index.capacity(), 5),
+                Index::Listed(index) => per(index.len(), 4),
+            }
+    }
+
+    /// Whether so many more entries could still be numbered.
+    pub(crate) fn has_room_for(&self, entries: usize) -> bool {
+        self.entries.len().saturating_add(entries) < NONE as usize
     }
 }

@@ -14,10 +14,11 @@
 //! are turned away in constant time. Adding one costs a copy of what is left of the list and the unit's nets.
 
 use stagewright_core::document::Communication;
-use stagewright_core::tolerance;
 
+use crate::allowance::Halt;
 use crate::lattice::{contains, members};
-use crate::stage::{Arrivals, Found, Ideal, Limits, Rules, Source, StageSums};
+use crate::stage::{Arrival, Demands, Found, Ideal, Rules, Source, StageSums};
+use crate::window::Measures;
 
 /// Steps between two looks at the clock.
 const STEPS_BETWEEN_CHECKS: u64 = 4096;
@@ -76,7 +77,7 @@ pub(crate) struct Walker<'a> {
     frames: Vec<Frame>,
     nets: Vec<OpenNet>,
     weights: Vec<f64>,
-    arrivals: Arrivals,
+    arrivals: Vec<Arrival>,
     size: usize,
     steps: u64,
 }
@@ -92,11 +93,11 @@ impl<'a> Walker<'a> {
             waiting: vec![0; lattice.len],
             pins_before: vec![0; lattice.net_count()],
             pins_in_stage: vec![0; lattice.net_count()],
-            rest: vec![0.0; (lattice.len + 1) * rules.windows.weights],
+            rest: vec![0.0; (lattice.len + 1) * rules.windows.weights.count],
             frames: Vec::new(),
             nets: Vec::new(),
             weights: Vec::new(),
-            arrivals: Arrivals::default(),
+            arrivals: Vec::new(),
             size: 0,
             steps: 0,
         }
@@ -107,19 +108,26 @@ impl<'a> Walker<'a> {
         self.steps
     }
 
-    /// Calls `emit` for every superset of a state. False where the solve has to stop.
-    pub(crate) fn expand(&mut self, source: Source<'_>, mut emit: impl FnMut(Found<'_>)) -> bool {
+    /// Calls `emit` for every superset of a state.
+    pub(crate) fn expand(
+        &mut self,
+        source: Source<'_>,
+        mut emit: impl FnMut(Found<'_>) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
         self.prepare(source);
-        let pools = self.rules.lattice.pools.len();
-        (0..pools).all(|pool| {
-            let has_left = |usage| self.rules.space.left(usage, pool) > 0;
-            !source.alive.iter().any(|alive| has_left(alive.usage)) || self.expand_on(source, pool, &mut emit)
-        })
+        for pool in 0..self.rules.lattice.pools.len() {
+            self.weights.truncate(self.rules.windows.weights.count);
+            if let Some(demands) = Demands::new(self.rules, source.alive, pool, &self.weights) {
+                self.expand_on(pool, &demands, &mut emit)?;
+            }
+        }
+        Ok(())
     }
 
     fn prepare(&mut self, source: Source<'_>) {
         let lattice = self.rules.lattice;
-        let count = self.rules.windows.weights;
+        let weights = self.rules.windows.weights;
+        let count = weights.count;
         self.before.copy_from_slice(source.set);
         self.set.copy_from_slice(source.set);
         self.size = source.set.iter().map(|word| word.count_ones() as usize).sum();
@@ -134,8 +142,8 @@ impl<'a> Walker<'a> {
             for &net in lattice.nets_of(at) {
                 self.pins_before[net as usize] += 1;
             }
-            for weight in 0..count {
-                self.weights[weight] += self.rules.windows.weight[at * count + weight];
+            for (sum, weight) in self.weights.iter_mut().zip(weights.of(at)) {
+                *sum += weight;
             }
         }
         self.ready.fill(0);
@@ -145,11 +153,9 @@ impl<'a> Walker<'a> {
             }
         }
         for at in (0..lattice.len).rev() {
-            for weight in 0..count {
-                let own = match contains(source.set, at) {
-                    true => 0.0,
-                    false => self.rules.windows.weight[at * count + weight],
-                };
+            let inside = contains(source.set, at);
+            for (weight, &own) in weights.of(at).iter().enumerate() {
+                let own = if inside { 0.0 } else { own };
                 self.rest[at * count + weight] = self.rest[(at + 1) * count + weight] + own;
             }
         }
@@ -185,57 +191,62 @@ impl<'a> Walker<'a> {
         outside.map_or(pins.len(), |skipped| place + skipped) as u32
     }
 
-    fn expand_on(&mut self, source: Source<'_>, pool: usize, emit: &mut impl FnMut(Found<'_>)) -> bool {
+    fn expand_on(
+        &mut self,
+        pool: usize,
+        demands: &Demands,
+        emit: &mut impl FnMut(Found<'_>) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
         let lattice = self.rules.lattice;
-        self.weights.truncate(self.rules.windows.weights);
-        let limits = Limits::new(self.rules, source.alive, pool, &self.weights);
         let root = self.open_crossing();
         self.frames.clear();
         let open_to = self.nets.len();
         self.frames.push(Frame { unit: usize::MAX, next: 0, sums: root, open_from: 0, open_to, cursor: 0 });
-        let mut alive = true;
+        let mut unspent = 0;
+        let mut halt = Ok(());
         while let Some(top) = self.frames.len().checked_sub(1) {
             let from = self.frames[top].next;
-            let child = if alive { next_member(&self.ready, from) } else { None };
-            let pushed = child.is_some_and(|unit| {
-                self.frames[top].next = unit + 1;
-                self.steps += 1;
-                if self.steps.is_multiple_of(STEPS_BETWEEN_CHECKS) && self.rules.stop.reason().is_some() {
-                    alive = false;
-                    return false;
-                }
-                match self.try_add(top, unit, pool, &limits) {
-                    Added::Yes => true,
-                    Added::No => false,
-                    Added::NoneAfter => {
-                        self.frames[top].next = lattice.len;
-                        false
-                    }
-                }
-            });
-            if pushed {
-                self.report(source, pool, &limits, emit);
-            } else if child.is_none() {
+            // Once halted, all that is left is to go back.
+            let Some(unit) = next_member(&self.ready, from).filter(|_| halt.is_ok()) else {
                 self.pop();
+                continue;
+            };
+            self.frames[top].next = unit + 1;
+            unspent += 1;
+            if unspent == STEPS_BETWEEN_CHECKS {
+                self.steps += unspent;
+                let allowance = self.rules.allowance;
+                halt = allowance.spend(std::mem::take(&mut unspent), 0).and(allowance.hold(self.bytes()));
+            }
+            match self.try_add(top, unit, pool, demands) {
+                Added::Yes => halt = halt.and(self.report(demands, emit)),
+                Added::No => {}
+                Added::NoneAfter => self.frames[top].next = lattice.len,
             }
         }
-        alive
+        self.steps += unspent;
+        halt.and(self.rules.allowance.spend(unspent, 0))
+    }
+
+    /// Bytes of what grows with the depth of the walk.
+    fn bytes(&self) -> u64 {
+        (size_of_val(&*self.nets) + size_of_val(&*self.frames) + size_of_val(&*self.weights)) as u64
     }
 
     /// Adds a unit to the stage of the top frame, if some superset of the result can still be a stage.
-    fn try_add(&mut self, top: usize, unit: usize, pool: usize, limits: &Limits) -> Added {
+    fn try_add(&mut self, top: usize, unit: usize, pool: usize, demands: &Demands) -> Added {
         let Rules { lattice, windows, caps, .. } = *self.rules;
         let costs = &lattice.pools[pool];
-        let count = windows.weights;
+        let count = windows.weights.count;
         let base = self.weights.len() - count;
         // The unit and all after it are all that can still come.
         let rest = &self.rest[unit * count..(unit + 1) * count];
-        if (0..count).any(|at| self.weights[base + at] + rest[at] < limits.low[at]) {
+        if (0..count).any(|at| self.weights[base + at] + rest[at] < demands.weights[at].low) {
             return Added::NoneAfter;
         }
         self.settle_before(top, unit, &costs.transfer);
         let Frame { sums: skipped, open_to, cursor, .. } = &self.frames[top];
-        if exceeded(limits, skipped, skipped.compute, caps) {
+        if exceeded(demands, skipped, skipped.compute, caps) {
             // Whatever comes later skips at least as much.
             return Added::NoneAfter;
         }
@@ -246,12 +257,12 @@ impl<'a> Walker<'a> {
         for (pass, compute) in compute.iter_mut().enumerate().take(lattice.passes) {
             *compute += costs.seconds[pass][unit];
         }
-        let added = &windows.weight[unit * count..(unit + 1) * count];
+        let added = windows.weights.of(unit);
         let fixed = skipped.fixed + lattice.fixed_bytes[unit];
         let activations = skipped.activations + lattice.activation_bytes[unit];
-        if (0..count).any(|at| self.weights[base + at] + added[at] > limits.high[at])
-            || !tolerance::fits(fixed + limits.in_flight * activations, limits.memory)
-            || exceeded(limits, skipped, compute, caps)
+        if (0..count).any(|at| self.weights[base + at] + added[at] > demands.weights[at].high)
+            || demands.too_large(fixed, activations)
+            || exceeded(demands, skipped, compute, caps)
         {
             return Added::No;
         }
@@ -268,7 +279,7 @@ impl<'a> Walker<'a> {
         for &net in lattice.nets_of(unit) {
             self.touch(&mut sums, net as usize, unit, mark, &costs.transfer);
         }
-        if exceeded(limits, &sums, compute, caps) {
+        if exceeded(demands, &sums, compute, caps) {
             self.nets.truncate(mark);
             return Added::No;
         }
@@ -378,7 +389,7 @@ impl<'a> Walker<'a> {
         }
         let unit = frame.unit;
         self.nets.truncate(frame.open_from);
-        self.weights.truncate(self.weights.len() - self.rules.windows.weights);
+        self.weights.truncate(self.weights.len() - self.rules.windows.weights.count);
         self.set[unit / 64] &= !(1 << (unit % 64));
         self.size -= 1;
         for &net in lattice.nets_of(unit) {
@@ -394,7 +405,11 @@ impl<'a> Walker<'a> {
     }
 
     /// Reports the stage of the top frame.
-    fn report(&mut self, source: Source<'_>, pool: usize, limits: &Limits, emit: &mut impl FnMut(Found<'_>)) {
+    fn report(
+        &mut self,
+        demands: &Demands,
+        emit: &mut impl FnMut(Found<'_>) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
         let sums = &self.frames[self.frames.len() - 1].sums;
         let stage = StageSums {
             compute: sums.compute,
@@ -407,11 +422,14 @@ impl<'a> Walker<'a> {
         };
         let ideal = Ideal {
             set: &self.set,
-            weights: &self.weights[self.weights.len() - self.rules.windows.weights..],
-            crossing: [0, 1].map(|pass| sums.crossing_settled[pass] + sums.crossing_open[pass]),
+            listed: None,
+            measures: Measures {
+                weights: &self.weights[self.weights.len() - self.rules.windows.weights.count..],
+                crossing: [0, 1].map(|pass| sums.crossing_settled[pass] + sums.crossing_open[pass]),
+            },
             full: self.size == self.rules.lattice.len,
         };
-        self.arrivals.report(self.rules, source, pool, limits, &stage, ideal, emit);
+        demands.report(self.rules, ideal, &stage, &mut self.arrivals, emit)
     }
 }
 
@@ -424,19 +442,19 @@ enum Added {
 
 /// Whether every superset of a stage reaches a cap, its compute being given apart from its other sums.
 #[inline]
-fn exceeded(limits: &Limits, sums: &Sums, compute: [f64; 2], caps: [f64; 2]) -> bool {
-    (0..limits.passes).any(|pass| {
+fn exceeded(demands: &Demands, sums: &Sums, compute: [f64; 2], caps: [f64; 2]) -> bool {
+    (0..demands.passes).any(|pass| {
         let settled = sums.settled[pass];
-        let compute = compute[pass].max(limits.least_compute[pass]);
-        let load = match limits.communication {
+        let compute = compute[pass].max(demands.least_compute[pass]);
+        let load = match demands.communication {
             Communication::Serial => {
-                compute.max(limits.least_with_crossing[pass] + sums.crossing_settled[pass]) + settled
+                compute.max(demands.least_with_crossing[pass] + sums.crossing_settled[pass]) + settled
             }
             Communication::Overlap => compute.max(settled),
             // Each cut net is sent or received.
             Communication::Duplex => compute.max(0.5 * settled),
         };
-        limits.at_cap(load, caps[pass])
+        demands.at_cap(load, caps[pass])
     })
 }
 

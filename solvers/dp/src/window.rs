@@ -8,9 +8,8 @@
 //! ω(V) − Σ_c K_c(left_c · T)   ≤   ω(I)   ≤   Σ_c K_c(used_c · T)
 //! ```
 //!
-//! (a stage on r devices has compute below r · T). The weights are the time on each pool, and the fluid weight
-//! min_c λ_c p_c at the best prices, per pass; and bytes, where every device has a limit. Knapsacks are monotone, so
-//! a window only widens with its cap and tightens as the cap falls.
+//! (a stage on r devices has compute below r · T; of bytes each device has its memory). Knapsacks are monotone, so a
+//! window only widens with its cap and tightens as the cap falls.
 //!
 //! Under `serial` communication devices that are no hosts also pay for every net that crosses the ideal:
 //! with p and x the least over those pools and b(I) the x of the nets that cross I,
@@ -22,245 +21,134 @@
 //! the first where no host is in use, the second where none is left: each crossing net is cut by at least one stage
 //! on either side of I.
 
-use stagewright_core::document::{Communication, ObjectiveKind};
+use stagewright_core::document::Communication;
 use stagewright_core::problem::Problem;
 use stagewright_search::usage::UsageSpace;
 
-use crate::lattice::Lattice;
+use crate::weight::{Resource, Weights};
 
 /// Relative slack of a window, far above rounding in sums of weights.
 const SLACK: f64 = 1e-9;
 
-/// The windows of every usage under some caps.
-pub(crate) struct Windows {
-    /// Number of weights.
-    pub(crate) weights: usize,
-    /// `[position][weight]`.
-    pub(crate) weight: Vec<f64>,
-    /// `[usage][weight]`, least and most.
-    low: Vec<f64>,
-    high: Vec<f64>,
-    /// For each pool and pass the weight that is its time.
-    pub(crate) own: Vec<[usize; 2]>,
-    /// Crossing windows, under serial communication.
-    pub(crate) crossing: Option<Crossing>,
+/// What the windows are about: an ideal's weights, and what crosses it.
+#[derive(Clone, Copy)]
+pub(crate) struct Measures<'a> {
+    pub(crate) weights: &'a [f64],
+    /// Least transfer of the nets that cross it, per pass.
+    pub(crate) crossing: [f64; 2],
 }
 
-/// The windows that count crossing nets, per pass.
-pub(crate) struct Crossing {
-    /// Weight that holds the least time over pools that pay, per pass.
-    pub(crate) weight: [usize; 2],
-    /// `[usage][pass]`: most p(I) + b(I); infinite where it does not hold.
-    pub(crate) high: Vec<[f64; 2]>,
-    /// `[usage][pass]`: least p(I) − b(I); minus infinity where it does not hold.
-    pub(crate) low: Vec<[f64; 2]>,
+/// Least and most.
+#[derive(Clone, Copy)]
+pub(crate) struct Interval {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
-/// A weight: its values, and what bounds it on each pool.
-struct Weight {
-    values: Vec<f64>,
-    budget: Budget,
-}
-
-#[derive(PartialEq, Clone, Copy)]
-enum Budget {
-    /// Seconds of a pass.
-    Pass(usize),
-    /// Bytes.
-    Bytes,
-}
-
-impl Windows {
-    /// Windows for caps per pass. O(usages · weights · pools + weights · pools · n log n).
-    pub(crate) fn new(problem: &Problem, lattice: &Lattice, space: &UsageSpace, caps: [f64; 2]) -> Windows {
-        let (weights, own, least) = choose_weights(problem, lattice);
-        let count = weights.len();
-        let mut low = vec![0.0; space.len() * count];
-        let mut high = vec![0.0; space.len() * count];
-        for (at, weight) in weights.iter().enumerate() {
-            let total: f64 = weight.values.iter().sum();
-            let slack = SLACK * total;
-            let holds: Vec<Vec<f64>> = (0..lattice.pools.len())
-                .map(|pool| {
-                    let knapsack = Knapsack::new(lattice, weight, pool);
-                    let cap = match weight.budget {
-                        Budget::Pass(pass) => caps[pass],
-                        Budget::Bytes => problem.pools()[pool].memory,
-                    };
-                    (0..=space.limit(pool)).map(|devices| knapsack.most(f64::from(devices) * cap)).collect()
-                })
-                .collect();
-            for usage in 0..space.len() {
-                let used: f64 =
-                    (0..holds.len()).map(|pool| holds[pool][space.count(usage, pool) as usize]).sum();
-                let left: f64 =
-                    (0..holds.len()).map(|pool| holds[pool][space.left(usage, pool) as usize]).sum();
-                high[usage * count + at] = used + slack;
-                low[usage * count + at] = total - left - slack;
-            }
-        }
-        let crossing = (problem.objective().communication == Communication::Serial)
-            .then(|| crossing_windows(lattice, space, &weights, least, caps));
-        let mut weight = vec![0.0; lattice.len * count];
-        for (at, values) in weights.iter().enumerate() {
-            for (position, &value) in values.values.iter().enumerate() {
-                weight[position * count + at] = value;
-            }
-        }
-        Windows { weights: count, weight, low, high, own, crossing }
+impl Interval {
+    /// The smallest interval that holds two.
+    pub(crate) fn hull(self, other: Interval) -> Interval {
+        Interval { low: self.low.min(other.low), high: self.high.max(other.high) }
     }
 
-    /// Least weights of an ideal with a usage.
     #[inline]
-    pub(crate) fn low(&self, usage: usize) -> &[f64] {
-        &self.low[usage * self.weights..(usage + 1) * self.weights]
-    }
-
-    /// Most weights of an ideal with a usage.
-    #[inline]
-    pub(crate) fn high(&self, usage: usize) -> &[f64] {
-        &self.high[usage * self.weights..(usage + 1) * self.weights]
+    pub(crate) fn contains(self, value: f64) -> bool {
+        self.low <= value && value <= self.high
     }
 }
 
-/// The weights, without repetition; for each pool and pass the index of its own time; and the least-time weights.
-fn choose_weights(problem: &Problem, lattice: &Lattice) -> (Vec<Weight>, Vec<[usize; 2]>, [usize; 2]) {
-    let mut weights: Vec<Weight> = Vec::new();
-    let mut add = |values: Vec<f64>, budget: Budget| match weights
-        .iter()
-        .position(|weight| weight.budget == budget && weight.values == values)
-    {
-        Some(at) => at,
-        None => {
-            weights.push(Weight { values, budget });
-            weights.len() - 1
-        }
-    };
-    let positions = 0..lattice.len;
-    let least_over = |position: usize, pass: usize, wanted: &dyn Fn(usize) -> bool| {
-        let times = (0..lattice.pools.len())
-            .filter(|&pool| wanted(pool) && lattice.pools[pool].supported[position])
-            .map(|pool| lattice.pools[pool].seconds[pass][position]);
-        let least = times.fold(f64::INFINITY, f64::min);
-        if least.is_finite() { least } else { 0.0 }
-    };
-    let mut own = vec![[0; 2]; lattice.pools.len()];
-    let mut least = [0; 2];
-    for pass in 0..lattice.passes {
-        for (pool, own) in own.iter_mut().enumerate() {
-            let costs = &lattice.pools[pool];
-            let values = positions
-                .clone()
-                .map(|at| match costs.supported[at] {
-                    true => costs.seconds[pass][at],
-                    // Never on this pool: any weight is valid, and its least time elsewhere says most.
-                    false => least_over(at, pass, &|_| true),
-                })
-                .collect();
-            own[pass] = add(values, Budget::Pass(pass));
-        }
-        let values = positions.clone().map(|at| least_over(at, pass, &|pool| !lattice.pools[pool].host));
-        least[pass] = add(values.collect(), Budget::Pass(pass));
-        if let Some(values) = fluid_weight(problem, lattice, pass) {
-            add(values, Budget::Pass(pass));
-        }
-    }
-    if problem.pools().iter().all(|pool| pool.memory.is_finite()) {
-        let bytes = |at: usize| {
-            lattice.fixed_bytes[at]
-                + f64::from(problem.objective().in_flight(1)) * lattice.activation_bytes[at]
-        };
-        add(positions.map(bytes).collect(), Budget::Bytes);
-    }
-    (weights, own, least)
-}
-
-/// min_c λ_c p_c at the prices of the fluid bound, where several pools make it differ from a pool's own time.
-fn fluid_weight(problem: &Problem, lattice: &Lattice, pass: usize) -> Option<Vec<f64>> {
-    use stagewright_core::bound::{Bound, Fluid};
-    use stagewright_core::certificate::Certificate;
-    if lattice.pools.len() < 2 || problem.objective().kind != ObjectiveKind::Throughput {
-        return None;
-    }
-    let Some(Certificate::Fluid { prices }) = Fluid.compute(problem)?.certificate else { return None };
-    let price = |pool: usize| prices[problem.pools()[pool].kind];
-    // The scale means nothing; a weight near the others in size keeps the slack relative.
-    let scale = 1.0 / prices.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let weight = |at: usize| {
-        (0..lattice.pools.len())
-            .filter(|&pool| lattice.pools[pool].supported[at])
-            .map(|pool| scale * price(pool) * lattice.pools[pool].seconds[pass][at])
-            .fold(f64::INFINITY, f64::min)
-    };
-    let values: Vec<f64> = (0..lattice.len).map(weight).collect();
-    values.iter().all(|value| value.is_finite()).then_some(values)
-}
-
-fn crossing_windows(
-    lattice: &Lattice,
-    space: &UsageSpace,
-    weights: &[Weight],
-    least: [usize; 2],
+/// The windows under some caps.
+pub(crate) struct Windows<'a> {
+    pub(crate) weights: &'a Weights,
+    space: &'a UsageSpace,
     caps: [f64; 2],
-) -> Crossing {
-    let hosts = |count: &dyn Fn(usize) -> u32| -> u32 {
-        (0..lattice.pools.len()).filter(|&pool| lattice.pools[pool].host).map(count).sum()
-    };
-    let devices =
-        |count: &dyn Fn(usize) -> u32| -> f64 { (0..lattice.pools.len()).map(count).map(f64::from).sum() };
-    let mut high = vec![[f64::INFINITY; 2]; space.len()];
-    let mut low = vec![[f64::NEG_INFINITY; 2]; space.len()];
-    for usage in 0..space.len() {
-        let used = |pool: usize| space.count(usage, pool);
-        let left = |pool: usize| space.left(usage, pool);
-        for pass in 0..lattice.passes {
-            let total: f64 = weights[least[pass]].values.iter().sum();
-            if hosts(&used) == 0 {
-                high[usage][pass] = devices(&used) * caps[pass] * (1.0 + SLACK);
-            }
-            if hosts(&left) == 0 {
-                low[usage][pass] = total * (1.0 - SLACK) - devices(&left) * caps[pass] * (1.0 + SLACK);
-            }
+    passes: usize,
+    /// For each pool whether it is a host.
+    host: Vec<bool>,
+    /// Whether crossing nets count.
+    serial: bool,
+    /// `[weight][pool][devices]`: the most that devices of a pool hold.
+    holds: Vec<Vec<Vec<f64>>>,
+}
+
+impl<'a> Windows<'a> {
+    /// Windows for caps per pass. O(weights · devices · log n).
+    pub(crate) fn new(
+        problem: &Problem,
+        weights: &'a Weights,
+        space: &'a UsageSpace,
+        caps: [f64; 2],
+    ) -> Windows<'a> {
+        let pools = problem.pools();
+        let hold = |weight: usize, pool: usize| {
+            let each = match weights.resource(weight) {
+                Resource::Pass(pass) => caps[pass],
+                Resource::Memory => pools[pool].memory,
+            };
+            let most = |devices: u32| weights.most(weight, pool, f64::from(devices) * each);
+            (0..=space.limit(pool)).map(most).collect()
+        };
+        Windows {
+            weights,
+            space,
+            caps,
+            passes: problem.objective().passes(),
+            host: pools.iter().map(|pool| pool.host).collect(),
+            serial: problem.objective().communication == Communication::Serial,
+            holds: (0..weights.count)
+                .map(|weight| (0..pools.len()).map(|pool| hold(weight, pool)).collect())
+                .collect(),
         }
     }
-    Crossing { weight: least, high, low }
-}
 
-/// The most weight that fits into a budget of one pool's seconds or bytes, units divided at will.
-struct Knapsack {
-    /// Cumulative (cost, weight) by falling weight per cost.
-    steps: Vec<(f64, f64)>,
-}
+    /// Number of intervals of a usage: one for each weight, then one with crossing nets for each pass.
+    pub(crate) fn len(&self) -> usize {
+        self.weights.count + self.passes
+    }
 
-impl Knapsack {
-    fn new(lattice: &Lattice, weight: &Weight, pool: usize) -> Knapsack {
-        let costs = &lattice.pools[pool];
-        let mut items: Vec<(f64, f64)> = (0..lattice.len)
-            .filter(|&at| costs.supported[at] && weight.values[at] > 0.0)
-            .map(|at| match weight.budget {
-                Budget::Pass(pass) => (costs.seconds[pass][at], weight.values[at]),
-                Budget::Bytes => (weight.values[at], weight.values[at]),
+    /// Appends the intervals of a usage. O(weights · pools).
+    pub(crate) fn extend(&self, usage: usize, intervals: &mut Vec<Interval>) {
+        let space = self.space;
+        for (weight, holds) in self.holds.iter().enumerate() {
+            let total = self.weights.total(weight);
+            let slack = SLACK * total;
+            let sum = |count: &dyn Fn(usize) -> u32| -> f64 {
+                holds.iter().enumerate().map(|(pool, holds)| holds[count(pool) as usize]).sum()
+            };
+            let used = sum(&|pool| space.count(usage, pool));
+            let left = sum(&|pool| space.left(usage, pool));
+            intervals.push(Interval { low: total - left - slack, high: used + slack });
+        }
+        for pass in 0..self.passes {
+            intervals.push(self.with_crossing(usage, pass));
+        }
+    }
+
+    /// Least p(I) − b(I) and most p(I) + b(I); infinite where they do not hold.
+    fn with_crossing(&self, usage: usize, pass: usize) -> Interval {
+        // The devices counted; none where a host is among them.
+        let devices = |count: &dyn Fn(usize) -> u32| {
+            let pools = || self.host.iter().enumerate().map(|(pool, &host)| (host, count(pool)));
+            let hosted = pools().any(|(host, count)| host && count > 0);
+            (self.serial && !hosted).then(|| pools().map(|(_, count)| f64::from(count)).sum::<f64>())
+        };
+        let most = |devices: f64| devices * self.caps[pass] * (1.0 + SLACK);
+        let total = self.weights.total(self.weights.least[pass]) * (1.0 - SLACK);
+        Interval {
+            low: devices(&|pool| self.space.left(usage, pool))
+                .map_or(f64::NEG_INFINITY, |left| total - most(left)),
+            high: devices(&|pool| self.space.count(usage, pool)).map_or(f64::INFINITY, most),
+        }
+    }
+
+    /// Whether an ideal lies in the intervals of a usage.
+    #[inline]
+    pub(crate) fn hold(&self, intervals: &[Interval], measures: Measures<'_>) -> bool {
+        let (weighted, crossed) = intervals.split_at(self.weights.count);
+        weighted.iter().zip(measures.weights).all(|(interval, &weight)| interval.contains(weight))
+            && crossed.iter().enumerate().all(|(pass, interval)| {
+                let (weight, open) = (measures.weights[self.weights.least[pass]], measures.crossing[pass]);
+                weight + open <= interval.high && weight - open >= interval.low
             })
-            .collect();
-        // By weight per cost, what is free first; division by zero is the infinity that is meant.
-        items.sort_by(|a, b| (b.1 / b.0).total_cmp(&(a.1 / a.0)));
-        let mut steps = vec![(0.0, 0.0)];
-        let mut sum = (0.0, 0.0);
-        for (cost, value) in items {
-            sum = (sum.0 + cost, sum.1 + value);
-            steps.push(sum);
-        }
-        Knapsack { steps }
-    }
-
-    fn most(&self, budget: f64) -> f64 {
-        let after = self.steps.partition_point(|&(cost, _)| cost <= budget);
-        let (cost, weight) = self.steps[after.saturating_sub(1)];
-        match self.steps.get(after) {
-            None => weight,
-            Some(&(next_cost, next_weight)) => {
-                weight + (next_weight - weight) * (budget - cost) / (next_cost - cost)
-            }
-        }
     }
 }

@@ -1,0 +1,200 @@
+//! Weights on the units, and the most of each that fits into a budget of seconds or bytes.
+//!
+//! [`crate::window`] bounds the weight of an ideal from both sides; any weights ω ≥ 0 are valid, these say most: the time on each
+//! pool; the fluid weight min_c λ_c p_c at the best prices; the least time over the pools that pay for
+//! communication; each per pass; and bytes, where every device has a limit.
+
+use stagewright_core::bound::{Bound, Fluid};
+use stagewright_core::certificate::Certificate;
+use stagewright_core::document::ObjectiveKind;
+use stagewright_core::problem::Problem;
+
+use crate::lattice::Lattice;
+
+/// What a device has of, and a weight is measured against.
+#[derive(PartialEq, Clone, Copy)]
+pub(crate) enum Resource {
+    /// Seconds of a pass.
+    Pass(usize),
+    /// Bytes.
+    Memory,
+}
+
+/// All weights of a lattice.
+pub(crate) struct Weights {
+    /// Number of weights.
+    pub(crate) count: usize,
+    /// `[position][weight]`.
+    values: Vec<f64>,
+    /// For each pool and pass the weight that is its time.
+    pub(crate) own: Vec<[usize; 2]>,
+    /// For each pass the weight that is the least time over the pools that pay for communication.
+    pub(crate) least: [usize; 2],
+    totals: Vec<f64>,
+    resources: Vec<Resource>,
+    /// `[weight][pool]`.
+    knapsacks: Vec<Vec<Knapsack>>,
+}
+
+impl Weights {
+    /// The weights of a lattice. O(weights · pools · n log n), and the fluid bound.
+    pub(crate) fn new(problem: &Problem, lattice: &Lattice) -> Weights {
+        let mut chosen = Chosen { weights: Vec::new() };
+        let positions = 0..lattice.len;
+        let least_over = |position: usize, pass: usize, wanted: &dyn Fn(usize) -> bool| {
+            let times = (0..lattice.pools.len())
+                .filter(|&pool| wanted(pool) && lattice.pools[pool].supported[position])
+                .map(|pool| lattice.pools[pool].seconds[pass][position]);
+            let least = times.fold(f64::INFINITY, f64::min);
+            if least.is_finite() { least } else { 0.0 }
+        };
+        let mut own = vec![[0; 2]; lattice.pools.len()];
+        let mut least = [0; 2];
+        for pass in 0..lattice.passes {
+            for (pool, own) in own.iter_mut().enumerate() {
+                let costs = &lattice.pools[pool];
+                let values = positions.clone().map(|at| match costs.supported[at] {
+                    true => costs.seconds[pass][at],
+                    // Never on this pool: any weight is valid, and its least time elsewhere says most.
+                    false => least_over(at, pass, &|_| true),
+                });
+                own[pass] = chosen.add(values.collect(), Resource::Pass(pass));
+            }
+            let values = positions.clone().map(|at| least_over(at, pass, &|pool| !lattice.pools[pool].host));
+            least[pass] = chosen.add(values.collect(), Resource::Pass(pass));
+        }
+        if let Some(prices) = fluid_prices(problem) {
+            for pass in 0..lattice.passes {
+                let values = fluid_weight(problem, lattice, &prices, pass);
+                if values.iter().all(|value| value.is_finite()) {
+                    chosen.add(values, Resource::Pass(pass));
+                }
+            }
+        }
+        if problem.pools().iter().all(|pool| pool.memory.is_finite()) {
+            let in_flight = f64::from(problem.objective().in_flight(1));
+            let bytes = |at| lattice.fixed_bytes[at] + in_flight * lattice.activation_bytes[at];
+            chosen.add(positions.map(bytes).collect(), Resource::Memory);
+        }
+        chosen.finish(lattice, own, least)
+    }
+
+    /// The weights of a position.
+    #[inline]
+    pub(crate) fn of(&self, position: usize) -> &[f64] {
+        &self.values[position * self.count..(position + 1) * self.count]
+    }
+
+    /// Weight of all units.
+    pub(crate) fn total(&self, weight: usize) -> f64 {
+        self.totals[weight]
+    }
+
+    /// What a weight is measured against.
+    pub(crate) fn resource(&self, weight: usize) -> Resource {
+        self.resources[weight]
+    }
+
+    /// The most of a weight that fits into a budget of one pool's seconds or bytes.
+    pub(crate) fn most(&self, weight: usize, pool: usize, budget: f64) -> f64 {
+        self.knapsacks[weight][pool].most(budget)
+    }
+}
+
+/// Weights without repetition.
+struct Chosen {
+    weights: Vec<(Vec<f64>, Resource)>,
+}
+
+impl Chosen {
+    /// The number of a weight, which is added if it is new.
+    fn add(&mut self, values: Vec<f64>, resource: Resource) -> usize {
+        let same = |(other, budget): &(Vec<f64>, Resource)| *budget == resource && *other == values;
+        self.weights.iter().position(same).unwrap_or_else(|| {
+            self.weights.push((values, resource));
+            self.weights.len() - 1
+        })
+    }
+
+    fn finish(self, lattice: &Lattice, own: Vec<[usize; 2]>, least: [usize; 2]) -> Weights {
+        let Chosen { weights } = self;
+        let knapsacks = |(values, resource): &(Vec<f64>, Resource)| {
+            (0..lattice.pools.len()).map(|pool| Knapsack::new(lattice, values, *resource, pool)).collect()
+        };
+        Weights {
+            count: weights.len(),
+            values: (0..lattice.len)
+                .flat_map(|at| weights.iter().map(move |(values, _)| values[at]))
+                .collect(),
+            own,
+            least,
+            totals: weights.iter().map(|(values, _)| values.iter().sum()).collect(),
+            resources: weights.iter().map(|&(_, resource)| resource).collect(),
+            knapsacks: weights.iter().map(knapsacks).collect(),
+        }
+    }
+}
+
+/// The best prices of the kinds, where several pools make a difference.
+fn fluid_prices(problem: &Problem) -> Option<Vec<f64>> {
+    if problem.pools().len() < 2 || problem.objective().kind != ObjectiveKind::Throughput {
+        return None;
+    }
+    match Fluid.compute(problem)?.certificate {
+        Some(Certificate::Fluid { prices }) => Some(prices),
+        _ => None,
+    }
+}
+
+/// min_c λ_c p_c at given prices.
+fn fluid_weight(problem: &Problem, lattice: &Lattice, prices: &[f64], pass: usize) -> Vec<f64> {
+    let price = |pool: usize| prices[problem.pools()[pool].kind];
+    // The scale means nothing; a weight near the others in size keeps the slack relative.
+    let scale = 1.0 / prices.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let weight = |at: usize| {
+        (0..lattice.pools.len())
+            .filter(|&pool| lattice.pools[pool].supported[at])
+            .map(|pool| scale * price(pool) * lattice.pools[pool].seconds[pass][at])
+            .fold(f64::INFINITY, f64::min)
+    };
+    (0..lattice.len).map(weight).collect()
+}
+
+/// The most weight that fits into a budget of one pool's seconds or bytes, units divided at will.
+struct Knapsack {
+    /// Cumulative (cost, weight) by falling weight per cost.
+    steps: Vec<(f64, f64)>,
+}
+
+impl Knapsack {
+    fn new(lattice: &Lattice, values: &[f64], resource: Resource, pool: usize) -> Knapsack {
+        let costs = &lattice.pools[pool];
+        let mut items: Vec<(f64, f64)> = (0..lattice.len)
+            .filter(|&at| costs.supported[at] && values[at] > 0.0)
+            .map(|at| match resource {
+                Resource::Pass(pass) => (costs.seconds[pass][at], values[at]),
+                Resource::Memory => (values[at], values[at]),
+            })
+            .collect();
+        // By weight per cost, what is free first; division by zero is the infinity that is meant.
+        items.sort_by(|a, b| (b.1 / b.0).total_cmp(&(a.1 / a.0)));
+        let mut steps = vec![(0.0, 0.0)];
+        let mut sum = (0.0, 0.0);
+        for (cost, value) in items {
+            sum = (sum.0 + cost, sum.1 + value);
+            steps.push(sum);
+        }
+        Knapsack { steps }
+    }
+
+    fn most(&self, budget: f64) -> f64 {
+        let after = self.steps.partition_point(|&(cost, _)| cost <= budget);
+        let (cost, weight) = self.steps[after.saturating_sub(1)];
+        match self.steps.get(after) {
+            None => weight,
+            Some(&(next_cost, next_weight)) => {
+                weight + (next_weight - weight) * (budget - cost) / (next_cost - cost)
+            }
+        }
+    }
+}

@@ -18,6 +18,40 @@ pub struct PassSums {
     pub received: f64,
 }
 
+/// A sum that items also leave again. What is rounded away is kept beside it (Neumaier, "Rundungsfehleranalyse
+/// einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so an item as large as a marker for "never"
+/// takes nothing with it when it leaves.
+#[derive(Debug, Clone, Copy, Default)]
+struct Compensated {
+    sum: f64,
+    lost: f64,
+}
+
+impl Compensated {
+    #[inline]
+    fn add(&mut self, item: f64) {
+        let sum = self.sum + item;
+        self.lost += match self.sum.abs() >= item.abs() {
+            true => (self.sum - sum) + item,
+            false => (item - sum) + self.sum,
+        };
+        self.sum = sum;
+    }
+
+    #[inline]
+    fn value(self) -> f64 {
+        self.sum + self.lost
+    }
+}
+
+/// Sums in the making, per pass.
+#[derive(Debug, Clone, Copy, Default)]
+struct Growing {
+    compute: f64,
+    sent: Compensated,
+    received: Compensated,
+}
+
 /// The load of a growing set of units on one pool.
 #[derive(Debug, Clone)]
 pub struct Meter<'a> {
@@ -26,7 +60,7 @@ pub struct Meter<'a> {
     pool: usize,
     inside: Vec<u32>,
     touched: Vec<u32>,
-    sums: [PassSums; 2],
+    sums: [Growing; 2],
     fixed_bytes: f64,
     activation_bytes: f64,
     parameter_bytes: f64,
@@ -84,16 +118,16 @@ impl<'a> Meter<'a> {
             }
             if produces {
                 if inside > 1 {
-                    sums.received -= seconds;
+                    sums.received.add(-seconds);
                 }
                 if inside < pins {
-                    sums.sent += seconds;
+                    sums.sent.add(seconds);
                 }
             } else if inside == 1 {
-                sums.received += seconds;
+                sums.received.add(seconds);
             } else if inside == pins {
                 // The producer is among them: what was sent stays inside from now on.
-                sums.sent -= seconds;
+                sums.sent.add(-seconds);
             }
         }
     }
@@ -105,12 +139,13 @@ impl<'a> Meter<'a> {
 
     /// The sums of one pass.
     pub fn sums(&self, pass: usize) -> PassSums {
-        self.sums[pass]
+        let Growing { compute, sent, received } = self.sums[pass];
+        PassSums { compute, sent: sent.value(), received: received.value() }
     }
 
     /// The load of one pass of the set, on one device.
     pub fn load(&self, pass: usize) -> f64 {
-        let PassSums { compute, sent, received } = self.sums[pass];
+        let PassSums { compute, sent, received } = self.sums(pass);
         self.objective.load(compute, sent, received)
     }
 

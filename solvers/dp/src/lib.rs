@@ -27,6 +27,8 @@ mod scan;
 mod solver;
 mod stage;
 mod table;
+#[cfg(test)]
+mod tests;
 mod walk;
 mod weight;
 mod window;

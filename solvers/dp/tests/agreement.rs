@@ -5,6 +5,7 @@ mod support;
 use stagewright_core::bound::CLOSED_FORMS;
 use stagewright_core::document::{Communication, Training};
 use stagewright_core::evaluate::evaluate;
+use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
@@ -70,6 +71,40 @@ fn dp_agrees_with_brute_force() {
         check_consistent(number, &problem, &heuristic, optimum);
     }
     assert!(feasible > 500 && infeasible > 100, "{feasible} feasible, {infeasible} infeasible");
+}
+
+/// Profiles mark what must not happen by absurd times; they must not swallow the costs that matter.
+#[test]
+fn absurd_costs_cost_no_precision() {
+    let mut feasible = 0;
+    for number in 0..400 {
+        let plain = problem(number, Size { operators: 5, devices: 4, groups: false });
+        let mut document = plain.graph().document().clone();
+        for (at, tensor) in document.tensors.iter_mut().enumerate() {
+            if (number + at as u64).is_multiple_of(3) {
+                tensor.seconds = document
+                    .operators
+                    .iter()
+                    .flat_map(|op| op.seconds.keys())
+                    .map(|class| (class.clone(), 1e16))
+                    .collect();
+            }
+        }
+        if let Some(operator) = document.operators.iter_mut().nth(number as usize % 4) {
+            operator.seconds.values_mut().take(1).for_each(|seconds| *seconds = 1e16);
+        }
+        let graph = Graph::from_document(document).expect("a valid graph");
+        let problem = Problem::new(graph, plain.cluster().clone(), *plain.objective(), Default::default())
+            .expect("a valid problem");
+        let optimum = brute_force::optimum(&problem);
+        let solution = solve(&Dp, &problem, 1);
+        check_consistent(number, &problem, &solution, optimum);
+        let Some(optimum) = optimum else { continue };
+        assert_eq!(solution.status, Status::Optimal, "{number}");
+        assert!(same(solution.value().unwrap(), optimum), "{number}: {:?} {optimum}", solution.value());
+        feasible += 1;
+    }
+    assert!(feasible > 100, "{feasible} feasible");
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! Both searches for stages against each other and against brute force, at caps near the optimum: at loose caps a
+//! wrong bound cuts off nothing that matters.
+
+#[path = "../tests/support/brute_force.rs"]
+mod brute_force;
+#[path = "../tests/support/random.rs"]
+mod random;
+
+use random::{Size, problem};
+use stagewright_core::contract::Units;
+use stagewright_core::placement::StageAssignment;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::Stop;
+use stagewright_core::tolerance::same;
+use stagewright_search::dpl::stage_loads;
+use stagewright_search::usage::UsageSpace;
+
+use crate::allowance::Budget;
+use crate::catalogue::Catalogue;
+use crate::lattice::Lattice;
+use crate::recurrence::{Counts, Recurrence};
+use crate::weight::Weights;
+
+/// The least bottleneck below a cap by a walk and by a scan.
+fn both(problem: &Problem, cap: f64) -> [Option<f64>; 2] {
+    let units = Units::new(problem);
+    let space = UsageSpace::new(problem, units.len(), 1 << 20).expect("a small problem");
+    let lattice = Lattice::new(problem, &units, cap);
+    let weights = Weights::new(problem, &lattice);
+    let stop = Stop::new(None, Default::default());
+    let catalogue = Catalogue::new(&lattice, &weights, None, &stop).expect("a small lattice");
+    [None, Some(&catalogue)].map(|catalogue| {
+        let recurrence = Recurrence { catalogue, ..Recurrence::new(problem, &lattice, &weights, &space) };
+        let budget = Budget { stop: &stop, memory: None, steps: None };
+        let run = recurrence.minimise(0, [cap, cap], budget, &mut Counts::default());
+        assert!(run.halt.is_none());
+        let load = |stage: &StageAssignment| stage_loads(problem, &units, stage)[0];
+        run.best.map(|stages| stages.iter().map(load).fold(0.0, f64::max))
+    })
+}
+
+#[test]
+fn walk_and_scan_find_the_optimum_below_a_cap() {
+    let mut found = 0;
+    for number in 0..600 {
+        let problem = problem(number, Size { operators: 5, devices: 4, groups: false });
+        if problem.objective().passes() > 1 {
+            continue;
+        }
+        let optimum = brute_force::optimum(&problem);
+        let Some(optimum) = optimum.filter(|&optimum| optimum > 0.0) else { continue };
+        for slack in [1e-6, 0.1] {
+            for value in both(&problem, optimum * (1.0 + slack)) {
+                assert!(value.is_some_and(|value| same(value, optimum)), "{number}: {value:?} {optimum}");
+            }
+        }
+        assert_eq!(both(&problem, optimum * (1.0 - 1e-6)), [None, None], "{number}");
+        found += 1;
+    }
+    assert!(found > 100, "{found}");
+}
+
+#[test]
+fn walk_and_scan_agree() {
+    for number in 0..200 {
+        let problem = problem(number, Size { operators: 14, devices: 5, groups: false });
+        let loose = both(&problem, f64::MAX);
+        let [Some(walked), Some(scanned)] = loose else {
+            assert_eq!(loose, [None, None], "{number}");
+            continue;
+        };
+        assert!(same(walked, scanned), "{number}: {walked} {scanned}");
+        if walked > 0.0 && problem.objective().passes() == 1 {
+            for value in both(&problem, walked * (1.0 + 1e-6)) {
+                assert!(value.is_some_and(|value| same(value, walked)), "{number}: {value:?} {walked}");
+            }
+        }
+    }
+}

@@ -32,6 +32,8 @@ pub(crate) struct Lattice {
     pub(crate) words: usize,
     /// Original unit of each position.
     pub(crate) unit_at: Vec<u32>,
+    /// Original net of each net.
+    pub(crate) unit_net: Vec<u32>,
     /// Weightless units in topological order, each with its predecessors.
     weightless: Vec<(u32, Vec<u32>)>,
     successors: Rows,
@@ -173,6 +175,7 @@ impl Lattice {
             pools,
             least_transfer,
             unit_at,
+            unit_net: nets.iter().map(|&net| net as u32).collect(),
             weightless,
         }
     }
@@ -209,6 +212,13 @@ impl Lattice {
             stage_of.insert(*unit, last);
             stages[last].units.push(*unit);
         }
+    }
+
+    /// The split of a lattice in which every unit is weightless: one stage, anywhere.
+    pub(crate) fn all_weightless(&self) -> Vec<StageAssignment> {
+        let mut stages = vec![StageAssignment { pool: 0, replicas: 1, units: Vec::new() }];
+        self.place_weightless(&mut stages);
+        stages
     }
 
     /// Number of nets.

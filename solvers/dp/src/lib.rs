@@ -10,14 +10,16 @@
 //! what can lie on a split better than a known one:
 //!
 //! 1. [`stagewright_search::dpl`] gives a value T to beat;
-//! 2. `window` bounds the ideals that the devices used can hold and the devices left can finish, below T;
-//! 3. `expand` generates the supersets of a state depth first, each once, and cuts off what cannot stay below T;
-//! 4. `recurrence` runs over the ideals by size in parallel, the same whatever the number of threads;
-//! 5. `solver` picks thresholds, so that a search too large to finish still leaves a bound.
+//! 2. `weight` and `window` bound the ideals that the devices used can hold and the devices left can finish, below T;
+//! 3. `walk` generates the supersets of a state depth first, each once, and cuts off what cannot stay below T; where
+//!    the lattice is small, `catalogue` lists it and `scan` looks at its pairs instead, which is cheaper for each;
+//! 4. `recurrence` runs over the ideals by size in parallel, the same whatever the number of threads; both searches
+//!    meet the `stage`s' demands, and `table` keeps the ideals;
+//! 5. `solver` picks caps, so that a search too large to finish still leaves a bound.
 //!
-//! Group uplinks are resources that a chain of ideals does not determine: which group holds the other pins of a net
-//! depends on the whole split. They are left out of the recurrence and scored afterwards, so with uplinks the bound
-//! is that of the devices' loads, the value that of the best split found, and the gap between them may stay open.
+//! Group uplinks are resources that a chain of ideals does not determine: which groups hold the pins of a net depends
+//! on the stages before. They are left out at first, which gives a bound and often the answer; a further recurrence
+//! with `uplink` labels closes the gap that is left.
 
 mod allowance;
 mod catalogue;
@@ -29,6 +31,7 @@ mod stage;
 mod table;
 #[cfg(test)]
 mod tests;
+mod uplink;
 mod walk;
 mod weight;
 mod window;

@@ -24,7 +24,8 @@ use crate::catalogue::Catalogue;
 use crate::lattice::{Lattice, members};
 use crate::scan::Scanner;
 use crate::stage::{Arrival, Found, Rules, Source};
-use crate::table::{Table, hash};
+use crate::table::{New, Table, hash};
+use crate::uplink::{Labels, Uplinks};
 use crate::walk::Walker;
 use crate::weight::Weights;
 use crate::window::Windows;
@@ -58,6 +59,8 @@ struct Batch {
     sets: Vec<u64>,
     found: Vec<FoundSet>,
     arrivals: Vec<Arrival>,
+    /// The label of each arrival, where uplinks count.
+    labels: Labels,
     full: Option<Completed>,
     steps: u64,
     /// Bytes of the arrays that have been taken off the allowance.
@@ -90,17 +93,19 @@ pub(crate) struct Recurrence<'a> {
     pub(crate) space: &'a UsageSpace,
     /// Every ideal, where they are few enough to be scanned.
     pub(crate) catalogue: Option<&'a Catalogue>,
+    /// Uplinks, where their loads are to be below the caps as well.
+    pub(crate) uplinks: Option<&'a Uplinks>,
 }
 
 impl<'a> Recurrence<'a> {
-    /// A recurrence whose stages are found by walks.
+    /// A recurrence whose stages are found by walks, uplinks left out.
     pub(crate) fn new(
         problem: &'a Problem,
         lattice: &'a Lattice,
         weights: &'a Weights,
         space: &'a UsageSpace,
     ) -> Self {
-        Recurrence { problem, lattice, weights, space, catalogue: None }
+        Recurrence { problem, lattice, weights, space, catalogue: None, uplinks: None }
     }
 
     /// Minimises the largest load of `pass` over the splits whose loads are all below the caps.
@@ -111,9 +116,13 @@ impl<'a> Recurrence<'a> {
         budget: Budget<'_>,
         counts: &mut Counts,
     ) -> Run {
-        let Recurrence { problem, lattice, weights, space, catalogue } = *self;
+        let Recurrence { problem, lattice, weights, space, catalogue, uplinks } = *self;
+        if lattice.len == 0 {
+            return Run { best: Some(lattice.all_weightless()), halt: None };
+        }
         let mut windows = Windows::new(problem, weights, space, caps);
-        let mut table = Table::new(lattice.len, lattice.words, catalogue.map(Catalogue::len));
+        let listed = catalogue.map(Catalogue::len);
+        let mut table = Table::new(lattice.len, lattice.words, listed, uplinks.map(Uplinks::start));
         let mut best: Option<Completed> = None;
         let mut steps = 0;
         let mut halt = None;
@@ -130,6 +139,7 @@ impl<'a> Recurrence<'a> {
                     windows: &windows,
                     caps,
                     pass,
+                    uplinks,
                     allowance: &allowance,
                 };
                 let end = (next + batch).min(table.level(size).len());
@@ -255,29 +265,28 @@ fn expand_batch(
 impl Batch {
     /// Bytes in use, without spare capacity: that differs from thread to thread.
     fn bytes(&self) -> u64 {
-        (size_of_val(&*self.sets) + size_of_val(&*self.found) + size_of_val(&*self.arrivals)) as u64
+        let arrays = size_of_val(&*self.sets) + size_of_val(&*self.found) + size_of_val(&*self.arrivals);
+        arrays as u64 + self.labels.bytes()
     }
 
     /// Keeps what improves on the table as it was before the batch.
     fn collect(&mut self, rules: &Rules<'_>, table: &Table, found: &Found<'_>) -> Result<(), Halt> {
-        if found.full {
-            let cap = rules.caps[rules.pass];
-            for arrival in found.arrivals {
-                if arrival.value < self.full.map_or(cap, |full| full.value) {
-                    let Found { pool, replicas, .. } = *found;
-                    self.full =
-                        Some(Completed { value: arrival.value, parent: arrival.parent, pool, replicas });
-                }
-            }
-            return Ok(());
-        }
         let key = found.listed.map_or_else(|| hash(found.set), u64::from);
-        let known = table.find(found.set, key);
+        let known = if found.full { None } else { table.find(found.set, key) };
         let count = self.arrivals.len();
-        self.arrivals.extend(found.arrivals.iter().filter(|arrival| {
-            let value = known.and_then(|ideal| table.value(ideal, arrival.usage as usize));
-            value.is_none_or(|value| arrival.value < value)
-        }));
+        for &arrival in found.arrivals {
+            match rules.uplinks {
+                None => {
+                    let value = known.and_then(|ideal| table.value(ideal, arrival.usage as usize));
+                    if found.full {
+                        self.complete(rules, found, arrival);
+                    } else if value.is_none_or(|value| arrival.value < value) {
+                        self.arrivals.push(arrival);
+                    }
+                }
+                Some(uplinks) => self.collect_labelled(rules, uplinks, table, (found, known), arrival),
+            }
+        }
         if self.arrivals.len() > count {
             self.sets.extend_from_slice(found.set);
             let arrivals_end = self.arrivals.len();
@@ -291,14 +300,56 @@ impl Batch {
             _ => Ok(()),
         }
     }
+
+    /// Keeps an arrival with its label, if its uplinks stay below the caps.
+    fn collect_labelled(
+        &mut self,
+        rules: &Rules<'_>,
+        uplinks: &Uplinks,
+        table: &Table,
+        (found, known): (&Found<'_>, Option<u32>),
+        arrival: Arrival,
+    ) {
+        let Some(label) = table.label(arrival.parent) else { return };
+        let before = table.set(table.entry(arrival.parent).ideal);
+        let labels = &mut self.labels;
+        uplinks.extend(rules.lattice, label, (before, found.set), usize::from(found.pool), labels);
+        let label = labels.get(labels.len() - 1);
+        let passes = rules.lattice.passes;
+        let below = (0..passes).all(|pass| label.load(pass, passes) < rules.caps[pass]);
+        let value = arrival.value.max(label.load(rules.pass, passes));
+        let known = known.is_some_and(|ideal| table.dominated(ideal, arrival.usage, value, label));
+        if below && !known && !found.full {
+            self.arrivals.push(Arrival { value, ..arrival });
+            return;
+        }
+        labels.pop();
+        if below && found.full {
+            self.complete(rules, found, Arrival { value, ..arrival });
+        }
+    }
+
+    /// Keeps a completed split, if it is the best.
+    fn complete(&mut self, rules: &Rules<'_>, found: &Found<'_>, arrival: Arrival) {
+        if arrival.value < self.full.map_or(rules.caps[rules.pass], |full| full.value) {
+            let Found { pool, replicas, .. } = *found;
+            self.full = Some(Completed { value: arrival.value, parent: arrival.parent, pool, replicas });
+        }
+    }
 }
 
 fn merge(table: &mut Table, task: &Batch, words: usize) {
     let mut from = 0;
     for (set, found) in task.sets.chunks_exact(words).zip(&task.found) {
         let ideal = table.ideal(set, found.key);
-        for arrival in &task.arrivals[from..found.arrivals_end] {
-            table.improve(ideal, arrival.usage, arrival.value, arrival.parent, found.pool, found.replicas);
+        for at in from..found.arrivals_end {
+            let Arrival { usage, parent, value } = task.arrivals[at];
+            let new = New { usage, value, parent, pool: found.pool, replicas: found.replicas };
+            if task.labels.len() == 0 {
+                table.improve(ideal, new);
+            } else {
+                table.improve_labelled(ideal, new, task.labels.get(at));
+            }
         }
         from = found.arrivals_end;
     }

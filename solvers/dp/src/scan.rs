@@ -164,7 +164,8 @@ impl<'a> Scanner<'a> {
                 measures: Measures { weights, crossing },
                 full: catalogue.size(ideal) as usize == lattice.len,
             };
-            let reached = self.table.find(set, ideal as u64);
+            // With uplinks a value alone does not tell what is better.
+            let reached = self.table.find(set, ideal as u64).filter(|_| self.rules.uplinks.is_none());
             let known = |usage| reached.and_then(|reached| self.table.value(reached, usage as usize));
             if !demands.any_improves(self.rules, superset, known) {
                 continue;

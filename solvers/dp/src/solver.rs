@@ -21,6 +21,7 @@ use crate::allowance::{Budget, Halt};
 use crate::catalogue::Catalogue;
 use crate::lattice::Lattice;
 use crate::recurrence::{Counts, Recurrence, Run};
+use crate::uplink::Uplinks;
 use crate::weight::Weights;
 
 /// Most usages of devices: above it the tables alone are too many.
@@ -120,15 +121,38 @@ impl Search<'_> {
         let lattice = Lattice::new(self.problem, self.units, top);
         let weights = Weights::new(self.problem, &lattice);
         let mut recurrence = Recurrence::new(self.problem, &lattice, &weights, &space);
+        let catalogue;
         match self.attempt(&recurrence, top, Some(WALK_STEPS), context)? {
-            None => return Ok(None),
+            None => {}
             Some(Halt::Stop(reason)) => return Ok(Some(reason)),
-            Some(Halt::Steps) => {}
+            Some(Halt::Steps) => {
+                catalogue = Catalogue::new(&lattice, &weights, context.limits.memory, context.stop());
+                recurrence.catalogue = catalogue.as_ref();
+                if let Some(stop) = self.climb(&recurrence, top, context)? {
+                    return Ok(Some(stop));
+                }
+            }
         }
-        let catalogue = Catalogue::new(&lattice, &weights, context.limits.memory, context.stop());
-        recurrence.catalogue = catalogue.as_ref();
-        let steps = if catalogue.is_some() { SCAN_STEPS } else { FIRST_RUN_STEPS };
-        match self.attempt(&recurrence, top, Some(steps), context)? {
+        match Uplinks::new(self.problem, self.units, &lattice) {
+            Some(uplinks) if self.done(context).is_none() => {
+                context.emit(Event::Phase { name: "ideals with uplinks".into() });
+                recurrence.uplinks = Some(&uplinks);
+                let value = self.best.as_ref().map_or(top, Plan::value);
+                Ok(self.attempt(&recurrence, value, None, context)?.map(stop_of))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Proves the best split, uplinks left out: at once where that is short, else by caps from below.
+    fn climb(
+        &mut self,
+        recurrence: &Recurrence<'_>,
+        top: f64,
+        context: &mut Context<'_>,
+    ) -> Result<Option<StopReason>, SolveError> {
+        let steps = if recurrence.catalogue.is_some() { SCAN_STEPS } else { FIRST_RUN_STEPS };
+        match self.attempt(recurrence, top, Some(steps), context)? {
             None => return Ok(None),
             Some(Halt::Stop(reason)) => return Ok(Some(reason)),
             Some(Halt::Steps) => {}
@@ -147,9 +171,13 @@ impl Search<'_> {
             let cap =
                 if share == 1.0 { value } else { self.bound.value + share * (value - self.bound.value) };
             context.emit(Event::Phase { name: format!("ideals, cap at {:.1}% of the gap", 100.0 * share) });
-            match self.attempt(&recurrence, cap, None, context)? {
-                None => {}
+            let found = match self.attempt(recurrence, cap, None, context)? {
+                None => self.bound.value < tolerance::round_down(cap),
                 Some(halt) => return Ok(Some(stop_of(halt))),
+            };
+            if found {
+                // The best split, uplinks left out, lies below this cap: higher ones find it again.
+                return Ok(None);
             }
         }
         Ok(None)
@@ -184,18 +212,19 @@ impl Search<'_> {
             let mut call = |pass, caps| recurrence.minimise(pass, caps, budget, counts);
             if problem.objective().passes() == 1 {
                 let run = call(0, [cap, cap]);
-                (run.best, run.halt)
+                Ok((run.best, run.halt))
             } else {
-                separate(problem, units, cap, call)
+                separate(recurrence, units, cap, call)
             }
-        })?;
+        })??;
         let plan = match &found {
             Some(stages) => Some(plan_of(self.problem, self.units, stages)?),
             None => None,
         };
         if halt.is_none() && self.best.is_some() {
-            // Uplinks only add to a split's value, so the least value without them is still a bound.
-            let proved = found.as_ref().map_or(cap, |stages| bottleneck(self.problem, self.units, stages));
+            // Uplinks only add to a split's value, so the least value without them is a bound as well.
+            let loads = found.as_ref().map(|stages| largest_loads(recurrence, self.units, stages));
+            let proved = loads.transpose()?.map_or(cap, |loads| loads.iter().sum());
             self.raise(tolerance::round_down(proved), context);
         }
         self.keep(plan, context);
@@ -246,44 +275,61 @@ fn stop_of(halt: Halt) -> StopReason {
     }
 }
 
-/// The largest load of some stages per pass, uplinks left out.
-fn largest_loads(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> [f64; 2] {
-    stages
-        .iter()
-        .map(|stage| stage_loads(problem, units, stage))
-        .fold([0.0; 2], |most, loads| [f64::max(most[0], loads[0]), f64::max(most[1], loads[1])])
-}
-
-fn bottleneck(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> f64 {
-    largest_loads(problem, units, stages).iter().sum()
+/// The largest load of some stages per pass, uplinks among them where the recurrence counts them.
+pub(crate) fn largest_loads(
+    recurrence: &Recurrence<'_>,
+    units: &Units,
+    stages: &[StageAssignment],
+) -> Result<[f64; 2], SolveError> {
+    let most = |most: [f64; 2], loads: [f64; 2]| [most[0].max(loads[0]), most[1].max(loads[1])];
+    let problem = recurrence.problem;
+    let devices = stages.iter().map(|stage| stage_loads(problem, units, stage)).fold([0.0; 2], most);
+    match recurrence.uplinks {
+        None => Ok(devices),
+        Some(_) => {
+            let uplinks = plan_of(problem, units, stages)?.evaluation.uplinks;
+            Ok(uplinks.into_iter().fold(devices, most))
+        }
+    }
 }
 
 /// `separate` training: sweeps the cap on forward loads. What an interrupted run had found is not lost.
 fn separate(
-    problem: &Problem,
+    recurrence: &Recurrence<'_>,
     units: &Units,
     cap: f64,
     mut call: impl FnMut(usize, [f64; 2]) -> Run,
-) -> (Option<Vec<StageAssignment>>, Option<Halt>) {
+) -> Result<(Option<Vec<StageAssignment>>, Option<Halt>), SolveError> {
     let mut unfinished: Option<(f64, Vec<StageAssignment>)> = None;
     let swept = sweep(cap, |pass, caps| {
         let run = call(pass, caps);
-        let found = run
-            .best
-            .map(|stages| Minimised { loads: largest_loads(problem, units, &stages), placement: stages });
+        let found = match run.best {
+            Some(stages) => {
+                let loads = largest_loads(recurrence, units, &stages).map_err(Ended::Failed)?;
+                Some(Minimised { loads, placement: stages })
+            }
+            None => None,
+        };
         match run.halt {
             None => Ok(found),
             Some(halt) => {
                 unfinished = found.map(|found| (found.loads[0] + found.loads[1], found.placement));
-                Err(halt)
+                Err(Ended::Halted(halt))
             }
         }
     });
     match swept {
-        Ok(best) => (best.map(|(_, stages)| stages), None),
-        Err((halt, best)) => {
+        Ok(best) => Ok((best.map(|(_, stages)| stages), None)),
+        Err((Ended::Failed(error), _)) => Err(error),
+        Err((Ended::Halted(halt), best)) => {
             let better = [best, unfinished].into_iter().flatten().min_by(|a, b| a.0.total_cmp(&b.0));
-            (better.map(|(_, stages)| stages), Some(halt))
+            Ok((better.map(|(_, stages)| stages), Some(halt)))
         }
     }
+}
+
+/// Why a sweep did not finish.
+enum Ended {
+    Halted(Halt),
+    Failed(SolveError),
 }

@@ -13,6 +13,7 @@ use stagewright_search::usage::UsageSpace;
 use crate::allowance::{Allowance, Halt};
 use crate::lattice::Lattice;
 use crate::table::Alive;
+use crate::uplink::Uplinks;
 use crate::window::{Interval, Measures, Windows};
 
 /// One recurrence: what a search for stages must know besides the state.
@@ -26,6 +27,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) caps: [f64; 2],
     /// The pass whose largest load is minimised.
     pub(crate) pass: usize,
+    /// Uplinks, where they count.
+    pub(crate) uplinks: Option<&'a Uplinks>,
     pub(crate) allowance: &'a Allowance<'a>,
 }
 

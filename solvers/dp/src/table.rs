@@ -10,6 +10,8 @@ use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 use stagewright_search::usage::UsageSpace;
 
+use crate::uplink::{Label, Labels};
+
 const NONE: u32 = u32::MAX;
 /// Entries of one ideal that are compared with each other.
 const MOST_COMPARED: usize = 256;
@@ -30,6 +32,16 @@ pub(crate) struct Entry {
     pub(crate) replicas: u32,
 }
 
+/// What an entry is made from.
+#[derive(Clone, Copy)]
+pub(crate) struct New {
+    pub(crate) usage: u32,
+    pub(crate) value: f64,
+    pub(crate) parent: u32,
+    pub(crate) pool: u16,
+    pub(crate) replicas: u32,
+}
+
 /// An entry that is worth expanding.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Alive {
@@ -47,6 +59,8 @@ pub(crate) struct Table {
     /// Ideals by number of units.
     levels: Vec<Vec<u32>>,
     index: Index,
+    /// The label of each entry, where uplinks count.
+    labels: Option<Labels>,
 }
 
 /// How an ideal is found: by the hash of its set, or by its number in a catalogue. Either is its *key*.
@@ -66,8 +80,10 @@ pub(crate) fn hash(set: &[u64]) -> u64 {
 
 impl Table {
     /// A table for sets of `len` units that holds the empty one, reached with nothing. Sets are known by their hashes,
-    /// or by numbers below `listed`.
-    pub(crate) fn new(len: usize, words: usize, listed: Option<usize>) -> Table {
+    /// or by numbers below `listed`. `labels` holds the label of the empty set, where uplinks count.
+    pub(crate) fn new(len: usize, words: usize, listed: Option<usize>, labels: Option<Labels>) -> Table {
+        let nothing = vec![0; words];
+        let key = listed.map_or_else(|| hash(&nothing), |count| count as u64);
         let mut table = Table {
             words,
             sets: Vec::new(),
@@ -79,11 +95,10 @@ impl Table {
                 // The empty set comes after those listed.
                 Some(count) => Index::Listed(vec![NONE; count + 1]),
             },
+            labels,
         };
-        let nothing = vec![0; words];
-        let key = listed.map_or_else(|| hash(&nothing), |count| count as u64);
         let ideal = table.ideal(&nothing, key);
-        table.improve(ideal, 0, 0.0, NONE, 0, 0);
+        table.append(ideal, New { usage: 0, value: 0.0, parent: NONE, pool: 0, replicas: 0 });
         table
     }
 
@@ -141,9 +156,13 @@ impl Table {
             let all = alive.clone();
             alive.retain(|entry| {
                 !all.iter().any(|other| {
-                    other.usage != entry.usage
+                    other.entry != entry.entry
                         && other.value <= entry.value
                         && space.within(other.usage, entry.usage)
+                        && match (self.label(other.entry), self.label(entry.entry)) {
+                            (Some(other), Some(label)) => other.dominates(label),
+                            _ => true,
+                        }
                 })
             });
         }
@@ -171,26 +190,48 @@ impl Table {
     }
 
     /// Lowers the value of an ideal with a usage; what was there first wins a tie.
-    pub(crate) fn improve(
-        &mut self,
-        ideal: u32,
-        usage: u32,
-        value: f64,
-        parent: u32,
-        pool: u16,
-        replicas: u32,
-    ) {
+    pub(crate) fn improve(&mut self, ideal: u32, new: New) {
         let mut at = self.first[ideal as usize];
         while at != NONE {
             let entry = &mut self.entries[at as usize];
-            if entry.usage == usage {
-                if value < entry.value {
+            if entry.usage == new.usage {
+                if new.value < entry.value {
+                    let New { value, parent, pool, replicas, .. } = new;
                     *entry = Entry { value, parent, pool, replicas, ..*entry };
                 }
                 return;
             }
             at = entry.next;
         }
+        self.append(ideal, new);
+    }
+
+    /// Adds an entry with a label, unless one like it dominates it.
+    pub(crate) fn improve_labelled(&mut self, ideal: u32, new: New, label: Label<'_>) {
+        if !self.dominated(ideal, new.usage, new.value, label)
+            && let Some(labels) = &mut self.labels
+        {
+            labels.push(label);
+            self.append(ideal, new);
+        }
+    }
+
+    /// Whether an ideal was reached with a usage at no greater value by a chain whose label dominates another.
+    pub(crate) fn dominated(&self, ideal: u32, usage: u32, value: f64, label: Label<'_>) -> bool {
+        self.entries_of(ideal).any(|(at, entry)| {
+            entry.usage == usage
+                && entry.value <= value
+                && self.label(at).is_some_and(|other| other.dominates(label))
+        })
+    }
+
+    /// The label of an entry, where uplinks count.
+    pub(crate) fn label(&self, entry: u32) -> Option<Label<'_>> {
+        self.labels.as_ref().map(|labels| labels.get(entry as usize))
+    }
+
+    fn append(&mut self, ideal: u32, new: New) {
+        let New { usage, value, parent, pool, replicas } = new;
         let next = std::mem::replace(&mut self.first[ideal as usize], self.entries.len() as u32);
         self.entries.push(Entry { value, usage, ideal, parent, next, pool, replicas });
     }
@@ -205,6 +246,7 @@ impl Table {
                 Index::Hashed(index) => per(index.capacity(), 5),
                 Index::Listed(index) => per(index.len(), 4),
             }
+            + self.labels.as_ref().map_or(0, Labels::bytes)
     }
 
     /// Whether so many more entries could still be numbered.

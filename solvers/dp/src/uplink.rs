@@ -1,0 +1,182 @@
+//! Group uplinks as resources of the recurrence.
+//!
+//! A net loads the uplink of a group once it has pins inside the group and outside it. What a chain of stages has put
+//! on the uplinks so far, and what it will, follows from its *label*:
+//!
+//! ```text
+//! for each net that crosses the ideal     the groups that hold its pins so far
+//! for each group and pass                 the load so far
+//! ```
+//!
+//! Devices outside every group count as one more group, whose load is nobody's. A stage on group g adds g to the
+//! groups of the nets it pins: the first net to leave its first group loads that group and g, every further group
+//! loads itself. Of two ways to reach an ideal with the same devices, one is needed only where the other has the same
+//! groups for every crossing net, no greater value and no greater load: labels are compared, not merged, and there
+//! can be exponentially many. The recurrence without labels goes first and gives a bound.
+
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+
+use crate::lattice::{Lattice, contains, members};
+
+/// Most groups: theirs and what is outside them are the bits of a word.
+const MOST_GROUPS: usize = 63;
+
+/// Uplink times on a lattice.
+pub(crate) struct Uplinks {
+    passes: usize,
+    groups: usize,
+    /// `[net][group]`.
+    seconds: Vec<f64>,
+    /// Whether any uplink of a net takes time.
+    counts: Vec<bool>,
+    /// For each pool its group as a bit.
+    bit: Vec<u64>,
+}
+
+/// The groups of a crossing net.
+#[derive(Clone, Copy, PartialEq)]
+struct Spread {
+    net: u32,
+    groups: u64,
+}
+
+/// Labels by number, in arrays.
+#[derive(Default)]
+pub(crate) struct Labels {
+    loads: Vec<f64>,
+    spreads: Vec<Spread>,
+    ends: Vec<u32>,
+}
+
+/// What a chain of stages has put on the uplinks.
+#[derive(Clone, Copy)]
+pub(crate) struct Label<'a> {
+    /// `[group][pass]`.
+    loads: &'a [f64],
+    /// By rising net.
+    spreads: &'a [Spread],
+}
+
+impl Label<'_> {
+    /// Whether all that a chain with another label can become, one with this label can as well.
+    pub(crate) fn dominates(self, other: Label<'_>) -> bool {
+        self.spreads == other.spreads && self.loads.iter().zip(other.loads).all(|(load, other)| load <= other)
+    }
+
+    /// Largest load of a pass.
+    pub(crate) fn load(self, pass: usize, passes: usize) -> f64 {
+        self.loads.iter().skip(pass).step_by(passes).copied().fold(0.0, f64::max)
+    }
+}
+
+impl Labels {
+    /// The label of a number. Labels of one store all have loads of the same `width`.
+    pub(crate) fn get(&self, at: usize) -> Label<'_> {
+        let width = self.loads.len() / self.ends.len();
+        let from = at.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        Label {
+            loads: &self.loads[at * width..(at + 1) * width],
+            spreads: &self.spreads[from..self.ends[at] as usize],
+        }
+    }
+
+    /// Appends a copy of a label.
+    pub(crate) fn push(&mut self, label: Label<'_>) {
+        self.loads.extend_from_slice(label.loads);
+        self.spreads.extend_from_slice(label.spreads);
+        self.ends.push(self.spreads.len() as u32);
+    }
+
+    /// Number of labels.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Removes the last label.
+    pub(crate) fn pop(&mut self) {
+        let width = self.loads.len() / self.ends.len();
+        self.loads.truncate(self.loads.len() - width);
+        self.ends.pop();
+        self.spreads.truncate(self.ends.last().map_or(0, |&end| end as usize));
+    }
+
+    /// Bytes in use, without spare capacity.
+    pub(crate) fn bytes(&self) -> u64 {
+        (size_of_val(&*self.loads) + size_of_val(&*self.spreads) + size_of_val(&*self.ends)) as u64
+    }
+}
+
+impl Uplinks {
+    /// The uplinks of a problem's groups. None where no net loads one, or where the groups are too many.
+    pub(crate) fn new(problem: &Problem, units: &Units, lattice: &Lattice) -> Option<Uplinks> {
+        let groups = problem.cluster().group_count();
+        if groups > MOST_GROUPS {
+            return None;
+        }
+        let nets = lattice.net_count();
+        let seconds: Vec<f64> = (0..nets)
+            .flat_map(|net| (0..groups).map(move |group| units.uplink(lattice.unit_net[net] as usize, group)))
+            .collect();
+        let counts: Vec<bool> = (0..nets)
+            .map(|net| seconds[net * groups..(net + 1) * groups].iter().any(|&time| time > 0.0))
+            .collect();
+        let bit = problem.pools().iter().map(|pool| 1 << pool.group.unwrap_or(groups)).collect();
+        let any = counts.iter().any(|&counts| counts);
+        any.then_some(Uplinks { passes: lattice.passes, groups, seconds, counts, bit })
+    }
+
+    /// The label of the empty ideal.
+    pub(crate) fn start(&self) -> Labels {
+        Labels { loads: vec![0.0; self.groups * self.passes], spreads: Vec::new(), ends: vec![0] }
+    }
+
+    /// Appends the label after one more stage, from the ideal `before` to `set` on a pool.
+    pub(crate) fn extend(
+        &self,
+        lattice: &Lattice,
+        label: Label<'_>,
+        (before, set): (&[u64], &[u64]),
+        pool: usize,
+        labels: &mut Labels,
+    ) {
+        let bit = self.bit[pool];
+        let stage: Vec<u64> = set.iter().zip(before).map(|(set, before)| set & !before).collect();
+        let mut touched: Vec<u32> = members(&stage).flat_map(|unit| lattice.nets_of(unit)).copied().collect();
+        touched.retain(|&net| self.counts[net as usize]);
+        touched.sort_unstable();
+        touched.dedup();
+        let from = labels.loads.len();
+        labels.loads.extend_from_slice(label.loads);
+        let mut old = label.spreads.iter().copied().peekable();
+        for net in touched {
+            while let Some(untouched) = old.next_if(|spread| spread.net < net) {
+                labels.spreads.push(untouched);
+            }
+            let groups = old.next_if(|spread| spread.net == net).map_or(0, |spread| spread.groups);
+            self.load(
+                &mut labels.loads[from..],
+                net as usize,
+                usize::from(lattice.net_pass[net as usize]),
+                groups,
+                bit,
+            );
+            if lattice.pins(net as usize).iter().any(|&pin| !contains(set, pin as usize)) {
+                labels.spreads.push(Spread { net, groups: groups | bit });
+            }
+        }
+        labels.spreads.extend(old);
+        labels.ends.push(labels.spreads.len() as u32);
+    }
+
+    /// Loads what a net newly crosses when a group joins those that hold its pins.
+    fn load(&self, loads: &mut [f64], net: usize, pass: usize, groups: u64, bit: u64) {
+        if groups == 0 || groups & bit != 0 {
+            return;
+        }
+        let newly = if groups.is_power_of_two() { groups | bit } else { bit };
+        for group in (0..self.groups).filter(|group| newly >> group & 1 == 1) {
+            loads[group * self.passes + pass] += self.seconds[net * self.groups + group];
+        }
+    }
+}

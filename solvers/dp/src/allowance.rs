@@ -26,6 +26,13 @@ pub(crate) enum Halt {
     Steps,
 }
 
+impl Halt {
+    /// Whether nothing more can be tried: the time is over, or the user ended it.
+    pub(crate) fn by_clock(self) -> bool {
+        matches!(self, Halt::Stop(StopReason::Time | StopReason::Interrupted | StopReason::Gap))
+    }
+}
+
 /// What is left of a budget.
 pub(crate) struct Allowance<'a> {
     stop: &'a Stop,

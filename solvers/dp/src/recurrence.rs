@@ -150,8 +150,7 @@ impl<'a> Recurrence<'a> {
                 counts.peak_bytes = counts.peak_bytes.max(bytes);
                 halt = halt_for(&table, &tasks, budget, steps, bytes);
                 // Which tasks an allowance ended depends on the threads, unless there is one task.
-                let by_clock = |halt| matches!(halt, Halt::Stop(StopReason::Time | StopReason::Interrupted));
-                if tasks.len() > 1 && halt.is_some_and(|halt| !by_clock(halt)) {
+                if tasks.len() > 1 && halt.is_some_and(|halt| !halt.by_clock()) {
                     break 'levels;
                 }
                 let value_before = best.map(|best| best.value);
@@ -263,9 +262,11 @@ fn expand_batch(
 }
 
 impl Batch {
-    /// Bytes in use, without spare capacity: that differs from thread to thread.
+    /// Bytes in use, spare capacity included.
     fn bytes(&self) -> u64 {
-        let arrays = size_of_val(&*self.sets) + size_of_val(&*self.found) + size_of_val(&*self.arrivals);
+        let arrays = self.sets.capacity() * size_of::<u64>()
+            + self.found.capacity() * size_of::<FoundSet>()
+            + self.arrivals.capacity() * size_of::<Arrival>();
         arrays as u64 + self.labels.bytes()
     }
 

@@ -33,7 +33,7 @@ const FIRST_RUN_STEPS: u64 = 3_000_000;
 /// The same for a scan, which takes a fraction of the time for each.
 const SCAN_STEPS: u64 = 60_000_000;
 /// Where the caps lie between the lower bound and the value, when the first run was too long.
-const LADDER: [f64; 6] = [0.4, 0.6, 0.7, 0.8, 0.9, 1.0];
+const LADDER: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
 /// The exact splitter.
 #[derive(Debug, Clone, Copy, Default)]
@@ -124,8 +124,8 @@ impl Search<'_> {
         let catalogue;
         match self.attempt(&recurrence, top, Some(WALK_STEPS), context)? {
             None => {}
-            Some(Halt::Stop(reason)) => return Ok(Some(reason)),
-            Some(Halt::Steps) => {
+            Some(halt) if halt.by_clock() => return Ok(Some(stop_of(halt))),
+            Some(_) => {
                 catalogue = Catalogue::new(&lattice, &weights, context.limits.memory, context.stop());
                 recurrence.catalogue = catalogue.as_ref();
                 if let Some(stop) = self.climb(&recurrence, top, context)? {
@@ -154,8 +154,9 @@ impl Search<'_> {
         let steps = if recurrence.catalogue.is_some() { SCAN_STEPS } else { FIRST_RUN_STEPS };
         match self.attempt(recurrence, top, Some(steps), context)? {
             None => return Ok(None),
-            Some(Halt::Stop(reason)) => return Ok(Some(reason)),
-            Some(Halt::Steps) => {}
+            Some(halt) if halt.by_clock() => return Ok(Some(stop_of(halt))),
+            // Lower caps take fewer steps and less memory, and raise the bound.
+            Some(_) => {}
         }
         context.emit(Event::Phase { name: "more orders".into() });
         let better = {

@@ -101,9 +101,11 @@ impl Labels {
         self.spreads.truncate(self.ends.last().map_or(0, |&end| end as usize));
     }
 
-    /// Bytes in use, without spare capacity.
+    /// Bytes in use, spare capacity included.
     pub(crate) fn bytes(&self) -> u64 {
-        (size_of_val(&*self.loads) + size_of_val(&*self.spreads) + size_of_val(&*self.ends)) as u64
+        let Labels { loads, spreads, ends } = self;
+        let arrays = loads.capacity() * size_of::<f64>() + spreads.capacity() * size_of::<Spread>();
+        (arrays + ends.capacity() * size_of::<u32>()) as u64
     }
 }
 

@@ -1,0 +1,90 @@
+//! Regression tests, each named after the cause of what went wrong.
+
+use std::time::Duration;
+
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, OperatorDocument, Pass, PinsDocument,
+    TensorDocument, Training,
+};
+use stagewright_core::graph::{Graph, GraphBuilder};
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
+use stagewright_core::tolerance::same;
+use stagewright_dp::Dp;
+use stagewright_search::Dpl;
+
+/// Some devices of class `acc` with unlimited memory.
+fn devices(count: u32) -> Cluster {
+    Cluster::from_document(ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: String::new(),
+        classes: Default::default(),
+        kinds: vec![KindDocument {
+            name: "acc".into(),
+            class: "acc".into(),
+            count,
+            host: false,
+            memory_bytes: None,
+            link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
+            group: None,
+        }],
+        groups: Vec::new(),
+        matrix: None,
+    })
+    .expect("a valid cluster")
+}
+
+fn operator(name: &str, pass: Pass, class: &str, seconds: f64) -> OperatorDocument {
+    OperatorDocument {
+        pass,
+        colocation: Some(class.into()),
+        seconds: [("acc".into(), seconds)].into(),
+        ..OperatorDocument::named(name)
+    }
+}
+
+fn tensor(from: &str, to: &str, seconds: f64) -> TensorDocument {
+    TensorDocument {
+        name: None,
+        producer: from.into(),
+        consumers: vec![to.into()],
+        bytes: 0.0,
+        seconds: [("acc".into(), seconds)].into(),
+    }
+}
+
+fn problem(graph: Graph, devices_count: u32, objective: Objective) -> Problem {
+    Problem::new(graph, devices(devices_count), objective, PinsDocument::default()).expect("a valid problem")
+}
+
+fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
+    let limits = Limits { time: Some(Duration::from_secs(20)), ..Limits::default() };
+    let mut silent = Silent;
+    let mut context = Context::new(limits, Default::default(), &mut silent);
+    solver.solve(problem, &mut context).expect("an answer")
+}
+
+/// Tenths are not doubles: .2 + .3 + .1 summed in one order is not what it is in another.
+#[test]
+fn separate_sweep_ends_with_decimal_costs() {
+    let mut builder = GraphBuilder::new("tenths");
+    let (forward, backward) = ([0.2, 0.1, 0.2], [0.6, 0.6, 1.0]);
+    for at in 0..3 {
+        let class = format!("c{at}");
+        builder.operator(operator(&format!("f{at}"), Pass::Forward, &class, forward[at]));
+        builder.operator(operator(&format!("b{at}"), Pass::Backward, &class, backward[at]));
+    }
+    builder.timed_tensor(tensor("f0", "f1", 0.3)).timed_tensor(tensor("f1", "f2", 0.2));
+    let objective = Objective { training: Training::Separate, ..Objective::default() };
+    let problem = problem(builder.build().expect("a graph"), 3, objective);
+    // One operator a device: the forward loads are .5, .6 and .4, the largest backward load is 1.
+    for solver in [&Dpl as &dyn Solver, &Dp] {
+        let solution = solve(solver, &problem);
+        assert_eq!(solution.stop, None, "{}", solver.name());
+        let value = solution.value().expect("a plan");
+        assert!(same(value, 1.6), "{}: {value}", solver.name());
+        assert_eq!(solver.name() == "dp", solution.status == Status::Optimal);
+    }
+}

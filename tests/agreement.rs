@@ -7,6 +7,7 @@ mod random;
 use random::{Size, problem};
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::document::PlanDocument;
+use stagewright_core::evaluate::evaluate;
 use stagewright_core::solver::{Context, Limits, Silent, Solver, Status};
 use stagewright_dp::Dp;
 use stagewright_search::{Dpl, OneDevice, PipeDream};
@@ -38,4 +39,21 @@ fn every_plan_passes_the_checker() {
         }
     }
     assert!(plans > 1500, "only {plans} plans");
+}
+
+/// The merge of classes must not let through a split that the classes before the merge forbid.
+#[test]
+fn every_pipedream_split_is_feasible() {
+    let mut plans = 0;
+    for number in 0..20_000 {
+        let problem = problem(number, Size { operators: 8, devices: 4, groups: false });
+        let mut silent = Silent;
+        let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
+        let solution = PipeDream.solve(&problem, &mut context).unwrap_or_else(|e| panic!("{number}: {e}"));
+        if let Some(plan) = &solution.plan {
+            assert!(evaluate(&problem, &plan.placement).is_feasible(), "{number}");
+            plans += 1;
+        }
+    }
+    assert!(plans > 5_000, "only {plans} plans");
 }

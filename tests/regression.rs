@@ -13,7 +13,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance::same;
 use stagewright_dp::Dp;
-use stagewright_search::Dpl;
+use stagewright_search::{Dpl, PipeDream};
 
 /// Some devices of class `acc` with unlimited memory.
 fn devices(count: u32) -> Cluster {
@@ -87,4 +87,22 @@ fn separate_sweep_ends_with_decimal_costs() {
         assert!(same(value, 1.6), "{}: {value}", solver.name());
         assert_eq!(solver.name() == "dp", solution.status == Status::Optimal);
     }
+}
+
+/// X has no forward operator, so W and V come before it. Merged with Y, which has one, it seemed bound no more.
+#[test]
+fn pipedream_keeps_mirrored_constraints_of_merged_classes() {
+    let mut builder = GraphBuilder::new("mirrored");
+    for name in ["Yf", "Wf", "Vf"] {
+        builder.operator(operator(name, Pass::Forward, &name[..1], 1.0));
+    }
+    for name in ["Yb", "Xb", "Wb", "Vb"] {
+        builder.operator(operator(name, Pass::Backward, &name[..1], 1.0));
+    }
+    for (from, to) in [("Xb", "Wb"), ("Yb", "Wb"), ("Xb", "Vb"), ("Yb", "Vb")] {
+        builder.timed_tensor(tensor(from, to, 0.0));
+    }
+    let problem = problem(builder.build().expect("a graph"), 3, Objective::default());
+    // X and Y merge: three seconds on one device, W and V before it with two each.
+    assert_eq!(solve(&PipeDream, &problem).value(), Some(3.0));
 }

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use stagewright_core::cluster::Cluster;
+use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, OperatorDocument, Pass, PinsDocument,
-    TensorDocument, Training,
+    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, OperatorDocument, Pass, PinTargets,
+    PinsDocument, TensorDocument, Training,
 };
+use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance::same;
@@ -105,4 +107,21 @@ fn pipedream_keeps_mirrored_constraints_of_merged_classes() {
     let problem = problem(builder.build().expect("a graph"), 3, Objective::default());
     // X and Y merge: three seconds on one device, W and V before it with two each.
     assert_eq!(solve(&PipeDream, &problem).value(), Some(3.0));
+}
+
+/// A stage pinned to one device was scored on two, and beat the optimum of the solvers, which keep it on one.
+#[test]
+fn replicas_stay_where_the_pins_are() {
+    let mut builder = GraphBuilder::new("pinned");
+    builder.operator(operator("a", Pass::Forward, "A", 4.0));
+    let graph = builder.build().expect("a graph");
+    let pins = PinsDocument([("a".into(), PinTargets::One("acc0".into()))].into());
+    let objective = Objective { max_replicas: 2, ..Objective::default() };
+    let problem = Problem::new(graph, devices(2), objective, pins).expect("a valid problem");
+    let solution = solve(&Dp, &problem);
+    assert_eq!((solution.status, solution.value()), (Status::Optimal, Some(4.0)));
+    let first = DeviceId(0);
+    let twice = Placement::with_stages(vec![first], vec![first], [(first, 2)].into());
+    let violations = evaluate(&problem, &twice).violations;
+    assert_eq!(violations, [Violation::Pool { devices: "acc0".into(), used: 2, count: 1 }]);
 }

@@ -81,7 +81,8 @@ impl ProblemError {
     }
 }
 
-/// Devices of one kind that nothing tells apart.
+/// Devices of one kind that nothing tells apart. The replicas of a stage lie in one pool: what is pinned to one
+/// device runs on that device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
     /// Their kind.

@@ -76,7 +76,7 @@ fn any_placement_is_feasible_for_both_or_neither() {
     assert!(enough, "{feasible} feasible, {replicated} with replicas, {pools} for their pools alone");
 }
 
-/// Classes on devices at random, the devices in a random order, each with one or two replicas.
+/// Classes on devices at random, the devices in a random order, some with none to three replicas.
 fn arbitrary_placement(problem: &Problem, rng: &mut impl Rng) -> Placement {
     let (graph, devices) = (problem.graph(), problem.cluster().device_count() as u32);
     // Few devices, so that many placements are feasible.
@@ -91,7 +91,8 @@ fn arbitrary_placement(problem: &Problem, rng: &mut impl Rng) -> Placement {
     let mut replicas = std::collections::BTreeMap::new();
     for &stage in &stages {
         if rng.random_bool(0.3) {
-            replicas.insert(stage, problem.objective().max_replicas);
+            let most = problem.objective().max_replicas;
+            replicas.insert(stage, if rng.random_bool(0.9) { most } else { rng.random_range(0..=3) });
         }
     }
     Placement::with_stages(device_of, stages, replicas)

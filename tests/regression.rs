@@ -125,3 +125,17 @@ fn replicas_stay_where_the_pins_are() {
     let violations = evaluate(&problem, &twice).violations;
     assert_eq!(violations, [Violation::Pool { devices: "acc0".into(), used: 2, count: 1 }]);
 }
+
+/// The objective allows one device a stage, and the kind has two.
+#[test]
+fn replicas_are_counted_against_the_objective() {
+    let mut builder = GraphBuilder::new("single");
+    builder.operator(operator("a", Pass::Forward, "A", 4.0));
+    let problem = problem(builder.build().expect("a graph"), 2, Objective::default());
+    let first = DeviceId(0);
+    for replicas in [0, 2] {
+        let placement = Placement::with_stages(vec![first], vec![first], [(first, replicas)].into());
+        let violations = evaluate(&problem, &placement).violations;
+        assert_eq!(violations, [Violation::Replicas { device: "acc0".into(), replicas, most: 1 }]);
+    }
+}

@@ -125,6 +125,16 @@ pub enum Violation {
         /// Available.
         count: u32,
     },
+    /// A stage on no device, or on more than the objective allows.
+    #[error("the stage on {device} has {replicas} replicas, but must have 1 to {most}")]
+    Replicas {
+        /// The device.
+        device: String,
+        /// Its replicas.
+        replicas: u32,
+        /// Most that the objective allows.
+        most: u32,
+    },
     /// A stage with replicas on devices that a pin tells apart.
     #[error(
         "the stages on {devices} need {used} devices, replicas included, but only {count} are in their pool: \
@@ -226,6 +236,7 @@ pub fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
         }
     }
     check_colocation(problem, placement, &mut violations);
+    check_replicas(problem, &devices, &mut violations);
     check_device_counts(problem, &devices, &mut violations);
     check_pools(problem, &devices, &mut violations);
     match problem.objective().split {
@@ -277,6 +288,16 @@ fn check_colocation(problem: &Problem, placement: &Placement, violations: &mut V
                 first: graph.operator(first).name.clone(),
                 second: graph.operator(second).name.clone(),
             });
+        }
+    }
+}
+
+fn check_replicas(problem: &Problem, devices: &[DeviceLoad], violations: &mut Vec<Violation>) {
+    let most = problem.objective().max_replicas;
+    for &DeviceLoad { device, replicas, .. } in devices {
+        if replicas == 0 || replicas > most {
+            let device = problem.cluster().device_name(device);
+            violations.push(Violation::Replicas { device, replicas, most });
         }
     }
 }

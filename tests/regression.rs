@@ -91,7 +91,8 @@ fn separate_sweep_ends_with_decimal_costs() {
     }
 }
 
-/// X has no forward operator, so W and V come before it. Merged with Y, which has one, it seemed bound no more.
+/// X has no forward operator, so W and V come before it. Merged with Y, which has one, it seemed bound no
+/// more.
 #[test]
 fn pipedream_keeps_mirrored_constraints_of_merged_classes() {
     let mut builder = GraphBuilder::new("mirrored");

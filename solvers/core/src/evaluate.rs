@@ -315,8 +315,8 @@ fn check_device_counts(problem: &Problem, devices: &[DeviceLoad], violations: &m
     }
 }
 
-/// The replicas of a stage lie in the pool of its named device. Which devices they are is not said, so the rule holds
-/// iff no pool is overdrawn. A pool that is a whole kind is left to the count of the kind.
+/// The replicas of a stage lie in the pool of its named device. Which devices they are is not said, so the
+/// rule holds iff no pool is overdrawn. A pool that is a whole kind is left to the count of the kind.
 fn check_pools(problem: &Problem, devices: &[DeviceLoad], violations: &mut Vec<Violation>) {
     let mut stages: BTreeMap<usize, Vec<&DeviceLoad>> = BTreeMap::new();
     for device in devices {

@@ -6,8 +6,8 @@
 //! and mask layers, which would merge nearly everything, are left out of this step only; which those are is
 //! chosen by hand and given with the graph (`pipedream_skips`).
 //!
-//! What remains is split optimally along one depth-first order, which respects the order that the split rule asks
-//! of the classes before the merge.
+//! What remains is split optimally along one depth-first order, which respects the order that the split rule
+//! asks of the classes before the merge.
 
 use rustc_hash::FxHashSet;
 use stagewright_core::bound::strongest;

@@ -6,11 +6,11 @@
 //! that improves on the best sum found has F < best − B*(φ), which is the next cap. The caps fall, B* rises,
 //! and the sweep ends where nothing is left between them.
 //!
-//! A recurrence may add up a load in another order than the caller that reports it, so that a placement reported
-//! exactly at the cap is one that the recurrence sees below it. Every cap is therefore lower than the last by half
-//! of [`OPTIMAL_RELATIVE`]: more than rounding, so that the sweep ends, and little enough that a placement passed
-//! over improves on the best sum by less than the tolerance (F ≥ (1 − ε) φ and B ≥ B* give
-//! F + B ≥ (1 − ε) best).
+//! A recurrence may add up a load in another order than the caller that reports it, so that a placement
+//! reported exactly at the cap is one that the recurrence sees below it. Every cap is therefore lower than
+//! the last by half of [`OPTIMAL_RELATIVE`]: more than rounding, so that the sweep ends, and little enough
+//! that a placement passed over improves on the best sum by less than the tolerance (F ≥ (1 − ε) φ and B ≥ B*
+//! give F + B ≥ (1 − ε) best).
 
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
@@ -31,10 +31,10 @@ pub type Best<P> = Option<(f64, P)>;
 
 /// Minimises F + B below `cap`.
 ///
-/// `minimise(pass, caps)` minimises the largest load of `pass` over placements whose loads are below both caps;
-/// it answers none where there is no such placement, and an error where it could not finish; the sweep then
-/// answers that error with the best sum so far. The loads it reports may exceed the caps by rounding. Where the
-/// sweep finishes, no placement improves on the sum it answers by [`OPTIMAL_RELATIVE`] or more.
+/// `minimise(pass, caps)` minimises the largest load of `pass` over placements whose loads are below both
+/// caps; it answers none where there is no such placement, and an error where it could not finish; the sweep
+/// then answers that error with the best sum so far. The loads it reports may exceed the caps by rounding.
+/// Where the sweep finishes, no placement improves on the sum it answers by [`OPTIMAL_RELATIVE`] or more.
 pub fn sweep<P, E>(
     cap: f64,
     mut minimise: impl FnMut(usize, [f64; 2]) -> Result<Option<Minimised<P>>, E>,

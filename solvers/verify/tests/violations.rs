@@ -154,8 +154,8 @@ fn pins_of_both_apply() {
 
 #[test]
 fn pins_are_met_by_the_device_that_the_stage_names() {
-    // The replicated stage takes acc0 and acc1, but only acc0 is named, and acc1 is no replica of it once a pin
-    // tells the two apart.
+    // The replicated stage takes acc0 and acc1, but only acc0 is named, and acc1 is no replica of it once a
+    // pin tells the two apart.
     let mut case = valid();
     case.plan.objective.value_s = None;
     case.plan.status = PlanStatus::Unknown;

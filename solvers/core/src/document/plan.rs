@@ -207,8 +207,8 @@ pub struct DeviceDocument {
     pub kind: String,
     /// Place in the pipeline, from 0; null where the plan has no order.
     pub stage: Option<u32>,
-    /// Devices that run this stage, this one included. The others are of its kind and appear in the same pins:
-    /// one that a pin tells apart from it is no replica.
+    /// Devices that run this stage, this one included. The others are of its kind and appear in the same
+    /// pins: one that a pin tells apart from it is no replica.
     pub replicas: u32,
     /// For latency: the operators of each call, in order.
     pub calls: Option<Vec<Vec<String>>>,

@@ -1,10 +1,11 @@
 //! The replicas of a stage on devices that no pin tells apart.
 //!
-//! A stage names one device; its further replicas are devices of the same kind, and which they are is not said. An
-//! operator pinned to some devices of a kind must not reach the others by replication, nor must a device that is set
-//! aside by a pin be taken for something else. So the devices of a kind fall into pools, two devices being in one
-//! pool iff every pin allows both or neither, and a stage draws all its replicas from the pool of the device it
-//! names. Since stages name different devices, they can do so iff no pool is overdrawn.
+//! A stage names one device; its further replicas are devices of the same kind, and which they are is not
+//! said. An operator pinned to some devices of a kind must not reach the others by replication, nor must a
+//! device that is set aside by a pin be taken for something else. So the devices of a kind fall into pools,
+//! two devices being in one pool iff every pin allows both or neither, and a stage draws all its replicas
+//! from the pool of the device it names. Since stages name different devices, they can do so iff no pool is
+//! overdrawn.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +52,7 @@ pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings)
             let name = placed.name(first);
             findings.push(ViolationKind::Replicas, Subject::Device(name.to_owned()), || {
                 format!(
-                    "the stages on {name:?} and on what no pin tells apart from it take {} devices, but there \
+                    "the stages on {name:?} and on devices like it take {} devices, replicas included, but there \
                      are {}: pins tell the others of kind {:?} apart",
                     pool.taken, pool.count, kind.name,
                 )

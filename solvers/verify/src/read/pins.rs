@@ -37,7 +37,8 @@ impl Allowed {
         }
     }
 
-    /// The devices of kinds that it does not hold whole, which it therefore tells apart from the rest of their kind.
+    /// The devices of kinds that it does not hold whole, which it therefore tells apart from the rest of
+    /// their kind.
     fn singled_out(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         self.devices.iter().copied().filter(|(kind, _)| !self.kinds.contains(kind))
     }
@@ -92,9 +93,9 @@ impl Pins {
         Ok(Pins(pins))
     }
 
-    /// For each device that some pin holds without its whole kind, the operators of these pins, ascending. Two
-    /// devices of one kind are told apart iff their operators differ; a device that is not listed has none.
-    /// O(n log n) for n devices listed in all pins.
+    /// For each device that some pin holds without its whole kind, the operators of these pins, ascending.
+    /// Two devices of one kind are told apart iff their operators differ; a device that is not listed has
+    /// none. O(n log n) for n devices listed in all pins.
     pub(crate) fn singling_out(&self) -> BTreeMap<(usize, u32), Vec<usize>> {
         let mut pinned: Vec<_> = self.0.iter().collect();
         pinned.sort_unstable_by_key(|&(&operator, _)| operator);

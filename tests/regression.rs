@@ -15,7 +15,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance::same;
 use stagewright_dp::Dp;
-use stagewright_search::{Dpl, PipeDream};
+use stagewright_search::{Dpl, OneDevice, PipeDream};
 
 /// Some devices of class `acc` with unlimited memory.
 fn devices(count: u32) -> Cluster {
@@ -138,5 +138,29 @@ fn replicas_are_counted_against_the_objective() {
         let placement = Placement::with_stages(vec![first], vec![first], [(first, replicas)].into());
         let violations = evaluate(&problem, &placement).violations;
         assert_eq!(violations, [Violation::Replicas { device: "acc0".into(), replicas, most: 1 }]);
+    }
+}
+
+/// What does not fit on one device may fit on several: no proof, and no defect of the solver either.
+#[test]
+fn one_device_that_does_not_fit_proves_nothing_for_more() {
+    let graph = || {
+        let mut builder = GraphBuilder::new("heavy");
+        builder.operator(OperatorDocument { parameter_bytes: 2.0, ..operator("a", Pass::Forward, "A", 1.0) });
+        builder.operator(OperatorDocument { parameter_bytes: 2.0, ..operator("b", Pass::Forward, "B", 1.0) });
+        builder.build().expect("a graph")
+    };
+    for (count, status) in [(1, Status::Infeasible), (2, Status::Unknown)] {
+        let mut cluster = devices(count).document().clone();
+        cluster.kinds[0].memory_bytes = Some(3.0);
+        let cluster = Cluster::from_document(cluster).expect("a valid cluster");
+        let problem = Problem::new(graph(), cluster, Objective::default(), PinsDocument::default());
+        let problem = problem.expect("a valid problem");
+        let solution = solve(&OneDevice, &problem);
+        assert_eq!((solution.status, solution.stop), (status, None));
+        let reason = solution.reason.expect("a reason");
+        assert_eq!(reason, "no single device runs the whole model: acc0 needs 4 bytes of 3");
+        let expected = if count == 1 { Status::Infeasible } else { Status::Optimal };
+        assert_eq!(solve(&Dp, &problem).status, expected);
     }
 }

@@ -12,9 +12,10 @@ use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
+use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, StopReason};
 use stagewright_core::tolerance::same;
 use stagewright_dp::Dp;
+use stagewright_search::usage::UsageSpace;
 use stagewright_search::{Dpl, OneDevice, PipeDream};
 
 /// Some devices of class `acc` with unlimited memory.
@@ -62,7 +63,11 @@ fn problem(graph: Graph, devices_count: u32, objective: Objective) -> Problem {
 }
 
 fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
-    let limits = Limits { time: Some(Duration::from_secs(20)), ..Limits::default() };
+    solve_within(solver, problem, Limits::default().memory)
+}
+
+fn solve_within(solver: &dyn Solver, problem: &Problem, memory: Option<u64>) -> Solution {
+    let limits = Limits { time: Some(Duration::from_secs(20)), memory, ..Limits::default() };
     let mut silent = Silent;
     let mut context = Context::new(limits, Default::default(), &mut silent);
     solver.solve(problem, &mut context).expect("an answer")
@@ -163,4 +168,56 @@ fn one_device_that_does_not_fit_proves_nothing_for_more() {
         let expected = if count == 1 { Status::Infeasible } else { Status::Optimal };
         assert_eq!(solve(&Dp, &problem).status, expected);
     }
+}
+
+/// A chain of 40 operators on twice 20 devices: 441 usages at 41 positions, 434 kB of tables at 24 bytes a
+/// state.
+fn long_chain() -> Problem {
+    let mut builder = GraphBuilder::new("chain");
+    for at in 0..40 {
+        builder.operator(operator(&format!("f{at}"), Pass::Forward, &format!("c{at}"), 1.0));
+        if at > 0 {
+            builder.timed_tensor(tensor(&format!("f{}", at - 1), &format!("f{at}"), 0.0));
+        }
+    }
+    let mut cluster = devices(20).document().clone();
+    cluster.kinds.push(KindDocument { name: "other".into(), ..cluster.kinds[0].clone() });
+    let cluster = Cluster::from_document(cluster).expect("a valid cluster");
+    let graph = builder.build().expect("a graph");
+    Problem::new(graph, cluster, Objective::default(), PinsDocument::default()).expect("a valid problem")
+}
+
+/// The number of states was a constant, whatever the limit.
+#[test]
+fn tables_follow_the_memory_limit() {
+    let problem = long_chain();
+    for solver in [&Dpl as &dyn Solver, &PipeDream] {
+        let enough = solve_within(solver, &problem, Some(4 * 441 * 41 * 24));
+        assert_eq!((enough.value(), enough.stop, enough.reason), (Some(1.0), None, None));
+        // Room for 24 usages, of which a square is 16: 0 to 3 devices of each kind.
+        let short = solve_within(solver, &problem, Some(4 * 24 * 41 * 24));
+        assert_eq!((short.value(), short.stop), (Some(7.0), Some(StopReason::Memory)));
+        let reason = short.reason.expect("a reason");
+        let left_out = "planned on 3 of the 20 devices of kind `acc` and 3 of the 20 devices of kind `other`";
+        assert!(reason.ends_with(left_out), "{reason}");
+        // One device of each kind is 4 usages.
+        let none = solve_within(solver, &problem, Some(4 * 3 * 41 * 24));
+        assert_eq!((none.status, none.stop), (Status::Unknown, Some(StopReason::Memory)));
+        let reason = none.reason.expect("a reason");
+        assert!(reason.ends_with("too little even for one device of each pool"), "{reason}");
+    }
+}
+
+#[test]
+fn spaces_are_cut_no_further_than_they_have_to() {
+    let problem = long_chain();
+    for most in [4, 8, 9, 15, 16, 100, 440, 441, 1000] {
+        let space = UsageSpace::fitting(&problem, 40, most).expect("one device of each kind fits");
+        let devices = space.limit(0);
+        assert_eq!(space.limit(1), devices);
+        assert!(space.len() <= most);
+        assert!(devices == 20 || (devices as usize + 2).pow(2) > most, "{devices} for {most}");
+    }
+    assert!(UsageSpace::fitting(&problem, 40, 3).is_none());
+    assert_eq!(UsageSpace::size(&problem, 40), 441.0);
 }

@@ -13,9 +13,9 @@ use rustc_hash::FxHashSet;
 use stagewright_core::bound::strongest;
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
 
-use crate::dpl::{first_stages, missing_for_contiguous_dp, plan_of};
+use crate::dpl::{Room, first_stages, missing_for_contiguous_dp, plan_of};
 use crate::order;
 
 /// The PipeDream-style baseline.
@@ -39,20 +39,16 @@ impl Solver for PipeDream {
         SolveError::check(self, problem)?;
         let bound = strongest(problem);
         let units = Units::with_fused(problem, &merged_classes(problem));
-        let best = first_stages(problem, &units, &order::depth_first(&units), context.stop());
+        let room = Room::new(problem, &units, context.limits.memory);
+        let order = order::depth_first(&units);
+        let best = room
+            .space
+            .as_ref()
+            .and_then(|space| first_stages(problem, &units, &order, space, context.stop()))
+            .map(|(_, stages)| plan_of(problem, &units, &stages))
+            .transpose()?;
         let stop = context.stop().reason();
-        Ok(match best {
-            Some((_, stages)) => {
-                Solution::with_plan(self.name(), plan_of(problem, &units, &stages)?, bound, stop)
-            }
-            None => Solution::without_plan(
-                self.name(),
-                Status::Unknown,
-                bound,
-                stop,
-                "no split of the merged chain fits".into(),
-            ),
-        })
+        Ok(room.solution(self.name(), best, bound, stop, "no split of the merged chain fits"))
     }
 }
 

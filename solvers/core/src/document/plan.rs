@@ -33,7 +33,7 @@ pub struct PlanDocument {
     /// Why the search stopped short of a proof (`time`, `memory`, `gap`, `interrupted`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
-    /// Why there is no plan.
+    /// Why there is no plan, or what the search for it left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The pins that the plan was made under.

@@ -4,10 +4,18 @@
 #[path = "../solvers/dp/tests/support/random.rs"]
 mod random;
 
+use rand::seq::SliceRandom;
+use rand::{Rng, RngExt};
 use random::{Size, problem};
 use stagewright::report::document::{Provenance, plan_document};
+use stagewright_core::bound::LowerBound;
+use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::PlanDocument;
-use stagewright_core::solver::{Context, Limits, Silent, Solver, Status};
+use stagewright_core::evaluate::{Violation, evaluate};
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status};
 use stagewright_dp::Dp;
 use stagewright_search::{Dpl, OneDevice, PipeDream};
 use stagewright_verify::{BoundVerdict, check};
@@ -38,4 +46,71 @@ fn every_plan_passes_the_checker() {
         }
     }
     assert!(plans > 1500, "only {plans} plans");
+}
+
+/// What `evaluate` and the checker each call feasible is the same, whoever made the placement.
+#[test]
+fn any_placement_is_feasible_for_both_or_neither() {
+    let (mut feasible, mut replicated, mut pools) = (0, 0, 0);
+    for number in 0..20_000 {
+        let problem = problem(number, Size { operators: 4, devices: 4, groups: false });
+        let placement = arbitrary_placement(&problem, &mut seed::stream(0xF00D, number));
+        let evaluation = evaluate(&problem, &placement);
+        let core = evaluation.is_feasible();
+        replicated += u32::from(core && evaluation.devices.iter().any(|device| device.replicas > 1));
+        pools += u32::from(matches!(evaluation.violations[..], [Violation::Pool { .. }]));
+        feasible += u32::from(core);
+        let plan = Plan { placement, evaluation };
+        let solution = Solution::with_plan("none", plan, LowerBound::TRIVIAL, None);
+        let provenance = Provenance { solver: "none".into(), seconds: 0.0, seed: 0 };
+        let plan = plan_document(&problem, &solution, provenance);
+        let report = check(problem.graph().document(), problem.cluster().document(), None, &plan)
+            .unwrap_or_else(|error| panic!("{number}: {error}"));
+        let broken = report.violations.iter().find(|violation| violation.kind.breaks_feasibility());
+        assert_eq!(core, broken.is_none(), "{number}: {:?} {broken:?}", solution.plan);
+        if core {
+            assert!(report.violations.is_empty(), "{number}: {:?}", report.violations);
+        }
+    }
+    let enough = feasible > 2_000 && replicated > 20 && pools > 20;
+    assert!(enough, "{feasible} feasible, {replicated} with replicas, {pools} for their pools alone");
+}
+
+/// Classes on devices at random, the devices in a random order, some with none to three replicas.
+fn arbitrary_placement(problem: &Problem, rng: &mut impl Rng) -> Placement {
+    let (graph, devices) = (problem.graph(), problem.cluster().device_count() as u32);
+    // Few devices, so that many placements are feasible.
+    let few: Vec<u32> = (0..rng.random_range(1..=2)).map(|_| rng.random_range(0..devices)).collect();
+    let of_class: Vec<DeviceId> =
+        (0..graph.class_count()).map(|_| DeviceId(few[rng.random_range(0..few.len())])).collect();
+    let device_of: Vec<DeviceId> = graph.operators().map(|op| of_class[graph.class_of(op)]).collect();
+    let mut stages = device_of.clone();
+    stages.sort_unstable();
+    stages.dedup();
+    stages.shuffle(rng);
+    let mut replicas = std::collections::BTreeMap::new();
+    for &stage in &stages {
+        if rng.random_bool(0.3) {
+            let most = problem.objective().max_replicas;
+            replicas.insert(stage, if rng.random_bool(0.9) { most } else { rng.random_range(0..=3) });
+        }
+    }
+    Placement::with_stages(device_of, stages, replicas)
+}
+
+/// The merge of classes must not let through a split that the classes before the merge forbid.
+#[test]
+fn every_pipedream_split_is_feasible() {
+    let mut plans = 0;
+    for number in 0..20_000 {
+        let problem = problem(number, Size { operators: 8, devices: 4, groups: false });
+        let mut silent = Silent;
+        let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
+        let solution = PipeDream.solve(&problem, &mut context).unwrap_or_else(|e| panic!("{number}: {e}"));
+        if let Some(plan) = &solution.plan {
+            assert!(evaluate(&problem, &plan.placement).is_feasible(), "{number}");
+            plans += 1;
+        }
+    }
+    assert!(plans > 5_000, "only {plans} plans");
 }

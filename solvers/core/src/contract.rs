@@ -64,10 +64,22 @@ pub struct Units {
 impl Units {
     /// Contracts a problem under its split rule, in time O(pools · (operators + pins) log).
     pub fn new(problem: &Problem) -> Units {
-        let class_edges = match problem.objective().split {
+        Units::with_fused(problem, &[])
+    }
+
+    /// Contracts a problem further: each pair of colocation classes shares a unit as well. The order of the
+    /// split rule stays that of the problem itself, so what is fused does not loosen it, as fewer and larger
+    /// colocation classes in the graph would.
+    ///
+    /// # Panics
+    /// Where a pair names a class that the graph does not have.
+    pub fn with_fused(problem: &Problem, pairs: &[(u32, u32)]) -> Units {
+        let mut class_edges = match problem.objective().split {
             Split::Contiguous => order_of_classes(problem),
             Split::Convex | Split::Free => Vec::new(),
         };
+        // Two classes that come before each other are on a cycle.
+        class_edges.extend(pairs.iter().flat_map(|&(one, other)| [(one, other), (other, one)]));
         let graph = problem.graph();
         let (class_unit, unit_count, edges) = fuse_components(graph.class_count(), &class_edges);
         let unit_of: Vec<u32> = graph.operators().map(|op| class_unit[graph.class_of(op)]).collect();

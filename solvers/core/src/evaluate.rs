@@ -125,6 +125,29 @@ pub enum Violation {
         /// Available.
         count: u32,
     },
+    /// A stage on no device, or on more than the objective allows.
+    #[error("the stage on {device} has {replicas} replicas, but must have 1 to {most}")]
+    Replicas {
+        /// The device.
+        device: String,
+        /// Its replicas.
+        replicas: u32,
+        /// Most that the objective allows.
+        most: u32,
+    },
+    /// A stage with replicas on devices that a pin tells apart.
+    #[error(
+        "the stages on {devices} need {used} devices, replicas included, but only {count} are in their pool: \
+         a pin tells the others of their kind apart"
+    )]
+    Pool {
+        /// The named devices of the stages, joined by commas.
+        devices: String,
+        /// In use, replicas included.
+        used: u64,
+        /// Devices of the pool.
+        count: u32,
+    },
 }
 
 /// Evaluates a placement.
@@ -213,7 +236,9 @@ pub fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
         }
     }
     check_colocation(problem, placement, &mut violations);
+    check_replicas(problem, &devices, &mut violations);
     check_device_counts(problem, &devices, &mut violations);
+    check_pools(problem, &devices, &mut violations);
     match problem.objective().split {
         Split::Contiguous => check_order(problem, placement, &slot, &mut violations),
         Split::Convex => check_convexity(problem, placement, &used, &mut violations),
@@ -267,6 +292,16 @@ fn check_colocation(problem: &Problem, placement: &Placement, violations: &mut V
     }
 }
 
+fn check_replicas(problem: &Problem, devices: &[DeviceLoad], violations: &mut Vec<Violation>) {
+    let most = problem.objective().max_replicas;
+    for &DeviceLoad { device, replicas, .. } in devices {
+        if replicas == 0 || replicas > most {
+            let device = problem.cluster().device_name(device);
+            violations.push(Violation::Replicas { device, replicas, most });
+        }
+    }
+}
+
 fn check_device_counts(problem: &Problem, devices: &[DeviceLoad], violations: &mut Vec<Violation>) {
     let mut used: BTreeMap<usize, u64> = BTreeMap::new();
     for device in devices {
@@ -276,6 +311,24 @@ fn check_device_counts(problem: &Problem, devices: &[DeviceLoad], violations: &m
         let spec = problem.cluster().kind(kind);
         if used > u64::from(spec.count) {
             violations.push(Violation::Devices { kind: spec.name.clone(), used, count: spec.count });
+        }
+    }
+}
+
+/// The replicas of a stage lie in the pool of its named device. Which devices they are is not said, so the
+/// rule holds iff no pool is overdrawn. A pool that is a whole kind is left to the count of the kind.
+fn check_pools(problem: &Problem, devices: &[DeviceLoad], violations: &mut Vec<Violation>) {
+    let mut stages: BTreeMap<usize, Vec<&DeviceLoad>> = BTreeMap::new();
+    for device in devices {
+        stages.entry(problem.pool_of(device.device)).or_default().push(device);
+    }
+    for (pool, stages) in stages {
+        let spec = &problem.pools()[pool];
+        let used = stages.iter().map(|stage| u64::from(stage.replicas)).sum();
+        if used > u64::from(spec.count()) && spec.count() < problem.cluster().kind(spec.kind).count {
+            let names = stages.iter().map(|stage| problem.cluster().device_name(stage.device));
+            let devices = names.collect::<Vec<_>>().join(", ");
+            violations.push(Violation::Pool { devices, used, count: spec.count() });
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod cost;
 pub mod document;
 pub mod evaluate;
 pub mod graph;
+mod magnitude;
 pub mod meter;
 pub mod objective;
 pub mod placement;

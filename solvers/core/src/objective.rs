@@ -20,7 +20,8 @@ pub struct Objective {
     pub schedule: Schedule,
     /// Microbatches of the schedule; without a schedule it means nothing and is 1.
     pub microbatches: u32,
-    /// Most devices that one stage may be replicated on, at least 1.
+    /// Most devices that one stage may be replicated on, at least 1. The replicas of a stage lie in one pool:
+    /// they are of one kind, and no pin tells them apart (see [`crate::problem::Pool`]).
     pub max_replicas: u32,
 }
 

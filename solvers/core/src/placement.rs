@@ -81,7 +81,7 @@ impl Placement {
         &self.stages
     }
 
-    /// Devices that run the stage of `device`.
+    /// Devices that run the stage of `device`: itself and others of its pool. Which others is not said.
     pub fn replicas(&self, device: DeviceId) -> u32 {
         self.replicas.get(&device).copied().unwrap_or(1)
     }

@@ -12,6 +12,7 @@ use crate::cluster::{Cluster, DeviceId};
 use crate::cost::{CostError, CostTable};
 use crate::document::PinsDocument;
 use crate::graph::{Graph, OpId};
+use crate::magnitude;
 use crate::objective::{Objective, ObjectiveError};
 
 /// Why a graph, a cluster, an objective and pins make no problem.
@@ -71,7 +72,9 @@ impl ProblemError {
             ProblemError::Cost(CostError::NoLink { .. }) => {
                 "give the kind a link in the cluster file, or the tensor measured seconds for the class"
             }
-            ProblemError::Cost(CostError::Overflow { .. }) => "correct the costs: they are in seconds",
+            ProblemError::Cost(CostError::Overflow { .. }) => {
+                "correct the figures: times are in seconds, sizes in bytes"
+            }
             ProblemError::Objective(_) => "correct the options",
             ProblemError::UnknownPinnedOperator { .. } => "correct the name or drop the pin",
             ProblemError::UnknownPinTarget { .. } => "name a device such as `acc0`, a kind or a class",
@@ -81,7 +84,8 @@ impl ProblemError {
     }
 }
 
-/// Devices of one kind that nothing tells apart.
+/// Devices of one kind that nothing tells apart. The replicas of a stage lie in one pool: what is pinned to
+/// one device runs on that device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
     /// Their kind.
@@ -133,6 +137,7 @@ impl Problem {
         let (graph, cluster) = (graph.into(), cluster.into());
         objective.validate()?;
         let costs = CostTable::new(&graph, &cluster)?;
+        magnitude::check(&graph, &cluster, &costs, &objective)?;
         let targets = resolve_pins(&graph, &cluster, &pins)?;
         let (pools, pool_of) = pools(&cluster, &targets);
         if objective.max_replicas > 1 {

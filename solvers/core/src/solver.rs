@@ -259,7 +259,7 @@ pub struct Solution {
     pub bound: LowerBound,
     /// Why the solve ended before a proof.
     pub stop: Option<StopReason>,
-    /// Why there is no placement.
+    /// Why there is no placement, or what the search for it left out.
     pub reason: Option<String>,
     /// Counts of what the solver did, by name.
     pub statistics: Vec<(&'static str, u64)>,

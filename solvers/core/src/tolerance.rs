@@ -13,6 +13,10 @@ pub const OPTIMAL_RELATIVE: f64 = 1e-9;
 /// Relative excess over a memory capacity that is rounding and not a violation.
 pub const MEMORY_RELATIVE: f64 = 1e-9;
 
+/// Most that the costs or bytes of a whole problem may sum to. Solvers double such sums and multiply them by
+/// prices and counts of devices, which leaves them finite; no cluster computes for 10³⁰⁰ seconds.
+pub const LARGEST_SUM: f64 = 1e300;
+
 /// `bound` lowered by the tolerance that summation order and pruning need, so that it stays a bound.
 pub fn round_down(bound: f64) -> f64 {
     bound - bound.abs() * OPTIMAL_RELATIVE

@@ -1,8 +1,12 @@
 //! The simplest baseline: everything on one device.
+//!
+//! That no single device runs the whole model says nothing of placements on several, so only on a cluster of
+//! one device is it a proof that there is none.
 
 use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::ObjectiveKind;
+use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
@@ -34,22 +38,27 @@ impl Solver for OneDevice {
         SolveError::check(self, problem)?;
         let bound = strongest(problem);
         let mut best: Option<Plan> = None;
-        let mut obstacle = None;
+        let mut obstacles: Vec<Violation> = Vec::new();
         for pool in problem.pools() {
-            match Plan::new(problem, everything_on(problem, pool.devices[0])) {
-                Ok(plan) if best.as_ref().is_none_or(|best| plan.value() < best.value()) => best = Some(plan),
-                Ok(_) => {}
-                Err(SolveError::Invariant(why)) => obstacle = Some(why),
-                Err(other) => return Err(other),
+            let placement = everything_on(problem, pool.devices[0]);
+            let mut evaluation = evaluate(problem, &placement);
+            if !evaluation.is_feasible() {
+                obstacles.append(&mut evaluation.violations);
+            } else if best.as_ref().is_none_or(|best| evaluation.value < best.value()) {
+                best = Some(Plan { placement, evaluation });
             }
         }
         let stop = context.stop().reason();
         Ok(match best {
             Some(plan) => Solution::with_plan(self.name(), plan, bound, stop),
             None => {
-                let reason =
-                    format!("no single device runs the whole model: {}", obstacle.unwrap_or_default());
-                Solution::without_plan(self.name(), Status::Unknown, bound, stop, reason)
+                // With one device there is no other placement.
+                let only = problem.cluster().device_count() == 1;
+                let status = if only { Status::Infeasible } else { Status::Unknown };
+                let first = obstacles.first().map_or_else(String::new, |first| format!(": {first}"));
+                let reason = format!("no single device runs the whole model{first}");
+                let stop = if only { None } else { stop };
+                Solution::without_plan(self.name(), status, bound, stop, reason)
             }
         })
     }

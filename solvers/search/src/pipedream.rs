@@ -6,18 +6,16 @@
 //! and mask layers, which would merge nearly everything, are left out of this step only; which those are is
 //! chosen by hand and given with the graph (`pipedream_skips`).
 //!
-//! What remains is split optimally along one depth-first order.
+//! What remains is split optimally along one depth-first order, which respects the order that the split rule
+//! asks of the classes before the merge.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use stagewright_core::bound::strongest;
 use stagewright_core::contract::Units;
-use stagewright_core::document::GraphDocument;
-use stagewright_core::graph::Graph;
-use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
 
-use crate::dpl::{first_stages, missing_for_contiguous_dp};
+use crate::dpl::{Room, first_stages, missing_for_contiguous_dp, plan_of};
 use crate::order;
 
 /// The PipeDream-style baseline.
@@ -40,32 +38,22 @@ impl Solver for PipeDream {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let bound = strongest(problem);
-        let merged = Graph::from_document(merge_components(problem))
-            .map_err(|error| SolveError::Invariant(error.to_string()))?;
-        let merged =
-            Problem::new(merged, problem.cluster().clone(), *problem.objective(), problem.pins().clone())
-                .map_err(|error| SolveError::Invariant(error.to_string()))?;
-        let units = Units::new(&merged);
-        let best = first_stages(&merged, &units, &order::depth_first(&units), context.stop());
+        let units = Units::with_fused(problem, &merged_classes(problem));
+        let room = Room::new(problem, &units, context.limits.memory);
+        let order = order::depth_first(&units);
+        let best = room
+            .space
+            .as_ref()
+            .and_then(|space| first_stages(problem, &units, &order, space, context.stop()))
+            .map(|(_, stages)| plan_of(problem, &units, &stages))
+            .transpose()?;
         let stop = context.stop().reason();
-        Ok(match best {
-            Some((_, stages)) => {
-                let placement = Placement::from_stages(&merged, &units, &stages);
-                Solution::with_plan(self.name(), Plan::new(problem, placement)?, bound, stop)
-            }
-            None => Solution::without_plan(
-                self.name(),
-                Status::Unknown,
-                bound,
-                stop,
-                "no split of the merged chain fits".into(),
-            ),
-        })
+        Ok(room.solution(self.name(), best, bound, stop, "no split of the merged chain fits"))
     }
 }
 
-/// The graph with every biconnected component's senders colocated.
-fn merge_components(problem: &Problem) -> GraphDocument {
+/// The colocation classes that share a device because they send inside one biconnected component, as pairs.
+fn merged_classes(problem: &Problem) -> Vec<(u32, u32)> {
     let graph = problem.graph();
     // A node is a colocation class in one pass: forward and backward halves are merged apart.
     let node = |op| 2 * graph.class_of(op) as u32 + u32::from(!graph.is_forward(op));
@@ -84,23 +72,16 @@ fn merge_components(problem: &Problem) -> GraphDocument {
     edges.sort_unstable();
     edges.dedup();
 
-    let mut groups = petgraph::unionfind::UnionFind::new(graph.class_count());
+    let mut pairs = Vec::new();
     for component in biconnected_components(2 * graph.class_count(), &edges) {
-        let mut senders = component.iter().map(|&edge| edges[edge as usize].0 as usize / 2);
+        let mut senders = component.iter().map(|&edge| edges[edge as usize].0 / 2);
         if let Some(first) = senders.next() {
-            for sender in senders {
-                groups.union(first, sender);
-            }
+            pairs.extend(senders.filter(|&sender| sender != first).map(|sender| (first, sender)));
         }
     }
-    let mut document = graph.document().clone();
-    let mut names: FxHashMap<usize, String> = FxHashMap::default();
-    for op in graph.operators() {
-        let group = groups.find(graph.class_of(op));
-        let name = names.entry(group).or_insert_with(|| format!("merged{group}"));
-        document.operators[op.index()].colocation = Some(name.clone());
-    }
-    document
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
 }
 
 /// The biconnected components of the undirected graph over `edges`, as lists of edge indices (Tarjan 1972,

@@ -5,6 +5,17 @@
 //! a lower bound F₀. Then, with a cap φ on F, it minimises B: every placement with F < φ has B ≥ B*(φ), so one
 //! that improves on the best sum found has F < best − B*(φ), which is the next cap. The caps fall, B* rises,
 //! and the sweep ends where nothing is left between them.
+//!
+//! A recurrence may add up a load in another order than the caller that reports it, so that a placement
+//! reported exactly at the cap is one that the recurrence sees below it. Every cap is therefore lower than
+//! the last by half of [`OPTIMAL_RELATIVE`]: more than rounding, so that the sweep ends, and little enough
+//! that a placement passed over improves on the best sum by less than the tolerance (F ≥ (1 − ε) φ and B ≥ B*
+//! give F + B ≥ (1 − ε) best).
+
+use stagewright_core::tolerance::OPTIMAL_RELATIVE;
+
+/// What the cap is multiplied by in every round.
+const SHRINK: f64 = 1.0 - 0.5 * OPTIMAL_RELATIVE;
 
 /// The result of minimising one pass's largest load under caps.
 #[derive(Debug, Clone)]
@@ -20,9 +31,10 @@ pub type Best<P> = Option<(f64, P)>;
 
 /// Minimises F + B below `cap`.
 ///
-/// `minimise(pass, caps)` minimises the largest load of `pass` over placements whose loads are below both caps;
-/// it answers none where there is no such placement, and an error where it could not finish; the sweep then
-/// answers that error with the best sum so far.
+/// `minimise(pass, caps)` minimises the largest load of `pass` over placements whose loads are below both
+/// caps; it answers none where there is no such placement, and an error where it could not finish; the sweep
+/// then answers that error with the best sum so far. The loads it reports may exceed the caps by rounding.
+/// Where the sweep finishes, no placement improves on the sum it answers by [`OPTIMAL_RELATIVE`] or more.
 pub fn sweep<P, E>(
     cap: f64,
     mut minimise: impl FnMut(usize, [f64; 2]) -> Result<Option<Minimised<P>>, E>,
@@ -53,12 +65,65 @@ pub fn sweep<P, E>(
                 } else {
                     value
                 };
-                // The forward load found is itself below the cap, so the cap falls in every round.
-                forward_cap = forward.min(value - backward);
-                if forward_cap <= least_forward {
+                let next = forward_cap.min(forward).min(value - backward) * SHRINK;
+                // Only a cap of zero, or one too small for its rounding to see the shrinking, does not fall.
+                if next <= least_forward || next >= forward_cap {
                     return Ok(best);
                 }
+                forward_cap = next;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    /// The least load of a pass over a list of (seen, reported) loads, where what is seen decides.
+    fn minimise(
+        placements: &[([f64; 2], [f64; 2])],
+        pass: usize,
+        caps: [f64; 2],
+    ) -> Option<Minimised<usize>> {
+        let below = |seen: &[f64; 2]| seen[0] < caps[0] && seen[1] < caps[1];
+        let found = placements.iter().enumerate().filter(|(_, (seen, _))| below(seen));
+        found
+            .min_by(|a, b| a.1.0[pass].total_cmp(&b.1.0[pass]))
+            .map(|(placement, &(_, loads))| Minimised { loads, placement })
+    }
+
+    /// Sweeps, and fails where that takes more rounds than there are placements to find, each once per pass.
+    fn swept(cap: f64, placements: &[([f64; 2], [f64; 2])]) -> Best<usize> {
+        let mut rounds = 0;
+        let found = sweep(cap, |pass, caps| {
+            rounds += 1;
+            assert!(rounds <= 2 * placements.len() + 1, "the caps do not fall");
+            Ok::<_, Infallible>(minimise(placements, pass, caps))
+        });
+        match found {
+            Ok(best) => best,
+            Err((never, _)) => match never {},
+        }
+    }
+
+    #[test]
+    fn finds_the_least_sum() {
+        let exact = |loads: [f64; 2]| (loads, loads);
+        let placements = [[1.0, 9.0], [2.0, 6.0], [3.0, 4.5], [4.0, 4.0], [7.0, 1.5], [9.0, 1.0]].map(exact);
+        assert_eq!(swept(f64::INFINITY, &placements), Some((7.5, 2)));
+        assert_eq!(swept(7.5, &placements), None);
+        assert_eq!(swept(f64::INFINITY, &[exact([0.0, 0.0])]), Some((0.0, 0)));
+    }
+
+    #[test]
+    fn loads_reported_above_the_cap_by_rounding_do_not_loop() {
+        let above = |load: f64| load * (1.0 + 4.0 * f64::EPSILON);
+        let seen = [[0.5, 1.2], [0.6, 1.2], [0.6, 1.0], [0.7, 1.0], [0.8, 0.9]];
+        let placements = seen.map(|seen| (seen, seen.map(above)));
+        let (value, at) = swept(f64::INFINITY, &placements).expect("a placement");
+        assert!((value - 1.6).abs() < 1e-12 && at == 2, "{value} {at}");
     }
 }

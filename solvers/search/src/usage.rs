@@ -20,25 +20,53 @@ impl UsageSpace {
     /// The space for a problem with `units` units; a pool never needs more devices than there are units times
     /// replicas. None where the space is larger than `most`.
     pub fn new(problem: &Problem, units: usize, most: usize) -> Option<UsageSpace> {
-        let objective = problem.objective();
-        let replicas = objective.max_replicas;
-        let cap = u64::from(replicas) * units as u64;
-        let limits: Vec<u32> =
-            problem.pools().iter().map(|pool| u64::from(pool.count()).min(cap) as u32).collect();
-        let stage_levels = if objective.memory_depends_on_stage() && replicas > 1 {
-            let devices: u64 = limits.iter().map(|&limit| u64::from(limit)).sum();
-            (u64::from(objective.microbatches).min(devices) + 1) as u32
-        } else {
-            1
+        UsageSpace::with_limits(problem, needed(problem, units), most)
+    }
+
+    /// The space as [`UsageSpace::new`] makes it, or, where that is larger than `most`, the largest space in
+    /// which every pool has at most the same number of devices, at least 1. None where even one device of
+    /// each pool makes more usages than `most`.
+    pub fn fitting(problem: &Problem, units: usize, most: usize) -> Option<UsageSpace> {
+        let limits = needed(problem, units);
+        let cut_to = |devices: u32| {
+            let limits = limits.iter().map(|&limit| limit.min(devices)).collect();
+            UsageSpace::with_limits(problem, limits, most)
         };
+        let all = limits.iter().copied().max().unwrap_or(0).max(1);
+        if let Some(space) = cut_to(all) {
+            return Some(space);
+        }
+        // The size grows with the number of devices: `fits` does, `too_many` does not.
+        let mut space = cut_to(1)?;
+        let (mut fits, mut too_many) = (1, all);
+        while too_many - fits > 1 {
+            let middle = fits + (too_many - fits) / 2;
+            match cut_to(middle) {
+                Some(larger) => (fits, space) = (middle, larger),
+                None => too_many = middle,
+            }
+        }
+        Some(space)
+    }
+
+    fn with_limits(problem: &Problem, limits: Vec<u32>, most: usize) -> Option<UsageSpace> {
+        let stage_levels = stage_levels(problem, &limits);
         let mut strides = Vec::with_capacity(limits.len());
-        let mut len = stage_levels as usize;
+        let mut len = Some(stage_levels as usize).filter(|&len| len <= most)?;
         for &limit in limits.iter().rev() {
             strides.push(len);
             len = len.checked_mul(limit as usize + 1).filter(|&len| len <= most)?;
         }
         strides.reverse();
-        Some(UsageSpace { limits, strides, stage_levels, len, max_replicas: replicas })
+        let max_replicas = problem.objective().max_replicas;
+        Some(UsageSpace { limits, strides, stage_levels, len, max_replicas })
+    }
+
+    /// Number of usages that [`UsageSpace::new`] would make, however many.
+    pub fn size(problem: &Problem, units: usize) -> f64 {
+        let limits = needed(problem, units);
+        let levels = f64::from(stage_levels(problem, &limits));
+        limits.iter().map(|&limit| f64::from(limit) + 1.0).product::<f64>() * levels
     }
 
     /// Number of usage vectors.
@@ -93,5 +121,22 @@ impl UsageSpace {
         } else {
             (0..self.limits.len()).map(|pool| self.count(usage, pool)).sum()
         }
+    }
+}
+
+/// Devices of each pool that a plan can use.
+fn needed(problem: &Problem, units: usize) -> Vec<u32> {
+    let most = u64::from(problem.objective().max_replicas) * units as u64;
+    problem.pools().iter().map(|pool| u64::from(pool.count()).min(most) as u32).collect()
+}
+
+/// Values of the coordinate that counts stages; 1 where the devices in use say enough.
+fn stage_levels(problem: &Problem, limits: &[u32]) -> u32 {
+    let objective = problem.objective();
+    if objective.memory_depends_on_stage() && objective.max_replicas > 1 {
+        let devices: u64 = limits.iter().map(|&limit| u64::from(limit)).sum();
+        (u64::from(objective.microbatches).min(devices) + 1) as u32
+    } else {
+        1
     }
 }

@@ -4,7 +4,9 @@ use stagewright_core::document::{ClusterDocument, GraphDocument, PinsDocument, P
 
 use crate::claim::{bound, figures, gap, status};
 use crate::constraint::memory::Memory;
-use crate::constraint::{Placed, colocation, contiguous, convex, memory, pins, placement, stages, support};
+use crate::constraint::{
+    Placed, colocation, contiguous, convex, memory, pins, placement, replicas, stages, support,
+};
 use crate::error::CheckError;
 use crate::read::Problem;
 use crate::report::{DeviceFigures, Report};
@@ -76,6 +78,7 @@ fn examine<'a>(
     colocation::check(problem, &draft, findings);
     let Some(placed) = draft.complete() else { return Ok(None) };
 
+    replicas::check(problem, &placed, findings);
     let stages = stages::check(problem, &placed, findings);
     match problem.rules.split {
         Split::Contiguous => contiguous::check(problem, &placed, &stages, findings),

@@ -10,8 +10,9 @@
 //!
 //! 1. *Reading* (`read`): the documents must describe a problem; where they don't, the answer is a
 //!    [`CheckError`].
-//! 2. *Constraints* (`constraint`, one file each): every operator on one device that exists, can run it and is
-//!    allowed by the pins; colocation; memory with the microbatches in flight; the split rule.
+//! 2. *Constraints* (`constraint`, one file each): every operator on one device that exists, can run it and
+//!    is allowed by the pins; replicas on devices that no pin tells apart; colocation; memory with the
+//!    microbatches in flight; the split rule.
 //! 3. *Score* (`score`): the load of every device and uplink, and the value.
 //! 4. *Claims* (`claim`): what the plan says of its value, its figures, its status, its gap and its bound.
 //!

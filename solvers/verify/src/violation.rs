@@ -12,6 +12,8 @@ pub enum ViolationKind {
     Support,
     /// An operator is off the devices it is pinned to.
     Pins,
+    /// A stage has more replicas than there are devices that no pin tells apart from its own.
+    Replicas,
     /// Operators of one colocation group are on several devices.
     Colocation,
     /// A device holds more than its memory even with one microbatch.
@@ -41,6 +43,7 @@ impl ViolationKind {
             ViolationKind::Placement => "placement",
             ViolationKind::Support => "support",
             ViolationKind::Pins => "pins",
+            ViolationKind::Replicas => "replicas",
             ViolationKind::Colocation => "colocation",
             ViolationKind::Memory => "memory",
             ViolationKind::InFlightMemory => "in-flight-memory",
@@ -60,6 +63,7 @@ impl ViolationKind {
             ViolationKind::Placement
             | ViolationKind::Support
             | ViolationKind::Pins
+            | ViolationKind::Replicas
             | ViolationKind::Colocation
             | ViolationKind::Memory
             | ViolationKind::InFlightMemory

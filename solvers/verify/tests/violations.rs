@@ -76,6 +76,27 @@ fn placement_too_many_devices_of_a_kind() {
 }
 
 #[test]
+fn replicas_on_a_device_that_a_pin_tells_apart() {
+    let pinned = |pins: serde_json::Value| {
+        let mut case = valid();
+        case.plan.objective.max_replicas = Some(2);
+        case.plan.devices[0].replicas = 2;
+        case.plan.pins = read(pins);
+        case
+    };
+    let apart = pinned(json!({"a": "acc0"}));
+    assert!(apart.broken().contains(&"replicas"));
+    let report = apart.report();
+    let found = report.violations.iter().find(|violation| violation.kind == ViolationKind::Replicas);
+    assert_eq!(found.map(|found| &found.subject), Some(&Subject::Device("acc0".to_owned())));
+    // acc1 is set aside for c, though c is elsewhere.
+    assert!(pinned(json!({"c": ["acc1", "far"]})).broken().contains(&"replicas"));
+    for together in [json!({"a": "acc"}), json!({"a": ["acc1", "acc0"]}), json!({"a": ["acc0", "gpu"]})] {
+        assert!(!pinned(together).broken().contains(&"replicas"));
+    }
+}
+
+#[test]
 fn a_device_that_runs_nothing_is_not_in_use() {
     // acc0 takes both devices of its kind; acc1 is listed without operators and takes none.
     let mut case = valid();
@@ -133,16 +154,19 @@ fn pins_of_both_apply() {
 
 #[test]
 fn pins_are_met_by_the_device_that_the_stage_names() {
-    // The replicated stage takes acc0 and acc1, but only acc0 is named. Sums: see replication in modes.rs.
+    // The replicated stage takes acc0 and acc1, but only acc0 is named, and acc1 is no replica of it once a
+    // pin tells the two apart.
     let mut case = valid();
     case.plan.objective.value_s = None;
     case.plan.status = PlanStatus::Unknown;
     case.plan.objective.max_replicas = Some(2);
     case.plan.devices[0].replicas = 2;
-    case.pins = Some(read(json!({"a": "acc0"})));
-    assert_eq!(case.broken(), [""; 0]);
     case.pins = Some(read(json!({"a": "acc1"})));
-    assert_eq!(case.broken(), ["pins"]);
+    assert_eq!(case.broken(), ["pins", "replicas"]);
+    case.pins = Some(read(json!({"a": "acc0"})));
+    assert_eq!(case.broken(), ["replicas"]);
+    case.plan.devices[0].replicas = 1;
+    assert_eq!(case.broken(), [""; 0]);
 }
 
 #[test]

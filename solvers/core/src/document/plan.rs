@@ -33,7 +33,7 @@ pub struct PlanDocument {
     /// Why the search stopped short of a proof (`time`, `memory`, `gap`, `interrupted`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
-    /// Why there is no plan.
+    /// Why there is no plan, or what the search for it left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The pins that the plan was made under.
@@ -156,7 +156,8 @@ pub struct ObjectiveDocument {
     /// Microbatches of the schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub microbatches: Option<u32>,
-    /// Most devices one stage may be replicated on; 1 where it is not given.
+    /// Most devices one stage may be replicated on; 1 where it is not given. They are of one kind, and no pin
+    /// tells them apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_replicas: Option<u32>,
     /// The value; null where there is no plan.
@@ -206,7 +207,8 @@ pub struct DeviceDocument {
     pub kind: String,
     /// Place in the pipeline, from 0; null where the plan has no order.
     pub stage: Option<u32>,
-    /// Devices of the kind that run this stage, this one included.
+    /// Devices that run this stage, this one included. The others are of its kind and appear in the same
+    /// pins: one that a pin tells apart from it is no replica.
     pub replicas: u32,
     /// For latency: the operators of each call, in order.
     pub calls: Option<Vec<Vec<String>>>,

@@ -25,9 +25,6 @@ use stagewright_core::tolerance;
 use crate::sweep::{Minimised, sweep};
 use crate::usage::UsageSpace;
 
-/// States of one table: above it a chain is refused rather than run out of memory.
-pub(super) const MAX_STATES: usize = 100_000_000;
-
 #[derive(Debug, Clone, Copy)]
 struct Parent {
     start: u32,
@@ -36,20 +33,23 @@ struct Parent {
     replicas: u32,
 }
 
+/// Bytes of one state in the tables.
+pub(super) const STATE_BYTES: u64 = (size_of::<f64>() + size_of::<Parent>()) as u64;
+
 /// Intervals between two looks at the clock, and states of one interval above which every one looks.
 const INTERVALS_BETWEEN_CHECKS: u32 = 1024;
 const MANY_STATES: usize = 4096;
 
-/// The best stages over an order with a value below `cap`, if there are any; the value leaves uplinks out. None as
-/// well where the solve has to stop first.
+/// The best stages over an order that use the devices as `space` says and have a value below `cap`, if there
+/// are any; the value leaves uplinks out. None as well where the solve has to stop first.
 pub fn best_stages(
     problem: &Problem,
     units: &Units,
     order: &[u32],
+    space: &UsageSpace,
     cap: f64,
     stop: &Stop,
 ) -> Option<(f64, Vec<StageAssignment>)> {
-    let space = UsageSpace::new(problem, units.len(), MAX_STATES / (units.len() + 1))?;
     let reversed: Vec<u32>;
     let from_end = problem.objective().memory_depends_on_stage();
     let order = if from_end {
@@ -80,7 +80,7 @@ struct Chain<'a> {
     problem: &'a Problem,
     units: &'a Units,
     order: &'a [u32],
-    space: UsageSpace,
+    space: &'a UsageSpace,
     stop: &'a Stop,
     intervals: Cell<u32>,
 }

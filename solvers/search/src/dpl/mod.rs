@@ -6,6 +6,7 @@
 //! search over orders: some units are moved, the order is repaired, and what is no worse is kept).
 
 mod chain;
+mod room;
 
 use rand::{Rng, RngExt};
 use stagewright_core::bound::strongest;
@@ -15,13 +16,13 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, Stop,
-};
+use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Stop};
 
 pub use chain::{best_stages, stage_loads};
+pub use room::Room;
 
 use crate::order;
+use crate::usage::UsageSpace;
 
 /// Interval loads that the local search over orders may compute, about a second's worth.
 const PERTURBATION_WORK: usize = 20_000_000;
@@ -62,18 +63,11 @@ impl Solver for Dpl {
         SolveError::check(self, problem)?;
         let units = Units::new(problem);
         let bound = strongest(problem);
-        let best = best_over_orders(problem, &units, Effort::Thorough, context)?;
+        let room = Room::new(problem, &units, context.limits.memory);
+        let best = over_orders(problem, &units, &room, Effort::Thorough, context)?;
         let stop = context.stop().reason();
-        Ok(match best {
-            Some(plan) => Solution::with_plan(self.name(), plan, bound, stop),
-            None => Solution::without_plan(
-                self.name(),
-                Status::Unknown,
-                bound,
-                stop,
-                "no linear order that was tried has a split that fits".into(),
-            ),
-        })
+        let no_plan = "no linear order that was tried has a split that fits";
+        Ok(room.solution(self.name(), best, bound, stop, no_plan))
     }
 }
 
@@ -87,6 +81,8 @@ pub enum Effort {
 }
 
 /// The best plan over the warm start, the plain orders and, if asked, perturbed ones. None where none fits.
+/// Where the memory limit has no room for every use of the devices, the orders are split over fewer (see
+/// [`Room`]).
 ///
 /// # Errors
 /// A broken invariant.
@@ -96,12 +92,27 @@ pub fn best_over_orders(
     effort: Effort,
     context: &mut Context<'_>,
 ) -> Result<Option<Plan>, SolveError> {
+    let room = Room::new(problem, units, context.limits.memory);
+    over_orders(problem, units, &room, effort, context)
+}
+
+fn over_orders(
+    problem: &Problem,
+    units: &Units,
+    room: &Room,
+    effort: Effort,
+    context: &mut Context<'_>,
+) -> Result<Option<Plan>, SolveError> {
     let mut best: Option<Plan> = None;
     if let Some(warm) = context.warm_start.clone()
         && let Ok(plan) = Plan::new(problem, warm)
     {
         keep_better(&mut best, plan, context);
     }
+    if let Some(lack) = &room.lack {
+        context.emit(Event::Phase { name: lack.clone() });
+    }
+    let Some(space) = &room.space else { return Ok(best) };
     let mut orders: Vec<Vec<u32>> = Vec::new();
     let mut best_order = Vec::new();
     for rule in order::PLAIN {
@@ -113,7 +124,7 @@ pub fn best_over_orders(
             continue;
         }
         context.emit(Event::Phase { name: format!("{} order", rule.name()) });
-        if try_order(problem, units, &order, &mut best, context)? || best_order.is_empty() {
+        if try_order(problem, units, &order, space, &mut best, context)? || best_order.is_empty() {
             best_order.clone_from(&order);
         }
         orders.push(order);
@@ -132,7 +143,7 @@ pub fn best_over_orders(
             break;
         }
         let order = perturbed(units, &best_order, &mut rng);
-        if try_order(problem, units, &order, &mut best, context)? {
+        if try_order(problem, units, &order, space, &mut best, context)? {
             best_order = order;
         }
     }
@@ -144,13 +155,14 @@ fn try_order(
     problem: &Problem,
     units: &Units,
     order: &[u32],
+    space: &UsageSpace,
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
 ) -> Result<bool, SolveError> {
     let stop = context.stop().clone();
     let found = match best {
-        Some(best) => best_stages(problem, units, order, best.value(), &stop),
-        None => first_stages(problem, units, order, &stop),
+        Some(best) => best_stages(problem, units, order, space, best.value(), &stop),
+        None => first_stages(problem, units, order, space, &stop),
     };
     let Some((_, stages)) = found else { return Ok(false) };
     let plan = plan_of(problem, units, &stages)?;
@@ -163,6 +175,7 @@ pub fn first_stages(
     problem: &Problem,
     units: &Units,
     order: &[u32],
+    space: &UsageSpace,
     stop: &Stop,
 ) -> Option<(f64, Vec<StageAssignment>)> {
     const MULTIPLES: [f64; 6] = [1.1, 1.3, 1.8, 3.0, 8.0, f64::INFINITY];
@@ -170,7 +183,7 @@ pub fn first_stages(
     let multiples = MULTIPLES.iter().filter(|multiple| bound > 0.0 || multiple.is_infinite());
     multiples.take_while(|_| stop.reason().is_none()).find_map(|multiple| {
         let cap = if multiple.is_infinite() { f64::INFINITY } else { multiple * bound };
-        best_stages(problem, units, order, cap, stop)
+        best_stages(problem, units, order, space, cap, stop)
     })
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod convex;
 pub(crate) mod memory;
 pub(crate) mod pins;
 pub(crate) mod placement;
+pub(crate) mod replicas;
 pub(crate) mod stages;
 pub(crate) mod support;
 

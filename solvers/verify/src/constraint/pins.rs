@@ -1,7 +1,7 @@
 //! Every pinned operator on a device that its pins allow.
 //!
 //! A pin names devices, kinds or classes. The pin of an operator to one device is met by the stage that names
-//! this device, not by a stage of which it may be a further replica: which devices these are is not said.
+//! this device; the constraint on replicas keeps the further devices of a stage within the same pins.
 
 use super::placement::Draft;
 use crate::read::Problem;

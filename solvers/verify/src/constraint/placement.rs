@@ -34,6 +34,8 @@ pub(crate) struct Draft<'a> {
 pub(crate) struct Device<'a> {
     pub(crate) document: &'a DeviceDocument,
     pub(crate) kind: usize,
+    /// Its number within the kind.
+    pub(crate) number: u32,
     pub(crate) operators: Vec<usize>,
 }
 
@@ -69,8 +71,8 @@ impl<'a> Draft<'a> {
             return None;
         }
         let device = |draft: DraftDevice<'a>| {
-            let (kind, _) = draft.seat?;
-            Some(Device { document: draft.document, kind, operators: draft.operators })
+            let (kind, number) = draft.seat?;
+            Some(Device { document: draft.document, kind, number, operators: draft.operators })
         };
         Some(Placed {
             devices: self.devices.into_iter().map(device).collect::<Option<_>>()?,

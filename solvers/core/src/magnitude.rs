@@ -1,0 +1,213 @@
+//! Sums that stay finite.
+//!
+//! A cost that is finite by itself may still overflow in a sum, and what subtracts one infinite sum from
+//! another computes with NaN from then on. Every figure of a placement is a part of a sum over the whole
+//! graph, so it is enough that these sums are far below the largest double: a problem where one is above
+//! [`LARGEST_SUM`] is refused.
+
+use crate::cluster::Cluster;
+use crate::cost::{CostError, CostTable};
+use crate::graph::{Graph, OpId, TensorId};
+use crate::objective::{Objective, synchronisation};
+use crate::tolerance::LARGEST_SUM;
+
+/// Checks the sums of seconds and bytes over a graph, in time O((kinds + groups) · (operators + tensors)).
+///
+/// # Errors
+/// [`CostError::Overflow`], naming the sum and its largest term.
+pub(crate) fn check(
+    graph: &Graph,
+    cluster: &Cluster,
+    costs: &CostTable,
+    objective: &Objective,
+) -> Result<(), CostError> {
+    let kinds: Vec<usize> = (0..cluster.kind_count()).filter(|&kind| cluster.kind(kind).count > 0).collect();
+    let slowest =
+        |seconds: &dyn Fn(usize) -> f64| kinds.iter().map(|&kind| seconds(kind)).fold(0.0, f64::max);
+    let operators = |what: &str, term: &dyn Fn(OpId) -> f64| {
+        let name = |op| format!("operator `{}`", graph.operator(op).name);
+        bounded(what, graph.operators(), term, name)
+    };
+    let tensors = |what: &str, term: &dyn Fn(TensorId) -> f64| {
+        let name = |tensor: TensorId| format!("tensor {} ({})", tensor.index(), graph.tensor_name(tensor));
+        bounded(what, graph.tensors(), term, name)
+    };
+
+    operators("the seconds of all operators, each on its slowest kind,", &|op| {
+        slowest(&|kind| costs.seconds(op, kind).unwrap_or(0.0))
+    })?;
+    tensors("the seconds that all tensors take, each over the slowest link,", &|tensor| {
+        slowest(&|kind| costs.transfer(tensor, kind))
+    })?;
+    for (group, document) in cluster.document().groups.iter().enumerate() {
+        let what = format!("the seconds that all tensors take over the uplink of group `{}`", document.name);
+        tensors(&what, &|tensor| costs.uplink(tensor, group))?;
+    }
+    operators("the bytes of parameters, optimiser state and workspace of all operators", &|op| {
+        let operator = graph.operator(op);
+        operator.parameter_bytes + operator.optimizer_bytes + operator.workspace_bytes
+    })?;
+    let in_flight = objective.in_flight(cluster.device_count() as u32);
+    let what = format!("the bytes of activations of all operators, with {in_flight} microbatches in flight,");
+    operators(&what, &|op| f64::from(in_flight) * graph.operator(op).activation_bytes)?;
+    operators("the seconds to synchronise the parameters of all operators over the slowest link", &|op| {
+        let parameters = graph.operator(op).parameter_bytes;
+        slowest(&|kind| {
+            let link = cluster.kind(kind).link.as_ref().filter(|_| !cluster.kind(kind).host);
+            link.map_or(0.0, |link| synchronisation(parameters, u32::MAX, link.bandwidth))
+        })
+    })
+}
+
+/// Sums the terms, and refuses a sum that is too large.
+fn bounded<T: Copy>(
+    what: &str,
+    items: impl Iterator<Item = T>,
+    term: &dyn Fn(T) -> f64,
+    name: impl Fn(T) -> String,
+) -> Result<(), CostError> {
+    let mut sum = 0.0;
+    let mut largest: Option<(f64, T)> = None;
+    for item in items {
+        let term = term(item);
+        sum += term;
+        if largest.is_none_or(|(most, _)| term > most) {
+            largest = Some((term, item));
+        }
+    }
+    match largest {
+        Some((_, item)) if sum > LARGEST_SUM => {
+            Err(CostError::Overflow { what: what.into(), sum, largest: name(item) })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{
+        CLUSTER_SCHEMA, ClusterDocument, GroupDocument, KindDocument, LinkDocument, OperatorDocument,
+        PinsDocument, Schedule, TensorDocument,
+    };
+    use crate::graph::GraphBuilder;
+    use crate::problem::{Problem, ProblemError};
+
+    /// Two operators and a tensor between them, two devices of one kind in a group.
+    struct Pair {
+        operator: OperatorDocument,
+        tensor: TensorDocument,
+        cluster: ClusterDocument,
+        objective: Objective,
+    }
+
+    impl Pair {
+        fn new() -> Self {
+            let link = LinkDocument { latency_s: 0.0, bandwidth: 1.0 };
+            Pair {
+                operator: OperatorDocument {
+                    seconds: [("acc".into(), 1.0)].into(),
+                    ..OperatorDocument::named("a")
+                },
+                tensor: TensorDocument {
+                    name: Some("ab".into()),
+                    producer: "a".into(),
+                    consumers: vec!["b".into()],
+                    bytes: 1.0,
+                    seconds: [("acc".into(), 1.0)].into(),
+                },
+                cluster: ClusterDocument {
+                    schema: CLUSTER_SCHEMA.into(),
+                    name: String::new(),
+                    classes: Default::default(),
+                    kinds: vec![KindDocument {
+                        name: "acc".into(),
+                        class: "acc".into(),
+                        count: 2,
+                        host: false,
+                        memory_bytes: None,
+                        link: Some(link),
+                        group: Some("box".into()),
+                    }],
+                    groups: vec![GroupDocument { name: "box".into(), uplink: link }],
+                    matrix: None,
+                },
+                objective: Objective::default(),
+            }
+        }
+
+        /// What overflows.
+        fn overflow(self) -> Option<String> {
+            let mut builder = GraphBuilder::new("pair");
+            builder.operator(self.operator.clone());
+            builder.operator(OperatorDocument { name: "b".into(), ..self.operator });
+            builder.timed_tensor(self.tensor);
+            let graph = builder.build().expect("each figure is finite");
+            let cluster = Cluster::from_document(self.cluster).expect("each figure is finite");
+            match Problem::new(graph, cluster, self.objective, PinsDocument::default()) {
+                Ok(_) => None,
+                Err(error @ ProblemError::Cost(CostError::Overflow { .. })) => {
+                    assert_eq!(error.code(), "P002");
+                    Some(error.to_string())
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn after(change: impl FnOnce(&mut Pair)) -> Option<String> {
+        let mut pair = Pair::new();
+        change(&mut pair);
+        pair.overflow()
+    }
+
+    /// Whether a change is refused in these words.
+    fn refused(words: &str, change: impl FnOnce(&mut Pair)) -> bool {
+        after(change).is_some_and(|message| message.contains(words))
+    }
+
+    #[test]
+    fn every_sum_that_overflows_is_named() {
+        const HUGE: f64 = f64::MAX;
+        assert_eq!(after(|_| {}), None);
+        let seconds = |pair: &mut Pair| pair.operator.seconds = [("acc".into(), HUGE)].into();
+        assert!(refused("slowest kind, sum to inf, the most of it from operator `a`", seconds));
+        let one = |pair: &mut Pair| pair.operator.seconds = [("acc".into(), 0.9 * HUGE / 2.0)].into();
+        assert!(refused("slowest kind", one), "finite in all, but not twice");
+        let transfer = |pair: &mut Pair| pair.tensor.seconds = [("acc".into(), HUGE)].into();
+        assert!(refused(
+            "slowest link, sum to 1.7976931348623157e308, the most of it from tensor 0 (ab)",
+            transfer
+        ));
+        assert!(refused("uplink of group `box`", |pair| pair.tensor.bytes = HUGE));
+        let narrow = |pair: &mut Pair| pair.cluster.groups[0].uplink.bandwidth = 1e-305;
+        assert!(refused("uplink of group `box`", narrow));
+        assert!(refused("workspace of all", |pair| pair.operator.optimizer_bytes = HUGE));
+        assert!(refused("workspace of all", |pair| pair.operator.workspace_bytes = HUGE));
+        assert!(refused("with 1 microbatches", |pair| pair.operator.activation_bytes = HUGE));
+        assert!(refused("with 4000000000 microbatches", |pair| {
+            pair.operator.activation_bytes = 1e295;
+            pair.objective.schedule = Schedule::GPipe;
+            pair.objective.microbatches = 4_000_000_000;
+        }));
+        assert!(refused("synchronise", |pair| {
+            pair.operator.parameter_bytes = 1e200;
+            pair.cluster.kinds[0].link = Some(LinkDocument { latency_s: 0.0, bandwidth: 1e-200 });
+        }));
+    }
+
+    #[test]
+    fn a_kind_without_devices_overflows_nothing() {
+        let spare = |pair: &mut Pair| {
+            let empty = KindDocument {
+                name: "far".into(),
+                class: "far".into(),
+                count: 0,
+                ..pair.cluster.kinds[0].clone()
+            };
+            pair.cluster.kinds.push(empty);
+            pair.operator.seconds.insert("far".into(), f64::MAX);
+        };
+        assert_eq!(after(spare), None);
+    }
+}

@@ -1,0 +1,94 @@
+//! How many usages of devices the tables have room for.
+//!
+//! A table holds a state for every position of the order and every usage of devices, and their number is the product
+//! of the sizes of the pools. Where that does not fit into its share of the memory limit, the program runs on fewer
+//! devices of the largest pools: a plan that leaves devices idle is a plan, and its value holds. Only the claim that it
+//! is the best over the order is lost.
+
+use stagewright_core::bound::LowerBound;
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Limits, Plan, Solution, Status, StopReason};
+
+use super::chain::STATE_BYTES;
+use crate::usage::UsageSpace;
+
+/// The tables take one part in so many of the memory limit. The rest is for the problem, the units and whatever the
+/// caller keeps; and a larger table would take hours to fill.
+const SHARE: u64 = 4;
+
+/// The usages that fit, and what does not.
+#[derive(Debug, Clone)]
+pub struct Room {
+    /// The usages; none where the memory limit is too small for any.
+    pub space: Option<UsageSpace>,
+    /// Which devices are left out, and why; none where all usages fit.
+    pub lack: Option<String>,
+}
+
+impl Room {
+    /// The usages of a problem's devices for tables over all orders of `units`, under a limit in bytes. Without a limit
+    /// there is as much room as under the default one, since an allocation that fails ends the process.
+    pub fn new(problem: &Problem, units: &Units, memory: Option<u64>) -> Room {
+        let bytes = memory.or(Limits::default().memory).unwrap_or(0) / SHARE;
+        let per_usage = STATE_BYTES * (units.len() as u64 + 1);
+        // Usages are numbered by 32 bits.
+        let most = (bytes / per_usage).min(u64::from(u32::MAX)) as usize;
+        let size = UsageSpace::size(problem, units.len());
+        let space = UsageSpace::fitting(problem, units.len(), most);
+        let needs = format!(
+            "the tables for every use of the devices take {:.1e} bytes, and the memory limit leaves them {:.1e}",
+            size * per_usage as f64,
+            bytes as f64
+        );
+        let lack = match &space {
+            None => Some(format!("{needs}, too little even for one device of each pool")),
+            Some(space) if (space.len() as f64) < size => {
+                Some(format!("{needs}: planned on {}", devices(problem, space)))
+            }
+            Some(_) => None,
+        };
+        Room { space, lack }
+    }
+
+    /// The outcome of a search in this room. What did not fit ended it, unless the plan is optimal all the same.
+    pub fn solution(
+        &self,
+        solver: &'static str,
+        plan: Option<Plan>,
+        bound: LowerBound,
+        stop: Option<StopReason>,
+        no_plan: &str,
+    ) -> Solution {
+        let stop = stop.or(self.lack.as_ref().map(|_| StopReason::Memory));
+        match plan {
+            Some(plan) => {
+                let mut solution = Solution::with_plan(solver, plan, bound, stop);
+                if solution.status != Status::Optimal {
+                    solution.reason.clone_from(&self.lack);
+                }
+                solution
+            }
+            None => {
+                let reason = match (&self.lack, &self.space) {
+                    (Some(lack), None) => lack.clone(),
+                    (Some(lack), Some(_)) => format!("{no_plan}; {lack}"),
+                    (None, _) => no_plan.into(),
+                };
+                Solution::without_plan(solver, Status::Unknown, bound, stop, reason)
+            }
+        }
+    }
+}
+
+/// How many devices of each kind that is cut short a space has.
+fn devices(problem: &Problem, space: &UsageSpace) -> String {
+    let cluster = problem.cluster();
+    let cut = (0..cluster.kind_count()).filter_map(|kind| {
+        let pools = problem.pools().iter().enumerate().filter(|(_, pool)| pool.kind == kind);
+        let used: u32 = pools.map(|(pool, _)| space.limit(pool)).sum();
+        let spec = cluster.kind(kind);
+        (used < spec.count).then(|| format!("{used} of the {} devices of kind `{}`", spec.count, spec.name))
+    });
+    cut.collect::<Vec<_>>().join(" and ")
+}

@@ -1,0 +1,223 @@
+//! Regression tests, each named after the cause of what went wrong.
+
+use std::time::Duration;
+
+use stagewright_core::cluster::{Cluster, DeviceId};
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, OperatorDocument, Pass, PinTargets,
+    PinsDocument, TensorDocument, Training,
+};
+use stagewright_core::evaluate::{Violation, evaluate};
+use stagewright_core::graph::{Graph, GraphBuilder};
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, StopReason};
+use stagewright_core::tolerance::same;
+use stagewright_dp::Dp;
+use stagewright_search::usage::UsageSpace;
+use stagewright_search::{Dpl, OneDevice, PipeDream};
+
+/// Some devices of class `acc` with unlimited memory.
+fn devices(count: u32) -> Cluster {
+    Cluster::from_document(ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: String::new(),
+        classes: Default::default(),
+        kinds: vec![KindDocument {
+            name: "acc".into(),
+            class: "acc".into(),
+            count,
+            host: false,
+            memory_bytes: None,
+            link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
+            group: None,
+        }],
+        groups: Vec::new(),
+        matrix: None,
+    })
+    .expect("a valid cluster")
+}
+
+fn operator(name: &str, pass: Pass, class: &str, seconds: f64) -> OperatorDocument {
+    OperatorDocument {
+        pass,
+        colocation: Some(class.into()),
+        seconds: [("acc".into(), seconds)].into(),
+        ..OperatorDocument::named(name)
+    }
+}
+
+fn tensor(from: &str, to: &str, seconds: f64) -> TensorDocument {
+    TensorDocument {
+        name: None,
+        producer: from.into(),
+        consumers: vec![to.into()],
+        bytes: 0.0,
+        seconds: [("acc".into(), seconds)].into(),
+    }
+}
+
+fn problem(graph: Graph, devices_count: u32, objective: Objective) -> Problem {
+    Problem::new(graph, devices(devices_count), objective, PinsDocument::default()).expect("a valid problem")
+}
+
+fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
+    solve_within(solver, problem, Limits::default().memory)
+}
+
+fn solve_within(solver: &dyn Solver, problem: &Problem, memory: Option<u64>) -> Solution {
+    let limits = Limits { time: Some(Duration::from_secs(20)), memory, ..Limits::default() };
+    let mut silent = Silent;
+    let mut context = Context::new(limits, Default::default(), &mut silent);
+    solver.solve(problem, &mut context).expect("an answer")
+}
+
+/// Tenths are not doubles: .2 + .3 + .1 summed in one order is not what it is in another.
+#[test]
+fn separate_sweep_ends_with_decimal_costs() {
+    let mut builder = GraphBuilder::new("tenths");
+    let (forward, backward) = ([0.2, 0.1, 0.2], [0.6, 0.6, 1.0]);
+    for at in 0..3 {
+        let class = format!("c{at}");
+        builder.operator(operator(&format!("f{at}"), Pass::Forward, &class, forward[at]));
+        builder.operator(operator(&format!("b{at}"), Pass::Backward, &class, backward[at]));
+    }
+    builder.timed_tensor(tensor("f0", "f1", 0.3)).timed_tensor(tensor("f1", "f2", 0.2));
+    let objective = Objective { training: Training::Separate, ..Objective::default() };
+    let problem = problem(builder.build().expect("a graph"), 3, objective);
+    // One operator a device: the forward loads are .5, .6 and .4, the largest backward load is 1.
+    for solver in [&Dpl as &dyn Solver, &Dp] {
+        let solution = solve(solver, &problem);
+        assert_eq!(solution.stop, None, "{}", solver.name());
+        let value = solution.value().expect("a plan");
+        assert!(same(value, 1.6), "{}: {value}", solver.name());
+        assert_eq!(solver.name() == "dp", solution.status == Status::Optimal);
+    }
+}
+
+/// X has no forward operator, so W and V come before it. Merged with Y, which has one, it seemed bound no
+/// more.
+#[test]
+fn pipedream_keeps_mirrored_constraints_of_merged_classes() {
+    let mut builder = GraphBuilder::new("mirrored");
+    for name in ["Yf", "Wf", "Vf"] {
+        builder.operator(operator(name, Pass::Forward, &name[..1], 1.0));
+    }
+    for name in ["Yb", "Xb", "Wb", "Vb"] {
+        builder.operator(operator(name, Pass::Backward, &name[..1], 1.0));
+    }
+    for (from, to) in [("Xb", "Wb"), ("Yb", "Wb"), ("Xb", "Vb"), ("Yb", "Vb")] {
+        builder.timed_tensor(tensor(from, to, 0.0));
+    }
+    let problem = problem(builder.build().expect("a graph"), 3, Objective::default());
+    // X and Y merge: three seconds on one device, W and V before it with two each.
+    assert_eq!(solve(&PipeDream, &problem).value(), Some(3.0));
+}
+
+/// A stage pinned to one device was scored on two, and beat the optimum of the solvers, which keep it on one.
+#[test]
+fn replicas_stay_where_the_pins_are() {
+    let mut builder = GraphBuilder::new("pinned");
+    builder.operator(operator("a", Pass::Forward, "A", 4.0));
+    let graph = builder.build().expect("a graph");
+    let pins = PinsDocument([("a".into(), PinTargets::One("acc0".into()))].into());
+    let objective = Objective { max_replicas: 2, ..Objective::default() };
+    let problem = Problem::new(graph, devices(2), objective, pins).expect("a valid problem");
+    let solution = solve(&Dp, &problem);
+    assert_eq!((solution.status, solution.value()), (Status::Optimal, Some(4.0)));
+    let first = DeviceId(0);
+    let twice = Placement::with_stages(vec![first], vec![first], [(first, 2)].into());
+    let violations = evaluate(&problem, &twice).violations;
+    assert_eq!(violations, [Violation::Pool { devices: "acc0".into(), used: 2, count: 1 }]);
+}
+
+/// The objective allows one device a stage, and the kind has two.
+#[test]
+fn replicas_are_counted_against_the_objective() {
+    let mut builder = GraphBuilder::new("single");
+    builder.operator(operator("a", Pass::Forward, "A", 4.0));
+    let problem = problem(builder.build().expect("a graph"), 2, Objective::default());
+    let first = DeviceId(0);
+    for replicas in [0, 2] {
+        let placement = Placement::with_stages(vec![first], vec![first], [(first, replicas)].into());
+        let violations = evaluate(&problem, &placement).violations;
+        assert_eq!(violations, [Violation::Replicas { device: "acc0".into(), replicas, most: 1 }]);
+    }
+}
+
+/// What does not fit on one device may fit on several: no proof, and no defect of the solver either.
+#[test]
+fn one_device_that_does_not_fit_proves_nothing_for_more() {
+    let graph = || {
+        let mut builder = GraphBuilder::new("heavy");
+        builder.operator(OperatorDocument { parameter_bytes: 2.0, ..operator("a", Pass::Forward, "A", 1.0) });
+        builder.operator(OperatorDocument { parameter_bytes: 2.0, ..operator("b", Pass::Forward, "B", 1.0) });
+        builder.build().expect("a graph")
+    };
+    for (count, status) in [(1, Status::Infeasible), (2, Status::Unknown)] {
+        let mut cluster = devices(count).document().clone();
+        cluster.kinds[0].memory_bytes = Some(3.0);
+        let cluster = Cluster::from_document(cluster).expect("a valid cluster");
+        let problem = Problem::new(graph(), cluster, Objective::default(), PinsDocument::default());
+        let problem = problem.expect("a valid problem");
+        let solution = solve(&OneDevice, &problem);
+        assert_eq!((solution.status, solution.stop), (status, None));
+        let reason = solution.reason.expect("a reason");
+        assert_eq!(reason, "no single device runs the whole model: acc0 needs 4 bytes of 3");
+        let expected = if count == 1 { Status::Infeasible } else { Status::Optimal };
+        assert_eq!(solve(&Dp, &problem).status, expected);
+    }
+}
+
+/// A chain of 40 operators on twice 20 devices: 441 usages at 41 positions, 434 kB of tables at 24 bytes a
+/// state.
+fn long_chain() -> Problem {
+    let mut builder = GraphBuilder::new("chain");
+    for at in 0..40 {
+        builder.operator(operator(&format!("f{at}"), Pass::Forward, &format!("c{at}"), 1.0));
+        if at > 0 {
+            builder.timed_tensor(tensor(&format!("f{}", at - 1), &format!("f{at}"), 0.0));
+        }
+    }
+    let mut cluster = devices(20).document().clone();
+    cluster.kinds.push(KindDocument { name: "other".into(), ..cluster.kinds[0].clone() });
+    let cluster = Cluster::from_document(cluster).expect("a valid cluster");
+    let graph = builder.build().expect("a graph");
+    Problem::new(graph, cluster, Objective::default(), PinsDocument::default()).expect("a valid problem")
+}
+
+/// The number of states was a constant, whatever the limit.
+#[test]
+fn tables_follow_the_memory_limit() {
+    let problem = long_chain();
+    for solver in [&Dpl as &dyn Solver, &PipeDream] {
+        let enough = solve_within(solver, &problem, Some(4 * 441 * 41 * 24));
+        assert_eq!((enough.value(), enough.stop, enough.reason), (Some(1.0), None, None));
+        // Room for 24 usages, of which a square is 16: 0 to 3 devices of each kind.
+        let short = solve_within(solver, &problem, Some(4 * 24 * 41 * 24));
+        assert_eq!((short.value(), short.stop), (Some(7.0), Some(StopReason::Memory)));
+        let reason = short.reason.expect("a reason");
+        let left_out = "planned on 3 of the 20 devices of kind `acc` and 3 of the 20 devices of kind `other`";
+        assert!(reason.ends_with(left_out), "{reason}");
+        // One device of each kind is 4 usages.
+        let none = solve_within(solver, &problem, Some(4 * 3 * 41 * 24));
+        assert_eq!((none.status, none.stop), (Status::Unknown, Some(StopReason::Memory)));
+        let reason = none.reason.expect("a reason");
+        assert!(reason.ends_with("too little even for one device of each pool"), "{reason}");
+    }
+}
+
+#[test]
+fn spaces_are_cut_no_further_than_they_have_to() {
+    let problem = long_chain();
+    for most in [4, 8, 9, 15, 16, 100, 440, 441, 1000] {
+        let space = UsageSpace::fitting(&problem, 40, most).expect("one device of each kind fits");
+        let devices = space.limit(0);
+        assert_eq!(space.limit(1), devices);
+        assert!(space.len() <= most);
+        assert!(devices == 20 || (devices as usize + 2).pow(2) > most, "{devices} for {most}");
+    }
+    assert!(UsageSpace::fitting(&problem, 40, 3).is_none());
+    assert_eq!(UsageSpace::size(&problem, 40), 441.0);
+}

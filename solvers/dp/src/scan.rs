@@ -167,15 +167,18 @@ impl<'a> Scanner<'a> {
             // With uplinks a value alone does not tell what is better.
             let reached = self.table.find(set, ideal as u64).filter(|_| self.rules.uplinks.is_none());
             let known = |usage| reached.and_then(|reached| self.table.value(reached, usage as usize));
-            if !demands.any_improves(self.rules, superset, known) {
+            if !demands.any_improves(self.rules, superset, compute[self.rules.pass], known) {
                 continue;
             }
             let mut sums = StageSums::default();
             self.add_cut_nets(&mut sums, set, source.set, catalogue.crossing(ideal), pool);
-            if serial
-                && (0..lattice.passes).any(|pass| demands.at_cap(compute[pass] + sums.cut[pass], caps[pass]))
-            {
-                continue;
+            if serial {
+                let load = |pass: usize| compute[pass] + sums.cut[pass];
+                if (0..lattice.passes).any(|pass| demands.at_cap(load(pass), caps[pass]))
+                    || !demands.any_improves(self.rules, superset, load(self.rules.pass), known)
+                {
+                    continue;
+                }
             }
             self.add_units(&mut sums, set, source.set, pool);
             if !demands.too_large(sums.fixed, sums.activations) {

@@ -192,17 +192,21 @@ impl Demands {
         !tolerance::fits(fixed + self.in_flight * activations, self.memory)
     }
 
-    /// Whether some move leads into its windows and to a better value than is known.
+    /// Whether some move leads into its windows and, with a load on one device of at least `load`, to a better value
+    /// than is known.
     #[inline]
     pub(crate) fn any_improves(
         &self,
         rules: &Rules<'_>,
         ideal: Ideal<'_>,
+        load: f64,
         mut known: impl FnMut(u32) -> Option<f64>,
     ) -> bool {
+        let least = load * (1.0 - tolerance::OPTIMAL_RELATIVE) / f64::from(self.most_replicas);
         let rows = self.intervals.chunks_exact(self.width);
         self.moves.iter().zip(rows).any(|(way, row)| {
-            rules.windows.hold(row, ideal.measures) && known(way.usage).is_none_or(|known| way.value < known)
+            known(way.usage).is_none_or(|known| way.value.max(least) < known)
+                && rules.windows.hold(row, ideal.measures)
         })
     }
 

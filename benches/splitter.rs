@@ -30,7 +30,7 @@ use stagewright_core::solver::{Context, Limits, Silent, Solver};
 use stagewright_dp::Dp;
 
 /// Ideals above which the textbook program is left out: its time grows with the square.
-const TEXTBOOK_IDEALS: usize = 200;
+const TEXTBOOK_IDEALS: usize = 500;
 
 fn problem(name: &str, bytes: &[u8]) -> Problem {
     let model = import_graph(name, bytes, None).expect("a sound file");

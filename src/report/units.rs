@@ -34,7 +34,9 @@ fn with_digits(value: f64, digits: usize) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 { format!("{value:.0} B") } else { format!("{value:.digits$} {}", UNITS[unit]) }
+    // A whole number of bytes is exact.
+    let digits = if unit == 0 && value.fract() == 0.0 { 0 } else { digits };
+    format!("{value:.digits$} {}", UNITS[unit])
 }
 
 /// Bytes with three digits after the point, for figures that are told apart by them.

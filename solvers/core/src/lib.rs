@@ -1,6 +1,8 @@
 //! The core of Stagewright: documents, graph, cluster, cost model, problem, placement and evaluation.
 //!
-//! The modules are listed in the order in which they may import one another: each uses only those before it.
+//! Each module imports only those before it in this order: `document`, `tolerance`, `seed`, `graph`, `cluster`,
+//! `objective`, `cost`, `magnitude`, `problem`, `contract`, `placement`, `meter`, `evaluate`, `certificate`, `bound`,
+//! `solver`.
 
 pub mod bound;
 pub mod certificate;

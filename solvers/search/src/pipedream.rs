@@ -15,7 +15,7 @@ use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
 
-use crate::dpl::{Room, first_stages, missing_for_contiguous_dp, plan_of};
+use crate::dpl::{Line, Positions, Room, first_stages, missing_for_contiguous_dp, plan_of};
 use crate::order;
 
 /// The PipeDream-style baseline.
@@ -41,10 +41,12 @@ impl Solver for PipeDream {
         let units = Units::with_fused(problem, &merged_classes(problem));
         let room = Room::new(problem, &units, context.limits.memory);
         let order = order::depth_first(&units);
+        let positions = Positions::new(problem, &units, &order);
+        let line = |space| Line { order: &order, positions: &positions, space };
         let best = room
             .space
             .as_ref()
-            .and_then(|space| first_stages(problem, &units, &order, space, context.stop()))
+            .and_then(|space| first_stages(problem, &units, line(space), context.stop()))
             .map(|(_, stages)| plan_of(problem, &units, &stages))
             .transpose()?;
         let stop = context.stop().reason();

@@ -8,8 +8,8 @@
 //!
 //! is the least bottleneck of the first i units on the devices u. For each start j and pool c the interval grows
 //! one unit at a time in a [`Meter`], until its compute alone reaches the cap; growing an interval costs time
-//! proportional to the unit's nets, so the whole takes O(n · w · Π(n_c + 1)) with w the longest interval below the
-//! cap. The linear restriction is DPL of Tarnawski et al. (NeurIPS 2020); any topological order gives a
+//! proportional to the unit's nets, so the whole takes O(p · (w + q · Π(n_c + 1))) with p the positions at which the
+//! order may be cut, w the units and q the positions of the longest interval below the cap. The linear restriction is DPL of Tarnawski et al. (NeurIPS 2020); any topological order gives a
 //! contiguous split, since the order of the stages respects it.
 
 use std::cell::Cell;
@@ -22,11 +22,13 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
 
+use super::positions::Positions;
 use crate::sweep::{Minimised, sweep};
 use crate::usage::UsageSpace;
 
 #[derive(Debug, Clone, Copy)]
 struct Parent {
+    /// Place of the position where the last stage starts.
     start: u32,
     usage: u32,
     pool: u32,
@@ -40,25 +42,37 @@ pub(super) const STATE_BYTES: u64 = (size_of::<f64>() + size_of::<Parent>()) as 
 const INTERVALS_BETWEEN_CHECKS: u32 = 1024;
 const MANY_STATES: usize = 4096;
 
-/// The best stages over an order that use the devices as `space` says and have a value below `cap`, if there
-/// are any; the value leaves uplinks out. None as well where the solve has to stop first.
+/// An order of the units, where it may be cut, and the devices that its stages may use.
+#[derive(Clone, Copy)]
+pub struct Line<'a> {
+    /// The units.
+    pub order: &'a [u32],
+    /// Where it may be cut.
+    pub positions: &'a Positions,
+    /// The usages of devices.
+    pub space: &'a UsageSpace,
+}
+
+/// The best stages over an order with a value below `cap`, if there are any; the value leaves uplinks out. None as
+/// well where the solve has to stop first.
 pub fn best_stages(
     problem: &Problem,
     units: &Units,
-    order: &[u32],
-    space: &UsageSpace,
+    line: Line<'_>,
     cap: f64,
     stop: &Stop,
 ) -> Option<(f64, Vec<StageAssignment>)> {
-    let reversed: Vec<u32>;
     let from_end = problem.objective().memory_depends_on_stage();
-    let order = if from_end {
-        reversed = order.iter().rev().copied().collect();
-        &reversed
+    let Line { order, positions, space } = line;
+    let reversed: (Vec<u32>, Positions);
+    let (order, positions) = if from_end {
+        reversed = (order.iter().rev().copied().collect(), positions.reversed(order.len()));
+        (&*reversed.0, &reversed.1)
     } else {
-        order
+        (order, positions)
     };
-    let chain = Chain { problem, units, order, space, stop, intervals: Cell::new(0) };
+    let positions = positions.as_slice();
+    let chain = Chain { problem, units, order, positions, space, stop, intervals: Cell::new(0) };
     let best = if problem.objective().passes() == 1 {
         chain.minimise(0, [cap, cap]).map(|found| (found.loads[0], found.placement))
     } else {
@@ -80,6 +94,7 @@ struct Chain<'a> {
     problem: &'a Problem,
     units: &'a Units,
     order: &'a [u32],
+    positions: &'a [u32],
     space: &'a UsageSpace,
     stop: &'a Stop,
     intervals: Cell<u32>,
@@ -89,9 +104,9 @@ impl Chain<'_> {
     /// Minimises the largest load of `pass` over the stages whose loads are all below the caps; none where there are
     /// none, or where the solve has to stop.
     fn minimise(&self, pass: usize, caps: [f64; 2]) -> Option<Minimised<Vec<StageAssignment>>> {
-        let count = self.order.len();
+        let count = self.positions.len() - 1;
         let width = self.space.len();
-        // `[position][usage]`, so that one start's states lie together.
+        // `[place of the position][usage]`, so that one start's states lie together.
         let mut value = vec![f64::INFINITY; (count + 1) * width];
         let mut parent = vec![Parent { start: 0, usage: 0, pool: 0, replicas: 0 }; (count + 1) * width];
         value[0] = 0.0;
@@ -148,14 +163,19 @@ impl Chain<'_> {
         let most = objective.max_replicas.min(spec.count());
         let by_stage = objective.memory_depends_on_stage();
         meter.clear();
-        for end in start..self.order.len() {
-            meter.add(self.order[end] as usize);
+        let from = self.positions[start] as usize;
+        let mut end = start + 1;
+        for (at, &unit) in self.order.iter().enumerate().skip(from) {
+            meter.add(unit as usize);
             let too_long = (0..passes).any(|pass| meter.compute(pass) / f64::from(most) >= caps[pass]);
             if !meter.supported()
                 || too_long
                 || !tolerance::fits(meter.bytes(objective.in_flight(1)), spec.memory)
             {
                 break;
+            }
+            if self.positions[end] as usize != at + 1 {
+                continue;
             }
             for replicas in 1..=most {
                 if self.has_to_stop() {
@@ -181,7 +201,7 @@ impl Chain<'_> {
                             continue;
                         }
                     }
-                    let at = (end + 1) * width + self.space.after(usage, pool, replicas);
+                    let at = end * width + self.space.after(usage, pool, replicas);
                     let candidate = before.max(loads[pass]);
                     if candidate < value[at] {
                         value[at] = candidate;
@@ -190,6 +210,7 @@ impl Chain<'_> {
                     }
                 }
             }
+            end += 1;
         }
         true
     }
@@ -206,16 +227,17 @@ impl Chain<'_> {
     fn walk_back(&self, usage: usize, parent: &[Parent]) -> Vec<StageAssignment> {
         let width = self.space.len();
         let mut stages = Vec::new();
-        let mut position = self.order.len();
+        let mut end = self.positions.len() - 1;
         let mut usage = usage;
-        while position > 0 {
-            let step = parent[position * width + usage];
+        while end > 0 {
+            let step = parent[end * width + usage];
+            let interval = self.positions[step.start as usize] as usize..self.positions[end] as usize;
             stages.push(StageAssignment {
                 pool: step.pool as usize,
                 replicas: step.replicas,
-                units: self.order[step.start as usize..position].to_vec(),
+                units: self.order[interval].to_vec(),
             });
-            position = step.start as usize;
+            end = step.start as usize;
             usage = step.usage as usize;
         }
         stages.reverse();

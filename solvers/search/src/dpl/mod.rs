@@ -6,6 +6,7 @@
 //! search over orders: some units are moved, the order is repaired, and what is no worse is kept).
 
 mod chain;
+mod positions;
 mod room;
 
 use rand::{Rng, RngExt};
@@ -18,16 +19,18 @@ use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Stop};
 
-pub use chain::{best_stages, stage_loads};
+pub use chain::{Line, best_stages, stage_loads};
+pub use positions::Positions;
 pub use room::Room;
 
 use crate::order;
-use crate::usage::UsageSpace;
 
 /// Interval loads that the local search over orders may compute, about a second's worth.
 const PERTURBATION_WORK: usize = 20_000_000;
 /// Most perturbed orders.
 const PERTURBATIONS: usize = 64;
+/// Most times that all positions near the cuts are tried.
+const REFINEMENTS: usize = 4;
 
 /// The DP over linear orders as a solver.
 #[derive(Debug, Clone, Copy, Default)]
@@ -114,7 +117,9 @@ fn over_orders(
     }
     let Some(space) = &room.space else { return Ok(best) };
     let mut orders: Vec<Vec<u32>> = Vec::new();
-    let mut best_order = Vec::new();
+    // The best order, with its stages.
+    let mut chosen: Option<(usize, Vec<StageAssignment>)> = None;
+    let mut coarse = false;
     for rule in order::PLAIN {
         if context.stop().reason().is_some() {
             return Ok(best);
@@ -124,14 +129,29 @@ fn over_orders(
             continue;
         }
         context.emit(Event::Phase { name: format!("{} order", rule.name()) });
-        if try_order(problem, units, &order, space, &mut best, context)? || best_order.is_empty() {
-            best_order.clone_from(&order);
+        let positions = Positions::new(problem, units, &order);
+        coarse |= !positions.are_all(order.len());
+        let line = Line { order: &order, positions: &positions, space };
+        if let Some(stages) = try_line(problem, units, line, &mut best, context)? {
+            chosen = Some((orders.len(), stages));
         }
         orders.push(order);
+    }
+    if let Some((at, stages)) = chosen.as_mut().filter(|_| coarse) {
+        context.emit(Event::Phase { name: "positions near the cuts".into() });
+        for _ in 0..REFINEMENTS {
+            let positions = Positions::near(stages, units.len());
+            let line = Line { order: &orders[*at], positions: &positions, space };
+            match try_line(problem, units, line, &mut best, context)? {
+                Some(better) => *stages = better,
+                None => break,
+            }
+        }
     }
     if effort == Effort::Plain || orders.is_empty() {
         return Ok(best);
     }
+    let mut best_order = orders.swap_remove(chosen.map_or(0, |(at, _)| at));
     context.emit(Event::Phase { name: "perturbed orders".into() });
     let count = units.len();
     // A chain has one order only.
@@ -143,30 +163,31 @@ fn over_orders(
             break;
         }
         let order = perturbed(units, &best_order, &mut rng);
-        if try_order(problem, units, &order, space, &mut best, context)? {
+        let positions = Positions::new(problem, units, &order);
+        let line = Line { order: &order, positions: &positions, space };
+        if try_line(problem, units, line, &mut best, context)?.is_some() {
             best_order = order;
         }
     }
     Ok(best)
 }
 
-/// Tries one order; true where it improves on the best.
-fn try_order(
+/// Tries one order; its stages where they improve on the best.
+fn try_line(
     problem: &Problem,
     units: &Units,
-    order: &[u32],
-    space: &UsageSpace,
+    line: Line<'_>,
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
-) -> Result<bool, SolveError> {
+) -> Result<Option<Vec<StageAssignment>>, SolveError> {
     let stop = context.stop().clone();
     let found = match best {
-        Some(best) => best_stages(problem, units, order, space, best.value(), &stop),
-        None => first_stages(problem, units, order, space, &stop),
+        Some(best) => best_stages(problem, units, line, best.value(), &stop),
+        None => first_stages(problem, units, line, &stop),
     };
-    let Some((_, stages)) = found else { return Ok(false) };
+    let Some((_, stages)) = found else { return Ok(None) };
     let plan = plan_of(problem, units, &stages)?;
-    Ok(keep_better(best, plan, context))
+    Ok(keep_better(best, plan, context).then_some(stages))
 }
 
 /// The best stages over an order when nothing is known to beat: the cost grows with the cap, so caps above the
@@ -174,8 +195,7 @@ fn try_order(
 pub fn first_stages(
     problem: &Problem,
     units: &Units,
-    order: &[u32],
-    space: &UsageSpace,
+    line: Line<'_>,
     stop: &Stop,
 ) -> Option<(f64, Vec<StageAssignment>)> {
     const MULTIPLES: [f64; 6] = [1.1, 1.3, 1.8, 3.0, 8.0, f64::INFINITY];
@@ -183,7 +203,7 @@ pub fn first_stages(
     let multiples = MULTIPLES.iter().filter(|multiple| bound > 0.0 || multiple.is_infinite());
     multiples.take_while(|_| stop.reason().is_none()).find_map(|multiple| {
         let cap = if multiple.is_infinite() { f64::INFINITY } else { multiple * bound };
-        best_stages(problem, units, order, space, cap, stop)
+        best_stages(problem, units, line, cap, stop)
     })
 }
 

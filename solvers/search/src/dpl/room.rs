@@ -1,6 +1,6 @@
 //! How many usages of devices the tables have room for.
 //!
-//! A table holds a state for every position of the order and every usage of devices, and their number is the product
+//! A table holds a state for every position at which the order may be cut and every usage of devices, and their number is the product
 //! of the sizes of the pools. Where that does not fit into its share of the memory limit, the program runs on fewer
 //! devices of the largest pools: a plan that leaves devices idle is a plan, and its value holds. Only the claim that it
 //! is the best over the order is lost.
@@ -11,6 +11,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Limits, Plan, Solution, Status, StopReason};
 
 use super::chain::STATE_BYTES;
+use super::positions::MOST;
 use crate::usage::UsageSpace;
 
 /// The tables take one part in so many of the memory limit. The rest is for the problem, the units and whatever the
@@ -31,7 +32,7 @@ impl Room {
     /// there is as much room as under the default one, since an allocation that fails ends the process.
     pub fn new(problem: &Problem, units: &Units, memory: Option<u64>) -> Room {
         let bytes = memory.or(Limits::default().memory).unwrap_or(0) / SHARE;
-        let per_usage = STATE_BYTES * (units.len() as u64 + 1);
+        let per_usage = STATE_BYTES * (units.len().min(MOST) as u64 + 1);
         // Usages are numbered by 32 bits.
         let most = (bytes / per_usage).min(u64::from(u32::MAX)) as usize;
         let size = UsageSpace::size(problem, units.len());

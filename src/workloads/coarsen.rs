@@ -1,8 +1,8 @@
 //! Layer granularity: the operators of a layer path as one operator for each pass.
 //!
 //! Layers that feed each other (a decoder layer and the attention that it steers, unrolled) are merged until the
-//! graph of layers has no cycle: the strongly connected components of the forward pass. The backward pass mirrors
-//! it. Costs add up; workspace, which one operator after another uses, is the largest. Tensors inside a merged
+//! graph of layers has no cycle: the strongly connected components of the forward tensors and the backward ones,
+//! which run the other way. Costs add up; workspace, which one operator after another uses, is the largest. Tensors inside a merged
 //! operator vanish, and tensors with the same producer and consumers become one, so that what a layer stashes for
 //! its own backward pass is one tensor.
 
@@ -70,10 +70,13 @@ fn acyclic_layers(draft: &Draft) -> (Vec<u32>, Vec<String>) {
             graph.add_node(()).index() as u32
         }));
     }
-    let forward = |op: u32| draft.operators[op as usize].pass == Pass::Forward;
-    for edge in draft.edges.iter().filter(|edge| forward(edge.producer)) {
-        for &consumer in edge.consumers.iter().filter(|&&consumer| forward(consumer)) {
-            let (from, to) = (layer_of[edge.producer as usize], layer_of[consumer as usize]);
+    let pass = |op: u32| draft.operators[op as usize].pass;
+    for edge in &draft.edges {
+        for &consumer in edge.consumers.iter().filter(|&&consumer| pass(consumer) == pass(edge.producer)) {
+            let (mut from, mut to) = (layer_of[edge.producer as usize], layer_of[consumer as usize]);
+            if pass(consumer) == Pass::Backward {
+                (from, to) = (to, from);
+            }
             if from != to {
                 graph.update_edge(NodeIndex::new(from as usize), NodeIndex::new(to as usize), ());
             }
@@ -123,4 +126,47 @@ fn edges(edges: &[Edge], target: &[u32]) -> Vec<Edge> {
         merged[at].bytes += edge.bytes;
     }
     merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::step;
+    use super::super::tape::Tape;
+    use super::*;
+
+    /// Two layers that feed each other, step by step, and one that reads both.
+    fn braid() -> Tape {
+        let mut tape = Tape::new(4.0, true);
+        let mut x = tape.input("x", [2, 4]);
+        for at in 0..3 {
+            x = tape.scope("left", |tape| tape.linear(&format!("step{at}"), x, 4));
+            x = tape.scope("right", |tape| tape.linear(&format!("step{at}"), x, 4));
+        }
+        tape.scope("head", |tape| tape.loss("loss", x, 1.0));
+        tape.finish().unwrap()
+    }
+
+    #[test]
+    fn layers_on_a_cycle_become_one() {
+        let merged = layers(step::forward(&braid()));
+        let names: Vec<&str> = merged.operators.iter().map(|operator| operator.name.as_str()).collect();
+        assert_eq!(names, ["x", "left+right", "head"]);
+        assert_eq!(merged.operators[1].parameter_bytes, 6.0 * 4.0 * 20.0);
+        assert_eq!(merged.edges.len(), 2, "what stays inside vanishes");
+    }
+
+    #[test]
+    fn a_layer_stashes_one_tensor_for_its_backward_pass() {
+        let merged = layers(step::training(&braid(), step::Optimizer::Sgd).unwrap());
+        let at = |name: &str| merged.operators.iter().position(|op| op.name == name).unwrap() as u32;
+        let (forward, backward) = (at("left+right"), at("left+right.backward"));
+        let stash: Vec<f64> = merged
+            .edges
+            .iter()
+            .filter(|edge| edge.producer == forward && edge.consumers == [backward])
+            .map(|edge| edge.bytes)
+            .collect();
+        // The inputs of five of the six products; that of the first comes from outside.
+        assert_eq!(stash, [5.0 * 4.0 * 8.0]);
+    }
 }

@@ -6,7 +6,8 @@
 //! contribute those of its inputs and parameters. Only gradients that parameters depend on are computed. Every
 //! parameterised operator gets one update.
 //!
-//! Backward, accumulation and update operators are colocated with their forward operator.
+//! Backward and update operators are colocated with their forward operator, an accumulation with the first of the
+//! readers whose contributions it adds up.
 //!
 //! Memory, in bytes for each element of the parameters, with a width of w bytes:
 //!
@@ -140,11 +141,12 @@ fn wanted(tape: &Tape, operator: &Operator, piece: &Piece) -> bool {
     piece.parameters.is_some() || piece.inputs.iter().any(needs)
 }
 
-/// A gradient: an edge of the draft and its bytes.
+/// A gradient: an edge of the draft, its bytes, and the forward operator whose backward pass contributes it.
 #[derive(Debug, Clone, Copy)]
 struct Gradient {
     edge: u32,
     bytes: f64,
+    from: u32,
 }
 
 struct Step<'a> {
@@ -174,7 +176,9 @@ impl Step<'_> {
                     1 => "grad_sum".to_owned(),
                     _ => format!("grad_sum.{place}"),
                 };
-                self.sum(at, &name, parts)
+                // Beside the first reader, so that one gradient and not all parts goes back to the producer.
+                let home = parts.iter().map(|part| part.from).min()? as usize;
+                self.sum(at, home, &name, parts)
             })
             .collect();
         // The outputs of a loss have no gradient; what only feeds something without parameters has none either.
@@ -186,7 +190,8 @@ impl Step<'_> {
             for &input in &operator.pass_through {
                 let value = operator.inputs[input] as usize;
                 if tape.values[value].differentiable {
-                    self.gradients[value].extend(outputs.first());
+                    let passed = outputs.first().map(|gradient| Gradient { from: at as u32, ..*gradient });
+                    self.gradients[value].extend(passed);
                 }
             }
             if operator.kind == VARIABLE {
@@ -194,7 +199,7 @@ impl Step<'_> {
             }
         }
         let parts = std::mem::take(&mut self.of_parameters[at]);
-        if let Some(gradient) = self.sum(at, "grad_weight_sum", parts) {
+        if let Some(gradient) = self.sum(at, at, "grad_weight_sum", parts) {
             self.update(at, gradient);
         }
     }
@@ -202,7 +207,7 @@ impl Step<'_> {
     fn piece(&mut self, at: usize, piece: &Piece, outputs: &[Gradient]) {
         let tape = self.tape;
         let operator = &tape.operators[at];
-        let own = self.colocated(at, piece.suffix, Pass::Backward);
+        let own = self.beside(at, at, piece.suffix, Pass::Backward);
         let mut moved = 0.0;
         for gradient in outputs {
             moved += gradient.bytes;
@@ -235,14 +240,14 @@ impl Step<'_> {
                 let bytes = tape.values[value].bytes;
                 moved += bytes;
                 let edge = self.draft.edge(own, bytes);
-                self.gradients[value].push(Gradient { edge, bytes });
+                self.gradients[value].push(Gradient { edge, bytes, from: at as u32 });
             }
         }
         if let Some(elements) = piece.parameters {
             let bytes = elements * tape.width;
             moved += bytes;
             let edge = self.draft.edge(own, bytes);
-            self.of_parameters[operator.owner as usize].push(Gradient { edge, bytes });
+            self.of_parameters[operator.owner as usize].push(Gradient { edge, bytes, from: at as u32 });
         }
         let document = &mut self.draft.operators[own as usize];
         document.flop = Some(piece.flop);
@@ -250,13 +255,13 @@ impl Step<'_> {
         document.workspace_bytes = piece.workspace;
     }
 
-    /// The sum of contributions, by an operator where there are several.
-    fn sum(&mut self, at: usize, name: &str, parts: Vec<Gradient>) -> Option<Gradient> {
+    /// The sum of what is contributed to the gradient of an operator, by one beside `home` where there are several.
+    fn sum(&mut self, at: usize, home: usize, name: &str, parts: Vec<Gradient>) -> Option<Gradient> {
         let (&first, more) = parts.split_first()?;
         if more.is_empty() {
             return Some(first);
         }
-        let own = self.colocated(at, name, Pass::Backward);
+        let own = self.beside(at, home, name, Pass::Backward);
         let bytes = parts.iter().map(|part| part.bytes).fold(0.0, f64::max);
         let read: f64 = parts.iter().map(|part| part.bytes).sum();
         for part in &parts {
@@ -267,13 +272,13 @@ impl Step<'_> {
         document.flop = Some((read - bytes) / self.tape.width);
         document.bytes_moved = Some(read + bytes);
         let edge = self.draft.edge(own, bytes);
-        Some(Gradient { edge, bytes })
+        Some(Gradient { edge, bytes, from: home as u32 })
     }
 
     fn update(&mut self, at: usize, gradient: Gradient) {
         let width = self.tape.width;
         let parameters = self.tape.operators[at].parameters;
-        let own = self.colocated(at, "update", Pass::Update);
+        let own = self.beside(at, at, "update", Pass::Update);
         self.draft.read(gradient.edge, own);
         let master = if width < STATE_WIDTH { STATE_WIDTH } else { 0.0 };
         let state = self.optimizer.moments() * STATE_WIDTH + master;
@@ -286,14 +291,14 @@ impl Step<'_> {
         document.optimizer_bytes = gradient.bytes + parameters * state;
     }
 
-    /// A new operator beside a forward operator.
-    fn colocated(&mut self, at: usize, suffix: &str, pass: Pass) -> u32 {
-        let operator = &self.tape.operators[at];
+    /// A new operator of a forward operator, colocated with `home`.
+    fn beside(&mut self, at: usize, home: usize, suffix: &str, pass: Pass) -> u32 {
+        let (operator, home) = (&self.tape.operators[at], &self.tape.operators[home]);
         self.draft.operator(OperatorDocument {
             kind: Some(format!("{}_{suffix}", operator.kind)),
             pass,
-            colocation: Some(operator.name.clone()),
-            layer: layer_of(operator),
+            colocation: Some(home.name.clone()),
+            layer: layer_of(home),
             ..OperatorDocument::named(format!("{}.{suffix}", operator.name))
         })
     }
@@ -304,3 +309,81 @@ pub(super) const LOSS: &str = "loss";
 
 /// Kind of the operators that only hold parameters.
 pub(super) const VARIABLE: &str = "variable";
+
+#[cfg(test)]
+mod tests {
+    use super::super::tape::Tensor;
+    use super::*;
+
+    /// x → a → (b, shortcut) → sum → loss, ten samples, four bytes a number.
+    fn residual() -> Tape {
+        let mut tape = Tape::new(4.0, true);
+        let x = tape.input("x", [10, 3]);
+        let a = tape.linear("a", x, 5);
+        let b: Tensor = tape.relu("b", a);
+        let sum = tape.add("sum", a, b);
+        tape.loss("loss", sum, 1.0);
+        tape.finish().unwrap()
+    }
+
+    fn operator<'a>(draft: &'a Draft, name: &str) -> &'a OperatorDocument {
+        draft.operators.iter().find(|operator| operator.name == name).unwrap()
+    }
+
+    /// Names of the operators that read what an operator makes.
+    fn readers(draft: &Draft, name: &str) -> Vec<Vec<String>> {
+        let edges = draft.edges.iter().filter(|edge| draft.operators[edge.producer as usize].name == name);
+        let names = |consumers: &[u32]| {
+            consumers.iter().map(|&op| draft.operators[op as usize].name.clone()).collect::<Vec<_>>()
+        };
+        edges.map(|edge| names(&edge.consumers)).collect()
+    }
+
+    #[test]
+    fn a_residual_sums_its_gradients_and_passes_through_its_sum() {
+        let draft = training(&residual(), Optimizer::Adam).unwrap();
+        let names: Vec<&str> = draft.operators[5..].iter().map(|operator| operator.name.as_str()).collect();
+        assert_eq!(names, ["loss.grad", "b.grad", "a.grad_sum", "a.grad_weight", "a.update"]);
+        // One gradient of the sum serves both its sides; that of the input is not wanted.
+        assert_eq!(readers(&draft, "loss.grad"), [["b.grad", "a.grad_sum"]]);
+        assert_eq!(readers(&draft, "b.grad"), [["a.grad_sum"]]);
+        assert_eq!(readers(&draft, "a.grad_sum"), [["a.grad_weight"]]);
+        assert_eq!(readers(&draft, "x"), [["a", "a.grad_weight"]]);
+        // Beside the first reader of a, so that a split between a and b sends one gradient.
+        assert_eq!(operator(&draft, "a.grad_sum").colocation.as_deref(), Some("b"));
+        assert_eq!(operator(&draft, "a.update").colocation.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn costs_of_a_step_are_those_of_its_parts() {
+        let draft = training(&residual(), Optimizer::Adam).unwrap();
+        let (x, y, weights) = (4.0 * 30.0, 4.0 * 50.0, 4.0 * 20.0);
+        let weight = operator(&draft, "a.grad_weight");
+        assert_eq!((weight.flop, weight.bytes_moved), (Some(2.0 * 10.0 * 3.0 * 5.0), Some(y + x + weights)));
+        let sum = operator(&draft, "a.grad_sum");
+        assert_eq!((sum.flop, sum.bytes_moved), (Some(50.0), Some(3.0 * y)));
+        let update = operator(&draft, "a.update");
+        assert_eq!((update.pass, update.optimizer_bytes), (Pass::Update, 3.0 * weights));
+        // Gradient read; parameters and two moments read and written.
+        assert_eq!(update.bytes_moved, Some(weights + 2.0 * 3.0 * weights));
+        let stashed = |name: &str| operator(&draft, name).activation_bytes;
+        assert_eq!((stashed("a"), stashed("b"), stashed("sum"), stashed("loss")), (x, y, 0.0, y));
+    }
+
+    #[test]
+    fn shared_parameters_are_updated_once_with_all_their_gradients() {
+        let mut tape = Tape::new(2.0, true);
+        let tokens = tape.indices("tokens", [4, 1]);
+        let (x, table) = tape.embedding("table", tokens, 100, [4, 8]);
+        let y = tape.tied("head", x, 100, table);
+        tape.loss("loss", y, 1.0);
+        let draft = training(&tape.finish().unwrap(), Optimizer::Momentum).unwrap();
+        assert_eq!(operator(&draft, "head").parameter_bytes, 0.0);
+        assert_eq!(operator(&draft, "head").workspace_bytes, 1600.0, "its copy of the table");
+        let sum = operator(&draft, "table.grad_weight_sum");
+        assert_eq!(sum.colocation.as_deref(), Some("table"));
+        // The gradient, one moment and the master weights of 800 parameters.
+        assert_eq!(operator(&draft, "table.update").optimizer_bytes, 800.0 * (2.0 + 4.0 + 4.0));
+        assert_eq!(draft.operators.iter().filter(|operator| operator.pass == Pass::Update).count(), 1);
+    }
+}

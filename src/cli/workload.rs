@@ -42,7 +42,8 @@ fn generate(family: &dyn Family, arguments: &WorkloadArguments) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// Every variant, or the one asked for, with the options given; a batch is one sample unless they say otherwise.
+/// Every variant, or the one asked for, with the options given; a batch is one sample unless they say
+/// otherwise.
 fn list(families: &[&dyn Family], arguments: &WorkloadArguments) -> Result<Exit, CliError> {
     let mut options = options(arguments);
     if arguments.batch.is_none() {

@@ -1,10 +1,10 @@
 //! Layer granularity: the operators of a layer path as one operator for each pass.
 //!
-//! Layers that feed each other (a decoder layer and the attention that it steers, unrolled) are merged until the
-//! graph of layers has no cycle: the strongly connected components of the forward tensors and the backward ones,
-//! which run the other way. Costs add up; workspace, which one operator after another uses, is the largest. Tensors inside a merged
-//! operator vanish, and tensors with the same producer and consumers become one, so that what a layer stashes for
-//! its own backward pass is one tensor.
+//! Layers that feed each other (a decoder layer and the attention that it steers, unrolled) are merged until
+//! the graph of layers has no cycle: the strongly connected components of the forward tensors and the
+//! backward ones, which run the other way. Costs add up; workspace, which one operator after another uses, is
+//! the largest. Tensors inside a merged operator vanish, and tensors with the same producer and consumers
+//! become one, so that what a layer stashes for its own backward pass is one tensor.
 
 use std::collections::BTreeMap;
 
@@ -130,6 +130,8 @@ fn edges(edges: &[Edge], target: &[u32]) -> Vec<Edge> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::operators::Loss;
+    use super::super::optimizer::Optimizer;
     use super::super::step;
     use super::super::tape::Tape;
     use super::*;
@@ -142,7 +144,7 @@ mod tests {
             x = tape.scope("left", |tape| tape.linear(&format!("step{at}"), x, 4));
             x = tape.scope("right", |tape| tape.linear(&format!("step{at}"), x, 4));
         }
-        tape.scope("head", |tape| tape.loss("loss", x, 1.0));
+        tape.scope("head", |tape| tape.loss("loss", x, Loss::Square));
         tape.finish().unwrap()
     }
 
@@ -157,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_layer_stashes_one_tensor_for_its_backward_pass() {
-        let merged = layers(step::training(&braid(), step::Optimizer::Sgd).unwrap());
+        let merged = layers(step::training(&braid(), Optimizer::Sgd).unwrap());
         let at = |name: &str| merged.operators.iter().position(|op| op.name == name).unwrap() as u32;
         let (forward, backward) = (at("left+right"), at("left+right.backward"));
         let stash: Vec<f64> = merged

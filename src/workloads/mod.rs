@@ -1,14 +1,16 @@
 //! Built-in workloads: graphs of well-known models from their hyperparameters.
 //!
-//! A family describes a model as its paper does, operator by operator, on a tape. From the tape come the graph of
-//! inference or, with the backward pass and the update derived from it, of a training step; at the granularity of
-//! operators or of layers. Costs are FLOP and bytes, so that the roofline of any cluster prices them.
+//! A family describes a model as its paper does, operator by operator, on a tape. From the tape come the
+//! graph of inference or, with the backward pass and the update derived from it, of a training step; at the
+//! granularity of operators or of layers. Costs are FLOP and bytes, so that the roofline of any cluster
+//! prices them.
 //!
-//! Data flows one way: [`Sizes`] and a variant → family → tape → step → layers → document. The families are the rows
-//! of [`FAMILIES`].
+//! Data flows one way: [`Sizes`] and a variant → family → tape → step → layers → document. The families are
+//! the rows of [`FAMILIES`].
 //!
-//! What the figures of a graph mean is said where they are made: FLOP and bytes moved in `tape`, memory in `step`,
-//! workspace in `operators`. A test holds the parameters and the FLOP of every variant against published figures.
+//! What the figures of a graph mean is said where they are made: FLOP and bytes moved in `tape`, activations
+//! in `step`, parameters and states in `optimizer`, workspace in `operators`. A test holds the parameters and
+//! the FLOP of every variant against published figures.
 
 mod blocks;
 mod coarsen;
@@ -17,17 +19,20 @@ mod error;
 mod families;
 mod figures;
 mod operators;
+mod optimizer;
+mod record;
 mod sizes;
 mod step;
 mod tape;
+mod tensor;
 
 use stagewright_core::document::GraphDocument;
 
 pub use error::WorkloadError;
 pub use families::FAMILIES;
 pub use figures::Figures;
+pub use optimizer::Optimizer;
 pub use sizes::{Size, Sizes};
-pub use step::Optimizer;
 use tape::Tape;
 
 /// How numbers are kept. Weights, activations and gradients have the same width.

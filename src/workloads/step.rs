@@ -1,78 +1,24 @@
 //! One step: the forward pass of a tape and, for training, the backward pass and the update derived from it.
 //!
-//! Reverse mode (Linnainmaa 1970; Griewank and Walther, "Evaluating Derivatives", 2nd ed., chapter 3): operators are
-//! visited from the last to the first. The gradient of a tensor is the sum of what its readers contribute, by an
-//! `accumulate` operator where there are several; an operator's pieces read the gradients of its outputs and
-//! contribute those of its inputs and parameters. Only gradients that parameters depend on are computed. Every
-//! parameterised operator gets one update.
+//! Reverse mode (Linnainmaa 1970; Griewank and Walther, "Evaluating Derivatives", 2nd ed., chapter 3):
+//! operators are visited from the last to the first. The gradient of a tensor is the sum of what its readers
+//! contribute, by an `accumulate` operator where there are several; an operator's pieces read the gradients
+//! of its outputs and contribute those of its inputs and parameters. Only gradients that parameters depend on
+//! are computed. Every parameterised operator gets one update.
 //!
-//! Backward and update operators are colocated with their forward operator, an accumulation with the first of the
-//! readers whose contributions it adds up.
+//! Backward and update operators are colocated with their forward operator, an accumulation with the first of
+//! the readers whose contributions it adds up.
 //!
-//! Memory, in bytes for each element of the parameters, with a width of w bytes:
-//!
-//! | | parameters | gradient | moments, fp32 | master weights, where w < 4 |
-//! | --- | --- | --- | --- | --- |
-//! | `sgd` | w | w | 0 | 4 |
-//! | `momentum` | w | w | 4 | 4 |
-//! | `adam` | w | w | 8 | 4 |
-//!
-//! `optimizer_bytes` of the update operator holds all but the parameters, so that mixed-precision Adam takes the 16
-//! bytes of Rajbhandari et al., "ZeRO" (SC 2020), section 3.1. `activation_bytes` holds what the backward pass reads
-//! of the forward pass, every tensor once, at the first operator whose gradient needs it.
+//! `activation_bytes` holds what the backward pass reads of the forward pass, every tensor once, at the first
+//! operator whose gradient needs it; `optimizer` says what an update holds.
 
 use stagewright_core::document::{OperatorDocument, Pass};
 
 use super::draft::Draft;
 use super::error::WorkloadError;
-use super::tape::{MOST_OPERATORS, Operator, Piece, Read, Tape};
-
-/// How parameters are updated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Optimizer {
-    /// Stochastic gradient descent without state.
-    Sgd,
-    /// Stochastic gradient descent with momentum.
-    Momentum,
-    /// Adam (Kingma and Ba 2015).
-    Adam,
-}
-
-impl Optimizer {
-    /// The optimisers.
-    pub const ALL: [Optimizer; 3] = [Optimizer::Sgd, Optimizer::Momentum, Optimizer::Adam];
-
-    /// What it is called.
-    pub fn name(self) -> &'static str {
-        match self {
-            Optimizer::Sgd => "sgd",
-            Optimizer::Momentum => "momentum",
-            Optimizer::Adam => "adam",
-        }
-    }
-
-    /// Numbers kept for each parameter.
-    fn moments(self) -> f64 {
-        match self {
-            Optimizer::Sgd => 0.0,
-            Optimizer::Momentum => 1.0,
-            Optimizer::Adam => 2.0,
-        }
-    }
-
-    /// FLOP for each parameter: a scaled step, one more multiply-add for each first moment, and for Adam the
-    /// second moment, two bias corrections, a root, a sum and a quotient.
-    fn flop(self) -> f64 {
-        match self {
-            Optimizer::Sgd => 2.0,
-            Optimizer::Momentum => 4.0,
-            Optimizer::Adam => 14.0,
-        }
-    }
-}
-
-/// Bytes of a number that optimisers keep.
-const STATE_WIDTH: f64 = 4.0;
+use super::optimizer::Optimizer;
+use super::record::{Piece, Read};
+use super::tape::{MOST_OPERATORS, Operator, Tape};
 
 /// The forward pass alone.
 pub(super) fn forward(tape: &Tape) -> Draft {
@@ -181,7 +127,8 @@ impl Step<'_> {
                 self.sum(at, home, &name, parts)
             })
             .collect();
-        // The outputs of a loss have no gradient; what only feeds something without parameters has none either.
+        // The outputs of a loss have no gradient; what only feeds something without parameters has none
+        // either.
         let ends = operator.kind == LOSS;
         if !outputs.is_empty() || ends {
             for piece in operator.pieces.iter().filter(|piece| wanted(tape, operator, piece)) {
@@ -229,7 +176,8 @@ impl Step<'_> {
             let bytes = tape.values[value as usize].bytes;
             moved += bytes;
             self.draft.read(value, own);
-            // Weights of a variable are no activations. Operators come in reverse, so the last to ask is the first.
+            // Weights of a variable are no activations. Operators come in reverse, so the last to ask is the
+            // first.
             if tape.operators[tape.values[value as usize].producer as usize].kind != VARIABLE {
                 self.stashed_by[value as usize] = Some(at as u32);
             }
@@ -255,7 +203,8 @@ impl Step<'_> {
         document.workspace_bytes = piece.workspace;
     }
 
-    /// The sum of what is contributed to the gradient of an operator, by one beside `home` where there are several.
+    /// The sum of what is contributed to the gradient of an operator, by one beside `home` where there are
+    /// several.
     fn sum(&mut self, at: usize, home: usize, name: &str, parts: Vec<Gradient>) -> Option<Gradient> {
         let (&first, more) = parts.split_first()?;
         if more.is_empty() {
@@ -280,8 +229,7 @@ impl Step<'_> {
         let parameters = self.tape.operators[at].parameters;
         let own = self.beside(at, at, "update", Pass::Update);
         self.draft.read(gradient.edge, own);
-        let master = if width < STATE_WIDTH { STATE_WIDTH } else { 0.0 };
-        let state = self.optimizer.moments() * STATE_WIDTH + master;
+        let state = self.optimizer.state_bytes(width);
         // Rows of an embedding that no index names have no gradient and are left alone.
         let touched = gradient.bytes / width;
         let document = &mut self.draft.operators[own as usize];
@@ -312,7 +260,7 @@ pub(super) const VARIABLE: &str = "variable";
 
 #[cfg(test)]
 mod tests {
-    use super::super::tape::Tensor;
+    use super::super::operators::Loss;
     use super::*;
 
     /// x → a → (b, shortcut) → sum → loss, ten samples, four bytes a number.
@@ -320,9 +268,9 @@ mod tests {
         let mut tape = Tape::new(4.0, true);
         let x = tape.input("x", [10, 3]);
         let a = tape.linear("a", x, 5);
-        let b: Tensor = tape.relu("b", a);
+        let b = tape.relu("b", a);
         let sum = tape.add("sum", a, b);
-        tape.loss("loss", sum, 1.0);
+        tape.loss("loss", sum, Loss::Square);
         tape.finish().unwrap()
     }
 
@@ -376,7 +324,7 @@ mod tests {
         let tokens = tape.indices("tokens", [4, 1]);
         let (x, table) = tape.embedding("table", tokens, 100, [4, 8]);
         let y = tape.tied("head", x, 100, table);
-        tape.loss("loss", y, 1.0);
+        tape.loss("loss", y, Loss::Square);
         let draft = training(&tape.finish().unwrap(), Optimizer::Momentum).unwrap();
         assert_eq!(operator(&draft, "head").parameter_bytes, 0.0);
         assert_eq!(operator(&draft, "head").workspace_bytes, 1600.0, "its copy of the table");

@@ -1,11 +1,7 @@
 //! The tape: a forward pass written down operator by operator.
 //!
-//! A family describes its model by calling operator constructors (`operators`) on tensors. Each call records what
-//! the operator costs, what it makes, and how its gradients come about. A gradient rule has two parts. *Pieces* are
-//! operators of the backward pass; each reads the gradients of all outputs and perhaps saved inputs, outputs or
-//! weights, and yields gradients of inputs or parameters. Inputs that are *passed through* get the gradient of the
-//! output as it is and need no operator (both sides of a sum, say). The products of a bilinear operator are separate
-//! pieces, since schedules such as zero-bubble run the gradient of weights apart from that of inputs.
+//! A family describes its model by calling operator constructors (`operators`) on tensors. Each call records
+//! what the operator costs, what it makes, and how its gradients come about (`record`).
 //!
 //! Conventions for costs:
 //!
@@ -16,91 +12,11 @@
 use std::fmt::Display;
 
 use super::error::WorkloadError;
+use super::record::{Owner, Piece, Record};
+use super::tensor::{Shape, Tensor};
 
 /// The most operators of a graph.
 pub(crate) const MOST_OPERATORS: usize = 5_000_000;
-
-/// The most dimensions of a tensor.
-const RANK: usize = 5;
-
-/// Dimensions of a tensor, images as `[batch, channels, height, width]`, sequences as `[batch, steps, width]`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Shape {
-    dims: [u64; RANK],
-    rank: usize,
-}
-
-impl<const N: usize> From<[u64; N]> for Shape {
-    fn from(given: [u64; N]) -> Shape {
-        const { assert!(N >= 1 && N <= RANK) };
-        let mut dims = [1; RANK];
-        dims[..N].copy_from_slice(&given);
-        Shape { dims, rank: N }
-    }
-}
-
-impl Shape {
-    /// Number of elements.
-    pub(crate) fn elements(&self) -> f64 {
-        self.dims[..self.rank].iter().map(|&dim| dim as f64).product()
-    }
-
-    /// The dimension at a place.
-    pub(crate) fn dim(&self, at: usize) -> u64 {
-        self.dims[at]
-    }
-
-    /// The last dimension.
-    pub(crate) fn last(&self) -> u64 {
-        self.dims[self.rank - 1]
-    }
-
-    /// The same shape with another last dimension.
-    pub(crate) fn with_last(self, last: u64) -> Shape {
-        self.with(self.rank - 1, last)
-    }
-
-    /// The same shape with another dimension at a place.
-    pub(crate) fn with(mut self, at: usize, dim: u64) -> Shape {
-        self.dims[at] = dim;
-        self
-    }
-}
-
-/// What an operator made, seen with a shape.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Tensor {
-    pub(crate) value: u32,
-    pub(crate) shape: Shape,
-}
-
-impl Tensor {
-    /// The same data in another shape, for nothing.
-    pub(crate) fn view(self, shape: impl Into<Shape>) -> Tensor {
-        let shape = shape.into();
-        debug_assert_eq!(shape.elements(), self.shape.elements());
-        Tensor { shape, ..self }
-    }
-
-    /// The dimension at a place.
-    pub(crate) fn dim(&self, at: usize) -> u64 {
-        self.shape.dim(at)
-    }
-
-    /// The last dimension.
-    pub(crate) fn last(&self) -> u64 {
-        self.shape.last()
-    }
-
-    /// Number of elements.
-    pub(crate) fn elements(&self) -> f64 {
-        self.shape.elements()
-    }
-}
-
-/// An operator with parameters, for those that share them.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Owner(pub(super) u32);
 
 /// Data between operators.
 #[derive(Debug, Clone, Copy)]
@@ -109,68 +25,6 @@ pub(crate) struct Value {
     pub(crate) bytes: f64,
     /// Whether parameters had a part in it.
     pub(crate) differentiable: bool,
-}
-
-/// What a piece reads besides the gradients of the outputs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Read {
-    /// An input.
-    Input(usize),
-    /// The first output.
-    Output,
-    /// What the forward operator saved for it alone.
-    Saved,
-    /// Its parameters.
-    Weights,
-}
-
-/// An operator of the backward pass.
-#[derive(Debug, Clone)]
-pub(crate) struct Piece {
-    /// Ending of its name and kind.
-    pub(crate) suffix: &'static str,
-    pub(crate) flop: f64,
-    pub(crate) reads: Vec<Read>,
-    /// Inputs whose gradients it yields.
-    pub(crate) inputs: Vec<usize>,
-    /// Elements of the gradient of the parameters, where it yields that.
-    pub(crate) parameters: Option<f64>,
-    pub(crate) workspace: f64,
-}
-
-impl Piece {
-    /// The gradient of some inputs.
-    pub(crate) fn of_inputs(suffix: &'static str, inputs: &[usize], flop: f64, reads: &[Read]) -> Piece {
-        Piece {
-            suffix,
-            flop,
-            reads: reads.to_vec(),
-            inputs: inputs.to_vec(),
-            parameters: None,
-            workspace: 0.0,
-        }
-    }
-
-    /// The gradient of the only input.
-    pub(crate) fn whole(flop: f64, reads: &[Read]) -> Piece {
-        Piece::of_inputs("grad", &[0], flop, reads)
-    }
-
-    /// The gradient of parameters.
-    pub(crate) fn of_weights(elements: f64, flop: f64, reads: &[Read]) -> Piece {
-        Piece { parameters: Some(elements), ..Piece::of_inputs("grad_weight", &[], flop, reads) }
-    }
-
-    /// Also the gradient of parameters.
-    pub(crate) fn and_weights(mut self, elements: f64) -> Piece {
-        self.parameters = Some(elements);
-        self
-    }
-
-    pub(crate) fn workspace(mut self, bytes: f64) -> Piece {
-        self.workspace = bytes;
-        self
-    }
 }
 
 /// A recorded operator.
@@ -195,85 +49,6 @@ pub(crate) struct Operator {
     pub(crate) pieces: Vec<Piece>,
     /// Bytes that reading the parameters moves.
     pub(crate) weight_bytes: f64,
-}
-
-/// An operator being described; see [`Tape::record`].
-#[derive(Debug, Clone)]
-pub(crate) struct Record<'a> {
-    kind: &'static str,
-    inputs: &'a [Tensor],
-    parameters: f64,
-    shared: Option<(Owner, f64)>,
-    flop: f64,
-    moved: Option<f64>,
-    workspace: f64,
-    saved: f64,
-    pass_through: Vec<usize>,
-    pieces: Vec<Piece>,
-}
-
-impl<'a> Record<'a> {
-    /// An operator of a kind on some inputs that costs nothing yet and passes no gradient.
-    pub(crate) fn new(kind: &'static str, inputs: &'a [Tensor]) -> Record<'a> {
-        Record {
-            kind,
-            inputs,
-            parameters: 0.0,
-            shared: None,
-            flop: 0.0,
-            moved: None,
-            workspace: 0.0,
-            saved: 0.0,
-            pass_through: Vec::new(),
-            pieces: Vec::new(),
-        }
-    }
-
-    pub(crate) fn flop(mut self, flop: f64) -> Self {
-        self.flop = flop;
-        self
-    }
-
-    /// Elements of its own parameters.
-    pub(crate) fn parameters(mut self, elements: f64) -> Self {
-        self.parameters = elements;
-        self
-    }
-
-    /// Elements of parameters that it shares with the operator that owns them. It holds a copy, as the stages of a
-    /// pipeline do.
-    pub(crate) fn shares(mut self, owner: Owner, elements: f64) -> Self {
-        self.shared = Some((owner, elements));
-        self
-    }
-
-    /// Bytes moved, where it is not all inputs, weights and outputs.
-    pub(crate) fn moved(mut self, bytes: f64) -> Self {
-        self.moved = Some(bytes);
-        self
-    }
-
-    pub(crate) fn workspace(mut self, bytes: f64) -> Self {
-        self.workspace = bytes;
-        self
-    }
-
-    /// Bytes kept for the backward pass that no other operator reads.
-    pub(crate) fn saves(mut self, bytes: f64) -> Self {
-        self.saved = bytes;
-        self
-    }
-
-    /// The gradient of an input is that of the output.
-    pub(crate) fn passes(mut self, input: usize) -> Self {
-        self.pass_through.push(input);
-        self
-    }
-
-    pub(crate) fn piece(mut self, piece: Piece) -> Self {
-        self.pieces.push(piece);
-        self
-    }
 }
 
 /// A forward pass.
@@ -332,7 +107,8 @@ impl Tape {
         if self.training { MOST_OPERATORS / 2 } else { MOST_OPERATORS }
     }
 
-    /// Announces that at least so many operators follow, so that an absurd model is refused before it is built.
+    /// Announces that at least so many operators follow, so that an absurd model is refused before it is
+    /// built.
     pub(crate) fn expect(&self, operators: u64) -> Result<(), WorkloadError> {
         if operators > self.most() as u64 {
             return Err(WorkloadError::TooManyOperators { most: MOST_OPERATORS });

@@ -164,9 +164,10 @@ fn mixed_precision_adam_takes_sixteen_bytes_a_parameter() {
     assert_eq!(states, 16.0 * 25_557_032.0);
 }
 
-/// Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), section 4.1, counts
-/// sbh (34 + 5as / h) bytes for a layer in 16 bits, of which the masks and copies of dropout are sbh (2 + 3as / h);
-/// what is left here is the rest, and two statistics in 32 bits for each token of the two norms.
+/// Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), section 4.1,
+/// counts sbh (34 + 5as / h) bytes for a layer in 16 bits, of which the masks and copies of dropout are sbh
+/// (2 + 3as / h); what is left here is the rest, and two statistics in 32 bits for each token of the two
+/// norms.
 #[test]
 fn a_transformer_layer_stashes_what_is_published() {
     let options = Options {

@@ -1,7 +1,8 @@
 //! Convolutions with what usually surrounds them.
 
 use super::super::operators::Conv;
-use super::super::tape::{Tape, Tensor};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 
 /// Convolution and batch normalisation as one layer.
 pub(crate) fn conv_norm(tape: &mut Tape, name: &str, x: Tensor, conv: Conv) -> Tensor {

@@ -1,4 +1,5 @@
-//! Long short-term memory, unrolled: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
+//! Long short-term memory, unrolled: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al.
+//! 2000.
 //!
 //! ```text
 //! [i f g o] = W x + U h + b        c' = σ(f) c + σ(i) tanh(g)        h' = σ(o) tanh(c')
@@ -7,7 +8,8 @@
 //! The weights are variables that every step reads.
 
 use super::super::operators::Activation;
-use super::super::tape::{Tape, Tensor};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 
 /// Operators of a step with one bias and the layer's share of variables; for estimates.
 pub(crate) const STEP_OPERATORS: u64 = 14;

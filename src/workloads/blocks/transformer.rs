@@ -1,10 +1,13 @@
-//! Attention and feed-forward blocks: Vaswani et al., "Attention Is All You Need" (2017), with the variations that
-//! later models made: grouped queries (Ainslie et al. 2023), rotary positions (Su et al. 2021), gates (Shazeer 2020).
+//! Attention and feed-forward blocks: Vaswani et al., "Attention Is All You Need" (2017), with the variations
+//! that later models made: grouped queries (Ainslie et al. 2023), rotary positions (Su et al. 2021), gates
+//! (Shazeer 2020).
 
 use super::super::operators::Activation;
-use super::super::tape::{Tape, Tensor};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 
-/// Multi-head attention.
+/// Multi-head attention. All scores are computed, those that a causal mask hides as well, as published
+/// figures count.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attention {
     /// Query heads.
@@ -27,8 +30,8 @@ impl Attention {
         Attention { heads, shared: heads, width, bias: true, output_bias: true, rotary: false }
     }
 
-    /// What `[batch, steps, …]` takes from a memory of `[batch, length, …]`, which may be itself. The width of the
-    /// result is that of `x`.
+    /// What `[batch, steps, …]` takes from a memory of `[batch, length, …]`, which may be itself. The width
+    /// of the result is that of `x`.
     pub(crate) fn record(&self, tape: &mut Tape, x: Tensor, memory: Tensor) -> Tensor {
         let (batch, steps, length) = (x.dim(0), x.dim(1), memory.dim(1));
         let project = |tape: &mut Tape, name: &str, from: Tensor, heads: u64| {

@@ -1,6 +1,6 @@
-//! AmoebaNet-D: Real, Aggarwal, Huang and Le, "Regularized Evolution for Image Classifier Architecture Search" (AAAI
-//! 2019), in the sizes of Huang et al., "GPipe" (NeurIPS 2019), table 1; written (L, D) for L normal cells and D
-//! filters.
+//! AmoebaNet-D: Real, Aggarwal, Huang and Le, "Regularized Evolution for Image Classifier Architecture
+//! Search" (AAAI 2019), in the sizes of Huang et al., "GPipe" (NeurIPS 2019), table 1; written (L, D) for L
+//! normal cells and D filters.
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -10,11 +10,12 @@
 //! | 36-544 | 1.06 G |
 //! | 72-512 | 1.84 G |
 //!
-//! Source: the memory benchmark of torchgpipe (Kim et al. 2020), which reproduces that table; the normal cell joins
-//! its states 0, 3, 4 and 6, as the implementation behind the published parameters does.
+//! Source: the memory benchmark of torchgpipe (Kim et al. 2020), which reproduces that table; the normal cell
+//! joins its states 0, 3, 4 and 6, as the implementation behind the published parameters does.
 
-use super::super::operators::{Conv, Window};
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::{Conv, Loss, Window};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct AmoebaNet {
@@ -108,7 +109,7 @@ fn record(tape: &mut Tape, amoebanet: &AmoebaNet, sizes: &Sizes) -> Result<(), W
     tape.scope("head", |tape| {
         let x = tape.global_pool("pool", state.now);
         let x = tape.linear("fc", x, 1000);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! BERT: Devlin, Chang, Lee and Toutanova, "BERT: Pre-training of Deep Bidirectional Transformers for Language
-//! Understanding" (NAACL 2019), section 3; vocabulary of the uncased models.
+//! BERT: Devlin, Chang, Lee and Toutanova, "BERT: Pre-training of Deep Bidirectional Transformers for
+//! Language Understanding" (NAACL 2019), section 3; vocabulary of the uncased models.
 //!
-//! `base` and `large` end in the pooled first token, `…-pretraining` in the two heads of the pre-training task.
+//! `base` and `large` end in the pooled first token, `…-pretraining` in the two heads of the pre-training
+//! task.
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -9,10 +10,14 @@
 //! | large | 335,141,888 |
 //! | base-pretraining | 110,106,428 |
 //! | large-pretraining | 336,226,108 |
+//!
+//! Sources: the released checkpoints; for `base-pretraining` the closed form of the two heads.
 
 use super::super::blocks::transformer::{Attention, feed_forward};
-use super::super::operators::Activation;
-use super::super::tape::{Owner, Tape, Tensor};
+use super::super::operators::{Activation, Loss};
+use super::super::record::Owner;
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct Bert {
@@ -74,10 +79,10 @@ fn record(tape: &mut Tape, bert: &Bert, sizes: &Sizes) -> Result<(), WorkloadErr
         tape.scope("masked_tokens", |tape| masked_tokens(tape, x, words, vocabulary));
         tape.scope("next_sentence", |tape| {
             let x = tape.linear("dense", pooled, 2);
-            tape.loss("loss", x, 5.0);
+            tape.loss("loss", x, Loss::CrossEntropy);
         });
     } else {
-        tape.scope("pooler", |tape| tape.loss("loss", pooled, 5.0));
+        tape.scope("pooler", |tape| tape.loss("loss", pooled, Loss::CrossEntropy));
     }
     Ok(())
 }
@@ -102,5 +107,5 @@ fn masked_tokens(tape: &mut Tape, x: Tensor, words: Owner, vocabulary: u64) {
     let x = tape.layer_norm("norm", x);
     let x = tape.tied("decoder", x, vocabulary, words);
     let x = tape.bias("bias", x);
-    tape.loss("loss", x, 5.0);
+    tape.loss("loss", x, Loss::CrossEntropy);
 }

@@ -1,16 +1,18 @@
-//! DLRM: Naumov et al., "Deep Learning Recommendation Model for Personalization and Recommendation Systems" (2019),
-//! section 2.
+//! DLRM: Naumov et al., "Deep Learning Recommendation Model for Personalization and Recommendation Systems"
+//! (2019), section 2.
 //!
 //! | variant | parameters | of which embeddings |
 //! | --- | --- | --- |
 //! | kaggle | 540,677,217 | 540,201,232 |
 //! | terabyte | 24,036,595,969 | 24,034,227,072 |
 //!
-//! `kaggle` is the paper's model on the Criteo Kaggle data ("about 540 M parameters", section 5.1), `terabyte` that of
-//! the MLPerf training benchmark on the Criteo Terabyte data with at most 40 M rows a table. Sources: the table sizes
-//! and layers of the reference implementation (`facebookresearch/dlrm`, `bench`).
+//! `kaggle` is the paper's model on the Criteo Kaggle data, `terabyte` that of the MLPerf training benchmark
+//! on the Criteo Terabyte data with at most 40 M rows a table. Source: the closed form of the table sizes and
+//! layers in the reference implementation (`facebookresearch/dlrm`, `bench`).
 
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::Loss;
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct Dlrm {
@@ -26,14 +28,14 @@ pub(crate) struct Dlrm {
 
 #[rustfmt::skip]
 const KAGGLE: [u64; 26] = [
-    1460, 583, 10_131_227, 2_202_608, 305, 24, 12_517, 633, 3, 93_145, 5683, 8_351_593, 3194, 27, 14_992, 5_461_306,
-    10, 5652, 2173, 4, 7_046_547, 18, 15, 286_181, 105, 142_572,
+    1460, 583, 10_131_227, 2_202_608, 305, 24, 12_517, 633, 3, 93_145, 5683, 8_351_593, 3194, 27, 14_992,
+    5_461_306, 10, 5652, 2173, 4, 7_046_547, 18, 15, 286_181, 105, 142_572,
 ];
 
 #[rustfmt::skip]
 const TERABYTE: [u64; 26] = [
-    39_884_406, 39_043, 17_289, 7420, 20_263, 3, 7120, 1543, 63, 38_532_951, 2_953_546, 403_346, 10, 2208, 11_938, 155,
-    4, 976, 14, 39_979_771, 25_641_295, 39_664_984, 585_935, 12_972, 108, 36,
+    39_884_406, 39_043, 17_289, 7420, 20_263, 3, 7120, 1543, 63, 38_532_951, 2_953_546, 403_346, 10, 2208,
+    11_938, 155, 4, 976, 14, 39_979_771, 25_641_295, 39_664_984, 585_935, 12_972, 108, 36,
 ];
 
 pub(crate) static FAMILY: Definition<Dlrm> = Definition {
@@ -72,7 +74,7 @@ fn record(tape: &mut Tape, dlrm: &Dlrm, sizes: &Sizes) -> Result<(), WorkloadErr
     }
     tape.scope("click", |tape| {
         let x = tape.linear("fc", x, 1);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }
@@ -82,7 +84,8 @@ fn rectified(tape: &mut Tape, x: Tensor, out: u64) -> Tensor {
     tape.relu("relu", x)
 }
 
-/// The dense vector beside the products of all pairs of vectors. All products are computed, one of each pair is kept.
+/// The dense vector beside the products of all pairs of vectors. All products are computed, one of each pair
+/// is kept.
 fn interact(tape: &mut Tape, vectors: &[Tensor]) -> Tensor {
     let (batch, width, count) = (vectors[0].dim(0), vectors[0].last(), vectors.len() as u64);
     let all = tape.concat("concat", vectors, 1).view([batch, count, width]);

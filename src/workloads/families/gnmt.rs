@@ -1,7 +1,7 @@
-//! GNMT: Wu et al., "Google's Neural Machine Translation System" (2016), as the MLPerf training benchmark has it
-//! (GNMT v2): the first encoder layer runs both ways, the first decoder layer steers one additive attention
-//! (Bahdanau, Cho and Bengio 2015) whose context every later decoder layer reads, and residuals start at the third
-//! layer. Source and target have the same length here, and every step is unrolled.
+//! GNMT: Wu et al., "Google's Neural Machine Translation System" (2016), as the MLPerf training benchmark has
+//! it (GNMT v2): the first encoder layer runs both ways, the first decoder layer steers one additive
+//! attention (Bahdanau, Cho and Bengio 2015) whose context every later decoder layer reads, and residuals
+//! start at the third layer. Source and target have the same length here, and every step is unrolled.
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -9,13 +9,15 @@
 //! | 4 | 160,671,297 |
 //! | 8 | 244,622,913 |
 //!
-//! Sources: the MLPerf reference model (`rnn_translator`), vocabulary of 32,320 with the embedding shared between
-//! encoder and decoder; the profile of PipeDream (Narayanan et al. 2019) lists the same layers. The other sizes are
-//! the closed form of these layers. The training graph of `8` passes 50,000 operators at sequence 80.
+//! Sources: the MLPerf reference model (`rnn_translator`), vocabulary of 32,320 with the embedding shared
+//! between encoder and decoder; the profile of PipeDream (Narayanan et al. 2019) lists the same layers. The
+//! other sizes are the closed form of these layers. The training graph of `8` passes 50,000 operators at
+//! sequence 80.
 
 use super::super::blocks::recurrent::{Biases, Lstm, STEP_OPERATORS, sequence_of, steps_of, unroll};
-use super::super::operators::Activation;
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::{Activation, Loss};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct Gnmt {
@@ -50,7 +52,7 @@ fn record(tape: &mut Tape, gnmt: &Gnmt, sizes: &Sizes) -> Result<(), WorkloadErr
     tape.scope("classifier", |tape| {
         let x = sequence_of(tape, "sequence", &steps);
         let x = tape.linear("projection", x, vocabulary);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! GPT-2: Radford et al., "Language Models are Unsupervised Multitask Learners" (2019), table 2, as released.
-//! GPT-3: Brown et al., "Language Models are Few-Shot Learners" (2020), table 2.1, with dense attention throughout.
+//! GPT-3: Brown et al., "Language Models are Few-Shot Learners" (2020), table 2.1, with dense attention
+//! throughout.
 //!
 //! The output projection shares the token embedding's table.
 //!
@@ -15,13 +16,14 @@
 //! | 3-13b | 12,850 M |
 //! | 3-175b | 174,600 M |
 //!
-//! Sources: the released checkpoints for GPT-2; Brown et al. table D.1 for GPT-3. Table 2.1 gives the 13B model a
-//! width of 5140 and the 1.3B model 24 heads of 128; neither fits the other columns, and only 5120 and 16 heads give
-//! the parameters of table D.1.
+//! Sources: the released checkpoints for GPT-2; Brown et al. table D.1 for GPT-3. Table 2.1 gives the 13B
+//! model a width of 5140 and the 1.3B model 24 heads of 128; neither fits the other columns, and only 5120
+//! and 16 heads give the parameters of table D.1.
 
 use super::super::blocks::transformer::{Attention, feed_forward};
-use super::super::operators::Activation;
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::{Activation, Loss};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct Gpt {
@@ -74,7 +76,7 @@ fn record(tape: &mut Tape, gpt: &Gpt, sizes: &Sizes) -> Result<(), WorkloadError
     tape.scope("head", |tape| {
         let x = tape.layer_norm("norm", x);
         let x = tape.tied("output", x, vocabulary, words);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }

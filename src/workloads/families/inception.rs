@@ -1,18 +1,20 @@
-//! Inception-v3: Szegedy et al., "Rethinking the Inception Architecture for Computer Vision" (CVPR 2016), table 1.
+//! Inception-v3: Szegedy et al., "Rethinking the Inception Architecture for Computer Vision" (CVPR 2016),
+//! table 1.
 //!
 //! | variant | parameters | multiply-adds, one image of 299 × 299 |
 //! | --- | --- | --- |
 //! | auxiliary | 27,161,264 | 5.71 G, as run for inference |
 //! | plain | 23,834,568 | 5.71 G |
 //!
-//! `auxiliary` has the second classifier of training; inference does not run it, and its graph does not hold it.
-//! Source: torchvision, `Inception_V3_Weights`,
-//! <https://pytorch.org/vision/stable/models/generated/torchvision.models.inception_v3.html>; without the auxiliary
-//! classifier, timm's `inception_v3` (23.83 M), <https://huggingface.co/timm/inception_v3.tv_in1k>.
+//! `auxiliary` has the second classifier of training; inference does not run it, and its graph does not hold
+//! it. Source: torchvision, `Inception_V3_Weights`,
+//! <https://pytorch.org/vision/stable/models/generated/torchvision.models.inception_v3.html>; without the
+//! auxiliary classifier, timm's `inception_v3` (23.83 M), <https://huggingface.co/timm/inception_v3.tv_in1k>.
 
 use super::super::blocks::image::conv_norm_relu;
-use super::super::operators::{Conv, Window};
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::{Conv, Loss, Window};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct Inception {
@@ -64,7 +66,7 @@ fn record(tape: &mut Tape, inception: &Inception, sizes: &Sizes) -> Result<(), W
     tape.scope("head", |tape| {
         let x = tape.global_pool("pool", x);
         let x = tape.linear("fc", x, 1000);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }
@@ -161,6 +163,6 @@ fn auxiliary(tape: &mut Tape, x: Tensor) {
     tape.scope("head", |tape| {
         let x = tape.global_pool("pool", x);
         let x = tape.linear("fc", x, 1000);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
 }

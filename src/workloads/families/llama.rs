@@ -1,9 +1,9 @@
-//! Llama 2: Touvron et al., "Llama 2: Open Foundation and Fine-Tuned Chat Models" (2023). Llama 3: Grattafiori et
-//! al., "The Llama 3 Herd of Models" (2024), table 3. And Mixtral, a mixture of experts in the same frame: Jiang et
-//! al., "Mixtral of Experts" (2024), table 1.
+//! Llama 2: Touvron et al., "Llama 2: Open Foundation and Fine-Tuned Chat Models" (2023). Llama 3:
+//! Grattafiori et al., "The Llama 3 Herd of Models" (2024), table 3. And Mixtral, a mixture of experts in the
+//! same frame: Jiang et al., "Mixtral of Experts" (2024), table 1.
 //!
-//! Root-mean-square norms, rotary positions, gated feed-forward blocks without biases; grouped queries but for the
-//! smaller Llama 2 models.
+//! Root-mean-square norms, rotary positions, gated feed-forward blocks without biases; grouped queries but
+//! for the smaller Llama 2 models.
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -16,17 +16,20 @@
 //! | 8x7b | 46,702,792,704 |
 //! | 8x22b | 140,620,634,112 |
 //!
-//! An expert gets its even share of the tokens: two of eight experts take each. Sources: the released checkpoints.
+//! An expert gets its even share of the tokens: two of eight experts take each. Sources: the released
+//! checkpoints.
 
 use super::super::blocks::transformer::{Attention, gated_feed_forward};
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::Loss;
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct Llama {
     layers: u64,
     hidden: u64,
-    /// Heads of keys and values.
-    shared: u64,
+    /// Heads of keys and values; none where every query head has its own.
+    shared: Option<u64>,
     /// Inner width of the feed-forward block.
     inner: u64,
     vocabulary: u64,
@@ -42,17 +45,17 @@ struct Experts {
     active: u64,
 }
 
-const fn llama2(layers: u64, hidden: u64, shared: u64, inner: u64) -> Llama {
+const fn llama2(layers: u64, hidden: u64, shared: Option<u64>, inner: u64) -> Llama {
     Llama { layers, hidden, shared, inner, vocabulary: 32_000, context: 4096, experts: None }
 }
 
 const fn llama3(layers: u64, hidden: u64, inner: u64) -> Llama {
-    Llama { layers, hidden, shared: 8, inner, vocabulary: 128_256, context: 8192, experts: None }
+    Llama { layers, hidden, shared: Some(8), inner, vocabulary: 128_256, context: 8192, experts: None }
 }
 
 const fn mixtral(layers: u64, hidden: u64, inner: u64) -> Llama {
     let experts = Some(Experts { count: 8, active: 2 });
-    Llama { layers, hidden, shared: 8, inner, vocabulary: 32_000, context: 4096, experts }
+    Llama { layers, hidden, shared: Some(8), inner, vocabulary: 32_000, context: 4096, experts }
 }
 
 const SIZES: &[Size] = &[Size::Batch, Size::Sequence, Size::Hidden, Size::Layers, Size::Vocabulary];
@@ -62,9 +65,9 @@ pub(crate) static FAMILY: Definition<Llama> = Definition {
     summary: "transformer decoders with grouped queries and gates, sizes of Llama 2 and 3",
     sizes: SIZES,
     variants: &[
-        ("2-7b", llama2(32, 4096, 32, 11_008)),
-        ("2-13b", llama2(40, 5120, 40, 13_824)),
-        ("2-70b", llama2(80, 8192, 8, 28_672)),
+        ("2-7b", llama2(32, 4096, None, 11_008)),
+        ("2-13b", llama2(40, 5120, None, 13_824)),
+        ("2-70b", llama2(80, 8192, Some(8), 28_672)),
         ("3-8b", llama3(32, 4096, 14_336)),
         ("3-70b", llama3(80, 8192, 28_672)),
         ("3-405b", llama3(126, 16_384, 53_248)),
@@ -86,12 +89,12 @@ const HEAD: u64 = 128;
 fn record(tape: &mut Tape, llama: &Llama, sizes: &Sizes) -> Result<(), WorkloadError> {
     let (batch, steps) = (sizes.batch(1)?, sizes.sequence(llama.context)?);
     // Query heads come in whole groups.
-    let hidden = sizes.multiple(Size::Hidden, llama.hidden, HEAD * llama.shared.min(8))?;
+    let hidden = sizes.multiple(Size::Hidden, llama.hidden, HEAD * llama.shared.unwrap_or(1))?;
     let vocabulary = sizes.vocabulary(llama.vocabulary)?;
     // Another width keeps the proportions of the block.
     let inner = (llama.inner * hidden).div_ceil(llama.hidden);
     let heads = hidden / HEAD;
-    let shared = if llama.shared * HEAD == llama.hidden { heads } else { llama.shared };
+    let shared = llama.shared.unwrap_or(heads);
     let attention = Attention { heads, shared, width: HEAD, bias: false, output_bias: false, rotary: true };
     let tokens = tape.indices("tokens", [batch, steps]);
     let mut x = tape
@@ -116,7 +119,7 @@ fn record(tape: &mut Tape, llama: &Llama, sizes: &Sizes) -> Result<(), WorkloadE
     tape.scope("head", |tape| {
         let x = tape.rms_norm("norm", x);
         let x = tape.project("output", x, vocabulary);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }

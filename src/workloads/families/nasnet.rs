@@ -1,17 +1,19 @@
-//! NASNet-A: Zoph, Vasudevan, Shlens and Le, "Learning Transferable Architectures for Scalable Image Recognition"
-//! (CVPR 2018), figure 4; written N @ P for N normal cells between reductions and P filters before the classifier.
+//! NASNet-A: Zoph, Vasudevan, Shlens and Le, "Learning Transferable Architectures for Scalable Image
+//! Recognition" (CVPR 2018), figure 4; written N @ P for N normal cells between reductions and P filters
+//! before the classifier.
 //!
 //! | variant | | parameters | multiply-adds | image |
 //! | --- | --- | --- | --- | --- |
 //! | large | 6 @ 4032 | 88,753,150 | 23.8 G | 331 |
 //! | mobile | 4 @ 1056 | 5,289,978 | 564 M | 224 |
 //!
-//! Sources: multiply-adds and rounded parameters in tables 2 and 3 of the paper; the exact parameters, without the
-//! running statistics, are those of the released checkpoints, as timm's `nasnetalarge` and the model tests of
-//! `osmr/imgclsmob` have them.
+//! Sources: multiply-adds and rounded parameters in tables 2 and 3 of the paper; the exact parameters,
+//! without the running statistics, are those of the released checkpoints, as timm's `nasnetalarge` and the
+//! model tests of `osmr/imgclsmob` have them.
 
-use super::super::operators::{Conv, Window};
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::{Conv, Loss, Window};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct NasNet {
@@ -68,7 +70,7 @@ fn record(tape: &mut Tape, nasnet: &NasNet, sizes: &Sizes) -> Result<(), Workloa
         let x = tape.relu("relu", state.now);
         let x = tape.global_pool("pool", x);
         let x = tape.linear("fc", x, 1000);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }

@@ -12,8 +12,9 @@
 //! <https://pytorch.org/vision/stable/models/resnet.html>.
 
 use super::super::blocks::image::{conv_norm, conv_norm_relu};
-use super::super::operators::{Conv, Window};
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::{Conv, Loss, Window};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 /// Blocks of each stage.
@@ -45,7 +46,7 @@ fn record(tape: &mut Tape, blocks: &Blocks, sizes: &Sizes) -> Result<(), Workloa
     tape.scope("head", |tape| {
         let x = tape.global_pool("pool", x);
         let x = tape.linear("fc", x, 1000);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }

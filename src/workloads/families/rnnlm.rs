@@ -1,6 +1,6 @@
-//! RNNLM: the large regularised model of Zaremba, Sutskever and Vinyals, "Recurrent Neural Network Regularization"
-//! (2014), section 4.1, unrolled; with four and eight layers as device placement papers have it (Zhou et al., "GDP",
-//! 2019, table 1).
+//! RNNLM: the large regularised model of Zaremba, Sutskever and Vinyals, "Recurrent Neural Network
+//! Regularization" (2014), section 4.1, unrolled; with four and eight layers as device placement papers have
+//! it (Zhou et al., "GDP", 2019, table 1).
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -8,11 +8,11 @@
 //! | 4 | 102,034,000 |
 //! | 8 | 174,058,000 |
 //!
-//! Source: 66 M for the large model in Inan, Khosravi and Socher, "Tying Word Vectors and Word Classifiers" (ICLR 2017),
-//! table 3; the others from the closed form: 10,000 words, width h = 1500, l layers of 4h (2h + 1) and the two
-//! projections.
+//! Source: the closed form, for no source gives more digits than 66 M: 10,000 words, width h = 1500, l layers
+//! of 4h (2h + 1), a token table, and a projection with a bias.
 
 use super::super::blocks::recurrent::{Biases, Lstm, STEP_OPERATORS, sequence_of, steps_of, unroll};
+use super::super::operators::Loss;
 use super::super::tape::Tape;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
@@ -48,7 +48,7 @@ fn record(tape: &mut Tape, rnnlm: &Rnnlm, sizes: &Sizes) -> Result<(), WorkloadE
     tape.scope("softmax", |tape| {
         let x = sequence_of(tape, "sequence", &steps);
         let x = tape.linear("projection", x, vocabulary);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Transformer-XL: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context" (ACL 2019),
-//! section 3, with the sizes of its enwik8 models; two, four and eight layers as device placement papers have it
-//! (Zhou et al., "GDP", 2019, table 1).
+//! Transformer-XL: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context" (ACL
+//! 2019), section 3, with the sizes of its enwik8 models; two, four and eight layers as device placement
+//! papers have it (Zhou et al., "GDP", 2019, table 1).
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -8,11 +8,13 @@
 //! | 12 | 41 M |
 //! | 24 | 277 M |
 //!
-//! Source: Dai et al., table 2. Each segment attends to itself and to a memory as long, which has no gradient.
+//! Source: Dai et al., table 2. Each segment attends to itself and to a memory as long, which has no
+//! gradient.
 
 use super::super::blocks::transformer::feed_forward;
-use super::super::operators::Activation;
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::{Activation, Loss};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct TransformerXl {
@@ -71,7 +73,7 @@ fn record(tape: &mut Tape, model: &TransformerXl, sizes: &Sizes) -> Result<(), W
     tape.scope("softmax", |tape| {
         let x = tape.tied("projection", x, vocabulary, table);
         let x = tape.bias("bias", x);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }
@@ -89,7 +91,8 @@ fn decoder(tape: &mut Tape, x: Tensor, shared: Shared) -> Tensor {
     })
 }
 
-/// Relative attention: content scores of (q + u) k and position scores of (q + v) r, the latter shifted into place.
+/// Relative attention: content scores of (q + u) k and position scores of (q + v) r, the latter shifted into
+/// place.
 fn attention(tape: &mut Tape, x: Tensor, shared: Shared) -> Tensor {
     let (batch, steps, hidden) = (x.dim(0), x.dim(1), x.last());
     let (length, head) = (2 * steps, hidden / HEADS);
@@ -105,7 +108,7 @@ fn attention(tape: &mut Tape, x: Tensor, shared: Shared) -> Tensor {
     let content = tape.contract("content_scores", about_content, key, head, scores);
     let about_position = tape.add("position_query", query, position_bias);
     let place = tape.contract("position_scores", about_position, position, head, scores);
-    let place = tape.shuffle("shift", "shift", place, scores);
+    let place = tape.shift("shift", place);
     let sum = tape.add("scores", content, place);
     let weights = tape.softmax("softmax", sum);
     let mixed = tape.contract("mix", weights, value, length, [batch, steps, hidden]);

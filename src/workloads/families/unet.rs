@@ -1,18 +1,20 @@
-//! The U-Net of latent diffusion: Rombach, Blattmann, Lorenz, Esser and Ommer, "High-Resolution Image Synthesis with
-//! Latent Diffusion Models" (CVPR 2022), as Stable Diffusion 1 has it; after Ronneberger, Fischer and Brox, "U-Net"
-//! (2015).
+//! The U-Net of latent diffusion: Rombach, Blattmann, Lorenz, Esser and Ommer, "High-Resolution Image
+//! Synthesis with Latent Diffusion Models" (CVPR 2022), as Stable Diffusion 1 has it; after Ronneberger,
+//! Fischer and Brox, "U-Net" (2015).
 //!
 //! | variant | parameters | multiply-adds, one latent of 64 × 64 |
 //! | --- | --- | --- |
-//! | stable-diffusion-1 | 859,520,964 | 339 G |
+//! | stable-diffusion-1 | 859,520,964 | 338.7 G, layers with weights alone |
 //!
-//! Sources: the parameters in the documentation of diffusers (`ModelMixin.num_parameters`); multiply-adds in Kim et
-//! al., "BK-SDM" (2023), table 1. The image is given in latent pixels, eight of the picture's along a side for each;
-//! the sequence is that of the text.
+//! Sources: the parameters in the documentation of diffusers (`ModelMixin.num_parameters`); the multiply-adds
+//! by the authors of Kim et al., "BK-SDM" (2023), <https://github.com/Nota-NetsPresso/BK-SDM/issues/53>. The
+//! image is given in latent pixels, eight of the picture's along a side for each; the sequence is that of the
+//! text.
 
 use super::super::blocks::transformer::Attention;
-use super::super::operators::{Activation, Conv, Window};
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::{Activation, Conv, Loss, Window};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct UNet {
@@ -99,7 +101,7 @@ fn record(tape: &mut Tape, unet: &UNet, sizes: &Sizes) -> Result<(), WorkloadErr
         let x = tape.group_norm("norm", x, GROUPS);
         let x = tape.activate("activation", x, Activation::Silu);
         let x = tape.conv("conv", x, Conv::new(LATENT, THREE).bias());
-        tape.loss("loss", x, 3.0);
+        tape.loss("loss", x, Loss::Square);
     });
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! VGG: Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (ICLR 2015),
-//! table 1, configurations A, B, D and E.
+//! VGG: Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (ICLR
+//! 2015), table 1, configurations A, B, D and E.
 //!
 //! | variant | parameters | multiply-adds, one image of 224 × 224 |
 //! | --- | --- | --- |
@@ -8,10 +8,12 @@
 //! | 16 | 138,357,544 | 15.47 G |
 //! | 19 | 143,667,240 | 19.63 G |
 //!
-//! Source: torchvision, `VGG11_Weights` and its siblings, <https://pytorch.org/vision/stable/models/vgg.html>.
+//! Source: torchvision, `VGG11_Weights` and its siblings,
+//! <https://pytorch.org/vision/stable/models/vgg.html>.
 
-use super::super::operators::{Conv, Window};
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::{Conv, Loss, Window};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 /// Convolutions of each stage.
@@ -60,7 +62,7 @@ fn record(tape: &mut Tape, stages: &Stages, sizes: &Sizes) -> Result<(), Workloa
     let x = hidden(tape, "classifier.1", x);
     tape.scope("classifier.2", |tape| {
         let x = tape.linear("fc", x, 1000);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }

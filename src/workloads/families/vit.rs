@@ -12,8 +12,9 @@
 //! <https://pytorch.org/vision/stable/models/vision_transformer.html>.
 
 use super::super::blocks::transformer::{Attention, feed_forward};
-use super::super::operators::{Activation, Conv, Window};
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::{Activation, Conv, Loss, Window};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct Vit {
@@ -66,7 +67,7 @@ fn record(tape: &mut Tape, vit: &Vit, sizes: &Sizes) -> Result<(), WorkloadError
         let x = tape.layer_norm("norm", x);
         let x = tape.slice("class", x, [batch, hidden]);
         let x = tape.linear("fc", x, 1000);
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }

@@ -1,20 +1,22 @@
-//! WaveNet: van den Oord et al., "WaveNet: A Generative Model for Raw Audio" (2016), sections 2.1 to 2.4, with stacks
-//! of nine layers as device placement papers have it (Zhou et al., "GDP", 2019, table 1: 18 layers in 2 stacks, 36
-//! in 4).
+//! WaveNet: van den Oord et al., "WaveNet: A Generative Model for Raw Audio" (2016), sections 2.1 to 2.4,
+//! with stacks of nine layers as device placement papers have it (Zhou et al., "GDP", 2019, table 1: 18
+//! layers in 2 stacks, 36 in 4).
 //!
-//! The paper gives no channels. Those here, 32 in the stacks, 512 in the skips, 256 levels, are the defaults of the
-//! best-known implementation (`ibab/tensorflow-wavenet`), as is a filter of two taps.
+//! The paper gives no channels. Those here, 32 in the stacks, 512 in the skips, 256 levels, are the defaults
+//! of the best-known implementation (`ibab/tensorflow-wavenet`), as is a filter of two taps.
 //!
 //! | variant | parameters |
 //! | --- | --- |
 //! | 2 | 807,360 |
 //! | 4 | 1,205,376 |
 //!
-//! Source: the closed form, with a channels in the stacks, s in the skips and q levels: 2qa + a for the entry,
-//! 2 (2a² + a) + (as + s) for a layer, a² + a to hand on from all but the last, s² + s + sq + q for the exit.
+//! Source: the closed form, with a channels in the stacks, s in the skips and q levels: 2qa + a for the
+//! entry, 2 (2a² + a) + (as + s) for a layer, a² + a to hand on from all but the last, s² + s + sq + q for
+//! the exit.
 
-use super::super::operators::{Activation, Conv, Window};
-use super::super::tape::{Tape, Tensor};
+use super::super::operators::{Activation, Conv, Loss, Window};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct WaveNet {
@@ -71,7 +73,7 @@ fn record(tape: &mut Tape, wavenet: &WaveNet, sizes: &Sizes) -> Result<(), Workl
         let x = tape.conv("conv0", x, filter(SKIP, 1, 1));
         let x = tape.relu("relu1", x);
         let x = tape.conv("conv1", x, filter(LEVELS, 1, 1));
-        tape.loss("loss", x, 5.0);
+        tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
 }

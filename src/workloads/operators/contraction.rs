@@ -1,6 +1,8 @@
 //! Products of matrices.
 
-use super::super::tape::{Owner, Piece, Read, Record, Shape, Tape, Tensor};
+use super::super::record::{Owner, Piece, Read, Record};
+use super::super::tape::Tape;
+use super::super::tensor::{Shape, Tensor};
 
 /// The gradients of a bilinear operator with weights: each is a product as large as the forward one.
 fn bilinear(record: Record, weights: f64, flop: f64) -> Record {
@@ -39,8 +41,8 @@ impl Tape {
         self.record(name, record, x.shape.with_last(out))
     }
 
-    /// The product of two tensors over a common dimension of `inner`: every output element is a sum of that many
-    /// products. Batched where both have the batch.
+    /// The product of two tensors over a common dimension of `inner`: every output element is a sum of that
+    /// many products. Batched where both have the batch.
     pub(crate) fn contract(
         &mut self,
         name: &str,

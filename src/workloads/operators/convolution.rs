@@ -1,11 +1,13 @@
 //! Convolutions and pools over images `[batch, channels, height, width]`.
 //!
-//! The workspace of a convolution is one lowered image: every output position with its window as a row of a matrix
-//! (Chellapilla, Puri and Simard, "High performance convolutional neural networks for document processing", 2006).
-//! Windows of a single element need none.
+//! The workspace of a convolution is one lowered image: every output position with its window as a row of a
+//! matrix (Chellapilla, Puri and Simard, "High performance convolutional neural networks for document
+//! processing", 2006). Windows of a single element need none.
 
 use super::super::error::WorkloadError;
-use super::super::tape::{Piece, Read, Record, Tape, Tensor};
+use super::super::record::{Piece, Read, Record};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 
 /// Bytes of the index that a maximum pool saves for each output.
 const INDEX_WIDTH: f64 = 4.0;

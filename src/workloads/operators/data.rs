@@ -1,10 +1,31 @@
 //! Inputs, parameters that several operators read, lookups, and operators that only move data.
 
+use super::super::record::{Owner, Piece, Read, Record};
 use super::super::step::{LOSS, VARIABLE};
-use super::super::tape::{Owner, Piece, Read, Record, Shape, Tape, Tensor};
+use super::super::tape::Tape;
+use super::super::tensor::{Shape, Tensor};
 
 /// Bytes of an index: a token, a category.
 const INDEX_WIDTH: f64 = 4.0;
+
+/// What training makes small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Cross-entropy of a softmax.
+    CrossEntropy,
+    /// The mean square of a difference.
+    Square,
+}
+
+impl Loss {
+    /// FLOP for each element.
+    fn flop(self) -> f64 {
+        match self {
+            Loss::CrossEntropy => 5.0,
+            Loss::Square => 3.0,
+        }
+    }
+}
 
 impl Tape {
     /// An input of numbers.
@@ -19,14 +40,15 @@ impl Tape {
         self.record_bytes(name, Record::new("input", &[]).moved(0.0), &[shape], &bytes).0[0]
     }
 
-    /// Parameters that several operators read: the weights of an unrolled layer. Reading them is counted there.
+    /// Parameters that several operators read: the weights of an unrolled layer. Reading them is counted
+    /// there.
     pub(crate) fn variable(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
         self.record(name, Record::new(VARIABLE, &[]).parameters(shape.elements()).moved(0.0), shape)
     }
 
-    /// The rows of a table of `[rows, width]` that indices name; `[…]` becomes `shape`. The gradient has those rows
-    /// alone, which are sorted by index to be added up.
+    /// The rows of a table of `[rows, width]` that indices name; `[…]` becomes `shape`. The gradient has
+    /// those rows alone, which are sorted by index to be added up.
     pub(crate) fn embedding(
         &mut self,
         name: &str,
@@ -121,27 +143,21 @@ impl Tape {
         self.record(name, record, shape)
     }
 
-    /// Elements in another order.
-    pub(crate) fn shuffle(
-        &mut self,
-        kind: &'static str,
-        name: &str,
-        x: Tensor,
-        shape: impl Into<Shape>,
-    ) -> Tensor {
+    /// Every row moved by as many places as its index, so that scores of relative positions lie where they
+    /// belong.
+    pub(crate) fn shift(&mut self, name: &str, x: Tensor) -> Tensor {
         let inputs = [x];
-        self.record(name, Record::new(kind, &inputs).piece(Piece::whole(0.0, &[])), shape)
+        self.record(name, Record::new("shift", &inputs).piece(Piece::whole(0.0, &[])), x.shape)
     }
 
-    /// In training, where the backward pass starts: softmax cross-entropy, a square, or another loss of `flop` for
-    /// each element. Nothing for inference.
-    pub(crate) fn loss(&mut self, name: &str, x: Tensor, flop: f64) {
+    /// In training, where the backward pass starts; nothing for inference.
+    pub(crate) fn loss(&mut self, name: &str, x: Tensor, loss: Loss) {
         if !self.training {
             return;
         }
         let inputs = [x];
         let record = Record::new(LOSS, &inputs)
-            .flop(flop * x.elements())
+            .flop(loss.flop() * x.elements())
             .piece(Piece::whole(2.0 * x.elements(), &[Read::Input(0)]));
         self.record(name, record, [1]);
     }

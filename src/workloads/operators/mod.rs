@@ -7,4 +7,5 @@ mod normalisation;
 mod pointwise;
 
 pub(crate) use convolution::{Conv, Window};
+pub(crate) use data::Loss;
 pub(crate) use pointwise::Activation;

@@ -1,8 +1,10 @@
-//! Normalisations. Statistics are taken and applied: a mean (1 FLOP for each element), a variance (3), the shift and
-//! the scale (2), and the affine map (2). The backward pass takes two sums over the gradients and twice as much.
-//! Running statistics, which are no parameters, are left out.
+//! Normalisations. Statistics are taken and applied: a mean (1 FLOP for each element), a variance (3), the
+//! shift and the scale (2), and the affine map (2). The backward pass takes two sums over the gradients and
+//! twice as much. Running statistics, which are no parameters, are left out.
 
-use super::super::tape::{Piece, Read, Record, Tape, Tensor};
+use super::super::record::{Piece, Read, Record};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 
 /// Bytes of a statistic, kept in single precision.
 const STATISTIC_WIDTH: f64 = 4.0;
@@ -20,7 +22,8 @@ impl Tape {
         self.norm("batch_norm", name, x, 2.0 * channels, 2.0 * channels, CENTRED)
     }
 
-    /// Over the last dimension, with a scale and a shift for each of its elements (Ba, Kiros and Hinton 2016).
+    /// Over the last dimension, with a scale and a shift for each of its elements (Ba, Kiros and Hinton
+    /// 2016).
     pub(crate) fn layer_norm(&mut self, name: &str, x: Tensor) -> Tensor {
         let width = x.last() as f64;
         self.norm("layer_norm", name, x, 2.0 * width, 2.0 * x.elements() / width, CENTRED)

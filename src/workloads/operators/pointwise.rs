@@ -1,7 +1,9 @@
-//! Operators that treat elements one by one, or along the last dimension. An exponential, a root or a quotient counts
-//! as one FLOP.
+//! Operators that treat elements one by one, or along the last dimension. An exponential, a root or a
+//! quotient counts as one FLOP.
 
-use super::super::tape::{Piece, Read, Record, Tape, Tensor};
+use super::super::record::{Piece, Read, Record};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
 
 /// A function of each element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,6 +26,11 @@ impl Shape {
         self.dims[..self.rank].iter().map(|&dim| dim as f64).product()
     }
 
+    /// Number of elements, exactly; sizes are small enough for it.
+    fn count(&self) -> u128 {
+        self.dims[..self.rank].iter().map(|&dim| u128::from(dim)).product()
+    }
+
     /// The dimension at a place.
     pub(crate) fn dim(&self, at: usize) -> u64 {
         self.dims[at]
@@ -59,7 +64,7 @@ impl Tensor {
     /// The same data in another shape, for nothing.
     pub(crate) fn view(self, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
-        debug_assert_eq!(shape.elements(), self.shape.elements());
+        debug_assert_eq!(shape.count(), self.shape.count());
         Tensor { shape, ..self }
     }
 

@@ -67,6 +67,10 @@ fn whatever_follows_the_forward_pass_stays_with_its_forward_operator() {
             for operator in graph.operators.iter().filter(|operator| operator.pass != Pass::Forward) {
                 assert!(forward.contains(&operator.colocation.as_deref()), "{}", operator.name);
                 assert!(operator.parameter_bytes == 0.0 && operator.activation_bytes == 0.0);
+                // A sum of gradients stays with a reader, all else with the operator that it is named after.
+                let home = operator.colocation.as_deref().unwrap_or_default();
+                let own = operator.name.strip_prefix(home).is_some_and(|rest| rest.starts_with('.'));
+                assert!(own || operator.kind.as_deref() == Some("accumulate"), "{}", operator.name);
             }
         }
     });

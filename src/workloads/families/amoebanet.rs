@@ -43,7 +43,8 @@ pub(crate) static FAMILY: Definition<AmoebaNet> = Definition {
 enum Edge {
     Identity,
     AveragePool,
-    MaxPool,
+    /// Over a square of some pixels.
+    MaxPool(u64),
     /// Through a quarter of the channels.
     Square,
     /// As `Square`, with a row and a column of seven.
@@ -58,13 +59,12 @@ struct Cell {
     stride: u64,
 }
 
-// What the paper calls a maximum over 3 × 3 is an average in the implementation that its sizes come from.
 const NORMAL: Cell = Cell {
     pairs: [
-        [(1, Edge::Pointwise), (1, Edge::AveragePool)],
+        [(1, Edge::Pointwise), (1, Edge::MaxPool(3))],
         [(1, Edge::Identity), (0, Edge::Seven)],
         [(0, Edge::Pointwise), (0, Edge::Seven)],
-        [(2, Edge::AveragePool), (2, Edge::Identity)],
+        [(2, Edge::MaxPool(3)), (2, Edge::Identity)],
         [(1, Edge::AveragePool), (5, Edge::Pointwise)],
     ],
     joined: &[0, 3, 4, 6],
@@ -73,10 +73,10 @@ const NORMAL: Cell = Cell {
 
 const REDUCTION: Cell = Cell {
     pairs: [
-        [(0, Edge::MaxPool), (0, Edge::AveragePool)],
+        [(0, Edge::MaxPool(2)), (0, Edge::MaxPool(3))],
         [(2, Edge::Identity), (1, Edge::Square)],
-        [(2, Edge::Seven), (2, Edge::AveragePool)],
-        [(3, Edge::Identity), (1, Edge::MaxPool)],
+        [(2, Edge::Seven), (2, Edge::MaxPool(3))],
+        [(3, Edge::Identity), (1, Edge::MaxPool(2))],
         [(2, Edge::AveragePool), (3, Edge::Pointwise)],
     ],
     joined: &[4, 5, 6],
@@ -154,7 +154,7 @@ impl Edge {
             Edge::Identity if stride == 1 => x,
             Edge::Identity => factorised(tape, x, channels),
             Edge::AveragePool => tape.average_pool("average", x, Window::square(3).stride(stride).same()),
-            Edge::MaxPool => tape.max_pool("max", x, Window::square(2).stride(stride).same()),
+            Edge::MaxPool(side) => tape.max_pool("max", x, Window::square(side).stride(stride).same()),
             Edge::Pointwise => {
                 unit(tape, "", x, Conv::new(channels, Window::square(1).stride(stride).same()))
             }

@@ -26,7 +26,7 @@ pub enum WorkloadError {
         known: Vec<&'static str>,
     },
     /// A size that means nothing for the family.
-    #[error("`{family}` has no {size}")]
+    #[error("`{family}` has no size `{size}`")]
     NoSuchSize {
         /// The family.
         family: &'static str,

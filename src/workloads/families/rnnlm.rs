@@ -1,6 +1,6 @@
 //! RNNLM: the large regularised model of Zaremba, Sutskever and Vinyals, "Recurrent Neural Network
 //! Regularization" (2014), section 4.1, unrolled; with four and eight layers as device placement papers have
-//! it (Zhou et al., "GDP", 2019, table 1).
+//! it (Zhou et al., "GDP", 2019).
 //!
 //! | variant | parameters |
 //! | --- | --- |

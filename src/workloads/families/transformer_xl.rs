@@ -1,6 +1,6 @@
 //! Transformer-XL: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context" (ACL
 //! 2019), section 3, with the sizes of its enwik8 models; two, four and eight layers as device placement
-//! papers have it (Zhou et al., "GDP", 2019, table 1).
+//! papers have it (Zhou et al., "GDP", 2019).
 //!
 //! | variant | parameters |
 //! | --- | --- |

@@ -1,6 +1,6 @@
 //! WaveNet: van den Oord et al., "WaveNet: A Generative Model for Raw Audio" (2016), sections 2.1 to 2.4,
-//! with stacks of nine layers as device placement papers have it (Zhou et al., "GDP", 2019, table 1: 18
-//! layers in 2 stacks, 36 in 4).
+//! with stacks of nine layers as device placement papers have it (Zhou et al., "GDP", 2019: 18 layers in
+//! 2 stacks, 36 in 4).
 //!
 //! The paper gives no channels. Those here, 32 in the stacks, 512 in the skips, 256 levels, are the defaults
 //! of the best-known implementation (`ibab/tensorflow-wavenet`), as is a filter of two taps.

@@ -5,5 +5,6 @@ pub mod formats;
 pub mod portfolio;
 pub mod registry;
 pub mod report;
+pub mod workloads;
 
 pub use stagewright_core as core;

@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Convert(ConvertArguments),
     /// Solve a list of inputs and print a table
     Bench(BenchArguments),
+    /// Generate the graph of a well-known model
+    Workload(WorkloadArguments),
     /// Print a completion script
     Completions(CompletionsArguments),
 }
@@ -187,6 +189,52 @@ pub(crate) struct BenchArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct WorkloadArguments {
+    /// Family of models; see --list
+    #[arg(value_name = "FAMILY", required_unless_present = "list")]
+    pub(crate) family: Option<String>,
+    /// Show the families, or the variants of one, and what their graphs add up to
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Variant of the family [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) variant: Option<String>,
+    /// A training step: forward, backward and update
+    #[arg(long)]
+    pub(crate) training: bool,
+    /// Optimiser of the training step [default: adam]
+    #[arg(long, value_enum, requires = "training")]
+    pub(crate) optimizer: Option<OptimizerArgument>,
+    /// What an operator of the graph stands for
+    #[arg(long, value_enum, default_value_t = GranularityArgument::Operator)]
+    pub(crate) granularity: GranularityArgument,
+    /// How weights and activations are kept
+    #[arg(long, value_enum, default_value_t = PrecisionArgument::Fp32)]
+    pub(crate) precision: PrecisionArgument,
+    /// Samples in a batch
+    #[arg(long, value_name = "N", help_heading = "Sizes")]
+    pub(crate) batch: Option<u64>,
+    /// Steps or tokens of a sample
+    #[arg(long, value_name = "N", help_heading = "Sizes")]
+    pub(crate) sequence: Option<u64>,
+    /// Pixels along a side of the input
+    #[arg(long, value_name = "N", help_heading = "Sizes")]
+    pub(crate) image: Option<u64>,
+    /// Width of the hidden state, or filters of a convolutional network
+    #[arg(long, value_name = "N", help_heading = "Sizes")]
+    pub(crate) hidden: Option<u64>,
+    /// Layers, stacks, or cells
+    #[arg(long, value_name = "N", help_heading = "Sizes")]
+    pub(crate) layers: Option<u64>,
+    /// Entries of the vocabulary
+    #[arg(long, value_name = "N", help_heading = "Sizes")]
+    pub(crate) vocabulary: Option<u64>,
+    /// Write the graph to a file
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CompletionsArguments {
     /// Shell
     #[arg(value_enum)]
@@ -229,4 +277,25 @@ pub(crate) enum ScheduleArgument {
     OneFOneB,
     Interleaved,
     ZeroBubble,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum OptimizerArgument {
+    Sgd,
+    Momentum,
+    Adam,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum GranularityArgument {
+    Operator,
+    Layer,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum PrecisionArgument {
+    Fp32,
+    Fp16,
+    Bf16,
+    Fp8,
 }

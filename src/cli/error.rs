@@ -27,6 +27,7 @@ use stagewright::core::cluster::ClusterError;
 use stagewright::core::graph::GraphError;
 use stagewright::core::problem::ProblemError;
 use stagewright::formats::InputError;
+use stagewright::workloads::WorkloadError;
 
 /// An error for people.
 #[derive(Debug, Clone)]
@@ -75,6 +76,12 @@ impl CliError {
 impl From<InputError> for CliError {
     fn from(error: InputError) -> Self {
         CliError::new(error.code, error.message.clone()).at(error.place.to_string()).help(error.help)
+    }
+}
+
+impl From<WorkloadError> for CliError {
+    fn from(error: WorkloadError) -> Self {
+        CliError::new(error.code(), error.to_string()).at(error.place()).help(error.help())
     }
 }
 

@@ -18,6 +18,7 @@ mod plan;
 mod progress;
 mod quantity;
 mod resolve;
+mod workload;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -45,6 +46,7 @@ pub(crate) fn run() -> Exit {
         Command::Check(arguments) => check::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Workload(arguments) => workload::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     };
     if verbose {

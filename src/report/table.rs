@@ -6,7 +6,7 @@ use stagewright_core::document::{
     PlanStatus, Schedule, Split, Training,
 };
 
-use super::units::{bytes, percent, seconds};
+use super::units::{bytes, flop, percent, seconds};
 
 /// Characters of a full bar.
 const BAR: f64 = 24.0;
@@ -119,6 +119,39 @@ pub fn bounds(rows: &[BoundDocument]) -> String {
     for row in rows {
         let value = row.value_s.map_or_else(|| "none".into(), seconds);
         table.add_row(vec![Cell::new(&row.source), right(value)]);
+    }
+    finish(&table)
+}
+
+/// One variant of a built-in workload.
+#[derive(Debug, Clone)]
+pub struct WorkloadRow {
+    /// Family.
+    pub family: String,
+    /// Variant.
+    pub variant: String,
+    /// Operators.
+    pub operators: usize,
+    /// Parameters.
+    pub parameters: f64,
+    /// Floating-point operations.
+    pub flop: f64,
+    /// What the family is, beside its first variant.
+    pub summary: String,
+}
+
+/// A table of built-in workloads.
+pub fn workloads(rows: &[WorkloadRow]) -> String {
+    let mut table = plain(&["family", "variant", "operators", "parameters", "work", ""]);
+    for row in rows {
+        table.add_row(vec![
+            Cell::new(&row.family),
+            Cell::new(&row.variant),
+            right(row.operators.to_string()),
+            right(row.parameters.to_string()),
+            right(flop(row.flop)),
+            Cell::new(&row.summary),
+        ]);
     }
     finish(&table)
 }

@@ -44,6 +44,19 @@ pub fn bytes_closely(value: f64) -> String {
     with_digits(value, 3)
 }
 
+/// Floating-point operations as `8.2843 GFLOP`.
+///
+/// ```
+/// use stagewright::report::units::flop;
+/// assert_eq!(flop(8_284_300_000.0), "8.2843 GFLOP");
+/// assert_eq!(flop(0.0), "0 FLOP");
+/// ```
+pub fn flop(value: f64) -> String {
+    const UNITS: [(f64, &str); 6] =
+        [(1.0, "FLOP"), (1e18, "EFLOP"), (1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP")];
+    if value == 0.0 { scaled(value, &UNITS) } else { scaled(value, &UNITS[1..]) }
+}
+
 /// A share as a percentage, never rounded to zero.
 pub fn percent(share: f64) -> String {
     if share == 0.0 {

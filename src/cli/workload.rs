@@ -1,0 +1,109 @@
+//! `workload`: the graph of a well-known model.
+
+use stagewright::formats::write_graph;
+use stagewright::report::table::{WorkloadRow, workloads};
+use stagewright::report::units::flop;
+use stagewright::workloads::{
+    FAMILIES, Family, Figures, Granularity, Optimizer, Options, Precision, Size, Sizes, family,
+};
+
+use super::args::{GranularityArgument, OptimizerArgument, PrecisionArgument, WorkloadArguments};
+use super::error::CliError;
+use super::exit::Exit;
+use super::files::{self, is_standard};
+use super::output;
+
+pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit, CliError> {
+    let chosen = arguments.family.as_deref().map(family).transpose()?;
+    match chosen {
+        Some(family) if !arguments.list => generate(family, arguments),
+        Some(family) => list(&[family], arguments),
+        None => list(FAMILIES, arguments),
+    }
+}
+
+fn generate(family: &dyn Family, arguments: &WorkloadArguments) -> Result<Exit, CliError> {
+    let options = options(arguments);
+    let graph = family.generate(arguments.variant.as_deref(), &options)?;
+    let figures = Figures::of(&graph, options.precision);
+    let text = write_graph(&graph);
+    match &arguments.out {
+        Some(path) if !is_standard(path) => files::write(path, &text)?,
+        _ => output::result(&text)?,
+    }
+    output::note(&format!(
+        "{}: {} operators, {} tensors, {} parameters, {}",
+        graph.name,
+        figures.operators,
+        figures.tensors,
+        figures.parameters,
+        flop(figures.flop)
+    ));
+    Ok(Exit::Done)
+}
+
+/// Every variant, or the one asked for, with the options given; a batch is one sample unless they say
+/// otherwise.
+fn list(families: &[&dyn Family], arguments: &WorkloadArguments) -> Result<Exit, CliError> {
+    let mut options = options(arguments);
+    if arguments.batch.is_none() {
+        options.sizes = options.sizes.with(Size::Batch, 1);
+    }
+    let mut rows = Vec::new();
+    for family in families {
+        let names = match &arguments.variant {
+            Some(name) => vec![name.as_str()],
+            None => family.variants(),
+        };
+        for (at, variant) in names.into_iter().enumerate() {
+            let graph = family.generate(Some(variant), &options)?;
+            let figures = Figures::of(&graph, options.precision);
+            rows.push(WorkloadRow {
+                family: family.name().into(),
+                variant: variant.into(),
+                operators: figures.operators,
+                parameters: figures.parameters,
+                flop: figures.flop,
+                summary: if at == 0 { family.summary().into() } else { String::new() },
+            });
+        }
+    }
+    output::result(&workloads(&rows))?;
+    Ok(Exit::Done)
+}
+
+fn options(arguments: &WorkloadArguments) -> Options {
+    let given = [
+        (Size::Batch, arguments.batch),
+        (Size::Sequence, arguments.sequence),
+        (Size::Image, arguments.image),
+        (Size::Hidden, arguments.hidden),
+        (Size::Layers, arguments.layers),
+        (Size::Vocabulary, arguments.vocabulary),
+    ];
+    let mut sizes = Sizes::default();
+    for (size, value) in given {
+        if let Some(value) = value {
+            sizes = sizes.with(size, value);
+        }
+    }
+    let optimizer = match arguments.optimizer {
+        Some(OptimizerArgument::Sgd) => Optimizer::Sgd,
+        Some(OptimizerArgument::Momentum) => Optimizer::Momentum,
+        Some(OptimizerArgument::Adam) | None => Optimizer::Adam,
+    };
+    Options {
+        sizes,
+        training: arguments.training.then_some(optimizer),
+        precision: match arguments.precision {
+            PrecisionArgument::Fp32 => Precision::Fp32,
+            PrecisionArgument::Fp16 => Precision::Fp16,
+            PrecisionArgument::Bf16 => Precision::Bf16,
+            PrecisionArgument::Fp8 => Precision::Fp8,
+        },
+        granularity: match arguments.granularity {
+            GranularityArgument::Operator => Granularity::Operator,
+            GranularityArgument::Layer => Granularity::Layer,
+        },
+    }
+}

@@ -1,0 +1,22 @@
+//! Convolutions with what usually surrounds them.
+
+use super::super::operators::Conv;
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
+
+/// Convolution and batch normalisation as one layer.
+pub(crate) fn conv_norm(tape: &mut Tape, name: &str, x: Tensor, conv: Conv) -> Tensor {
+    tape.scope(name, |tape| {
+        let x = tape.conv("conv", x, conv);
+        tape.batch_norm("norm", x)
+    })
+}
+
+/// Convolution, batch normalisation and rectifier as one layer.
+pub(crate) fn conv_norm_relu(tape: &mut Tape, name: &str, x: Tensor, conv: Conv) -> Tensor {
+    tape.scope(name, |tape| {
+        let x = tape.conv("conv", x, conv);
+        let x = tape.batch_norm("norm", x);
+        tape.relu("relu", x)
+    })
+}

@@ -1,0 +1,71 @@
+//! Attention and feed-forward blocks: Vaswani et al., "Attention Is All You Need" (2017), with the variations
+//! that later models made: grouped queries (Ainslie et al. 2023), rotary positions (Su et al. 2021), gates
+//! (Shazeer 2020).
+
+use super::super::operators::Activation;
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
+
+/// Multi-head attention. All scores are computed, those that a causal mask hides as well, as published
+/// figures count.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attention {
+    /// Query heads.
+    pub(crate) heads: u64,
+    /// Heads of keys and values; fewer than query heads where queries are grouped.
+    pub(crate) shared: u64,
+    /// Width of a head.
+    pub(crate) width: u64,
+    /// Whether queries, keys and values have biases.
+    pub(crate) bias: bool,
+    /// Whether the output has one.
+    pub(crate) output_bias: bool,
+    /// Whether positions turn queries and keys.
+    pub(crate) rotary: bool,
+}
+
+impl Attention {
+    /// As in the original: as many key as query heads, biases everywhere.
+    pub(crate) fn plain(heads: u64, width: u64) -> Attention {
+        Attention { heads, shared: heads, width, bias: true, output_bias: true, rotary: false }
+    }
+
+    /// What `[batch, steps, …]` takes from a memory of `[batch, length, …]`, which may be itself. The width
+    /// of the result is that of `x`.
+    pub(crate) fn record(&self, tape: &mut Tape, x: Tensor, memory: Tensor) -> Tensor {
+        let (batch, steps, length) = (x.dim(0), x.dim(1), memory.dim(1));
+        let project = |tape: &mut Tape, name: &str, from: Tensor, heads: u64| {
+            let out = heads * self.width;
+            if self.bias { tape.linear(name, from, out) } else { tape.project(name, from, out) }
+        };
+        let mut query = project(tape, "query", x, self.heads);
+        let mut key = project(tape, "key", memory, self.shared);
+        let value = project(tape, "value", memory, self.shared);
+        if self.rotary {
+            query = tape.rotate("query_rotary", query);
+            key = tape.rotate("key_rotary", key);
+        }
+        let weights = tape.contract("scores", query, key, self.width, [batch, self.heads, steps, length]);
+        let weights = tape.softmax("softmax", weights);
+        let mixed = [batch, steps, self.heads * self.width];
+        let mixed = tape.contract("context", weights, value, length, mixed);
+        let out = x.last();
+        if self.output_bias { tape.linear("output", mixed, out) } else { tape.project("output", mixed, out) }
+    }
+}
+
+/// Up to an inner width, through an activation, and down again; with biases.
+pub(crate) fn feed_forward(tape: &mut Tape, x: Tensor, inner: u64, activation: Activation) -> Tensor {
+    let y = tape.linear("up", x, inner);
+    let y = tape.activate("activation", y, activation);
+    tape.linear("down", y, x.last())
+}
+
+/// As [`feed_forward`], with a gate beside the upward product and no biases (SwiGLU).
+pub(crate) fn gated_feed_forward(tape: &mut Tape, x: Tensor, inner: u64) -> Tensor {
+    let gate = tape.project("gate", x, inner);
+    let gate = tape.activate("activation", gate, Activation::Silu);
+    let up = tape.project("up", x, inner);
+    let y = tape.multiply("product", gate, up);
+    tape.project("down", y, x.last())
+}

@@ -1,0 +1,39 @@
+//! The families, one file each: hyperparameters and the model as its paper defines it.
+
+mod amoebanet;
+mod bert;
+mod dlrm;
+mod gnmt;
+mod gpt;
+mod inception;
+mod llama;
+mod nasnet;
+mod resnet;
+mod rnnlm;
+mod transformer_xl;
+mod unet;
+mod vgg;
+mod vit;
+mod wavenet;
+
+use super::Family;
+
+/// The families: images, text, sound, clicks.
+pub const FAMILIES: &[&dyn Family] = &[
+    &resnet::FAMILY,
+    &inception::FAMILY,
+    &vgg::FAMILY,
+    &nasnet::FAMILY,
+    &amoebanet::FAMILY,
+    &vit::FAMILY,
+    &unet::FAMILY,
+    &bert::FAMILY,
+    &gpt::FAMILY,
+    &llama::FAMILY,
+    &llama::MIXTURE,
+    &transformer_xl::FAMILY,
+    &rnnlm::FAMILY,
+    &gnmt::FAMILY,
+    &wavenet::FAMILY,
+    &dlrm::FAMILY,
+];

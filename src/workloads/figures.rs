@@ -1,0 +1,31 @@
+//! What a graph adds up to.
+
+use stagewright_core::document::GraphDocument;
+
+use super::Precision;
+
+/// Sums over a graph.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figures {
+    /// Number of operators.
+    pub operators: usize,
+    /// Number of tensors.
+    pub tensors: usize,
+    /// Number of parameters.
+    pub parameters: f64,
+    /// Floating-point operations.
+    pub flop: f64,
+}
+
+impl Figures {
+    /// The figures of a workload generated with a precision.
+    pub fn of(graph: &GraphDocument, precision: Precision) -> Figures {
+        let bytes: f64 = graph.operators.iter().map(|operator| operator.parameter_bytes).sum();
+        Figures {
+            operators: graph.operators.len(),
+            tensors: graph.tensors.len(),
+            parameters: bytes / f64::from(precision.bytes()),
+            flop: graph.operators.iter().filter_map(|operator| operator.flop).sum(),
+        }
+    }
+}

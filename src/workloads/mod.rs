@@ -1,0 +1,182 @@
+//! Built-in workloads: graphs of well-known models from their hyperparameters.
+//!
+//! A family describes a model as its paper does, operator by operator, on a tape. From the tape come the
+//! graph of inference or, with the backward pass and the update derived from it, of a training step; at the
+//! granularity of operators or of layers. Costs are FLOP and bytes, so that the roofline of any cluster
+//! prices them.
+//!
+//! Data flows one way: [`Sizes`] and a variant → family → tape → step → layers → document. The families are
+//! the rows of [`FAMILIES`].
+//!
+//! What the figures of a graph mean is said where they are made: FLOP and bytes moved in `tape`, activations
+//! in `step`, parameters and states in `optimizer`, workspace in `operators`. A test holds the parameters and
+//! the FLOP of every variant against published figures.
+
+mod blocks;
+mod coarsen;
+mod draft;
+mod error;
+mod families;
+mod figures;
+mod operators;
+mod optimizer;
+mod record;
+mod sizes;
+mod step;
+mod tape;
+mod tensor;
+
+use stagewright_core::document::GraphDocument;
+
+pub use error::WorkloadError;
+pub use families::FAMILIES;
+pub use figures::Figures;
+pub use optimizer::Optimizer;
+pub use sizes::{Size, Sizes};
+use tape::Tape;
+
+/// How numbers are kept. Weights, activations and gradients have the same width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// 4 bytes.
+    #[default]
+    Fp32,
+    /// 2 bytes.
+    Fp16,
+    /// 2 bytes.
+    Bf16,
+    /// 1 byte.
+    Fp8,
+}
+
+impl Precision {
+    /// Bytes of a number.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Precision::Fp32 => 4,
+            Precision::Fp16 | Precision::Bf16 => 2,
+            Precision::Fp8 => 1,
+        }
+    }
+}
+
+/// What an operator of the graph stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Granularity {
+    /// A kernel.
+    #[default]
+    Operator,
+    /// All kernels of a layer path and pass.
+    Layer,
+}
+
+/// What to generate of a model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Sizes other than those of the variant.
+    pub sizes: Sizes,
+    /// A training step with this optimiser; inference where there is none.
+    pub training: Option<Optimizer>,
+    /// How numbers are kept; `fp32` by default.
+    pub precision: Precision,
+    /// What an operator stands for; a kernel by default.
+    pub granularity: Granularity,
+}
+
+/// A family of models.
+pub trait Family: Sync {
+    /// What it is called on a command line.
+    fn name(&self) -> &'static str;
+
+    /// What it is, for people.
+    fn summary(&self) -> &'static str;
+
+    /// The names of its variants, the default first.
+    fn variants(&self) -> Vec<&'static str>;
+
+    /// The sizes that can be overridden.
+    fn sizes(&self) -> &'static [Size];
+
+    /// The graph of a variant, or of the default.
+    ///
+    /// Takes time and memory proportional to the operators and the tensors' pins.
+    ///
+    /// # Errors
+    /// An unknown variant, and sizes that make no model.
+    ///
+    /// ```
+    /// use stagewright::workloads::{Figures, Options, Precision, family};
+    ///
+    /// let resnet = family("resnet")?.generate(Some("50"), &Options::default())?;
+    /// assert_eq!(Figures::of(&resnet, Precision::Fp32).parameters, 25_557_032.0);
+    /// # Ok::<(), stagewright::workloads::WorkloadError>(())
+    /// ```
+    fn generate(&self, variant: Option<&str>, options: &Options) -> Result<GraphDocument, WorkloadError>;
+}
+
+/// The family of a name.
+///
+/// # Errors
+/// No family has it.
+pub fn family(name: &str) -> Result<&'static dyn Family, WorkloadError> {
+    FAMILIES.iter().copied().find(|family| family.name() == name).ok_or_else(|| {
+        WorkloadError::UnknownFamily {
+            name: name.into(),
+            known: FAMILIES.iter().map(|family| family.name()).collect(),
+        }
+    })
+}
+
+/// A family as its file defines it: variants with their hyperparameters, and how to record one.
+struct Definition<H: 'static> {
+    name: &'static str,
+    summary: &'static str,
+    sizes: &'static [Size],
+    variants: &'static [(&'static str, H)],
+    record: fn(&mut Tape, &H, &Sizes) -> Result<(), WorkloadError>,
+}
+
+impl<H: Sync> Family for Definition<H> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn variants(&self) -> Vec<&'static str> {
+        self.variants.iter().map(|&(name, _)| name).collect()
+    }
+
+    fn sizes(&self) -> &'static [Size] {
+        self.sizes
+    }
+
+    fn generate(&self, variant: Option<&str>, options: &Options) -> Result<GraphDocument, WorkloadError> {
+        let (name, hyperparameters) = match variant {
+            None => &self.variants[0],
+            Some(wanted) => self.variants.iter().find(|&&(name, _)| name == wanted).ok_or_else(|| {
+                WorkloadError::UnknownVariant {
+                    family: self.name,
+                    name: wanted.into(),
+                    known: self.variants(),
+                }
+            })?,
+        };
+        options.sizes.check(self.name, self.sizes)?;
+        let width = f64::from(options.precision.bytes());
+        let mut tape = Tape::new(width, options.training.is_some());
+        (self.record)(&mut tape, hyperparameters, &options.sizes)?;
+        let tape = tape.finish()?;
+        let draft = match options.training {
+            Some(optimizer) => step::training(&tape, optimizer)?,
+            None => step::forward(&tape),
+        };
+        let draft = match options.granularity {
+            Granularity::Operator => draft,
+            Granularity::Layer => coarsen::layers(draft),
+        };
+        Ok(draft.document(format!("{}-{name}", self.name)))
+    }
+}

@@ -1,0 +1,63 @@
+//! Products of matrices.
+
+use super::super::record::{Owner, Piece, Read, Record};
+use super::super::tape::Tape;
+use super::super::tensor::{Shape, Tensor};
+
+/// The gradients of a bilinear operator with weights: each is a product as large as the forward one.
+fn bilinear(record: Record, weights: f64, flop: f64) -> Record {
+    record
+        .flop(flop)
+        .piece(Piece::of_inputs("grad_input", &[0], flop, &[Read::Weights]))
+        .piece(Piece::of_weights(weights, flop, &[Read::Input(0)]))
+}
+
+impl Tape {
+    /// `[…, in]` times a weight matrix `[in, out]`, and a bias of `[out]`.
+    pub(crate) fn linear(&mut self, name: &str, x: Tensor, out: u64) -> Tensor {
+        self.dense(name, x, out, true)
+    }
+
+    /// As [`Tape::linear`], without a bias.
+    pub(crate) fn project(&mut self, name: &str, x: Tensor, out: u64) -> Tensor {
+        self.dense(name, x, out, false)
+    }
+
+    fn dense(&mut self, name: &str, x: Tensor, out: u64, bias: bool) -> Tensor {
+        let inner = x.last() as f64;
+        let weights = inner * out as f64 + if bias { out as f64 } else { 0.0 };
+        let flop = 2.0 * x.elements() * out as f64;
+        let inputs = [x];
+        let record = bilinear(Record::new("linear", &inputs).parameters(weights), weights, flop);
+        self.record(name, record, x.shape.with_last(out))
+    }
+
+    /// `[…, in]` times the matrix `[in, out]` that an embedding owns, transposed.
+    pub(crate) fn tied(&mut self, name: &str, x: Tensor, out: u64, owner: Owner) -> Tensor {
+        let weights = x.last() as f64 * out as f64;
+        let flop = 2.0 * x.elements() * out as f64;
+        let inputs = [x];
+        let record = bilinear(Record::new("linear", &inputs).shares(owner, weights), weights, flop);
+        self.record(name, record, x.shape.with_last(out))
+    }
+
+    /// The product of two tensors over a common dimension of `inner`: every output element is a sum of that
+    /// many products. Batched where both have the batch.
+    pub(crate) fn contract(
+        &mut self,
+        name: &str,
+        a: Tensor,
+        b: Tensor,
+        inner: u64,
+        out: impl Into<Shape>,
+    ) -> Tensor {
+        let out = out.into();
+        let flop = 2.0 * out.elements() * inner as f64;
+        let inputs = [a, b];
+        let record = Record::new("matmul", &inputs)
+            .flop(flop)
+            .piece(Piece::of_inputs("grad_0", &[0], flop, &[Read::Input(1)]))
+            .piece(Piece::of_inputs("grad_1", &[1], flop, &[Read::Input(0)]));
+        self.record(name, record, out)
+    }
+}

@@ -1,0 +1,164 @@
+//! Inputs, parameters that several operators read, lookups, and operators that only move data.
+
+use super::super::record::{Owner, Piece, Read, Record};
+use super::super::step::{LOSS, VARIABLE};
+use super::super::tape::Tape;
+use super::super::tensor::{Shape, Tensor};
+
+/// Bytes of an index: a token, a category.
+const INDEX_WIDTH: f64 = 4.0;
+
+/// What training makes small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Cross-entropy of a softmax.
+    CrossEntropy,
+    /// The mean square of a difference.
+    Square,
+}
+
+impl Loss {
+    /// FLOP for each element.
+    fn flop(self) -> f64 {
+        match self {
+            Loss::CrossEntropy => 5.0,
+            Loss::Square => 3.0,
+        }
+    }
+}
+
+impl Tape {
+    /// An input of numbers.
+    pub(crate) fn input(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
+        self.record(name, Record::new("input", &[]).moved(0.0), shape)
+    }
+
+    /// An input of indices.
+    pub(crate) fn indices(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        let bytes = [shape.elements() * INDEX_WIDTH];
+        self.record_bytes(name, Record::new("input", &[]).moved(0.0), &[shape], &bytes).0[0]
+    }
+
+    /// Parameters that several operators read: the weights of an unrolled layer. Reading them is counted
+    /// there.
+    pub(crate) fn variable(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        self.record(name, Record::new(VARIABLE, &[]).parameters(shape.elements()).moved(0.0), shape)
+    }
+
+    /// The rows of a table of `[rows, width]` that indices name; `[…]` becomes `shape`. The gradient has
+    /// those rows alone, which are sorted by index to be added up.
+    pub(crate) fn embedding(
+        &mut self,
+        name: &str,
+        indices: Tensor,
+        rows: u64,
+        shape: impl Into<Shape>,
+    ) -> (Tensor, Owner) {
+        let shape = shape.into();
+        let table = rows as f64 * shape.last() as f64;
+        let index_bytes = indices.elements() * INDEX_WIDTH;
+        let touched = shape.elements().min(table);
+        let inputs = [indices];
+        let record = Record::new("embedding", &inputs)
+            .parameters(table)
+            .moved(index_bytes + 2.0 * shape.elements() * self.width)
+            .piece(
+                Piece::of_weights(touched, shape.elements(), &[Read::Input(0)]).workspace(2.0 * index_bytes),
+            );
+        self.record_owner(name, record, shape)
+    }
+
+    /// A learned table of `[rows, width]` added to each sample of `[batch, rows, width]`.
+    pub(crate) fn add_table(&mut self, name: &str, x: Tensor, rows: u64) -> Tensor {
+        let table = x.elements() / x.dim(0) as f64;
+        let inputs = [x];
+        let record = Record::new("add_embedding", &inputs)
+            .parameters(rows as f64 * x.last() as f64)
+            .flop(x.elements())
+            .moved(2.0 * x.elements() * self.width + table * self.width)
+            .passes(0)
+            .piece(Piece::of_weights(table, x.elements(), &[]));
+        self.record(name, record, x.shape)
+    }
+
+    /// Tensors side by side along a dimension.
+    pub(crate) fn concat(&mut self, name: &str, parts: &[Tensor], along: usize) -> Tensor {
+        let total = parts.iter().map(|part| part.dim(along)).sum();
+        let all: Vec<usize> = (0..parts.len()).collect();
+        let record = Record::new("concat", parts).piece(Piece::of_inputs("grad", &all, 0.0, &[]));
+        self.record(name, record, parts[0].shape.with(along, total))
+    }
+
+    /// A tensor cut into parts of some sizes along a dimension.
+    pub(crate) fn split(&mut self, name: &str, x: Tensor, along: usize, sizes: &[u64]) -> Vec<Tensor> {
+        let shapes: Vec<Shape> = sizes.iter().map(|&size| x.shape.with(along, size)).collect();
+        let inputs = [x];
+        let record = Record::new("split", &inputs).piece(Piece::whole(0.0, &[]));
+        self.record_all(name, record, &shapes).0
+    }
+
+    /// A part of a tensor; the rest of its gradient is zero.
+    pub(crate) fn slice(&mut self, name: &str, x: Tensor, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        let bytes = 2.0 * shape.elements() * self.width;
+        let inputs = [x];
+        self.record(name, Record::new("slice", &inputs).moved(bytes).piece(Piece::whole(0.0, &[])), shape)
+    }
+
+    /// Rows sent to `count` places, some number to each; a row may go to several places.
+    pub(crate) fn dispatch(
+        &mut self,
+        name: &str,
+        x: Tensor,
+        count: u64,
+        shape: impl Into<Shape>,
+    ) -> Vec<Tensor> {
+        let shapes = vec![shape.into(); count as usize];
+        let copies: f64 = shapes.iter().map(Shape::elements).sum();
+        let inputs = [x];
+        let record = Record::new("dispatch", &inputs).piece(Piece::whole(copies - x.elements(), &[]));
+        self.record_all(name, record, &shapes).0
+    }
+
+    /// Rows brought back from where [`Tape::dispatch`] sent them, each the sum of its copies by weights.
+    pub(crate) fn combine(
+        &mut self,
+        name: &str,
+        weights: Tensor,
+        parts: &[Tensor],
+        shape: impl Into<Shape>,
+    ) -> Tensor {
+        let inputs: Vec<Tensor> = std::iter::once(weights).chain(parts.iter().copied()).collect();
+        let flop = 2.0 * parts.iter().map(Tensor::elements).sum::<f64>();
+        let places: Vec<usize> = (0..inputs.len()).collect();
+        let reads: Vec<Read> = places.iter().map(|&place| Read::Input(place)).collect();
+        let record = Record::new("combine", &inputs).flop(flop).piece(Piece::of_inputs(
+            "grad",
+            &places,
+            2.0 * flop,
+            &reads,
+        ));
+        self.record(name, record, shape)
+    }
+
+    /// Every row moved by as many places as its index, so that scores of relative positions lie where they
+    /// belong.
+    pub(crate) fn shift(&mut self, name: &str, x: Tensor) -> Tensor {
+        let inputs = [x];
+        self.record(name, Record::new("shift", &inputs).piece(Piece::whole(0.0, &[])), x.shape)
+    }
+
+    /// In training, where the backward pass starts; nothing for inference.
+    pub(crate) fn loss(&mut self, name: &str, x: Tensor, loss: Loss) {
+        if !self.training {
+            return;
+        }
+        let inputs = [x];
+        let record = Record::new(LOSS, &inputs)
+            .flop(loss.flop() * x.elements())
+            .piece(Piece::whole(2.0 * x.elements(), &[Read::Input(0)]));
+        self.record(name, record, [1]);
+    }
+}

@@ -1,0 +1,103 @@
+//! Operators that treat elements one by one, or along the last dimension. An exponential, a root or a
+//! quotient counts as one FLOP.
+
+use super::super::record::{Piece, Read, Record};
+use super::super::tape::Tape;
+use super::super::tensor::Tensor;
+
+/// A function of each element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Activation {
+    /// max(x, 0).
+    Relu,
+    /// x · Φ(x), by the usual approximation with a hyperbolic tangent (Hendrycks and Gimpel 2016).
+    Gelu,
+    /// x · σ(x).
+    Silu,
+    /// 1 / (1 + e⁻ˣ).
+    Sigmoid,
+    /// (1 − e⁻²ˣ) / (1 + e⁻²ˣ).
+    Tanh,
+}
+
+impl Activation {
+    /// Kind, FLOP forward and backward for each element, and what the gradient is computed from.
+    fn costs(self) -> (&'static str, f64, f64, Read) {
+        match self {
+            Activation::Relu => ("relu", 1.0, 1.0, Read::Output),
+            Activation::Gelu => ("gelu", 12.0, 20.0, Read::Input(0)),
+            Activation::Silu => ("silu", 5.0, 9.0, Read::Input(0)),
+            Activation::Sigmoid => ("sigmoid", 4.0, 3.0, Read::Output),
+            Activation::Tanh => ("tanh", 5.0, 3.0, Read::Output),
+        }
+    }
+}
+
+impl Tape {
+    /// A function of each element.
+    pub(crate) fn activate(&mut self, name: &str, x: Tensor, activation: Activation) -> Tensor {
+        let (kind, forward, backward, saved) = activation.costs();
+        let inputs = [x];
+        let record = Record::new(kind, &inputs)
+            .flop(forward * x.elements())
+            .piece(Piece::whole(backward * x.elements(), &[saved]));
+        self.record(name, record, x.shape)
+    }
+
+    /// `max(x, 0)`.
+    pub(crate) fn relu(&mut self, name: &str, x: Tensor) -> Tensor {
+        self.activate(name, x, Activation::Relu)
+    }
+
+    /// Exponentials over the last dimension that sum to one. Scaling and masking are part of it.
+    pub(crate) fn softmax(&mut self, name: &str, x: Tensor) -> Tensor {
+        let inputs = [x];
+        let record = Record::new("softmax", &inputs)
+            .flop(6.0 * x.elements())
+            .piece(Piece::whole(4.0 * x.elements(), &[Read::Output]));
+        self.record(name, record, x.shape)
+    }
+
+    /// The sum of two tensors; one may be repeated to the shape of the other, which comes first.
+    pub(crate) fn add(&mut self, name: &str, a: Tensor, b: Tensor) -> Tensor {
+        let inputs = [a, b];
+        let record = Record::new("add", &inputs).flop(a.elements()).passes(0);
+        let record = if b.elements() < a.elements() {
+            record.piece(Piece::of_inputs("grad_1", &[1], a.elements(), &[]))
+        } else {
+            record.passes(1)
+        };
+        self.record(name, record, a.shape)
+    }
+
+    /// The product of two tensors of one shape, or the second repeated to that of the first.
+    pub(crate) fn multiply(&mut self, name: &str, a: Tensor, b: Tensor) -> Tensor {
+        let inputs = [a, b];
+        let sums = if b.elements() < a.elements() { 2.0 } else { 1.0 };
+        let record = Record::new("multiply", &inputs)
+            .flop(a.elements())
+            .piece(Piece::of_inputs("grad_0", &[0], a.elements(), &[Read::Input(1)]))
+            .piece(Piece::of_inputs("grad_1", &[1], sums * a.elements(), &[Read::Input(0)]));
+        self.record(name, record, a.shape)
+    }
+
+    /// Rotary position embedding: each pair of elements turned by an angle (Su et al. 2021).
+    pub(crate) fn rotate(&mut self, name: &str, x: Tensor) -> Tensor {
+        let inputs = [x];
+        let flop = 3.0 * x.elements();
+        let record = Record::new("rotary", &inputs).flop(flop).piece(Piece::whole(flop, &[]));
+        self.record(name, record, x.shape)
+    }
+
+    /// A learned vector added to the last dimension.
+    pub(crate) fn bias(&mut self, name: &str, x: Tensor) -> Tensor {
+        let width = x.last() as f64;
+        let inputs = [x];
+        let record = Record::new("add_bias", &inputs)
+            .parameters(width)
+            .flop(x.elements())
+            .passes(0)
+            .piece(Piece::of_weights(width, x.elements(), &[]));
+        self.record(name, record, x.shape)
+    }
+}

@@ -1,0 +1,154 @@
+//! The description of an operator: what it costs and how its gradients come about.
+//!
+//! A gradient rule has two parts. *Pieces* are operators of the backward pass; each reads the gradients of
+//! all outputs and perhaps saved inputs, outputs or weights, and yields gradients of inputs or parameters.
+//! Inputs that are *passed through* get the gradient of the output as it is and need no operator (both sides
+//! of a sum, say). The products of a bilinear operator are separate pieces, since schedules such as
+//! zero-bubble run the gradient of weights apart from that of inputs.
+
+use super::tensor::Tensor;
+
+/// An operator with parameters, for those that share them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Owner(pub(super) u32);
+
+/// What a piece reads besides the gradients of the outputs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Read {
+    /// An input.
+    Input(usize),
+    /// The first output.
+    Output,
+    /// What the forward operator saved for it alone.
+    Saved,
+    /// Its parameters.
+    Weights,
+}
+
+/// An operator of the backward pass.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    /// Ending of its name and kind.
+    pub(crate) suffix: &'static str,
+    pub(crate) flop: f64,
+    pub(crate) reads: Vec<Read>,
+    /// Inputs whose gradients it yields.
+    pub(crate) inputs: Vec<usize>,
+    /// Elements of the gradient of the parameters, where it yields that.
+    pub(crate) parameters: Option<f64>,
+    pub(crate) workspace: f64,
+}
+
+impl Piece {
+    /// The gradient of some inputs.
+    pub(crate) fn of_inputs(suffix: &'static str, inputs: &[usize], flop: f64, reads: &[Read]) -> Piece {
+        Piece {
+            suffix,
+            flop,
+            reads: reads.to_vec(),
+            inputs: inputs.to_vec(),
+            parameters: None,
+            workspace: 0.0,
+        }
+    }
+
+    /// The gradient of the only input.
+    pub(crate) fn whole(flop: f64, reads: &[Read]) -> Piece {
+        Piece::of_inputs("grad", &[0], flop, reads)
+    }
+
+    /// The gradient of parameters.
+    pub(crate) fn of_weights(elements: f64, flop: f64, reads: &[Read]) -> Piece {
+        Piece { parameters: Some(elements), ..Piece::of_inputs("grad_weight", &[], flop, reads) }
+    }
+
+    /// Also the gradient of parameters.
+    pub(crate) fn and_weights(mut self, elements: f64) -> Piece {
+        self.parameters = Some(elements);
+        self
+    }
+
+    pub(crate) fn workspace(mut self, bytes: f64) -> Piece {
+        self.workspace = bytes;
+        self
+    }
+}
+
+/// An operator being described; see `Tape::record`.
+#[derive(Debug, Clone)]
+pub(crate) struct Record<'a> {
+    pub(crate) kind: &'static str,
+    pub(crate) inputs: &'a [Tensor],
+    pub(crate) parameters: f64,
+    pub(crate) shared: Option<(Owner, f64)>,
+    pub(crate) flop: f64,
+    pub(crate) moved: Option<f64>,
+    pub(crate) workspace: f64,
+    pub(crate) saved: f64,
+    pub(crate) pass_through: Vec<usize>,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+impl<'a> Record<'a> {
+    /// An operator of a kind on some inputs that costs nothing yet and passes no gradient.
+    pub(crate) fn new(kind: &'static str, inputs: &'a [Tensor]) -> Record<'a> {
+        Record {
+            kind,
+            inputs,
+            parameters: 0.0,
+            shared: None,
+            flop: 0.0,
+            moved: None,
+            workspace: 0.0,
+            saved: 0.0,
+            pass_through: Vec::new(),
+            pieces: Vec::new(),
+        }
+    }
+
+    pub(crate) fn flop(mut self, flop: f64) -> Self {
+        self.flop = flop;
+        self
+    }
+
+    /// Elements of its own parameters.
+    pub(crate) fn parameters(mut self, elements: f64) -> Self {
+        self.parameters = elements;
+        self
+    }
+
+    /// Elements of parameters that it shares with the operator that owns them. It holds a copy, as the stages
+    /// of a pipeline do, which counts as workspace; its gradient goes to the owner.
+    pub(crate) fn shares(mut self, owner: Owner, elements: f64) -> Self {
+        self.shared = Some((owner, elements));
+        self
+    }
+
+    /// Bytes moved, where it is not all inputs, weights and outputs.
+    pub(crate) fn moved(mut self, bytes: f64) -> Self {
+        self.moved = Some(bytes);
+        self
+    }
+
+    pub(crate) fn workspace(mut self, bytes: f64) -> Self {
+        self.workspace = bytes;
+        self
+    }
+
+    /// Bytes kept for the backward pass that no other operator reads.
+    pub(crate) fn saves(mut self, bytes: f64) -> Self {
+        self.saved = bytes;
+        self
+    }
+
+    /// The gradient of an input is that of the output.
+    pub(crate) fn passes(mut self, input: usize) -> Self {
+        self.pass_through.push(input);
+        self
+    }
+
+    pub(crate) fn piece(mut self, piece: Piece) -> Self {
+        self.pieces.push(piece);
+        self
+    }
+}

@@ -1,0 +1,337 @@
+//! One step: the forward pass of a tape and, for training, the backward pass and the update derived from it.
+//!
+//! Reverse mode (Linnainmaa 1970; Griewank and Walther, "Evaluating Derivatives", 2nd ed., chapter 3):
+//! operators are visited from the last to the first. The gradient of a tensor is the sum of what its readers
+//! contribute, by an `accumulate` operator where there are several; an operator's pieces read the gradients
+//! of its outputs and contribute those of its inputs and parameters. Only gradients that parameters depend on
+//! are computed. Every parameterised operator gets one update.
+//!
+//! Backward and update operators are colocated with their forward operator, an accumulation with the first of
+//! the readers whose contributions it adds up.
+//!
+//! `activation_bytes` holds what the backward pass reads of the forward pass, every tensor once, at the first
+//! operator whose gradient needs it; `optimizer` says what an update holds.
+
+use stagewright_core::document::{OperatorDocument, Pass};
+
+use super::draft::Draft;
+use super::error::WorkloadError;
+use super::optimizer::Optimizer;
+use super::record::{Piece, Read};
+use super::tape::{MOST_OPERATORS, Operator, Tape};
+
+/// The forward pass alone.
+pub(super) fn forward(tape: &Tape) -> Draft {
+    let mut draft = Draft::default();
+    for operator in &tape.operators {
+        draft.operator(OperatorDocument {
+            kind: Some(operator.kind.into()),
+            layer: layer_of(operator),
+            flop: Some(operator.flop),
+            bytes_moved: Some(operator.moved),
+            parameter_bytes: operator.parameters * tape.width,
+            workspace_bytes: operator.workspace,
+            ..OperatorDocument::named(operator.name.clone())
+        });
+    }
+    // Edges have the indices of the tape's values.
+    for value in &tape.values {
+        draft.edge(value.producer, value.bytes);
+    }
+    for (at, operator) in tape.operators.iter().enumerate() {
+        for &input in &operator.inputs {
+            draft.read(input, at as u32);
+        }
+    }
+    draft
+}
+
+/// The forward pass, the backward pass and the update.
+///
+/// # Errors
+/// More operators than [`MOST_OPERATORS`].
+pub(super) fn training(tape: &Tape, optimizer: Optimizer) -> Result<Draft, WorkloadError> {
+    let mut draft = forward(tape);
+    for operator in &mut draft.operators {
+        operator.colocation = Some(operator.name.clone());
+    }
+    let mut step = Step {
+        tape,
+        optimizer,
+        draft,
+        gradients: vec![Vec::new(); tape.values.len()],
+        of_parameters: vec![Vec::new(); tape.operators.len()],
+        stashed_by: vec![None; tape.values.len()],
+    };
+    for at in (0..tape.operators.len()).rev() {
+        step.backward(at);
+        if step.draft.operators.len() > MOST_OPERATORS {
+            return Err(WorkloadError::TooManyOperators { most: MOST_OPERATORS });
+        }
+    }
+    for (value, by) in step.stashed_by.iter().enumerate() {
+        if let Some(by) = by {
+            step.draft.operators[*by as usize].activation_bytes += tape.values[value].bytes;
+        }
+    }
+    Ok(step.draft)
+}
+
+fn layer_of(operator: &Operator) -> Option<String> {
+    (operator.layer > 0).then(|| operator.name[..operator.layer].to_owned())
+}
+
+/// Whether parameters depend on what a piece yields.
+fn wanted(tape: &Tape, operator: &Operator, piece: &Piece) -> bool {
+    let needs = |&input: &usize| tape.values[operator.inputs[input] as usize].differentiable;
+    piece.parameters.is_some() || piece.inputs.iter().any(needs)
+}
+
+/// A gradient: an edge of the draft, its bytes, and the forward operator whose backward pass contributes it.
+#[derive(Debug, Clone, Copy)]
+struct Gradient {
+    edge: u32,
+    bytes: f64,
+    from: u32,
+}
+
+struct Step<'a> {
+    tape: &'a Tape,
+    optimizer: Optimizer,
+    draft: Draft,
+    /// Per value what its readers contribute.
+    gradients: Vec<Vec<Gradient>>,
+    /// Per operator what contributes to the gradient of its parameters.
+    of_parameters: Vec<Vec<Gradient>>,
+    /// Per value the first operator whose gradient needs it.
+    stashed_by: Vec<Option<u32>>,
+}
+
+impl Step<'_> {
+    /// Everything after the forward pass that belongs to one operator. All its readers have been visited.
+    fn backward(&mut self, at: usize) {
+        let tape = self.tape;
+        let operator = &tape.operators[at];
+        let outputs: Vec<Gradient> = operator
+            .outputs
+            .iter()
+            .enumerate()
+            .filter_map(|(place, &value)| {
+                let parts = std::mem::take(&mut self.gradients[value as usize]);
+                let name = match operator.outputs.len() {
+                    1 => "grad_sum".to_owned(),
+                    _ => format!("grad_sum.{place}"),
+                };
+                // Beside the first reader, so that one gradient and not all parts goes back to the producer.
+                let home = parts.iter().map(|part| part.from).min()? as usize;
+                self.sum(at, home, &name, parts)
+            })
+            .collect();
+        // The outputs of a loss have no gradient; what only feeds something without parameters has none
+        // either.
+        let ends = operator.kind == LOSS;
+        if !outputs.is_empty() || ends {
+            for piece in operator.pieces.iter().filter(|piece| wanted(tape, operator, piece)) {
+                self.piece(at, piece, &outputs);
+            }
+            for &input in &operator.pass_through {
+                let value = operator.inputs[input] as usize;
+                if tape.values[value].differentiable {
+                    let passed = outputs.first().map(|gradient| Gradient { from: at as u32, ..*gradient });
+                    self.gradients[value].extend(passed);
+                }
+            }
+            if operator.kind == VARIABLE {
+                self.of_parameters[at].extend(outputs.first());
+            }
+        }
+        let parts = std::mem::take(&mut self.of_parameters[at]);
+        if let Some(gradient) = self.sum(at, at, "grad_weight_sum", parts) {
+            self.update(at, gradient);
+        }
+    }
+
+    fn piece(&mut self, at: usize, piece: &Piece, outputs: &[Gradient]) {
+        let tape = self.tape;
+        let operator = &tape.operators[at];
+        let own = self.beside(at, at, piece.suffix, Pass::Backward);
+        let mut moved = 0.0;
+        for gradient in outputs {
+            moved += gradient.bytes;
+            self.draft.read(gradient.edge, own);
+        }
+        for read in &piece.reads {
+            let value = match *read {
+                Read::Input(input) => operator.inputs[input],
+                Read::Output => operator.outputs[0],
+                Read::Saved => match operator.saved {
+                    Some(saved) => saved,
+                    None => continue,
+                },
+                Read::Weights => {
+                    moved += operator.weight_bytes;
+                    continue;
+                }
+            };
+            let bytes = tape.values[value as usize].bytes;
+            moved += bytes;
+            self.draft.read(value, own);
+            // Weights of a variable are no activations. Operators come in reverse, so the last to ask is the
+            // first.
+            if tape.operators[tape.values[value as usize].producer as usize].kind != VARIABLE {
+                self.stashed_by[value as usize] = Some(at as u32);
+            }
+        }
+        for &input in &piece.inputs {
+            let value = operator.inputs[input] as usize;
+            if tape.values[value].differentiable {
+                let bytes = tape.values[value].bytes;
+                moved += bytes;
+                let edge = self.draft.edge(own, bytes);
+                self.gradients[value].push(Gradient { edge, bytes, from: at as u32 });
+            }
+        }
+        if let Some(elements) = piece.parameters {
+            let bytes = elements * tape.width;
+            moved += bytes;
+            let edge = self.draft.edge(own, bytes);
+            self.of_parameters[operator.owner as usize].push(Gradient { edge, bytes, from: at as u32 });
+        }
+        let document = &mut self.draft.operators[own as usize];
+        document.flop = Some(piece.flop);
+        document.bytes_moved = Some(moved);
+        document.workspace_bytes = piece.workspace;
+    }
+
+    /// The sum of what is contributed to the gradient of an operator, by one beside `home` where there are
+    /// several.
+    fn sum(&mut self, at: usize, home: usize, name: &str, parts: Vec<Gradient>) -> Option<Gradient> {
+        let (&first, more) = parts.split_first()?;
+        if more.is_empty() {
+            return Some(first);
+        }
+        let own = self.beside(at, home, name, Pass::Backward);
+        let bytes = parts.iter().map(|part| part.bytes).fold(0.0, f64::max);
+        let read: f64 = parts.iter().map(|part| part.bytes).sum();
+        for part in &parts {
+            self.draft.read(part.edge, own);
+        }
+        let document = &mut self.draft.operators[own as usize];
+        document.kind = Some("accumulate".into());
+        document.flop = Some((read - bytes) / self.tape.width);
+        document.bytes_moved = Some(read + bytes);
+        let edge = self.draft.edge(own, bytes);
+        Some(Gradient { edge, bytes, from: home as u32 })
+    }
+
+    fn update(&mut self, at: usize, gradient: Gradient) {
+        let width = self.tape.width;
+        let parameters = self.tape.operators[at].parameters;
+        let own = self.beside(at, at, "update", Pass::Update);
+        self.draft.read(gradient.edge, own);
+        let state = self.optimizer.state_bytes(width);
+        // Rows of an embedding that no index names have no gradient and are left alone.
+        let touched = gradient.bytes / width;
+        let document = &mut self.draft.operators[own as usize];
+        document.kind = Some(self.optimizer.name().into());
+        document.flop = Some(self.optimizer.flop() * touched);
+        document.bytes_moved = Some(gradient.bytes + touched * 2.0 * (width + state));
+        document.optimizer_bytes = gradient.bytes + parameters * state;
+    }
+
+    /// A new operator of a forward operator, colocated with `home`.
+    fn beside(&mut self, at: usize, home: usize, suffix: &str, pass: Pass) -> u32 {
+        let (operator, home) = (&self.tape.operators[at], &self.tape.operators[home]);
+        self.draft.operator(OperatorDocument {
+            kind: Some(format!("{}_{suffix}", operator.kind)),
+            pass,
+            colocation: Some(home.name.clone()),
+            layer: layer_of(home),
+            ..OperatorDocument::named(format!("{}.{suffix}", operator.name))
+        })
+    }
+}
+
+/// Kind of the operators that a backward pass starts from.
+pub(super) const LOSS: &str = "loss";
+
+/// Kind of the operators that only hold parameters.
+pub(super) const VARIABLE: &str = "variable";
+
+#[cfg(test)]
+mod tests {
+    use super::super::operators::Loss;
+    use super::*;
+
+    /// x → a → (b, shortcut) → sum → loss, ten samples, four bytes a number.
+    fn residual() -> Tape {
+        let mut tape = Tape::new(4.0, true);
+        let x = tape.input("x", [10, 3]);
+        let a = tape.linear("a", x, 5);
+        let b = tape.relu("b", a);
+        let sum = tape.add("sum", a, b);
+        tape.loss("loss", sum, Loss::Square);
+        tape.finish().unwrap()
+    }
+
+    fn operator<'a>(draft: &'a Draft, name: &str) -> &'a OperatorDocument {
+        draft.operators.iter().find(|operator| operator.name == name).unwrap()
+    }
+
+    /// Names of the operators that read what an operator makes.
+    fn readers(draft: &Draft, name: &str) -> Vec<Vec<String>> {
+        let edges = draft.edges.iter().filter(|edge| draft.operators[edge.producer as usize].name == name);
+        let names = |consumers: &[u32]| {
+            consumers.iter().map(|&op| draft.operators[op as usize].name.clone()).collect::<Vec<_>>()
+        };
+        edges.map(|edge| names(&edge.consumers)).collect()
+    }
+
+    #[test]
+    fn a_residual_sums_its_gradients_and_passes_through_its_sum() {
+        let draft = training(&residual(), Optimizer::Adam).unwrap();
+        let names: Vec<&str> = draft.operators[5..].iter().map(|operator| operator.name.as_str()).collect();
+        assert_eq!(names, ["loss.grad", "b.grad", "a.grad_sum", "a.grad_weight", "a.update"]);
+        // One gradient of the sum serves both its sides; that of the input is not wanted.
+        assert_eq!(readers(&draft, "loss.grad"), [["b.grad", "a.grad_sum"]]);
+        assert_eq!(readers(&draft, "b.grad"), [["a.grad_sum"]]);
+        assert_eq!(readers(&draft, "a.grad_sum"), [["a.grad_weight"]]);
+        assert_eq!(readers(&draft, "x"), [["a", "a.grad_weight"]]);
+        // Beside the first reader of a, so that a split between a and b sends one gradient.
+        assert_eq!(operator(&draft, "a.grad_sum").colocation.as_deref(), Some("b"));
+        assert_eq!(operator(&draft, "a.update").colocation.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn costs_of_a_step_are_those_of_its_parts() {
+        let draft = training(&residual(), Optimizer::Adam).unwrap();
+        let (x, y, weights) = (4.0 * 30.0, 4.0 * 50.0, 4.0 * 20.0);
+        let weight = operator(&draft, "a.grad_weight");
+        assert_eq!((weight.flop, weight.bytes_moved), (Some(2.0 * 10.0 * 3.0 * 5.0), Some(y + x + weights)));
+        let sum = operator(&draft, "a.grad_sum");
+        assert_eq!((sum.flop, sum.bytes_moved), (Some(50.0), Some(3.0 * y)));
+        let update = operator(&draft, "a.update");
+        assert_eq!((update.pass, update.optimizer_bytes), (Pass::Update, 3.0 * weights));
+        // Gradient read; parameters and two moments read and written.
+        assert_eq!(update.bytes_moved, Some(weights + 2.0 * 3.0 * weights));
+        let stashed = |name: &str| operator(&draft, name).activation_bytes;
+        assert_eq!((stashed("a"), stashed("b"), stashed("sum"), stashed("loss")), (x, y, 0.0, y));
+    }
+
+    #[test]
+    fn shared_parameters_are_updated_once_with_all_their_gradients() {
+        let mut tape = Tape::new(2.0, true);
+        let tokens = tape.indices("tokens", [4, 1]);
+        let (x, table) = tape.embedding("table", tokens, 100, [4, 8]);
+        let y = tape.tied("head", x, 100, table);
+        tape.loss("loss", y, Loss::Square);
+        let draft = training(&tape.finish().unwrap(), Optimizer::Momentum).unwrap();
+        assert_eq!(operator(&draft, "head").parameter_bytes, 0.0);
+        assert_eq!(operator(&draft, "head").workspace_bytes, 1600.0, "its copy of the table");
+        let sum = operator(&draft, "table.grad_weight_sum");
+        assert_eq!(sum.colocation.as_deref(), Some("table"));
+        // The gradient, one moment and the master weights of 800 parameters.
+        assert_eq!(operator(&draft, "table.update").optimizer_bytes, 800.0 * (2.0 + 4.0 + 4.0));
+        assert_eq!(draft.operators.iter().filter(|operator| operator.pass == Pass::Update).count(), 1);
+    }
+}

@@ -1,0 +1,219 @@
+//! The tape: a forward pass written down operator by operator.
+//!
+//! A family describes its model by calling operator constructors (`operators`) on tensors. Each call records
+//! what the operator costs, what it makes, and how its gradients come about (`record`).
+//!
+//! Conventions for costs:
+//!
+//! - a multiply-add is two FLOP; the bias of a product counts nothing, since it starts the accumulator;
+//! - bytes moved are what is read and written once: inputs, weights, outputs;
+//! - views (a reshape, the split of heads) are free and no operators; dropout is left out.
+
+use std::fmt::Display;
+
+use super::error::WorkloadError;
+use super::record::{Owner, Piece, Record};
+use super::tensor::{Shape, Tensor};
+
+/// The most operators of a graph.
+pub(crate) const MOST_OPERATORS: usize = 5_000_000;
+
+/// Data between operators.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Value {
+    pub(crate) producer: u32,
+    pub(crate) bytes: f64,
+    /// Whether parameters had a part in it.
+    pub(crate) differentiable: bool,
+}
+
+/// A recorded operator.
+#[derive(Debug, Clone)]
+pub(crate) struct Operator {
+    pub(crate) name: String,
+    pub(crate) kind: &'static str,
+    /// Length of the part of the name that is the layer path.
+    pub(crate) layer: usize,
+    pub(crate) inputs: Vec<u32>,
+    pub(crate) outputs: Vec<u32>,
+    /// Elements of the parameters.
+    pub(crate) parameters: f64,
+    /// The operator that owns the parameters it reads.
+    pub(crate) owner: u32,
+    pub(crate) flop: f64,
+    pub(crate) moved: f64,
+    pub(crate) workspace: f64,
+    /// What is kept for the backward pass besides inputs and outputs.
+    pub(crate) saved: Option<u32>,
+    pub(crate) pass_through: Vec<usize>,
+    pub(crate) pieces: Vec<Piece>,
+    /// Bytes that reading the parameters moves.
+    pub(crate) weight_bytes: f64,
+}
+
+/// A forward pass.
+#[derive(Debug)]
+pub(crate) struct Tape {
+    /// Bytes of an element.
+    pub(crate) width: f64,
+    /// Whether losses are recorded.
+    pub(crate) training: bool,
+    pub(crate) operators: Vec<Operator>,
+    pub(crate) values: Vec<Value>,
+    path: String,
+    /// Length of the part of the path that is the layer path.
+    layer: usize,
+    failure: Option<WorkloadError>,
+}
+
+impl Tape {
+    /// An empty tape for elements of some bytes.
+    pub(crate) fn new(width: f64, training: bool) -> Tape {
+        Tape {
+            width,
+            training,
+            operators: Vec::new(),
+            values: Vec::new(),
+            path: String::new(),
+            layer: 0,
+            failure: None,
+        }
+    }
+
+    /// Records under a layer path one step deeper.
+    pub(crate) fn scope<R>(&mut self, name: impl Display, body: impl FnOnce(&mut Tape) -> R) -> R {
+        self.under(name, |tape| {
+            let outer = std::mem::replace(&mut tape.layer, tape.path.len());
+            let result = body(tape);
+            tape.layer = outer;
+            result
+        })
+    }
+
+    /// Records under longer names in the same layer: a step of an unrolled one.
+    pub(crate) fn under<R>(&mut self, name: impl Display, body: impl FnOnce(&mut Tape) -> R) -> R {
+        let outer = self.path.len();
+        if outer > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(&name.to_string());
+        let result = body(self);
+        self.path.truncate(outer);
+        result
+    }
+
+    /// The most operators that may be recorded. In training each gets at least one more.
+    fn most(&self) -> usize {
+        if self.training { MOST_OPERATORS / 2 } else { MOST_OPERATORS }
+    }
+
+    /// Announces that at least so many operators follow, so that an absurd model is refused before it is
+    /// built.
+    pub(crate) fn expect(&self, operators: u64) -> Result<(), WorkloadError> {
+        if operators > self.most() as u64 {
+            return Err(WorkloadError::TooManyOperators { most: MOST_OPERATORS });
+        }
+        Ok(())
+    }
+
+    /// Notes the first failure. A tape that has failed records nothing more, and [`Tape::finish`] says why.
+    pub(crate) fn fail(&mut self, error: WorkloadError) {
+        self.failure.get_or_insert(error);
+    }
+
+    /// The full name of an operator recorded here.
+    pub(crate) fn full_name(&self, name: &str) -> String {
+        if self.path.is_empty() { name.into() } else { format!("{}.{name}", self.path) }
+    }
+
+    /// Ends the recording.
+    ///
+    /// # Errors
+    /// What failed first.
+    pub(crate) fn finish(self) -> Result<Tape, WorkloadError> {
+        match self.failure {
+            Some(error) => Err(error),
+            None => Ok(self),
+        }
+    }
+
+    /// Records an operator with one output.
+    pub(crate) fn record(&mut self, name: &str, record: Record, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        self.record_all(name, record, &[shape]).0[0]
+    }
+
+    /// Records an operator with one output that others share the parameters of.
+    pub(crate) fn record_owner(
+        &mut self,
+        name: &str,
+        record: Record,
+        shape: impl Into<Shape>,
+    ) -> (Tensor, Owner) {
+        let shape = shape.into();
+        let (tensors, owner) = self.record_all(name, record, &[shape]);
+        (tensors[0], owner)
+    }
+
+    /// Records an operator with an output of each shape.
+    pub(crate) fn record_all(
+        &mut self,
+        name: &str,
+        record: Record,
+        shapes: &[Shape],
+    ) -> (Vec<Tensor>, Owner) {
+        let sizes = shapes.iter().map(|shape| shape.elements() * self.width);
+        let sizes: Vec<f64> = sizes.collect();
+        self.record_bytes(name, record, shapes, &sizes)
+    }
+
+    /// Records an operator whose outputs have elements of other widths, indices for example.
+    pub(crate) fn record_bytes(
+        &mut self,
+        name: &str,
+        record: Record,
+        shapes: &[Shape],
+        sizes: &[f64],
+    ) -> (Vec<Tensor>, Owner) {
+        let own = self.operators.len() as u32;
+        if self.operators.len() >= self.most() {
+            self.fail(WorkloadError::TooManyOperators { most: MOST_OPERATORS });
+        }
+        if self.failure.is_some() {
+            // Whatever is made of these records nothing either.
+            return (shapes.iter().map(|&shape| Tensor { value: 0, shape }).collect(), Owner(0));
+        }
+        let differentiable = record.parameters > 0.0
+            || record.shared.is_some()
+            || record.inputs.iter().any(|input| self.values[input.value as usize].differentiable);
+        let mut value = |bytes| {
+            self.values.push(Value { producer: own, bytes, differentiable });
+            self.values.len() as u32 - 1
+        };
+        let outputs: Vec<u32> = sizes.iter().map(|&bytes| value(bytes)).collect();
+        let saved = (record.saved > 0.0).then(|| value(record.saved));
+        let copy = record.shared.map_or(0.0, |(_, elements)| elements * self.width);
+        let weight_bytes = record.parameters * self.width + copy;
+        let read: f64 = record.inputs.iter().map(|input| self.values[input.value as usize].bytes).sum();
+        let written: f64 = sizes.iter().sum();
+        let full = self.full_name(name);
+        self.operators.push(Operator {
+            layer: self.layer,
+            name: full,
+            kind: record.kind,
+            inputs: record.inputs.iter().map(|input| input.value).collect(),
+            parameters: record.parameters,
+            owner: record.shared.map_or(own, |(owner, _)| owner.0),
+            flop: record.flop,
+            moved: record.moved.unwrap_or(read + weight_bytes + written),
+            workspace: record.workspace + copy,
+            saved,
+            pass_through: record.pass_through,
+            pieces: record.pieces,
+            weight_bytes,
+            outputs: outputs.clone(),
+        });
+        let tensors = outputs.into_iter().zip(shapes).map(|(value, &shape)| Tensor { value, shape });
+        (tensors.collect(), Owner(own))
+    }
+}

@@ -1,0 +1,85 @@
+//! Tensors: shapes, and what was made in which shape.
+
+/// The most dimensions of a tensor.
+const RANK: usize = 5;
+
+/// Dimensions of a tensor, images as `[batch, channels, height, width]`, sequences as `[batch, steps,
+/// width]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Shape {
+    dims: [u64; RANK],
+    rank: usize,
+}
+
+impl<const N: usize> From<[u64; N]> for Shape {
+    fn from(given: [u64; N]) -> Shape {
+        const { assert!(N >= 1 && N <= RANK) };
+        let mut dims = [1; RANK];
+        dims[..N].copy_from_slice(&given);
+        Shape { dims, rank: N }
+    }
+}
+
+impl Shape {
+    /// Number of elements.
+    pub(crate) fn elements(&self) -> f64 {
+        self.dims[..self.rank].iter().map(|&dim| dim as f64).product()
+    }
+
+    /// Number of elements, exactly; sizes are small enough for it.
+    fn count(&self) -> u128 {
+        self.dims[..self.rank].iter().map(|&dim| u128::from(dim)).product()
+    }
+
+    /// The dimension at a place.
+    pub(crate) fn dim(&self, at: usize) -> u64 {
+        self.dims[at]
+    }
+
+    /// The last dimension.
+    pub(crate) fn last(&self) -> u64 {
+        self.dims[self.rank - 1]
+    }
+
+    /// The same shape with another last dimension.
+    pub(crate) fn with_last(self, last: u64) -> Shape {
+        self.with(self.rank - 1, last)
+    }
+
+    /// The same shape with another dimension at a place.
+    pub(crate) fn with(mut self, at: usize, dim: u64) -> Shape {
+        self.dims[at] = dim;
+        self
+    }
+}
+
+/// What an operator made, seen with a shape.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Tensor {
+    pub(crate) value: u32,
+    pub(crate) shape: Shape,
+}
+
+impl Tensor {
+    /// The same data in another shape, for nothing.
+    pub(crate) fn view(self, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        debug_assert_eq!(shape.count(), self.shape.count());
+        Tensor { shape, ..self }
+    }
+
+    /// The dimension at a place.
+    pub(crate) fn dim(&self, at: usize) -> u64 {
+        self.shape.dim(at)
+    }
+
+    /// The last dimension.
+    pub(crate) fn last(&self) -> u64 {
+        self.shape.last()
+    }
+
+    /// Number of elements.
+    pub(crate) fn elements(&self) -> f64 {
+        self.shape.elements()
+    }
+}

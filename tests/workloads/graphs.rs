@@ -1,0 +1,301 @@
+//! What must hold of every graph, whatever the family.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stagewright::workloads::{
+    FAMILIES, Family, Granularity, Optimizer, Options, Precision, Size, Sizes, WorkloadError, family,
+};
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, PinsDocument};
+use stagewright_core::graph::Graph;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+
+use super::{close, flop, generate, of_pass, one, sum};
+
+fn each_variant(mut check: impl FnMut(&'static dyn Family, &'static str)) {
+    for &family in FAMILIES {
+        for variant in family.variants() {
+            check(family, variant);
+        }
+    }
+}
+
+fn training(granularity: Granularity) -> Options {
+    Options { training: Some(Optimizer::Adam), granularity, ..Options::default() }
+}
+
+fn cluster() -> Cluster {
+    let text = include_str!("../../data/demo/cluster.toml");
+    let document = stagewright::formats::import_cluster("cluster.toml", text.as_bytes()).unwrap();
+    Cluster::from_document(document).unwrap()
+}
+
+/// Loading checks names, numbers, pins and cycles; the problem prices every operator by the roofline.
+#[test]
+fn every_graph_makes_a_problem() {
+    let cluster = std::sync::Arc::new(cluster());
+    each_variant(|family, variant| {
+        for training in [None, Some(Optimizer::Momentum)] {
+            for granularity in [Granularity::Operator, Granularity::Layer] {
+                let options = Options { training, granularity, ..Options::default() };
+                let document = generate(family.name(), variant, &options);
+                let graph = Graph::from_document(document)
+                    .unwrap_or_else(|error| panic!("{} {variant}: {error}", family.name()));
+                let problem =
+                    Problem::new(graph, cluster.clone(), Objective::default(), PinsDocument::default())
+                        .unwrap_or_else(|error| panic!("{} {variant}: {error}", family.name()));
+                let unpriced =
+                    problem.graph().operators().find(|&op| problem.costs().seconds(op, 0).is_none());
+                assert_eq!(unpriced, None, "{} {variant}", family.name());
+            }
+        }
+    });
+}
+
+#[test]
+fn whatever_follows_the_forward_pass_stays_with_its_forward_operator() {
+    each_variant(|family, variant| {
+        for granularity in [Granularity::Operator, Granularity::Layer] {
+            let graph = generate(family.name(), variant, &training(granularity));
+            let forward: BTreeSet<Option<&str>> = of_pass(&graph, Pass::Forward)
+                .map(|operator| {
+                    assert_eq!(operator.colocation.as_deref(), Some(operator.name.as_str()));
+                    operator.colocation.as_deref()
+                })
+                .collect();
+            for operator in graph.operators.iter().filter(|operator| operator.pass != Pass::Forward) {
+                assert!(forward.contains(&operator.colocation.as_deref()), "{}", operator.name);
+                assert!(operator.parameter_bytes == 0.0 && operator.activation_bytes == 0.0);
+                // A sum of gradients stays with a reader, all else with the operator that it is named after.
+                let home = operator.colocation.as_deref().unwrap_or_default();
+                let own = operator.name.strip_prefix(home).is_some_and(|rest| rest.starts_with('.'));
+                assert!(own || operator.kind.as_deref() == Some("accumulate"), "{}", operator.name);
+            }
+        }
+    });
+}
+
+#[test]
+fn every_parameterised_operator_is_updated_once() {
+    each_variant(|family, variant| {
+        let graph = generate(family.name(), variant, &training(Granularity::Operator));
+        let mut updates: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+        for update in of_pass(&graph, Pass::Update) {
+            *updates.entry(update.colocation.as_deref()).or_default() += 1;
+            // Two moments for each parameter, and the gradient.
+            assert!(update.optimizer_bytes > 0.0);
+        }
+        for operator in of_pass(&graph, Pass::Forward) {
+            let expected = usize::from(operator.parameter_bytes > 0.0);
+            let found = updates.get(&operator.colocation.as_deref()).copied().unwrap_or(0);
+            assert_eq!(found, expected, "{} {variant}: {}", family.name(), operator.name);
+        }
+    });
+}
+
+#[test]
+fn training_has_the_forward_pass_of_inference_and_losses() {
+    each_variant(|family, variant| {
+        if (family.name(), variant) == ("inception-v3", "auxiliary") {
+            return;
+        }
+        let inference = generate(family.name(), variant, &Options::default());
+        let step = generate(family.name(), variant, &training(Granularity::Operator));
+        let costs = |operator: &OperatorDocument| {
+            (operator.name.clone(), operator.flop, operator.bytes_moved, operator.parameter_bytes)
+        };
+        let plain: Vec<_> = inference.operators.iter().map(costs).collect();
+        let without_losses: Vec<_> = of_pass(&step, Pass::Forward)
+            .filter(|operator| operator.kind.as_deref() != Some("loss"))
+            .map(costs)
+            .collect();
+        assert_eq!(plain, without_losses, "{} {variant}", family.name());
+        assert!(inference.operators.iter().all(|operator| operator.activation_bytes == 0.0));
+    });
+}
+
+#[test]
+fn layers_keep_the_sums_of_their_operators() {
+    let sums = |graph: &GraphDocument| {
+        let of: [fn(&OperatorDocument) -> f64; 5] = [
+            flop,
+            |operator| operator.bytes_moved.unwrap_or(0.0),
+            |operator| operator.parameter_bytes,
+            |operator| operator.activation_bytes,
+            |operator| operator.optimizer_bytes,
+        ];
+        of.map(|of| sum(graph, of))
+    };
+    each_variant(|family, variant| {
+        let operators = generate(family.name(), variant, &training(Granularity::Operator));
+        let layers = generate(family.name(), variant, &training(Granularity::Layer));
+        for (found, expected) in sums(&layers).into_iter().zip(sums(&operators)) {
+            assert!(close(found, expected, 1e-9), "{} {variant}: {found}, {expected}", family.name());
+        }
+        assert!(layers.operators.len() < operators.operators.len(), "{} {variant}", family.name());
+    });
+}
+
+/// Two products back for one forward; other operators shift that a little.
+#[test]
+fn backward_takes_about_twice_the_forward_pass() {
+    for (name, variant) in [
+        ("resnet", "152"),
+        ("vgg", "16"),
+        ("vit", "l16"),
+        ("unet", "stable-diffusion-1"),
+        ("bert", "large"),
+        ("llama", "2-7b"),
+        ("mixtral", "8x7b"),
+        ("transformer-xl", "24"),
+        ("rnnlm", "8"),
+        ("gnmt", "8"),
+    ] {
+        let graph = generate(name, variant, &training(Granularity::Operator));
+        let forward: f64 = of_pass(&graph, Pass::Forward).map(flop).sum();
+        let backward: f64 = of_pass(&graph, Pass::Backward).map(flop).sum();
+        assert!((1.9..2.1).contains(&(backward / forward)), "{name} {variant}: {}", backward / forward);
+    }
+}
+
+/// Rajbhandari et al., "ZeRO" (SC 2020), section 3.1: mixed-precision Adam takes 16 bytes for each parameter.
+#[test]
+fn mixed_precision_adam_takes_sixteen_bytes_a_parameter() {
+    let options = Options { precision: Precision::Bf16, ..training(Granularity::Operator) };
+    let graph = generate("resnet", "50", &options);
+    let states = sum(&graph, |operator| operator.parameter_bytes + operator.optimizer_bytes);
+    assert_eq!(states, 16.0 * 25_557_032.0);
+}
+
+/// Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), section 4.1,
+/// counts sbh (34 + 5as / h) bytes for a layer in 16 bits, of which the masks and copies of dropout are sbh
+/// (2 + 3as / h); what is left here is the rest, and two statistics in 32 bits for each token of the two
+/// norms.
+#[test]
+fn a_transformer_layer_stashes_what_is_published() {
+    let options = Options {
+        sizes: Sizes::default().with(Size::Batch, 2),
+        precision: Precision::Bf16,
+        ..training(Granularity::Operator)
+    };
+    let graph = generate("gpt", "2-medium", &options);
+    let (s, b, h, a) = (1024.0, 2.0, 1024.0, 16.0);
+    let layer = |operator: &OperatorDocument| {
+        operator.layer.as_deref().is_some_and(|layer| layer.starts_with("decoder.layer.7."))
+    };
+    let found: f64 =
+        graph.operators.iter().filter(|operator| layer(operator)).map(|op| op.activation_bytes).sum();
+    assert_eq!(found, s * b * h * (32.0 + 2.0 * a * s / h) + 16.0 * s * b);
+}
+
+#[test]
+fn unrolled_translation_passes_fifty_thousand_operators() {
+    let sizes = Sizes::default().with(Size::Hidden, 1024).with(Size::Batch, 128).with(Size::Sequence, 80);
+    let options = Options { sizes, ..training(Granularity::Operator) };
+    let graph = generate("gnmt", "8", &options);
+    assert!(graph.operators.len() > 50_000, "{}", graph.operators.len());
+    let layers = generate("gnmt", "8", &Options { granularity: Granularity::Layer, ..options });
+    assert!(
+        of_pass(&layers, Pass::Forward).count() < 30,
+        "one operator for each layer, however long the text"
+    );
+}
+
+#[test]
+fn the_same_options_give_the_same_graph() {
+    for granularity in [Granularity::Operator, Granularity::Layer] {
+        let once = generate("mixtral", "8x7b", &training(granularity));
+        assert_eq!(once, generate("mixtral", "8x7b", &training(granularity)));
+    }
+}
+
+#[test]
+fn sizes_scale_what_they_should() {
+    let two = generate(
+        "resnet",
+        "50",
+        &Options { sizes: Sizes::default().with(Size::Batch, 2), ..Options::default() },
+    );
+    let single = one("resnet", "50", Sizes::default());
+    assert!(close(sum(&two, flop), 2.0 * sum(&single, flop), 1e-12));
+    let half = generate(
+        "resnet",
+        "50",
+        &Options {
+            sizes: Sizes::default().with(Size::Batch, 1),
+            precision: Precision::Fp16,
+            ..Options::default()
+        },
+    );
+    assert_eq!(
+        sum(&half, |operator| operator.parameter_bytes),
+        sum(&single, |operator| operator.parameter_bytes) / 2.0
+    );
+    assert_eq!(sum(&half, flop), sum(&single, flop));
+}
+
+fn refused(name: &str, variant: Option<&str>, options: &Options) -> WorkloadError {
+    match family(name).and_then(|family| family.generate(variant, options)) {
+        Ok(_) => panic!("{name} should have been refused"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn nonsense_is_refused_with_a_code() {
+    let sized = |size, value| Options { sizes: Sizes::default().with(size, value), ..Options::default() };
+    assert_eq!(refused("alexnet", None, &Options::default()).code(), "W001");
+    assert_eq!(refused("resnet", Some("51"), &Options::default()).code(), "W002");
+    assert_eq!(refused("resnet", None, &sized(Size::Sequence, 10)).code(), "W003");
+    for (name, size, value) in [
+        ("resnet", Size::Batch, 0),
+        ("resnet", Size::Batch, u64::MAX),
+        ("resnet", Size::Image, 31),
+        ("gpt", Size::Hidden, 0),
+        ("gnmt", Size::Layers, 1),
+        ("bert", Size::Vocabulary, u64::MAX),
+    ] {
+        assert_eq!(refused(name, None, &sized(size, value)).code(), "W004", "{name} {size} {value}");
+    }
+    for (name, size, value) in
+        [("gpt", Size::Hidden, 1000), ("vit", Size::Image, 225), ("amoebanet-d", Size::Layers, 4)]
+    {
+        assert_eq!(refused(name, None, &sized(size, value)).code(), "W005", "{name} {size} {value}");
+    }
+    let small = Options { sizes: Sizes::default().with(Size::Image, 75), ..training(Granularity::Operator) };
+    assert_eq!(refused("inception-v3", Some("auxiliary"), &small).code(), "W006");
+    let long = Sizes::default().with(Size::Sequence, 1 << 20).with(Size::Layers, 1 << 10);
+    for name in ["rnnlm", "gnmt"] {
+        let error = refused(name, None, &Options { sizes: long.clone(), ..Options::default() });
+        assert_eq!(error.code(), "W007", "{name}");
+    }
+    // Few enough forward, too many with the backward pass.
+    let long = Sizes::default().with(Size::Sequence, 30_000).with(Size::Layers, 8);
+    let error = refused("rnnlm", None, &Options { sizes: long, ..training(Granularity::Operator) });
+    assert_eq!(error.code(), "W007");
+}
+
+/// The smallest and largest sizes there are: a graph or a code, never a panic.
+#[test]
+fn extreme_sizes_are_taken_or_refused() {
+    for &family in FAMILIES {
+        for &size in family.sizes() {
+            let unrolled = ["rnnlm", "gnmt"].contains(&family.name());
+            for value in [1, 2, 3, 96, size.most() - 1, size.most()] {
+                let mut sizes = Sizes::default();
+                if unrolled && size != Size::Sequence {
+                    sizes = sizes.with(Size::Sequence, 1);
+                }
+                let options = Options { sizes: sizes.with(size, value), ..training(Granularity::Layer) };
+                match family.generate(None, &options) {
+                    Ok(graph) => {
+                        Graph::from_document(graph)
+                            .unwrap_or_else(|error| panic!("{} {size} {value}: {error}", family.name()));
+                    }
+                    Err(error) => assert!(error.code().starts_with('W')),
+                }
+            }
+        }
+    }
+}

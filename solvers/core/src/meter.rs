@@ -22,14 +22,15 @@ pub struct PassSums {
 /// einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so an item as large as a marker for "never"
 /// takes nothing with it when it leaves.
 #[derive(Debug, Clone, Copy, Default)]
-struct Compensated {
+pub struct Compensated {
     sum: f64,
     lost: f64,
 }
 
 impl Compensated {
+    /// Adds an item, or takes it away where it is negative.
     #[inline]
-    fn add(&mut self, item: f64) {
+    pub fn add(&mut self, item: f64) {
         let sum = self.sum + item;
         self.lost += match self.sum.abs() >= item.abs() {
             true => (self.sum - sum) + item,
@@ -38,8 +39,9 @@ impl Compensated {
         self.sum = sum;
     }
 
+    /// The sum.
     #[inline]
-    fn value(self) -> f64 {
+    pub fn value(self) -> f64 {
         self.sum + self.lost
     }
 }

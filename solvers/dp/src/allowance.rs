@@ -1,17 +1,20 @@
 //! What a run may still use, shared by the tasks of a batch.
 //!
-//! Whether the tasks together exceed an allowance does not depend on the order in which they spend it, so a batch
-//! that does is dropped whole and the answer stays the same whatever the number of threads.
+//! Whether the tasks together exceed an allowance does not depend on the order in which they spend it, so a batch of
+//! several tasks that does is dropped whole, and the answer stays the same whatever the number of threads.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use stagewright_core::solver::{Stop, StopReason};
 
+/// Most bytes that a task finds between two looks at the allowance.
+const MOST_BETWEEN_CHECKS: u64 = 1 << 20;
+
 /// What a run may use.
 #[derive(Clone, Copy)]
 pub(crate) struct Budget<'a> {
     pub(crate) stop: &'a Stop,
-    /// Bytes of tables.
+    /// Bytes of tables and of what tasks find.
     pub(crate) memory: Option<u64>,
     /// Supersets looked at.
     pub(crate) steps: Option<u64>,
@@ -74,6 +77,11 @@ impl<'a> Allowance<'a> {
         } else {
             Ok(())
         }
+    }
+
+    /// Bytes that a task may find between two calls of [`Allowance::spend`]: few beside what is left.
+    pub(crate) fn bytes_between_checks(&self) -> u64 {
+        MOST_BETWEEN_CHECKS.min(self.most_bytes.unsigned_abs() / 256)
     }
 
     /// Whether the work space of one task is within what was left at first. Work spaces are not added up, since how

@@ -52,7 +52,7 @@ impl Catalogue {
         memory: Option<u64>,
         stop: &Stop,
     ) -> Option<Catalogue> {
-        let most_bytes = memory.map_or(MOST_BYTES, |limit| MOST_BYTES.min((limit / 4) as usize));
+        let most_bytes = memory.map_or(MOST_BYTES, |limit| MOST_BYTES.min((limit / 8) as usize));
         let mut listing = Listing::new(lattice, weights);
         let mut unit = 0;
         loop {
@@ -82,6 +82,25 @@ impl Catalogue {
     /// Number of ideals.
     pub(crate) fn len(&self) -> usize {
         self.sizes.len()
+    }
+
+    /// Bytes in use.
+    pub(crate) fn bytes(&self) -> u64 {
+        let Catalogue {
+            ranks,
+            sizes,
+            sets,
+            weight,
+            unsupported,
+            crossing_seconds,
+            crossing_of,
+            crossing,
+            ..
+        } = self;
+        let small = size_of_val(&**ranks) + size_of_val(&**sizes) + size_of_val(&**unsupported);
+        let crossed =
+            size_of_val(&**crossing_seconds) + size_of_val(&**crossing_of) + size_of_val(&**crossing);
+        (small + crossed + size_of_val(&**sets) + size_of_val(&**weight)) as u64
     }
 
     /// The ideals whose weights lie in some intervals, as far as the ranks can tell.

@@ -24,6 +24,9 @@ use stagewright_core::problem::Problem;
 use stagewright_core::tolerance;
 use stagewright_search::order;
 
+/// Most predecessors that a weightless unit hands on.
+const MOST_HANDED_ON: usize = 8;
+
 /// The units of a problem in enumeration order, with their nets and costs.
 pub(crate) struct Lattice {
     /// Number of units.
@@ -254,9 +257,10 @@ fn leave_out_weightless(
             units.predecessors(at).iter().flat_map(|&from| handed[from as usize].iter().copied()).collect();
         before.sort_unstable();
         before.dedup();
-        // Handing on must not make the order larger than it was.
-        let arcs = before.len() * units.successors(at).len();
-        if is_weightless(at) && arcs <= before.len() + units.successors(at).len() {
+        // Handing on must not make the order much larger than it was.
+        let successors = units.successors(at).len();
+        let grows = before.len() * successors > before.len() + successors;
+        if is_weightless(at) && !grows && before.len() <= MOST_HANDED_ON {
             weightless.push((unit, units.predecessors(at).to_vec()));
             handed[at] = before;
         } else {

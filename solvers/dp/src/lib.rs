@@ -13,8 +13,8 @@
 //! 2. `weight` and `window` bound the ideals that the devices used can hold and the devices left can finish, below T;
 //! 3. `walk` generates the supersets of a state depth first, each once, and cuts off what cannot stay below T; where
 //!    the lattice is small, `catalogue` lists it and `scan` looks at its pairs instead, which is cheaper for each;
-//! 4. `recurrence` runs over the ideals by size in parallel, the same whatever the number of threads; both searches
-//!    meet the `stage`s' demands, and `table` keeps the ideals;
+//! 4. `recurrence` runs over the ideals by size, in parallel `batch`es that give the same whatever the number of
+//!    threads; both searches meet the demands of `stage`, and `table` keeps the ideals;
 //! 5. `solver` picks caps, so that a search too large to finish still leaves a bound.
 //!
 //! Group uplinks are resources that a chain of ideals does not determine: which groups hold the pins of a net depends
@@ -22,6 +22,7 @@
 //! with `uplink` labels closes the gap that is left.
 
 mod allowance;
+mod batch;
 mod catalogue;
 mod lattice;
 mod recurrence;

@@ -22,8 +22,8 @@ use crate::stage::{Arrival, Demands, Found, Ideal, Rules, Source, StageSums};
 use crate::table::Table;
 use crate::window::Measures;
 
-/// Pairs between two looks at the clock.
-const PAIRS_BETWEEN_CHECKS: usize = 1 << 16;
+/// Ideals passed over that count as one superset looked at.
+const PASSED_OVER: usize = 16;
 /// Relative slack of a difference of two sums.
 const SLACK: f64 = 1e-10;
 
@@ -132,10 +132,9 @@ impl<'a> Scanner<'a> {
         let own = windows.weights.own[pool];
         let serial = demands.communication == Communication::Serial && !lattice.pools[pool].host;
         let steps_before = self.steps;
-        for ideal in catalogue.within(&demands.weights) {
-            if ideal.is_multiple_of(PAIRS_BETWEEN_CHECKS) {
-                self.rules.allowance.spend(0, 0)?;
-            }
+        let ranks = catalogue.within(&demands.weights);
+        self.steps += (ranks.len() / PASSED_OVER) as u64;
+        for ideal in ranks {
             let weights = catalogue.weights(ideal);
             let crossing = catalogue.crossing_seconds(ideal);
             let compute = own.map(|own| weights[own] * (1.0 - SLACK) - self.weights[own]);
@@ -212,7 +211,7 @@ impl<'a> Scanner<'a> {
                 }
             }
         };
-        // Steps never repeat, so they tell the pairs apart.
+        // Steps grow from pair to pair, so they tell them apart.
         let pair = self.steps;
         for &CrossingNet { net, inside } in crossing {
             let net = net as usize;

@@ -21,7 +21,7 @@ use crate::allowance::{Budget, Halt};
 use crate::catalogue::Catalogue;
 use crate::lattice::Lattice;
 use crate::recurrence::{Counts, Recurrence, Run};
-use crate::uplink::Uplinks;
+use crate::uplink::{MOST_GROUPS, Uplinks};
 use crate::weight::Weights;
 
 /// Most usages of devices: above it the tables alone are too many.
@@ -30,7 +30,7 @@ const MAX_USAGES: usize = 1 << 20;
 const WALK_STEPS: u64 = 50_000;
 /// Supersets that the first run may look at before lower caps are tried: some tenths of a second.
 const FIRST_RUN_STEPS: u64 = 3_000_000;
-/// The same for a scan, which takes a fraction of the time for each.
+/// The same for a scan, which takes a fraction of the time for each: some seconds.
 const SCAN_STEPS: u64 = 60_000_000;
 /// Where the caps lie between the lower bound and the value, when the first run was too long.
 const LADDER: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
@@ -79,6 +79,12 @@ impl Solver for Dp {
                 "the search ended before it found a split that fits".into(),
             ),
         };
+        let groups = problem.cluster().group_count();
+        if solution.status == Status::Feasible && solution.stop.is_none() && groups > MOST_GROUPS {
+            solution.reason = Some(format!(
+                "the uplinks of {groups} groups are scored, but those of more than {MOST_GROUPS} are not searched"
+            ));
+        }
         solution.statistics =
             vec![("ideals", counts.ideals), ("steps", counts.steps), ("peak_bytes", counts.peak_bytes)];
         Ok(solution)
@@ -100,35 +106,27 @@ impl Search<'_> {
             return Ok(Some(StopReason::Memory));
         };
         if self.units.is_empty() {
+            self.keep(Some(plan_of(self.problem, self.units, &[])?), context);
             return Ok(None);
         }
         if let Some(stop) = self.done(context) {
             return Ok(stop);
         }
         context.emit(Event::Phase { name: "ideals".into() });
-        if self.best.is_none() {
-            // Any split that fits will do: its value is the cap of a lattice that can tell costs apart.
-            let top = above_every_load(self.problem, self.units);
-            let lattice = Lattice::new(self.problem, self.units, top);
-            let weights = Weights::new(self.problem, &lattice);
-            let recurrence = Recurrence::new(self.problem, &lattice, &weights, &space);
-            let halt = self.attempt(&recurrence, top, None, context)?;
-            if halt.is_some() || self.best.is_none() {
-                return Ok(halt.map(stop_of));
-            }
-        }
-        let Some(top) = self.best.as_ref().map(Plan::value) else { return Ok(None) };
+        let seed = self.best.as_ref().map(Plan::value);
+        let top = seed.unwrap_or_else(|| above_every_load(self.problem, self.units));
         let lattice = Lattice::new(self.problem, self.units, top);
         let weights = Weights::new(self.problem, &lattice);
         let mut recurrence = Recurrence::new(self.problem, &lattice, &weights, &space);
+        // Without a seed there is nothing to climb towards: any split that fits is news.
         let catalogue;
-        match self.attempt(&recurrence, top, Some(WALK_STEPS), context)? {
+        match self.attempt(&recurrence, top, seed.map(|_| WALK_STEPS), context)? {
             None => {}
-            Some(halt) if halt.by_clock() => return Ok(Some(stop_of(halt))),
+            Some(halt) if halt.by_clock() || self.best.is_none() => return Ok(Some(stop_of(halt))),
             Some(_) => {
                 catalogue = Catalogue::new(&lattice, &weights, context.limits.memory, context.stop());
                 recurrence.catalogue = catalogue.as_ref();
-                if let Some(stop) = self.climb(&recurrence, top, context)? {
+                if let Some(stop) = self.climb(&mut recurrence, context)? {
                     return Ok(Some(stop));
                 }
             }
@@ -147,23 +145,23 @@ impl Search<'_> {
     /// Proves the best split, uplinks left out: at once where that is short, else by caps from below.
     fn climb(
         &mut self,
-        recurrence: &Recurrence<'_>,
-        top: f64,
+        recurrence: &mut Recurrence<'_>,
         context: &mut Context<'_>,
     ) -> Result<Option<StopReason>, SolveError> {
+        let Some(top) = self.best.as_ref().map(Plan::value) else { return Ok(None) };
         let steps = if recurrence.catalogue.is_some() { SCAN_STEPS } else { FIRST_RUN_STEPS };
         match self.attempt(recurrence, top, Some(steps), context)? {
             None => return Ok(None),
             Some(halt) if halt.by_clock() => return Ok(Some(stop_of(halt))),
-            // Lower caps take fewer steps and less memory, and raise the bound.
-            Some(_) => {}
+            // Lower caps take fewer steps and less memory, and raise the bound. A walk gains by them, a scan hardly.
+            Some(_) => recurrence.catalogue = None,
         }
         context.emit(Event::Phase { name: "more orders".into() });
-        let better = {
-            context.warm_start = self.best.as_ref().map(|plan| plan.placement.clone());
-            best_over_orders(self.problem, self.units, Effort::Thorough, context)?
-        };
-        self.keep(better, context);
+        let best = self.best.as_ref().map(|plan| plan.placement.clone());
+        let given = std::mem::replace(&mut context.warm_start, best);
+        let better = best_over_orders(self.problem, self.units, Effort::Thorough, context);
+        context.warm_start = given;
+        self.keep(better?, context);
         for share in LADDER {
             if let Some(stop) = self.done(context) {
                 return Ok(stop);
@@ -197,8 +195,7 @@ impl Search<'_> {
         context.stop().reason().map(Some)
     }
 
-    /// One run below a cap. A finished run raises the bound: to the best split it found, else to the cap; but not
-    /// where there was no plan, since a cap above every load may swallow the costs that matter.
+    /// One run below a cap. A finished run raises the bound: to the best split it found, else to the cap.
     fn attempt(
         &mut self,
         recurrence: &Recurrence<'_>,
@@ -222,7 +219,7 @@ impl Search<'_> {
             Some(stages) => Some(plan_of(self.problem, self.units, stages)?),
             None => None,
         };
-        if halt.is_none() && self.best.is_some() {
+        if halt.is_none() {
             // Uplinks only add to a split's value, so the least value without them is a bound as well.
             let loads = found.as_ref().map(|stages| largest_loads(recurrence, self.units, stages));
             let proved = loads.transpose()?.map_or(cap, |loads| loads.iter().sum());

@@ -180,6 +180,11 @@ impl Demands {
         })
     }
 
+    /// Number of ways on.
+    pub(crate) fn moves(&self) -> usize {
+        self.moves.len()
+    }
+
     /// Whether a load on one device is at or above a cap even when shared among the most replicas.
     #[inline]
     pub(crate) fn at_cap(&self, load: f64, cap: f64) -> bool {

@@ -15,6 +15,8 @@ use crate::uplink::{Label, Labels};
 const NONE: u32 = u32::MAX;
 /// Entries of one ideal that are compared with each other.
 const MOST_COMPARED: usize = 256;
+/// Usages up to which the entries of an ideal are looked through one by one.
+const FEW_USAGES: usize = 64;
 
 /// One way to reach an ideal.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +63,8 @@ pub(crate) struct Table {
     index: Index,
     /// The label of each entry, where uplinks count.
     labels: Option<Labels>,
+    /// Entries by ideal and usage, where an ideal can have many and no labels tell them apart.
+    by_usage: Option<HashTable<u32>>,
 }
 
 /// How an ideal is found: by the hash of its set, or by its number in a catalogue. Either is its *key*.
@@ -78,10 +82,20 @@ pub(crate) fn hash(set: &[u64]) -> u64 {
     hasher.finish()
 }
 
+fn hash_pair(ideal: u32, usage: u32) -> u64 {
+    hash(&[u64::from(ideal) << 32 | u64::from(usage)])
+}
+
 impl Table {
     /// A table for sets of `len` units that holds the empty one, reached with nothing. Sets are known by their hashes,
     /// or by numbers below `listed`. `labels` holds the label of the empty set, where uplinks count.
-    pub(crate) fn new(len: usize, words: usize, listed: Option<usize>, labels: Option<Labels>) -> Table {
+    pub(crate) fn new(
+        len: usize,
+        words: usize,
+        listed: Option<usize>,
+        usages: usize,
+        labels: Option<Labels>,
+    ) -> Table {
         let nothing = vec![0; words];
         let key = listed.map_or_else(|| hash(&nothing), |count| count as u64);
         let mut table = Table {
@@ -95,6 +109,7 @@ impl Table {
                 // The empty set comes after those listed.
                 Some(count) => Index::Listed(vec![NONE; count + 1]),
             },
+            by_usage: (usages > FEW_USAGES && labels.is_none()).then(HashTable::new),
             labels,
         };
         let ideal = table.ideal(&nothing, key);
@@ -140,7 +155,20 @@ impl Table {
 
     /// The value with which an ideal was reached with a usage, if it was.
     pub(crate) fn value(&self, ideal: u32, usage: usize) -> Option<f64> {
-        self.entries_of(ideal).find(|(_, entry)| entry.usage as usize == usage).map(|(_, entry)| entry.value)
+        self.entry_of(ideal, usage as u32).map(|at| self.entries[at as usize].value)
+    }
+
+    /// The entry of an ideal with a usage, the first one where labels make several.
+    fn entry_of(&self, ideal: u32, usage: u32) -> Option<u32> {
+        match &self.by_usage {
+            Some(index) => index.find(hash_pair(ideal, usage), |&at| self.is_of(at, ideal, usage)).copied(),
+            None => self.entries_of(ideal).find(|(_, entry)| entry.usage == usage).map(|(at, _)| at),
+        }
+    }
+
+    fn is_of(&self, at: u32, ideal: u32, usage: u32) -> bool {
+        let entry = &self.entries[at as usize];
+        entry.ideal == ideal && entry.usage == usage
     }
 
     /// The entries of an ideal below a cap that no other entry dominates; where they are very many, all below it.
@@ -191,17 +219,13 @@ impl Table {
 
     /// Lowers the value of an ideal with a usage; what was there first wins a tie.
     pub(crate) fn improve(&mut self, ideal: u32, new: New) {
-        let mut at = self.first[ideal as usize];
-        while at != NONE {
+        if let Some(at) = self.entry_of(ideal, new.usage) {
             let entry = &mut self.entries[at as usize];
-            if entry.usage == new.usage {
-                if new.value < entry.value {
-                    let New { value, parent, pool, replicas, .. } = new;
-                    *entry = Entry { value, parent, pool, replicas, ..*entry };
-                }
-                return;
+            if new.value < entry.value {
+                let New { value, parent, pool, replicas, .. } = new;
+                *entry = Entry { value, parent, pool, replicas, ..*entry };
             }
-            at = entry.next;
+            return;
         }
         self.append(ideal, new);
     }
@@ -232,8 +256,14 @@ impl Table {
 
     fn append(&mut self, ideal: u32, new: New) {
         let New { usage, value, parent, pool, replicas } = new;
-        let next = std::mem::replace(&mut self.first[ideal as usize], self.entries.len() as u32);
+        let at = self.entries.len() as u32;
+        let next = std::mem::replace(&mut self.first[ideal as usize], at);
         self.entries.push(Entry { value, usage, ideal, parent, next, pool, replicas });
+        let entries = &self.entries;
+        if let Some(index) = &mut self.by_usage {
+            let hash = |&at: &u32| hash_pair(entries[at as usize].ideal, entries[at as usize].usage);
+            index.insert_unique(hash_pair(ideal, usage), at, hash);
+        }
     }
 
     /// Bytes in use, spare capacity included.
@@ -247,10 +277,13 @@ impl Table {
                 Index::Listed(index) => per(index.len(), 4),
             }
             + self.labels.as_ref().map_or(0, Labels::bytes)
+            + self.by_usage.as_ref().map_or(0, |index| per(index.capacity(), 5))
     }
 
-    /// Whether so many more entries could still be numbered.
-    pub(crate) fn has_room_for(&self, entries: usize) -> bool {
-        self.entries.len().saturating_add(entries) < NONE as usize
+    /// Whether so many more entries with labels of so many spreads could still be numbered.
+    pub(crate) fn has_room_for(&self, entries: usize, spreads: usize) -> bool {
+        let used = self.labels.as_ref().map_or(0, Labels::spreads);
+        let fits = |used: usize, more: usize| used.saturating_add(more) < NONE as usize;
+        fits(self.entries.len(), entries) && fits(used, spreads)
     }
 }

@@ -20,7 +20,7 @@ use stagewright_core::problem::Problem;
 use crate::lattice::{Lattice, contains, members};
 
 /// Most groups: theirs and what is outside them are the bits of a word.
-const MOST_GROUPS: usize = 63;
+pub(crate) const MOST_GROUPS: usize = 63;
 
 /// Uplink times on a lattice.
 pub(crate) struct Uplinks {
@@ -91,6 +91,11 @@ impl Labels {
     /// Number of labels.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Number of nets over all labels.
+    pub(crate) fn spreads(&self) -> usize {
+        self.spreads.len()
     }
 
     /// Removes the last label.

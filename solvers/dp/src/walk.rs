@@ -14,6 +14,7 @@
 //! are turned away in constant time. Adding one costs a copy of what is left of the list and the unit's nets.
 
 use stagewright_core::document::Communication;
+use stagewright_core::meter::Compensated;
 
 use crate::allowance::Halt;
 use crate::lattice::{contains, members};
@@ -22,6 +23,8 @@ use crate::window::Measures;
 
 /// Steps between two looks at the clock.
 const STEPS_BETWEEN_CHECKS: u64 = 4096;
+/// Moves that take about the time of one superset.
+const MOVES_PER_STEP: u64 = 8;
 
 /// A net with a pin in the ideal that may still close.
 #[derive(Clone, Copy)]
@@ -40,13 +43,10 @@ struct Sums {
     compute: [f64; 2],
     /// Transfer of nets cut for good.
     settled: [f64; 2],
-    /// Transfer of nets cut so far that may still close.
-    open: [f64; 2],
-    sent: [f64; 2],
-    received: [f64; 2],
-    /// Least transfer of nets that cross the ideal for good, and of those that may still close.
+    sent: [Compensated; 2],
+    received: [Compensated; 2],
+    /// Least transfer of nets that cross the ideal for good.
     crossing_settled: [f64; 2],
-    crossing_open: [f64; 2],
     fixed: f64,
     activations: f64,
     parameters: f64,
@@ -162,9 +162,8 @@ impl<'a> Walker<'a> {
     }
 
     /// The nets that cross J, with their first outside pins.
-    fn open_crossing(&mut self) -> Sums {
+    fn open_crossing(&mut self) {
         let lattice = self.rules.lattice;
-        let mut sums = Sums::default();
         self.nets.clear();
         for net in 0..lattice.net_count() {
             let pins = lattice.pins(net);
@@ -172,7 +171,6 @@ impl<'a> Walker<'a> {
                 continue;
             }
             let place = self.first_outside(net, 0);
-            sums.crossing_open[usize::from(lattice.net_pass[net])] += lattice.least_transfer[net];
             self.nets.push(OpenNet {
                 first: pins[place as usize],
                 net: net as u32,
@@ -181,7 +179,6 @@ impl<'a> Walker<'a> {
             });
         }
         self.nets.sort_unstable_by_key(|open| (open.first, open.net));
-        sums
     }
 
     /// Place of the first pin from `place` on that is not in J.
@@ -198,10 +195,10 @@ impl<'a> Walker<'a> {
         emit: &mut impl FnMut(Found<'_>) -> Result<(), Halt>,
     ) -> Result<(), Halt> {
         let lattice = self.rules.lattice;
-        let root = self.open_crossing();
+        self.open_crossing();
         self.frames.clear();
-        let open_to = self.nets.len();
-        self.frames.push(Frame { unit: usize::MAX, next: 0, sums: root, open_from: 0, open_to, cursor: 0 });
+        let (sums, open_to) = (Sums::default(), self.nets.len());
+        self.frames.push(Frame { unit: usize::MAX, next: 0, sums, open_from: 0, open_to, cursor: 0 });
         let mut unspent = 0;
         let mut halt = Ok(());
         while let Some(top) = self.frames.len().checked_sub(1) {
@@ -212,14 +209,15 @@ impl<'a> Walker<'a> {
                 continue;
             };
             self.frames[top].next = unit + 1;
-            unspent += 1;
-            if unspent == STEPS_BETWEEN_CHECKS {
+            // Each way on from a superset is work as well.
+            unspent += 1 + demands.moves() as u64 / MOVES_PER_STEP;
+            if unspent >= STEPS_BETWEEN_CHECKS {
                 self.steps += unspent;
                 let allowance = self.rules.allowance;
                 halt = allowance.spend(std::mem::take(&mut unspent), 0).and(allowance.hold(self.bytes()));
             }
             match self.try_add(top, unit, pool, demands) {
-                Added::Yes => halt = halt.and(self.report(demands, emit)),
+                Added::Yes => halt = halt.and(self.report(pool, demands, emit)),
                 Added::No => {}
                 Added::NoneAfter => self.frames[top].next = lattice.len,
             }
@@ -274,7 +272,7 @@ impl<'a> Walker<'a> {
         self.nets.extend_from_within(cursor + here..open_to);
         for at in cursor..cursor + here {
             let open = self.nets[at];
-            self.advance(&mut sums, open, mark, &costs.transfer);
+            self.advance(open, mark);
         }
         for &net in lattice.nets_of(unit) {
             self.touch(&mut sums, net as usize, unit, mark, &costs.transfer);
@@ -313,30 +311,20 @@ impl<'a> Walker<'a> {
         {
             let net = open.net as usize;
             let pass = usize::from(lattice.net_pass[net]);
-            frame.sums.crossing_open[pass] -= lattice.least_transfer[net];
             frame.sums.crossing_settled[pass] += lattice.least_transfer[net];
             if open.stage_only {
-                frame.sums.open[pass] -= transfer[net];
                 frame.sums.settled[pass] += transfer[net];
             }
             frame.cursor += 1;
         }
     }
 
-    /// Moves an open net on to its next outside pin, or closes it.
-    fn advance(&mut self, sums: &mut Sums, open: OpenNet, mark: usize, transfer: &[f64]) {
-        let lattice = self.rules.lattice;
+    /// Moves an open net on to its next outside pin; one without is closed.
+    fn advance(&mut self, open: OpenNet, mark: usize) {
         let net = open.net as usize;
         let place = self.first_outside(net, open.place as usize + 1);
-        match lattice.pins(net).get(place as usize) {
-            Some(&first) => self.insert(OpenNet { first, place, ..open }, mark),
-            None => {
-                let pass = usize::from(lattice.net_pass[net]);
-                sums.crossing_open[pass] -= lattice.least_transfer[net];
-                if open.stage_only {
-                    sums.open[pass] -= transfer[net];
-                }
-            }
+        if let Some(&first) = self.rules.lattice.pins(net).get(place as usize) {
+            self.insert(OpenNet { first, place, ..open }, mark);
         }
     }
 
@@ -356,8 +344,6 @@ impl<'a> Walker<'a> {
             if before > 0 {
                 sums.settled[pass] += transfer[net];
             } else if pins[0] as usize == unit {
-                sums.open[pass] += transfer[net];
-                sums.crossing_open[pass] += lattice.least_transfer[net];
                 self.insert(OpenNet { first: pins[1], net: net as u32, place: 1, stage_only: true }, mark);
             } else {
                 sums.settled[pass] += transfer[net];
@@ -368,15 +354,15 @@ impl<'a> Walker<'a> {
             let all = inside as usize + 1 == pins.len();
             if lattice.producer[net] as usize == unit {
                 if inside > 0 {
-                    sums.received[pass] -= transfer[net];
+                    sums.received[pass].add(-transfer[net]);
                 }
                 if !all {
-                    sums.sent[pass] += transfer[net];
+                    sums.sent[pass].add(transfer[net]);
                 }
             } else if inside == 0 {
-                sums.received[pass] += transfer[net];
+                sums.received[pass].add(transfer[net]);
             } else if all {
-                sums.sent[pass] -= transfer[net];
+                sums.sent[pass].add(-transfer[net]);
             }
         }
     }
@@ -404,30 +390,40 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Reports the stage of the top frame.
+    /// Reports the stage of the top frame. What may still close is summed here, from the open nets: a running sum that
+    /// nets also leave would keep the rounding of each.
     fn report(
         &mut self,
+        pool: usize,
         demands: &Demands,
         emit: &mut impl FnMut(Found<'_>) -> Result<(), Halt>,
     ) -> Result<(), Halt> {
-        let sums = &self.frames[self.frames.len() - 1].sums;
+        let lattice = self.rules.lattice;
+        let Frame { sums, cursor, open_to, .. } = &self.frames[self.frames.len() - 1];
+        let (mut cut, mut crossing) = (sums.settled, sums.crossing_settled);
+        for open in &self.nets[*cursor..*open_to] {
+            let net = open.net as usize;
+            let pass = usize::from(lattice.net_pass[net]);
+            crossing[pass] += lattice.least_transfer[net];
+            if open.stage_only {
+                cut[pass] += lattice.pools[pool].transfer[net];
+            }
+        }
         let stage = StageSums {
             compute: sums.compute,
-            cut: [0, 1].map(|pass| sums.settled[pass] + sums.open[pass]),
-            sent: sums.sent,
-            received: sums.received,
+            cut,
+            sent: sums.sent.map(Compensated::value),
+            received: sums.received.map(Compensated::value),
             fixed: sums.fixed,
             activations: sums.activations,
             parameters: sums.parameters,
         };
+        let weights = &self.weights[self.weights.len() - self.rules.windows.weights.count..];
         let ideal = Ideal {
             set: &self.set,
             listed: None,
-            measures: Measures {
-                weights: &self.weights[self.weights.len() - self.rules.windows.weights.count..],
-                crossing: [0, 1].map(|pass| sums.crossing_settled[pass] + sums.crossing_open[pass]),
-            },
-            full: self.size == self.rules.lattice.len,
+            measures: Measures { weights, crossing },
+            full: self.size == lattice.len,
         };
         demands.report(self.rules, ideal, &stage, &mut self.arrivals, emit)
     }

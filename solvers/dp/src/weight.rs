@@ -1,7 +1,7 @@
 //! Weights on the units, and the most of each that fits into a budget of seconds or bytes.
 //!
-//! [`crate::window`] bounds the weight of an ideal from both sides; any weights ω ≥ 0 are valid, these say most: the time on each
-//! pool; the fluid weight min_c λ_c p_c at the best prices; the least time over the pools that pay for
+//! `window` bounds the weight of an ideal from both sides. Any weights ω ≥ 0 are valid, these say most: the time on
+//! each pool; the fluid weight min_c λ_c p_c at the best prices; the least time over the pools that pay for
 //! communication; each per pass; and bytes, where every device has a limit.
 
 use stagewright_core::bound::{Bound, Fluid};

@@ -29,6 +29,8 @@ use crate::weight::{Resource, Weights};
 
 /// Relative slack of a window, far above rounding in sums of weights.
 const SLACK: f64 = 1e-9;
+/// Most intervals that are derived once for all usages.
+const MOST_KNOWN: usize = 1 << 18;
 
 /// What the windows are about: an ideal's weights, and what crosses it.
 #[derive(Clone, Copy)]
@@ -69,10 +71,12 @@ pub(crate) struct Windows<'a> {
     serial: bool,
     /// `[weight][pool][devices]`: the most that devices of a pool hold.
     holds: Vec<Vec<Vec<f64>>>,
+    /// The intervals of all usages, where they are few.
+    known: Vec<Interval>,
 }
 
 impl<'a> Windows<'a> {
-    /// Windows for caps per pass. O(weights · devices · log n).
+    /// Windows for caps per pass. O(weights · (devices · log n + usages · pools)), usages up to a limit.
     pub(crate) fn new(
         problem: &Problem,
         weights: &'a Weights,
@@ -88,7 +92,7 @@ impl<'a> Windows<'a> {
             let most = |devices: u32| weights.most(weight, pool, f64::from(devices) * each);
             (0..=space.limit(pool)).map(most).collect()
         };
-        Windows {
+        let mut windows = Windows {
             weights,
             space,
             caps,
@@ -98,7 +102,14 @@ impl<'a> Windows<'a> {
             holds: (0..weights.count)
                 .map(|weight| (0..pools.len()).map(|pool| hold(weight, pool)).collect())
                 .collect(),
+            known: Vec::new(),
+        };
+        if space.len() * windows.len() <= MOST_KNOWN {
+            let mut known = Vec::with_capacity(space.len() * windows.len());
+            (0..space.len()).for_each(|usage| windows.derive(usage, &mut known));
+            windows.known = known;
         }
+        windows
     }
 
     /// Number of intervals of a usage: one for each weight, then one with crossing nets for each pass.
@@ -108,6 +119,13 @@ impl<'a> Windows<'a> {
 
     /// Appends the intervals of a usage. O(weights · pools).
     pub(crate) fn extend(&self, usage: usize, intervals: &mut Vec<Interval>) {
+        match self.known.get(usage * self.len()..(usage + 1) * self.len()) {
+            Some(known) => intervals.extend_from_slice(known),
+            None => self.derive(usage, intervals),
+        }
+    }
+
+    fn derive(&self, usage: usize, intervals: &mut Vec<Interval>) {
         let space = self.space;
         for (weight, holds) in self.holds.iter().enumerate() {
             let total = self.weights.total(weight);

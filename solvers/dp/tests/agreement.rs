@@ -2,12 +2,17 @@
 
 mod support;
 
+use rand::RngExt;
 use stagewright_core::bound::CLOSED_FORMS;
-use stagewright_core::document::{Communication, Training};
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, Communication, KindDocument, OperatorDocument, TensorDocument, Training,
+};
 use stagewright_core::evaluate::evaluate;
-use stagewright_core::graph::Graph;
+use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
+use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance::same;
 use stagewright_dp::Dp;
@@ -71,6 +76,87 @@ fn dp_agrees_with_brute_force() {
         check_consistent(number, &problem, &heuristic, optimum);
     }
     assert!(feasible > 500 && infeasible > 100, "{feasible} feasible, {infeasible} infeasible");
+}
+
+/// A problem on one kind whose memory all devices together can just hold, so that most orders have no split.
+fn tight(number: u64, seconds: f64, mark: f64, communication: Communication) -> Problem {
+    let mut rng = seed::stream(number, 7);
+    let count = rng.random_range(4..=7);
+    let mut builder = GraphBuilder::new("tight");
+    let mut bytes = 0.0;
+    for at in 0..count {
+        let parameter_bytes = f64::from(rng.random_range(1..=4));
+        bytes += parameter_bytes;
+        builder.operator(OperatorDocument {
+            seconds: [("acc".to_string(), seconds * f64::from(rng.random_range(1..=9)))].into(),
+            parameter_bytes,
+            ..OperatorDocument::named(format!("o{at}"))
+        });
+    }
+    for to in 1..count {
+        for from in 0..to {
+            if rng.random_bool(0.35) {
+                let time = if rng.random_bool(0.4) { mark } else { 0.1 * f64::from(rng.random_range(0..=5)) };
+                builder.timed_tensor(TensorDocument {
+                    name: None,
+                    producer: format!("o{from}"),
+                    consumers: vec![format!("o{to}")],
+                    bytes: 0.0,
+                    seconds: [("acc".to_string(), time)].into(),
+                });
+            }
+        }
+    }
+    let devices: u32 = rng.random_range(2..=3);
+    let kind = KindDocument {
+        name: "acc".into(),
+        class: "acc".into(),
+        count: devices,
+        host: false,
+        memory_bytes: Some((bytes / f64::from(devices)).ceil()),
+        link: None,
+        group: None,
+    };
+    let cluster = ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: String::new(),
+        classes: Default::default(),
+        kinds: vec![kind],
+        groups: Vec::new(),
+        matrix: None,
+    };
+    let objective = Objective { communication, ..Objective::default() };
+    let graph = builder.build().expect("a valid graph");
+    let cluster = Cluster::from_document(cluster).expect("a valid cluster");
+    Problem::new(graph, cluster, objective, Default::default()).expect("a valid problem")
+}
+
+/// Where there is no compute to compare with, or a tensor as dear as a mark, rounding in a running sum is a cost.
+#[test]
+fn rounding_is_never_a_cost() {
+    let mut feasible = 0;
+    for number in 0..300 {
+        for (seconds, mark) in [(0.0, 0.3), (1e-12, 0.7), (0.1, 1e16)] {
+            for communication in [Communication::Serial, Communication::Overlap, Communication::Duplex] {
+                let problem = tight(number, seconds, mark, communication);
+                let optimum = brute_force::optimum(&problem);
+                let solution = solve(&Dp, &problem, 1);
+                check_consistent(number, &problem, &solution, optimum);
+                match optimum {
+                    None => assert_eq!(solution.status, Status::Infeasible, "{number}"),
+                    Some(optimum) => {
+                        feasible += 1;
+                        let value = solution.value().expect("a plan");
+                        assert!(
+                            (value - optimum).abs() <= 1e-9 * optimum,
+                            "{number} {seconds} {mark} {communication:?}: {value} {optimum}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+    assert!(feasible > 1000, "{feasible} feasible");
 }
 
 /// Profiles mark what must not happen by absurd times; they must not swallow the costs that matter.

@@ -59,7 +59,7 @@ pub(crate) struct ImportArguments {
     /// Format of the model, instead of recognising it
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
-    /// Batch, where the model leaves it open (onnx, openvino)
+    /// Batch, where the model leaves it open (onnx)
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<u64>,
     /// Unit of the model's times; piper files do not name theirs

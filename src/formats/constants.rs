@@ -2,14 +2,15 @@
 //!
 //! A constant with one reader belongs to it. A small one with several is copied to each; a large one is counted once,
 //! at its first reader, and its readers have to share a device: two halves of a model that use one embedding are not
-//! to be torn apart, but neither should a constant of 2 that every layer multiplies by hold a model together.
+//! to be torn apart, but neither should a constant of 2 that every layer multiplies by hold a model together, or a
+//! vector of ones: exporters merge weights that are equal, as those of all normalisations are before training.
 
 use petgraph::unionfind::UnionFind;
 use rustc_hash::{FxHashMap, FxHashSet};
 use stagewright_core::document::OperatorDocument;
 
-/// A constant of up to this many bytes is copied to each reader.
-pub const COPIED_BYTES: f64 = 1024.0;
+/// A constant of up to this many bytes is copied to each reader: vectors are smaller, matrices larger.
+pub const COPIED_BYTES: f64 = 65536.0;
 
 /// An operator reads a constant.
 pub(super) struct Use {

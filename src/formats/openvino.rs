@@ -29,7 +29,7 @@ use super::error::{At, InputError};
 use super::options::ImportOptions;
 use super::readers::Readers;
 use super::text::{Sniff, clamp, text};
-use super::work::{convolution, elements, per_element, product};
+use super::work::{convolution, elements, is_amount, per_element, product};
 use super::{Format, Imported, names};
 
 /// A file with more elements than this is no model: each takes some hundred bytes of memory.
@@ -92,8 +92,11 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
         .map_err(|at| malformed("elements are nested too deeply".into(), super::text::end_of(&text[..at])))?;
     let options = ParsingOptions { nodes_limit: MOST_ELEMENTS, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| {
-        let position = error.pos();
-        malformed(error.to_string(), At::Line { line: position.row, column: position.col })
+        let at = match error {
+            roxmltree::Error::UnclosedRootNode => super::text::end_of(text),
+            _ => At::Line { line: error.pos().row, column: error.pos().col },
+        };
+        malformed(error.to_string(), at)
     })?;
     let root = document.root_element();
     if !root.has_tag_name("net") {
@@ -212,7 +215,17 @@ impl<'a> Net<'a> {
                     help,
                 ));
             };
-            ports.push(Port { id: self.number(node, "id")?, dims, bits, is_parameter });
+            let port = Port { id: self.number(node, "id")?, dims, bits, is_parameter };
+            if !is_amount(port.bytes()) {
+                let help = "check what wrote the file";
+                return Err(self.fault(
+                    "M009",
+                    node,
+                    format!("{:?} is no shape of a tensor", port.dims),
+                    help,
+                ));
+            }
+            ports.push(port);
         }
         Ok(ports)
     }
@@ -308,17 +321,21 @@ impl<'a> Net<'a> {
         let place: FxHashMap<usize, usize> =
             placed.iter().enumerate().map(|(place, &at)| (at, place)).collect();
         let names = names::unique(placed.iter().map(|&at| (self.layers[at].name, at as i64)));
-        let mut operators: Vec<OperatorDocument> = placed
-            .iter()
-            .zip(&names)
-            .map(|(&at, name)| OperatorDocument {
+        let mut operators = Vec::with_capacity(placed.len());
+        for (&at, name) in placed.iter().zip(&names) {
+            let flop = flop(&self.layers[at]);
+            if flop.is_some_and(|flop| !is_amount(flop)) {
+                let help = "check the attributes of the layer";
+                return Err(self.fault("M009", self.layers[at].node, "the layer has no end of work", help));
+            }
+            operators.push(OperatorDocument {
                 kind: Some(self.layers[at].kind.to_owned()),
                 layer: names::layer(name),
-                flop: flop(&self.layers[at]),
+                flop,
                 bytes_moved: Some(bytes_moved(&self.layers[at])),
                 ..OperatorDocument::named(name.clone())
-            })
-            .collect();
+            });
+        }
         let mut readers = Readers::default();
         let mut uses = Vec::new();
         for (reader, &at) in placed.iter().enumerate() {

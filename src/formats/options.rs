@@ -7,7 +7,7 @@ use super::Format;
 pub struct ImportOptions {
     /// The format; recognised by content where it is none.
     pub format: Option<Format>,
-    /// The size of a batch that the file leaves open (ONNX, OpenVINO IR).
+    /// The size of a batch that the file leaves open (ONNX).
     pub batch: Option<u64>,
     /// The unit of the file's times. Piper's files do not say; other formats have a unit of their own, which
     /// this overrides.

@@ -32,6 +32,7 @@ use super::error::{At, InputError};
 use super::options::{Gradients, ImportOptions, TimeUnit};
 use super::readers::Readers;
 use super::text::{Sniff, position, text};
+use super::work::is_amount;
 use super::{Format, HEAD, Imported, names};
 
 /// What every node line has, and no other format.
@@ -221,12 +222,12 @@ fn node<'a>(
     }
 }
 
-/// A number, or the sum of several in brackets; none unless all are finite and not negative.
+/// A number, or the sum of several in brackets; none unless all can be times or sizes.
 fn sum(text: &str) -> Option<f64> {
     let inner = text.trim().strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     inner.split(';').try_fold(0.0, |sum, number| {
         let number: f64 = number.trim().parse().ok()?;
-        (number.is_finite() && number >= 0.0).then_some(sum + number)
+        is_amount(number).then_some(sum + number)
     })
 }
 

@@ -42,6 +42,7 @@ use super::notation::Notation;
 use super::options::ImportOptions;
 use super::readers::Readers;
 use super::text::{Sniff, text};
+use super::work::is_amount;
 use super::{Format, Imported, names};
 
 /// Fields that are not known are passed over, as the package does.
@@ -249,7 +250,7 @@ fn cluster(label: &str, file: &File, options: &ImportOptions) -> Result<ClusterD
 }
 
 fn not_negative(label: &str, path: &str, value: f64) -> Result<(), InputError> {
-    if value >= 0.0 && value.is_finite() {
+    if is_amount(value) {
         return Ok(());
     }
     let help = "write a finite number that is not negative";

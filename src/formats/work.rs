@@ -3,6 +3,14 @@
 //! FLOP count a multiply-add as two, and as one what an elementwise operator does to an element. Sizes are `f64`,
 //! since shapes come from files: a product of dimensions cannot overflow into nonsense.
 
+/// A time, a size or an amount of work beyond this is a slip, and below it no sum over a model overflows.
+const LARGEST: f64 = 1e30;
+
+/// Whether a number can be a time, a size or an amount of work.
+pub(super) fn is_amount(number: f64) -> bool {
+    (0.0..=LARGEST).contains(&number)
+}
+
 /// Elements of a shape; 1 for a scalar.
 pub(super) fn elements(dims: &[u64]) -> f64 {
     dims.iter().map(|&dim| dim as f64).product()

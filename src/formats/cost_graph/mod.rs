@@ -37,6 +37,7 @@ use super::error::{At, InputError};
 use super::options::{ImportOptions, TimeUnit};
 use super::readers::Readers;
 use super::text::{Sniff, text};
+use super::work::is_amount;
 use super::{Format, Imported, names};
 use textproto::{Event, Reader, unquoted};
 
@@ -189,7 +190,7 @@ fn whole(label: &str, reader: &Reader<'_>, value: &str) -> Result<i64, InputErro
 
 fn amount(label: &str, reader: &Reader<'_>, value: &str) -> Result<f64, InputError> {
     match value.parse::<f64>() {
-        Ok(amount) if amount.is_finite() && amount >= 0.0 => Ok(amount),
+        Ok(amount) if is_amount(amount) => Ok(amount),
         _ => {
             let message = format!("`{value}` is not a time or size");
             let help =

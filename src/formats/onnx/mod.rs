@@ -6,7 +6,7 @@
 //!
 //! | in the file | in the document |
 //! | --- | --- |
-//! | node that depends on an input | operator, named after the node or else its first output; layer from the name |
+//! | node that depends on an input | operator, named after the node or else its first output; layer from PyTorch's metadata or from the name |
 //! | node that depends on constants alone | nothing: it is folded into a constant |
 //! | output that is read | tensor |
 //! | constant of a parameter's type | parameter bytes of its reader |
@@ -89,6 +89,15 @@ fn node_name(node: &NodeProto) -> &str {
     }
 }
 
+/// The module that a node came from, as PyTorch's exporter writes it: `['', 'encoder', 'encoder.0', 'linear']` is the
+/// node `linear` of `encoder.0`.
+fn scope(node: &NodeProto) -> Option<String> {
+    let scopes = node.metadata_props.iter().find(|entry| entry.key() == "pkg.torch.onnx.name_scopes")?;
+    let mut modules =
+        scopes.value().split(',').rev().skip(1).map(|scope| scope.trim_matches([' ', '\'', '"', '[', ']']));
+    modules.next().filter(|module| !module.is_empty()).map(str::to_owned)
+}
+
 fn document(name: &str, walked: &Walked<'_>) -> GraphDocument {
     let written =
         walked.operators.iter().enumerate().map(|(at, operator)| (node_name(operator.node), at as i64));
@@ -99,7 +108,7 @@ fn document(name: &str, walked: &Walked<'_>) -> GraphDocument {
         .zip(&names)
         .map(|(operator, name)| OperatorDocument {
             kind: Some(operator.node.op_type().to_owned()),
-            layer: names::layer(name),
+            layer: scope(operator.node).or_else(|| names::layer(name)),
             flop: operator.flop,
             bytes_moved: Some(operator.bytes_moved),
             ..OperatorDocument::named(name.clone())

@@ -46,10 +46,8 @@ impl Message {
         match (self, field) {
             (Message::Model, 7) => Fate::Descend(Message::Graph),
             (Message::Model, 25) => Fate::Descend(Message::Function),
-            // Training steps, metadata and documentation.
-            (Message::Model, 6 | 14 | 20) | (Message::Graph, 10 | 14 | 16) | (Message::Node, 6 | 9) => {
-                Fate::Drop
-            }
+            // Training steps, metadata of the whole, and documentation.
+            (Message::Model, 6 | 14 | 20) | (Message::Graph, 10 | 14 | 16) | (Message::Node, 6) => Fate::Drop,
             (Message::Graph, 1) | (Message::Function, 7) => Fate::Descend(Message::Node),
             (Message::Graph, 5) | (Message::Attribute, 5 | 10) => Fate::Descend(Message::Tensor),
             (Message::SparseTensor, 1 | 2) => Fate::Descend(Message::Tensor),

@@ -7,6 +7,7 @@ use super::call::{Call, Fault};
 use super::declared::Declared;
 use super::proto::{GraphProto, ModelProto, NodeProto};
 use super::value::{Value, of_tensor};
+use super::work::is_amount;
 use super::{cost, infer};
 use crate::formats::error::InputError;
 
@@ -174,6 +175,10 @@ impl<'a> Walk<'a> {
             return Err(InputError::at_path("M008", self.label, path, message, help));
         };
         let flop = cost::flop(&call, &made);
+        if flop.is_some_and(|flop| !is_amount(flop)) {
+            let help = "check the attributes of the node";
+            return Err(InputError::at_path("M009", self.label, path, "the node has no end of work", help));
+        }
         let operator = self.walked.operators.len();
         self.walked.operators.push(Operator { node, reads: distinct, flop, bytes_moved });
         for (name, value) in outputs {
@@ -251,6 +256,10 @@ impl<'a> Walk<'a> {
             let help = "give every value a name of its own";
             let message = format!("`{name}` is made twice");
             return Err(InputError::at_path("M001", self.label, path, message, help));
+        }
+        if value.bytes().is_some_and(|bytes| !is_amount(bytes)) {
+            let message = format!("`{name}` has the shape {:?}", value.dims);
+            return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
         }
         self.walked.values.push(Entry { name, value, origin });
         Ok(())

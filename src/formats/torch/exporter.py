@@ -17,7 +17,7 @@ prices them. FLOP of products, convolutions and attention are those of torch.uti
 operators, one for each element of the output.
 
 What depends on parameters and buffers alone is folded away. A parameter belongs to the operator that reads it; one
-of more than 1 KiB with several readers is counted once, and its readers are colocated. Buffers and constants count
+of more than 64 KiB with several readers is counted once, and its readers are colocated. Buffers and constants count
 as workspace. A view moves no bytes. Nothing but PyTorch is needed.
 """
 
@@ -29,7 +29,7 @@ import sys
 import torch
 from torch.utils.flop_counter import flop_registry
 
-COPIED_BYTES = 1024
+COPIED_BYTES = 65536
 
 # Move or make data without computing on it.
 WITHOUT_FLOP = {

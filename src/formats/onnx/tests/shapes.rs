@@ -81,8 +81,8 @@ fn shapes_that_the_graph_computes_are_followed() {
 #[test]
 fn large_shared_constants_tie_their_readers_together_and_small_ones_do_not() {
     let mut model = Model::new(13);
-    model.input("x", &[Of(8), Of(100)]);
-    model.weight("tied", &[100, 100]).weight("scale", &[1]);
+    model.input("x", &[Of(8), Of(200)]);
+    model.weight("tied", &[200, 200]).weight("scale", &[1]);
     model.node("Transpose", &["tied"], &["turned"], vec![]);
     model.node("MatMul", &["x", "tied"], &["a"], vec![]);
     model.node("Mul", &["a", "scale"], &["b"], vec![]);
@@ -92,7 +92,7 @@ fn large_shared_constants_tie_their_readers_together_and_small_ones_do_not() {
     let colocation: Vec<_> = graph.operators.iter().map(|operator| operator.colocation.as_deref()).collect();
     assert_eq!(colocation, [Some("tied"), None, None, Some("tied")]);
     let bytes: Vec<f64> = graph.operators.iter().map(|operator| operator.parameter_bytes).collect();
-    assert_eq!(bytes, [40_000.0, 4.0, 4.0, 0.0]);
+    assert_eq!(bytes, [160_000.0, 4.0, 4.0, 0.0]);
 }
 
 #[test]
@@ -100,7 +100,13 @@ fn names_give_layers_and_outputs_give_names() {
     let mut model = Model::new(13);
     model.input("x", &[Of(1)]).node("Relu", &["x"], &["a"], vec![]).node("Relu", &["a"], &["b"], vec![]);
     model.graph().node[1].name = Some("/layer1/layer1.0/relu/Relu".into());
+    let scopes = proto::StringStringEntryProto {
+        key: Some("pkg.torch.onnx.name_scopes".into()),
+        value: Some("['', 'layers', 'layers.3', 'relu']".into()),
+    };
+    model.node("Relu", &["b"], &["c"], vec![]).graph().node[2].metadata_props.push(scopes);
     let graph = graph_of(&model, None);
     assert_eq!((graph.operators[0].name.as_str(), graph.operators[0].layer.as_deref()), ("a", None));
     assert_eq!(graph.operators[1].layer.as_deref(), Some("layer1.0.relu"));
+    assert_eq!(graph.operators[2].layer.as_deref(), Some("layers.3"));
 }

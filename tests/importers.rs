@@ -7,6 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use stagewright::formats::{
     Format, Gradients, ImportOptions, TimeUnit, detect, import_graph, import_model, torch, write_graph,
     write_reference,
@@ -237,6 +239,13 @@ fn a_piper_model_needs_a_unit_and_has_a_cluster() {
     assert_eq!(write_reference("m", &graph).unwrap_err().code, "W004");
 }
 
+const PIPER: &str = r#"{"maxDevices": 2, "maxMemoryPerDevice": 1e9, "bandwidth": 1e9, "mbsInBatch": 4, "nodes": [
+  {"id": 0, "name": "a", "TMPCs": {"1": [{"id": "vanilla", "timePerSample": 1.0, "parameterSize": 8, "memoryUsageA": 1,
+    "memoryUsageB": 16, "syncTimeFw": {}, "syncTimeBw": {"3": 0.0}}], "2": []}},
+  {"id": 3, "TMPCs": {"1": [{"timePerSample": 2.5, "parameterSize": 8, "memoryUsageA": 1, "memoryUsageB": 4,
+    "syncTimeFw": {"0": 0.0}}]}}],
+  "edges": [{"sourceId": 0, "destId": 3, "communicationCost": 64.0}]}"#;
+
 const COSTS: &str = r#"# A dump of RunMetadata.cost_graph
 node { name: "_SOURCE" id: 0 }
 node {
@@ -329,6 +338,56 @@ fn an_openvino_model_is_priced_by_its_shapes() {
     assert_eq!(convolution.layer.as_deref(), Some("block"));
     assert_eq!(graph.operators[1].flop, Some(576.0));
     assert_eq!((graph.tensors.len(), graph.tensors[0].bytes), (1, 4.0 * 576.0));
+}
+
+/// What no author of a file thought of: parts of a sound one changed, cut, repeated and put elsewhere.
+#[test]
+fn mutilated_files_are_errors_or_graphs_and_no_crash() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let sound = [
+        (Format::PipeDream, PROFILE),
+        (Format::CostGraph, COSTS),
+        (Format::OpenVino, IR),
+        (Format::Piper, PIPER),
+    ];
+    let (mut errors, mut graphs) = (0, 0);
+    for (format, text) in sound {
+        for _ in 0..4000 {
+            let mut bytes = text.as_bytes().to_vec();
+            for _ in 0..rng.random_range(1..4) {
+                let from = rng.random_range(0..bytes.len());
+                let to = rng.random_range(from..bytes.len().min(from + 40));
+                match rng.random_range(0..4) {
+                    0 => bytes[from] = rng.random_range(b' '..=b'~'),
+                    1 => drop(bytes.drain(from..to)),
+                    2 => bytes.extend_from_within(from..to),
+                    _ => {
+                        let part = bytes[from..to].to_vec();
+                        let at = rng.random_range(0..bytes.len());
+                        bytes.splice(at..at, part);
+                    }
+                }
+            }
+            let options = ImportOptions {
+                format: Some(format),
+                time_unit: Some(TimeUnit::Seconds),
+                gradients: Gradients::Reversed,
+                ..ImportOptions::default()
+            };
+            match import_model("mutilated", &bytes, &options) {
+                Ok(imported) => {
+                    graphs += 1;
+                    let again = import_graph("again", write_graph(&imported.graph).as_bytes(), None);
+                    assert_eq!(again.expect("what is written is read").graph, imported.graph);
+                }
+                Err(error) => {
+                    errors += 1;
+                    assert!(error.to_string().starts_with("error["), "{error}");
+                }
+            }
+        }
+    }
+    assert!(errors > 500 && graphs > 500, "{errors} errors and {graphs} graphs are no test");
 }
 
 /// Deeper than any stack, in every text format.

@@ -93,7 +93,9 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
     let options = ParsingOptions { nodes_limit: MOST_ELEMENTS, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| {
         let at = match error {
-            roxmltree::Error::UnclosedRootNode => super::text::end_of(text),
+            roxmltree::Error::UnclosedRootNode | roxmltree::Error::UnexpectedEndOfStream => {
+                super::text::end_of(text)
+            }
             _ => At::Line { line: error.pos().row, column: error.pos().col },
         };
         malformed(error.to_string(), at)

@@ -16,7 +16,7 @@
 //!
 //! | in the file | in the document |
 //! | --- | --- |
-//! | node | operator; pass, layer and colocation are read off its name ([`names`]) |
+//! | node | operator; pass, layer and colocation are read off its name |
 //! | `compute_cost` | seconds on the profiled class |
 //! | `persistent_memory_size`, `temporary_memory_size` | parameter bytes, workspace |
 //! | `output_info` that some `input_info` names | tensor |

@@ -1,8 +1,8 @@
 //! ONNX, the Open Neural Network Exchange format, IR versions 3 to 14.
 //!
 //! A model says what is computed and not how long it takes, so operators carry FLOP and the bytes they move, and the
-//! roofline of a cluster prices them. Both come from shapes: declared in the file, or inferred ([`infer`]). Weights
-//! are never read ([`slim`]): they may stand in the file, in files beside it, or nowhere.
+//! roofline of a cluster prices them. Both come from shapes: declared in the file, or inferred. Weights are never
+//! read: they may stand in the file, in files beside it, or nowhere.
 //!
 //! | in the file | in the document |
 //! | --- | --- |

@@ -199,8 +199,10 @@ impl<'a> Walk<'a> {
             Err(Fault::Unknown(why)) => (Vec::new(), why),
             Err(Fault::Contradiction(why)) => {
                 let message = format!("the node makes no sense: {why}");
-                let help = "check the model with: python3 -c \"import onnx; onnx.checker.check_model('MODEL', \
-                            full_check=True)\"";
+                let help = format!(
+                    "check the model with: python3 -c \"import onnx; onnx.checker.check_model('{}', full_check=True)\"",
+                    self.label
+                );
                 return Err(InputError::at_path("M009", self.label, path, message, help));
             }
         };

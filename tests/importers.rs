@@ -162,8 +162,8 @@ fn pipedream_and_the_reference_package_agree_on_resnet50() {
         let consumers = expected.consumers.iter().map(|name| own_name(name)).collect();
         assert_eq!(sorted(found.consumers.clone()), sorted(consumers));
     }
-    // The same optimum on the same devices. The reference's processor takes ten times as long, which the profile
-    // does not know of.
+    // The same optimum on the same devices. The reference's processor takes ten times as long, which the
+    // profile does not know of.
     let cluster = reference.cluster.clone().expect("its own cluster");
     let mut own = profile;
     for operator in &mut own.operators {
@@ -426,8 +426,8 @@ fn a_chain_of_a_million_operators_is_a_graph() {
     Graph::from_document(graph).expect("a graph");
 }
 
-/// The script for PyTorch: on a model where PyTorch is installed, and for its syntax where only Python is. The program
-/// is `STAGEWRIGHT_PYTHON`, or else `python3`.
+/// The script for PyTorch: on a model where PyTorch is installed, and for its syntax where only Python is.
+/// The program is `STAGEWRIGHT_PYTHON`, or else `python3`.
 #[test]
 fn the_torch_exporter_writes_graphs() {
     let python = std::env::var_os("STAGEWRIGHT_PYTHON").unwrap_or_else(|| "python3".into());

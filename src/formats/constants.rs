@@ -1,9 +1,10 @@
 //! Whose memory a constant of a model file is in.
 //!
-//! A constant with one reader belongs to it. A small one with several is copied to each; a large one is counted once,
-//! at its first reader, and its readers have to share a device: two halves of a model that use one embedding are not
-//! to be torn apart, but neither should a constant of 2 that every layer multiplies by hold a model together, or a
-//! vector of ones: exporters merge weights that are equal, as those of all normalisations are before training.
+//! A constant with one reader belongs to it. A small one with several is copied to each; a large one is
+//! counted once, at its first reader, and its readers have to share a device: two halves of a model that use
+//! one embedding are not to be torn apart, but neither should a constant of 2 that every layer multiplies by
+//! hold a model together, or a vector of ones: exporters merge weights that are equal, as those of all
+//! normalisations are before training.
 
 use petgraph::unionfind::UnionFind;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -19,8 +20,8 @@ pub(super) struct Use {
     /// The constant, by any number that is its own.
     pub(super) constant: usize,
     pub(super) bytes: f64,
-    /// Whether it is a parameter. What is none (indices, shapes, masks, running statistics) is there as well, but no
-    /// replica has to synchronise it: it counts as workspace, and ties nobody together.
+    /// Whether it is a parameter. What is none (indices, shapes, masks, running statistics) is there as well,
+    /// but no replica has to synchronise it: it counts as workspace, and ties nobody together.
     pub(super) is_parameter: bool,
 }
 

@@ -28,8 +28,8 @@
 //! # Adding a format
 //!
 //! Write a module with two functions, one that recognises a file (by its bytes, or by the first look at it as
-//! JSON that all formats share) and one that imports it; add a variant to [`Format`] and a row to [`FORMATS`].
-//! Nothing else needs to know.
+//! JSON that all formats share) and one that imports it; add a variant to [`Format`] and a row to
+//! [`FORMATS`]. Nothing else needs to know.
 
 pub mod cluster;
 pub mod constants;
@@ -70,7 +70,8 @@ use text::Sniff;
 pub enum Format {
     /// `stagewright.graph/1`.
     Native,
-    /// JSON of the package of "Efficient Algorithms for Device Placement of DNN Graph Operators" (NeurIPS 2020).
+    /// JSON of the package of "Efficient Algorithms for Device Placement of DNN Graph Operators" (NeurIPS
+    /// 2020).
     Reference,
     /// The profiler's output of PipeDream (SOSP 2019).
     PipeDream,

@@ -1,7 +1,7 @@
 //! What names say: of the model, of layers, of the passes of a training step.
 //!
-//! Most formats have no field for the layer an operator belongs to or for what has to share its device, but the
-//! frameworks that write them put both into names:
+//! Most formats have no field for the layer an operator belongs to or for what has to share its device, but
+//! the frameworks that write them put both into names:
 //!
 //! | written by | name | layer |
 //! | --- | --- | --- |
@@ -9,8 +9,8 @@
 //! | PyTorch's ONNX exporter | `/layer1/layer1.0/conv1/Conv` | `layer1.0.conv1` |
 //! | PyTorch modules | `encoder.3.attention.query` | `encoder.3.attention` |
 //!
-//! TensorFlow calls the gradient of `A/MatMul` something below `gradients/A/MatMul_grad/`, a read of the variable
-//! `A/weights` `A/weights/read`, and its update `…/update_A/weights/Apply…`.
+//! TensorFlow calls the gradient of `A/MatMul` something below `gradients/A/MatMul_grad/`, a read of the
+//! variable `A/weights` `A/weights/read`, and its update `…/update_A/weights/Apply…`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,8 +25,8 @@ pub(super) fn stem(label: &str) -> &str {
     }
 }
 
-/// A name for every node, from the one it has, which may be empty, and its number: its own where nobody shares
-/// it, `node<number>` where it has none, `<name>#<number>` where others have it too.
+/// A name for every node, from the one it has, which may be empty, and its number: its own where nobody
+/// shares it, `node<number>` where it has none, `<name>#<number>` where others have it too.
 pub(super) fn unique<'a>(nodes: impl Iterator<Item = (&'a str, i64)>) -> Vec<String> {
     let mut names: Vec<(String, i64)> = nodes
         .map(|(name, number)| {

@@ -12,7 +12,8 @@ pub struct ImportOptions {
     /// The unit of the file's times. Piper's files do not say; other formats have a unit of their own, which
     /// this overrides.
     pub time_unit: Option<TimeUnit>,
-    /// Keeps the profiled time of input nodes, which is that of loading data and not of the model (PipeDream).
+    /// Keeps the profiled time of input nodes, which is that of loading data and not of the model
+    /// (PipeDream).
     pub keep_input_costs: bool,
     /// The device class that measured times are for; `acc` where it is none (PipeDream, Piper, CostGraphDef).
     pub profile_class: Option<String>,
@@ -55,12 +56,12 @@ impl TimeUnit {
 /// How the gradients of a profile that lists forward edges alone are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gradients {
-    /// Every backward tensor is the mirror image of a forward one: same ends, same bytes. A gradient that several
-    /// readers add to then crosses a link once, as the activation did. Throughput reads it so; the order of the
-    /// backward pass is lost.
+    /// Every backward tensor is the mirror image of a forward one: same ends, same bytes. A gradient that
+    /// several readers add to then crosses a link once, as the activation did. Throughput reads it so; the
+    /// order of the backward pass is lost.
     #[default]
     Mirrored,
-    /// Every edge is turned around, with the bytes of the activation that the gradient is of, and each backward
-    /// operator also waits for its forward one: the order of a true backward pass.
+    /// Every edge is turned around, with the bytes of the activation that the gradient is of, and each
+    /// backward operator also waits for its forward one: the order of a true backward pass.
     Reversed,
 }

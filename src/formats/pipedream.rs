@@ -1,5 +1,5 @@
-//! `graph.txt`, the output of PipeDream's profiler (Narayanan et al., "PipeDream: Generalized Pipeline Parallelism
-//! for DNN Training", SOSP 2019).
+//! `graph.txt`, the output of PipeDream's profiler (Narayanan et al., "PipeDream: Generalized Pipeline
+//! Parallelism for DNN Training", SOSP 2019).
 //!
 //! ```text
 //! node4 -- Conv2d(64, 64, kernel_size=(1, 1)) -- forward_compute_time=1.318, backward_compute_time=2.796, activation_size=205520896.000, parameter_size=262144.000
@@ -7,9 +7,9 @@
 //!         node4 -- node5
 //! ```
 //!
-//! A line that begins with a tab is an edge, every other one a node. Times are in ms, sizes in bytes; an activation
-//! of several tensors is listed in brackets and added up here. Optimised graphs end a node with ` -- stage_id=3`,
-//! which is passed over: it is a placement and no part of the model.
+//! A line that begins with a tab is an edge, every other one a node. Times are in ms, sizes in bytes; an
+//! activation of several tensors is listed in brackets and added up here. Optimised graphs end a node with `
+//! -- stage_id=3`, which is passed over: it is a placement and no part of the model.
 //!
 //! | in the file | in the document |
 //! | --- | --- |
@@ -19,10 +19,10 @@
 //! | `activation_size` | activation bytes; bytes of the tensor to all successors; and workspace of the backward operator, for the gradient of the activation |
 //! | edges out of a node | one tensor, and one or more backward: see [`Gradients`] |
 //!
-//! The file says nothing of the gradients' way. The reference package of the NeurIPS 2020 paper "Efficient Algorithms
-//! for Device Placement of DNN Graph Operators" made its ResNet-50 of such a profile, with a mirror image of the
-//! forward edges, each tensor charged the `activation_size` of the node it leaves. That is the default, so that the
-//! published optimum holds here too.
+//! The file says nothing of the gradients' way. The reference package of the NeurIPS 2020 paper "Efficient
+//! Algorithms for Device Placement of DNN Graph Operators" made its ResNet-50 of such a profile, with a
+//! mirror image of the forward edges, each tensor charged the `activation_size` of the node it leaves. That
+//! is the default, so that the published optimum holds here too.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The JSON of the package of "Piper: Multidimensional Planner for DNN Parallelization" (Tarnawski et al., NeurIPS
-//! 2021).
+//! The JSON of the package of "Piper: Multidimensional Planner for DNN Parallelization" (Tarnawski et al.,
+//! NeurIPS 2021).
 //!
 //! ```json
 //! { "maxDevices": 10, "maxMemoryPerDevice": 8e10, "bandwidth": 2.5e10, "mbsInBatch": 1920,
@@ -9,10 +9,10 @@
 //!   "edges": [ {"sourceId": 0, "destId": 1, "communicationCost": 8192.0}, … ] }
 //! ```
 //!
-//! A node lists ways to run it, by the number of devices it is spread over. Here an operator runs on one device, so
-//! the first way under `"1"` is read (in the published files the one without recomputation) and the others are
-//! passed over. Its time is that of a whole training step of one sample, in a unit that the file does not name: the
-//! published profile is in seconds, others are in ms, so it has to be given.
+//! A node lists ways to run it, by the number of devices it is spread over. Here an operator runs on one
+//! device, so the first way under `"1"` is read (in the published files the one without recomputation) and
+//! the others are passed over. Its time is that of a whole training step of one sample, in a unit that the
+//! file does not name: the published profile is in seconds, others are in ms, so it has to be given.
 //!
 //! | in the file | in the document |
 //! | --- | --- |
@@ -25,9 +25,9 @@
 //!
 //! Piper charges every edge by itself; here the readers of a tensor share it, as the cost model has it.
 //!
-//! `syncTimeFw` is keyed by predecessors and `syncTimeBw` by successors. The package's README has it the other way
-//! around; its code and its files agree on this one. On one device there is nothing to synchronise, and a node that
-//! says otherwise is an error.
+//! `syncTimeFw` is keyed by predecessors and `syncTimeBw` by successors. The package's README has it the
+//! other way around; its code and its files agree on this one. On one device there is nothing to synchronise,
+//! and a node that says otherwise is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 

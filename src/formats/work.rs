@@ -1,7 +1,7 @@
 //! How much work an operator does, from shapes: what the importers of formats without times share.
 //!
-//! FLOP count a multiply-add as two, and as one what an elementwise operator does to an element. Sizes are `f64`,
-//! since shapes come from files: a product of dimensions cannot overflow into nonsense.
+//! FLOP count a multiply-add as two, and as one what an elementwise operator does to an element. Sizes are
+//! `f64`, since shapes come from files: a product of dimensions cannot overflow into nonsense.
 
 /// A time, a size or an amount of work beyond this is a slip, and below it no sum over a model overflows.
 const LARGEST: f64 = 1e30;
@@ -16,9 +16,9 @@ pub(super) fn elements(dims: &[u64]) -> f64 {
     dims.iter().map(|&dim| dim as f64).product()
 }
 
-/// FLOP of a convolution: every output element sums over a window of every input channel of its group. `kernel` is
-/// the spatial shape of the window. Of a transposed convolution, give the input for the output and the output
-/// channels of a group for the input channels.
+/// FLOP of a convolution: every output element sums over a window of every input channel of its group.
+/// `kernel` is the spatial shape of the window. Of a transposed convolution, give the input for the output
+/// and the output channels of a group for the input channels.
 pub(super) fn convolution(outputs: f64, channels_per_group: u64, kernel: &[u64]) -> f64 {
     2.0 * outputs * channels_per_group as f64 * elements(kernel)
 }
@@ -28,8 +28,8 @@ pub(super) fn product(outputs: f64, inner: u64) -> f64 {
     2.0 * outputs * inner as f64
 }
 
-/// FLOP for each element of the output of an operator that treats elements alike, by a name in lower case without
-/// separators; none where the operator is not of this sort.
+/// FLOP for each element of the output of an operator that treats elements alike, by a name in lower case
+/// without separators; none where the operator is not of this sort.
 pub(super) fn per_element(kind: &str) -> Option<f64> {
     let flop = match kind {
         // Moves or renames data.

@@ -1,4 +1,5 @@
-//! TensorFlow's `CostGraphDef` as protobuf text: what `RunMetadata.cost_graph` holds when a session records costs.
+//! TensorFlow's `CostGraphDef` as protobuf text: what `RunMetadata.cost_graph` holds when a session records
+//! costs.
 //!
 //! ```text
 //! node {
@@ -11,8 +12,8 @@
 //! }
 //! ```
 //!
-//! Times are in µs and sizes in bytes, as tensorflow/core/framework/cost_graph.proto has it. Fields that are not read
-//! here are passed over.
+//! Times are in µs and sizes in bytes, as tensorflow/core/framework/cost_graph.proto has it. Fields that are
+//! not read here are passed over.
 //!
 //! | in the file | in the document |
 //! | --- | --- |
@@ -23,8 +24,8 @@
 //! | `control_input` | tensor without bytes |
 //! | `_SOURCE`, `_SINK` | nothing: they are the ends of the executor's graph |
 //!
-//! Whatever reads a backward or update operator is backward too, whatever its name: clipping and logging of gradients
-//! are called as their author pleased.
+//! Whatever reads a backward or update operator is backward too, whatever its name: clipping and logging of
+//! gradients are called as their author pleased.
 
 mod textproto;
 

@@ -1,7 +1,7 @@
 //! Protobuf text, read as a list of events.
 //!
-//! The language is that of protobuf.dev/reference/protobuf/textformat-spec, less what no dump of a cost graph has
-//! (extensions and `Any`, whose names stand in brackets).
+//! The language is that of protobuf.dev/reference/protobuf/textformat-spec, less what no dump of a cost graph
+//! has (extensions and `Any`, whose names stand in brackets).
 
 use crate::formats::error::{At, InputError};
 use crate::formats::text::end_of;

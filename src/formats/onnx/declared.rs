@@ -1,4 +1,5 @@
-//! What a file says of its values: inputs, outputs and `value_info`, with the batch put in where it is left open.
+//! What a file says of its values: inputs, outputs and `value_info`, with the batch put in where it is left
+//! open.
 
 use rustc_hash::FxHashMap;
 

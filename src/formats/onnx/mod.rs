@@ -1,8 +1,8 @@
 //! ONNX, the Open Neural Network Exchange format, IR versions 3 to 14.
 //!
-//! A model says what is computed and not how long it takes, so operators carry FLOP and the bytes they move, and the
-//! roofline of a cluster prices them. Both come from shapes: declared in the file, or inferred. Weights are never
-//! read: they may stand in the file, in files beside it, or nowhere.
+//! A model says what is computed and not how long it takes, so operators carry FLOP and the bytes they move,
+//! and the roofline of a cluster prices them. Both come from shapes: declared in the file, or inferred.
+//! Weights are never read: they may stand in the file, in files beside it, or nowhere.
 //!
 //! | in the file | in the document |
 //! | --- | --- |
@@ -15,12 +15,12 @@
 //! | smaller constant with several readers | a copy for each |
 //! | inputs and outputs of the model | nothing: where they live is not said |
 //!
-//! FLOP count a multiply-add as two, and include biases, activations and normalisations. An operator that is not known
-//! here, but whose shapes the file declares, has no FLOP and is priced by its bytes alone. Reshaping, squeezing and
-//! the like only rename bytes and move none.
+//! FLOP count a multiply-add as two, and include biases, activations and normalisations. An operator that is
+//! not known here, but whose shapes the file declares, has no FLOP and is priced by its bytes alone.
+//! Reshaping, squeezing and the like only rename bytes and move none.
 //!
-//! The first dimension of the inputs may be left open, and is then given as the batch. Nodes with a body (`If`, `Loop`,
-//! `Scan`) and calls of a model's own functions are errors, since their work would be missed.
+//! The first dimension of the inputs may be left open, and is then given as the batch. Nodes with a body
+//! (`If`, `Loop`, `Scan`) and calls of a model's own functions are errors, since their work would be missed.
 
 mod call;
 mod cost;
@@ -45,8 +45,8 @@ use super::{Format, Imported, Stream, names, work};
 use proto::{ModelProto, NodeProto};
 use walk::{Origin, Walked};
 
-/// The first field of every ONNX file in use is the IR version, a small number, and after it comes one of the other
-/// fields of a model, by number and wire type. No text begins so.
+/// The first field of every ONNX file in use is the IR version, a small number, and after it comes one of the
+/// other fields of a model, by number and wire type. No text begins so.
 pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     const FIELDS: [u8; 11] = [0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72, 0xa2, 0xca, 0xd2];
     match bytes {
@@ -89,8 +89,8 @@ fn node_name(node: &NodeProto) -> &str {
     }
 }
 
-/// The module that a node came from, as PyTorch's exporter writes it: `['', 'encoder', 'encoder.0', 'linear']` is the
-/// node `linear` of `encoder.0`.
+/// The module that a node came from, as PyTorch's exporter writes it: `['', 'encoder', 'encoder.0',
+/// 'linear']` is the node `linear` of `encoder.0`.
 fn scope(node: &NodeProto) -> Option<String> {
     let scopes = node.metadata_props.iter().find(|entry| entry.key() == "pkg.torch.onnx.name_scopes")?;
     let mut modules =

@@ -1,12 +1,13 @@
 //! An ONNX file without its weights.
 //!
-//! A model is one protobuf message, most of it weights, and may be larger than memory. What planning needs is the
-//! graph, the shapes of the weights, and the values of those small tensors that shapes are computed from. So the
-//! file is read once, as a stream: a message that can hold weights is taken apart and put together again without
-//! them, everything else is copied, and what comes out is a valid message of the same type that any decoder reads.
+//! A model is one protobuf message, most of it weights, and may be larger than memory. What planning needs is
+//! the graph, the shapes of the weights, and the values of those small tensors that shapes are computed from.
+//! So the file is read once, as a stream: a message that can hold weights is taken apart and put together
+//! again without them, everything else is copied, and what comes out is a valid message of the same type that
+//! any decoder reads.
 //!
-//! Only lengths can lie in a protobuf message. Each is checked against the message around it before anything is
-//! read, so that a file of n bytes costs O(n) memory at most.
+//! Only lengths can lie in a protobuf message. Each is checked against the message around it before anything
+//! is read, so that a file of n bytes costs O(n) memory at most.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 

@@ -6,14 +6,15 @@ use super::proto::tensor_proto::{DataLocation, DataType};
 /// Values with more elements than this keep no content: shapes are computed from small ones.
 pub(super) const MOST_CONTENT: usize = 4096;
 
-/// Dimensions beyond this are a slip or an attack, and products of few of them leave the exact range of `f64`.
+/// Dimensions beyond this are a slip or an attack, and products of few of them leave the exact range of
+/// `f64`.
 pub(super) const LARGEST_DIM: u64 = 1 << 40;
 
 /// Dimensions that a shape may have.
 pub(super) const LARGEST_RANK: usize = 64;
 
-/// A value of the graph. Content is in row-major order; integers beyond 2⁵³ are rounded, which only the ends of
-/// slices use, to say "as far as it goes".
+/// A value of the graph. Content is in row-major order; integers beyond 2⁵³ are rounded, which only the ends
+/// of slices use, to say "as far as it goes".
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Value {
     pub(super) elem: i32,

@@ -1,5 +1,5 @@
-//! One pass over the nodes in the order of the file, which ONNX requires to be topological: shapes are inferred,
-//! constants folded away, and what is left is an operator with its work.
+//! One pass over the nodes in the order of the file, which ONNX requires to be topological: shapes are
+//! inferred, constants folded away, and what is left is an operator with its work.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 

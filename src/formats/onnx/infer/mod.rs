@@ -1,13 +1,14 @@
 //! Shapes of a node's outputs from those of its inputs.
 //!
-//! The rules are those of the ONNX operator specification (docs/Operators.md of the onnx project), up to the current
-//! operator set, for the operators that convolutional networks, transformers and recurrent networks consist of.
-//! Where shapes are computed inside the graph (`Shape`, `Gather`, `Concat`, `Reshape`, as exporters write them) the
-//! numbers are followed too, in [`fold`].
+//! The rules are those of the ONNX operator specification (docs/Operators.md of the onnx project), up to the
+//! current operator set, for the operators that convolutional networks, transformers and recurrent networks
+//! consist of. Where shapes are computed inside the graph (`Shape`, `Gather`, `Concat`, `Reshape`, as
+//! exporters write them) the numbers are followed too, in [`fold`].
 
 mod fold;
 mod layout;
 mod matrix;
+mod reshape;
 mod window;
 
 pub(super) use matrix::letters;
@@ -39,18 +40,18 @@ pub(super) fn infer(call: &Call<'_>) -> Inferred {
         }
         "DequantizeLinear" => same(call.input(0)?, call.input(1)?.elem),
         "Not" | "IsNaN" | "IsInf" => Ok(vec![fold::unary(call, call.input(0)?, DataType::Bool as i32)]),
-        "Shape" => layout::shape(call),
+        "Shape" => reshape::shape(call),
         "Size" => {
             let size = super::work::elements(&call.input(0)?.dims);
             Ok(vec![Value::new(DataType::Int64 as i32, Vec::new()).with(Some(vec![size]))])
         }
-        "Constant" => layout::constant(call),
-        "ConstantOfShape" => layout::constant_of_shape(call),
-        "Range" => layout::range(call),
-        "Reshape" => layout::reshape(call),
-        "Flatten" => layout::flatten(call),
-        "Squeeze" => layout::squeeze(call),
-        "Unsqueeze" => layout::unsqueeze(call),
+        "Constant" => reshape::constant(call),
+        "ConstantOfShape" => reshape::constant_of_shape(call),
+        "Range" => reshape::range(call),
+        "Reshape" => reshape::reshape(call),
+        "Flatten" => reshape::flatten(call),
+        "Squeeze" => reshape::squeeze(call),
+        "Unsqueeze" => reshape::unsqueeze(call),
         "Transpose" => layout::transpose(call),
         "Concat" => layout::concat(call),
         "Split" => layout::split(call),

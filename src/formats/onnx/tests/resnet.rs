@@ -1,8 +1,8 @@
 //! ResNet-50: the published figures.
 //!
-//! The network of He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016), with the stride in the 3×3
-//! convolutions, as torchvision has it, whose documentation gives 25,557,032 parameters and 4.09 GFLOPS (counting a
-//! multiply-add once) for 224×224 images.
+//! The network of He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016), with the stride in
+//! the 3×3 convolutions, as torchvision has it, whose documentation gives 25,557,032 parameters and 4.09
+//! GFLOPS (counting a multiply-add once) for 224×224 images.
 
 use super::model::Dim::{Named, Of};
 use super::model::{Model, int, ints};

@@ -45,11 +45,11 @@ pub(crate) struct ModelArguments {
     /// Cluster file, TOML or JSON; a model that carries its own needs none
     #[arg(long, value_name = "FILE")]
     pub(crate) cluster: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) import: ImportArguments,
     /// Pins file: operators and the devices, kinds or classes each may use
     #[arg(long, value_name = "FILE")]
     pub(crate) pins: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) import: ImportArguments,
 }
 
 /// What the format of a model leaves open.
@@ -187,14 +187,14 @@ pub(crate) struct ConvertArguments {
     /// native or reference for a model, json or toml for a cluster [default: native; by OUT's extension]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
-    #[command(flatten)]
-    pub(crate) import: ImportArguments,
     /// Cluster to put into the model
     #[arg(long, value_name = "FILE")]
     pub(crate) cluster: Option<PathBuf>,
     /// IN is a plan or split of this model
     #[arg(long, value_name = "MODEL")]
     pub(crate) plan_of: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) import: ImportArguments,
 }
 
 #[derive(Debug, Args)]

@@ -329,3 +329,31 @@ fn a_suite_of_absent_reference_inputs_is_skipped() {
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert!(stderr(&output).contains("skipped"), "{}", stderr(&output));
 }
+
+#[test]
+fn what_a_format_leaves_open_is_said_by_options() {
+    let piper = serde_json::json!({
+        "maxDevices": 2, "maxMemoryPerDevice": 1e9, "bandwidth": 1e9, "mbsInBatch": 1, "edges": [],
+        "nodes": [{"id": 0, "TMPCs": {"1": [{"timePerSample": 5.0, "parameterSize": 0.0, "memoryUsageA": 0.0,
+                                             "memoryUsageB": 0.0}]}}],
+    });
+    let folder = folder(&[("piper.json", &piper.to_string())]);
+    let (model, out) = (path(&folder, "piper.json"), path(&folder, "out.json"));
+    let refused = run(&["plan", &model]);
+    assert_eq!(code(&refused), Some(2));
+    assert!(stderr(&refused).contains("error[M005]"), "{}", stderr(&refused));
+    let planned = run(&["plan", &model, "--time-unit", "ms", "--json"]);
+    assert_eq!(json(&planned)["objective"]["value_s"], 5e-3);
+    let converted = run(&["convert", &model, &out, "--time-unit", "us", "--profile-class", "a100"]);
+    assert_eq!(code(&converted), Some(0), "{}", stderr(&converted));
+    let graph: Value =
+        serde_json::from_str(&std::fs::read_to_string(out).expect("it was written")).expect("JSON");
+    assert_eq!(graph["operators"][0]["seconds"]["a100"], 5e-6);
+}
+
+#[test]
+fn the_exporter_is_printed() {
+    let output = run(&["exporter", "torch"]);
+    assert_eq!(code(&output), Some(0));
+    assert!(stdout(&output).contains("def write(program, path"), "{}", stdout(&output));
+}

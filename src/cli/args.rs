@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Check(CheckArguments),
     /// Convert models, clusters and plans between formats
     Convert(ConvertArguments),
+    /// Print a script that writes a framework's model as native JSON
+    Exporter(ExporterArguments),
     /// Solve a list of inputs and print a table
     Bench(BenchArguments),
     /// Generate the graph of a well-known model
@@ -45,12 +47,35 @@ pub(crate) struct ModelArguments {
     /// Cluster file, TOML or JSON; a model that carries its own needs none
     #[arg(long, value_name = "FILE")]
     pub(crate) cluster: Option<PathBuf>,
-    /// Format of the model, instead of recognising it
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: Option<String>,
     /// Pins file: operators and the devices, kinds or classes each may use
     #[arg(long, value_name = "FILE")]
     pub(crate) pins: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) import: ImportArguments,
+}
+
+/// What the format of a model leaves open.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Reading the model")]
+pub(crate) struct ImportArguments {
+    /// Format of the model, instead of recognising it
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Batch, where the model leaves it open (onnx)
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<u64>,
+    /// Unit of the model's times; piper files do not name theirs
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub(crate) time_unit: Option<TimeUnitArgument>,
+    /// Keep the profiled times of input nodes, which are of loading data (pipedream)
+    #[arg(long)]
+    pub(crate) keep_input_costs: bool,
+    /// Device class that profiled times are for (pipedream, piper, cost-graph) [default: acc]
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) profile_class: Option<String>,
+    /// How gradients are sent, where a profile lists forward edges alone (pipedream) [default: mirrored]
+    #[arg(long, value_enum)]
+    pub(crate) gradients: Option<GradientsArgument>,
 }
 
 /// What is minimised, under which rules. What is left out has a default, or for `check` what the plan says.
@@ -164,15 +189,14 @@ pub(crate) struct ConvertArguments {
     /// native or reference for a model, json or toml for a cluster [default: native; by OUT's extension]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
-    /// Format of a model, instead of recognising it
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: Option<String>,
     /// Cluster to put into the model
     #[arg(long, value_name = "FILE")]
     pub(crate) cluster: Option<PathBuf>,
     /// IN is a plan or split of this model
     #[arg(long, value_name = "MODEL")]
     pub(crate) plan_of: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) import: ImportArguments,
 }
 
 #[derive(Debug, Args)]
@@ -239,6 +263,34 @@ pub(crate) struct CompletionsArguments {
     /// Shell
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExporterArguments {
+    /// Framework
+    #[arg(value_enum)]
+    pub(crate) framework: FrameworkArgument,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum FrameworkArgument {
+    Torch,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum TimeUnitArgument {
+    S,
+    Ms,
+    Us,
+    Ns,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum GradientsArgument {
+    /// Like the activations, as the NeurIPS 2020 package has it
+    Mirrored,
+    /// From each reader back, in the order of a true backward pass
+    Reversed,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

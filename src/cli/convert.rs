@@ -6,14 +6,13 @@ use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{CLUSTER_SCHEMA, ClusterDocument};
 use stagewright::core::graph::Graph;
 use stagewright::formats::{
-    Format, Notation, detect, import_cluster, import_graph, import_plan, write_cluster, write_graph,
-    write_plan, write_reference,
+    Notation, detect, import_cluster, import_plan, write_cluster, write_graph, write_plan, write_reference,
 };
 
 use super::args::ConvertArguments;
 use super::error::CliError;
 use super::exit::Exit;
-use super::files::{self, Input, at_most_one_standard, is_standard, read};
+use super::files::{self, Input, Opened, at_most_one_standard, is_standard, open, read};
 use super::{output, resolve};
 
 pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit, CliError> {
@@ -22,17 +21,18 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit, CliError> {
         arguments.cluster.as_deref(),
         arguments.plan_of.as_deref(),
     ])?;
-    let input = read(&arguments.input)?;
-    let format = resolve::format(arguments.format.as_deref())?;
     let text = if let Some(model) = &arguments.plan_of {
-        let model = read(model)?;
-        let model = import_graph(&model.label, &model.bytes, format)?;
+        let input = read(&arguments.input)?;
+        let (_, model) = resolve::model(model, &arguments.import)?;
         write_plan(&import_plan(&input.label, &input.bytes, &model)?)
-    } else if format.is_none() && is_cluster(&input) {
-        let cluster = import_cluster(&input.label, &input.bytes)?;
-        cluster_text(&input.label, cluster, arguments)?
     } else {
-        model_text(&input, format, arguments)?
+        match open(&arguments.input)? {
+            Opened::Memory(input) if arguments.import.format.is_none() && is_cluster(&input) => {
+                let cluster = import_cluster(&input.label, &input.bytes)?;
+                cluster_text(&input.label, cluster, arguments)?
+            }
+            opened => model_text(opened, arguments)?,
+        }
     };
     if is_standard(&arguments.output) {
         output::result(&text)?;
@@ -73,12 +73,9 @@ fn cluster_text(
     Ok(write_cluster(cluster.document(), notation))
 }
 
-fn model_text(
-    input: &Input,
-    format: Option<Format>,
-    arguments: &ConvertArguments,
-) -> Result<String, CliError> {
-    let mut model = import_graph(&input.label, &input.bytes, format)?.graph;
+fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result<String, CliError> {
+    let (label, model) = resolve::opened_model(opened, &arguments.import)?;
+    let mut model = model.graph;
     if let Some(path) = &arguments.cluster {
         model.cluster = Some(resolve::cluster_file(path)?.1);
     }
@@ -87,15 +84,15 @@ fn model_text(
         None if extension_is(&arguments.output, "toml") => "toml",
         None => "native",
     };
-    let graph = Graph::from_document(model).map_err(|error| CliError::graph(&input.label, &error))?;
+    let graph = Graph::from_document(model).map_err(|error| CliError::graph(&label, &error))?;
     match to {
         "native" | "json" => Ok(write_graph(graph.document())),
-        "reference" => Ok(write_reference(&input.label, graph.document())?),
+        "reference" => Ok(write_reference(&label, graph.document())?),
         "toml" => match &graph.document().cluster {
-            Some(cluster) => cluster_text(&input.label, cluster.clone(), arguments),
+            Some(cluster) => cluster_text(&label, cluster.clone(), arguments),
             None => {
                 Err(CliError::new("U002", "only clusters are written as TOML, and the model carries none")
-                    .at(input.label.clone())
+                    .at(label.clone())
                     .help("write the model as .json"))
             }
         },

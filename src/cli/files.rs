@@ -1,7 +1,7 @@
 //! Reading inputs and writing results.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +31,28 @@ pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<(), CliErr
             .help("give one of them as a file"));
     }
     Ok(())
+}
+
+/// An input that may be large.
+pub(crate) enum Opened {
+    /// All of it.
+    Memory(Input),
+    /// A file of more than [`HELD`] bytes, with what to call it: its reader may not need all of it.
+    File(String, File),
+}
+
+/// Files up to this size are held in memory without further thought.
+const HELD: u64 = 16 << 20;
+
+/// Opens a file; small ones, standard input and pipes are read whole.
+pub(crate) fn open(path: &Path) -> Result<Opened, CliError> {
+    if !is_standard(path)
+        && let Ok(file) = File::open(path)
+        && file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > HELD)
+    {
+        return Ok(Opened::File(path.display().to_string(), file));
+    }
+    read(path).map(Opened::Memory)
 }
 
 /// Reads a file, or standard input for `-`.

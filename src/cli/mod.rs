@@ -11,6 +11,7 @@ mod completions;
 mod convert;
 mod error;
 mod exit;
+mod exporter;
 mod files;
 mod interrupt;
 mod output;
@@ -45,6 +46,7 @@ pub(crate) fn run() -> Exit {
         Command::Bound(arguments) => bound::run(&arguments, verbose),
         Command::Check(arguments) => check::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Exporter(arguments) => exporter::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Workload(arguments) => workload::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

@@ -10,15 +10,18 @@ use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;
 use stagewright::core::solver::{Limits, Solver};
-use stagewright::formats::{FORMATS, Format, Imported, import_cluster, import_graph, import_pins};
+use stagewright::formats::{
+    FORMATS, Format, Gradients, ImportOptions, Imported, TimeUnit, import_cluster, import_file, import_model,
+    import_pins,
+};
 use stagewright::{portfolio, registry};
 
 use super::args::{
-    CommunicationArgument, KindArgument, ModelArguments, ObjectiveArguments, ScheduleArgument,
-    SolveArguments, SplitArgument, TrainingArgument,
+    CommunicationArgument, GradientsArgument, ImportArguments, KindArgument, ModelArguments,
+    ObjectiveArguments, ScheduleArgument, SolveArguments, SplitArgument, TimeUnitArgument, TrainingArgument,
 };
 use super::error::CliError;
-use super::files::{Input, at_most_one_standard, read};
+use super::files::{Input, Opened, at_most_one_standard, open, read};
 use super::quantity;
 
 /// The documents of a problem, with what errors call them.
@@ -59,9 +62,7 @@ pub(crate) struct Chosen {
 pub(crate) fn documents(arguments: &ModelArguments, also: Option<&Path>) -> Result<Documents, CliError> {
     let (cluster, pins) = (arguments.cluster.as_deref(), arguments.pins.as_deref());
     at_most_one_standard(&[Some(&arguments.model), cluster, pins, also])?;
-    let Input { label, bytes } = read(&arguments.model)?;
-    let mut model = import_graph(&label, &bytes, format(arguments.format.as_deref())?)?;
-    drop(bytes);
+    let (label, mut model) = model(&arguments.model, &arguments.import)?;
     let (cluster_label, cluster) = match cluster {
         Some(path) => cluster_file(path)?,
         None => match model.graph.cluster.take() {
@@ -86,6 +87,52 @@ pub(crate) fn documents(arguments: &ModelArguments, also: Option<&Path>) -> Resu
     Ok(Documents { label, model, cluster_label, cluster, pins })
 }
 
+/// Reads a model; a large file is not held in memory beyond what its format needs.
+pub(crate) fn model(path: &Path, arguments: &ImportArguments) -> Result<(String, Imported), CliError> {
+    opened_model(open(path)?, arguments)
+}
+
+/// Reads a model from an input that is open already.
+pub(crate) fn opened_model(
+    opened: Opened,
+    arguments: &ImportArguments,
+) -> Result<(String, Imported), CliError> {
+    let options = import_options(arguments)?;
+    Ok(match opened {
+        Opened::Memory(Input { label, bytes }) => {
+            let model = import_model(&label, &bytes, &options)?;
+            (label, model)
+        }
+        Opened::File(label, mut file) => {
+            let model = import_file(&label, &mut file, &options)?;
+            (label, model)
+        }
+    })
+}
+
+/// What the options say about reading a model.
+fn import_options(arguments: &ImportArguments) -> Result<ImportOptions, CliError> {
+    if arguments.batch == Some(0) {
+        return Err(CliError::new("U001", "a batch of 0 is no batch").at("--batch").help("give at least 1"));
+    }
+    Ok(ImportOptions {
+        format: format(arguments.format.as_deref())?,
+        batch: arguments.batch,
+        time_unit: arguments.time_unit.map(|unit| match unit {
+            TimeUnitArgument::S => TimeUnit::Seconds,
+            TimeUnitArgument::Ms => TimeUnit::Milliseconds,
+            TimeUnitArgument::Us => TimeUnit::Microseconds,
+            TimeUnitArgument::Ns => TimeUnit::Nanoseconds,
+        }),
+        keep_input_costs: arguments.keep_input_costs,
+        profile_class: arguments.profile_class.clone(),
+        gradients: match arguments.gradients {
+            None | Some(GradientsArgument::Mirrored) => Gradients::Mirrored,
+            Some(GradientsArgument::Reversed) => Gradients::Reversed,
+        },
+    })
+}
+
 /// Reads a cluster file.
 pub(crate) fn cluster_file(path: &Path) -> Result<(String, ClusterDocument), CliError> {
     if let Some(shorthand) = path.to_str().filter(|text| is_shorthand(text) && !path.exists()) {
@@ -108,7 +155,7 @@ fn is_shorthand(text: &str) -> bool {
 }
 
 /// A format of models by name.
-pub(crate) fn format(name: Option<&str>) -> Result<Option<Format>, CliError> {
+fn format(name: Option<&str>) -> Result<Option<Format>, CliError> {
     let Some(name) = name else { return Ok(None) };
     Format::named(name).map(Some).ok_or_else(|| {
         let known: Vec<&str> = FORMATS.iter().map(|entry| entry.name).collect();

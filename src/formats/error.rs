@@ -15,6 +15,19 @@
 //! | F008 | the file is empty |
 //! | F009 | a key stands twice |
 //! | F010 | a number is not finite |
+//! | F011 | the file cannot be read to its end |
+//! | M001 | imported model: two nodes have one id or name |
+//! | M002 | imported model: an edge or input names what no node is or makes |
+//! | M003 | imported model: a time, size or cost is negative, not finite or no number |
+//! | M004 | imported model: there are no nodes |
+//! | M005 | imported model: the unit of its times has to be given |
+//! | M006 | imported model: a line, field or element is not what the format has in its place |
+//! | M007 | imported model: the bytes are no protobuf message, or are cut off |
+//! | M008 | imported model: a shape is not known |
+//! | M009 | imported model: shapes or attributes contradict one another |
+//! | M010 | imported model: a dimension is symbolic, or the batch given is not that of the file |
+//! | M011 | imported model: an operator has a body of its own, which is not priced |
+//! | M012 | imported model: a node cannot run on one device |
 //! | R001 | reference model: two nodes have one id |
 //! | R002 | reference model: an edge names an id that no node has |
 //! | R003 | reference model: an edge joins a node to itself |

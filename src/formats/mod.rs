@@ -6,6 +6,13 @@
 //! | --- | --- | --- |
 //! | `stagewright.graph/1` JSON | [`native`] | whatever a [`GraphDocument`] can say |
 //! | the NeurIPS 2020 package's JSON | [`mod@reference`] | measured times, a cluster, colour classes |
+//! | PipeDream's `graph.txt` | [`pipedream`] | measured times of both passes, bytes |
+//! | Piper's JSON | [`piper`] | measured times, bytes, a cluster |
+//! | ONNX | [`onnx`] | FLOP and bytes moved, from shapes |
+//! | TensorFlow's CostGraphDef as text | [`cost_graph`] | measured or estimated times, bytes |
+//! | OpenVINO IR | [`openvino`] | FLOP and bytes moved, from shapes |
+//!
+//! A PyTorch program writes the native JSON itself, by the script of [`torch`].
 //!
 //! Clusters, plans and pins have native formats of their own ([`cluster`], [`plan`], [`pins`]); a plan may
 //! also be a split of the reference package.
@@ -14,23 +21,37 @@
 //! of those formats. What holds of any model (no cycles, unique names, costs that make sense) is checked by
 //! the graph and cluster builders of the core, whatever the source.
 //!
-//! Nothing here touches a file. Every function takes a label, which is what errors call the input, and every
-//! error is an [`InputError`] with a stable code.
+//! Nothing here opens a file. Every function takes a label, which is what errors call the input, and every
+//! error is an [`InputError`] with a stable code. Most formats are read from bytes in memory; one whose files
+//! can be larger than memory is a stream, of which the importer reads what it needs.
 //!
 //! # Adding a format
 //!
 //! Write a module with two functions, one that recognises a file (by its bytes, or by the first look at it as
-//! JSON that all formats share) and one that imports it; add a variant to [`Format`] and a row to [`FORMATS`].
-//! Nothing else needs to know.
+//! JSON that all formats share) and one that imports it; add a variant to [`Format`] and a row to
+//! [`FORMATS`]. Nothing else needs to know.
 
 pub mod cluster;
+pub mod constants;
+pub mod cost_graph;
 pub mod error;
+mod names;
 pub mod native;
 pub mod notation;
+pub mod onnx;
+pub mod openvino;
+pub mod options;
 pub mod pins;
+pub mod pipedream;
+pub mod piper;
 pub mod plan;
+mod readers;
 pub mod reference;
 mod text;
+pub mod torch;
+mod work;
+
+use std::io::{Cursor, Read, Seek, SeekFrom};
 
 use stagewright_core::document::GraphDocument;
 
@@ -38,6 +59,7 @@ pub use cluster::{import_cluster, write_cluster};
 pub use error::{At, InputError, Place};
 pub use native::write_graph;
 pub use notation::Notation;
+pub use options::{Gradients, ImportOptions, TimeUnit};
 pub use pins::import_pins;
 pub use plan::{import_plan, write_plan};
 pub use reference::{ReferenceIds, write_reference};
@@ -48,8 +70,19 @@ use text::Sniff;
 pub enum Format {
     /// `stagewright.graph/1`.
     Native,
-    /// JSON of the package of "Efficient Algorithms for Device Placement of DNN Graph Operators" (NeurIPS 2020).
+    /// JSON of the package of "Efficient Algorithms for Device Placement of DNN Graph Operators" (NeurIPS
+    /// 2020).
     Reference,
+    /// The profiler's output of PipeDream (SOSP 2019).
+    PipeDream,
+    /// JSON of the package of "Piper: Multidimensional Planner for DNN Parallelization" (NeurIPS 2021).
+    Piper,
+    /// Open Neural Network Exchange.
+    Onnx,
+    /// TensorFlow's `CostGraphDef`, as protobuf text.
+    CostGraph,
+    /// The XML of OpenVINO's intermediate representation.
+    OpenVino,
 }
 
 /// A row of the table of formats.
@@ -62,8 +95,25 @@ pub struct FormatEntry {
     /// What it is, for people.
     pub description: &'static str,
     detect: fn(&[u8], &Sniff) -> bool,
-    import: fn(&str, &[u8]) -> Result<Imported, InputError>,
+    import: Import,
 }
+
+/// How a format is read.
+#[derive(Debug)]
+enum Import {
+    /// From all of the file, in memory.
+    Bytes(fn(&str, &[u8], &ImportOptions) -> Result<Imported, InputError>),
+    /// From a stream, recognised by its first [`HEAD`] bytes.
+    Stream(fn(&str, &mut dyn Stream, &ImportOptions) -> Result<Imported, InputError>),
+}
+
+/// A file that is read in part.
+pub trait Stream: Read + Seek {}
+
+impl<T: Read + Seek> Stream for T {}
+
+/// Bytes that are enough to recognise a format that is read as a stream.
+const HEAD: u64 = 4096;
 
 /// The formats, in the order in which they are tried.
 pub const FORMATS: &[FormatEntry] = &[
@@ -72,14 +122,49 @@ pub const FORMATS: &[FormatEntry] = &[
         name: "native",
         description: "stagewright.graph/1 JSON",
         detect: native::detect,
-        import: native::import,
+        import: Import::Bytes(native::import),
     },
     FormatEntry {
         format: Format::Reference,
         name: "reference",
         description: "JSON of the NeurIPS 2020 device placement package (nodes, edges, maxFPGAs, …)",
         detect: reference::detect,
-        import: reference::import,
+        import: Import::Bytes(reference::import),
+    },
+    FormatEntry {
+        format: Format::Piper,
+        name: "piper",
+        description: "JSON of the NeurIPS 2021 Piper package (nodes with TMPCs, maxDevices, …)",
+        detect: piper::detect,
+        import: Import::Bytes(piper::import),
+    },
+    FormatEntry {
+        format: Format::PipeDream,
+        name: "pipedream",
+        description: "graph.txt of PipeDream's profiler",
+        detect: pipedream::detect,
+        import: Import::Bytes(pipedream::import),
+    },
+    FormatEntry {
+        format: Format::Onnx,
+        name: "onnx",
+        description: "ONNX",
+        detect: onnx::detect,
+        import: Import::Stream(onnx::import),
+    },
+    FormatEntry {
+        format: Format::CostGraph,
+        name: "cost-graph",
+        description: "TensorFlow CostGraphDef as protobuf text",
+        detect: cost_graph::detect,
+        import: Import::Bytes(cost_graph::import),
+    },
+    FormatEntry {
+        format: Format::OpenVino,
+        name: "openvino",
+        description: "OpenVINO IR XML",
+        detect: openvino::detect,
+        import: Import::Bytes(openvino::import),
     },
 ];
 
@@ -142,11 +227,49 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format, InputError> {
 /// # Ok::<(), stagewright::formats::InputError>(())
 /// ```
 pub fn import_graph(label: &str, bytes: &[u8], format: Option<Format>) -> Result<Imported, InputError> {
-    let format = match format {
+    import_model(label, bytes, &ImportOptions { format, ..ImportOptions::default() })
+}
+
+/// Reads a model in memory, with what its format leaves open.
+pub fn import_model(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
+    let format = match options.format {
         Some(format) => format,
         None => detect(label, bytes)?,
     };
-    (format.entry().import)(label, bytes)
+    match format.entry().import {
+        Import::Bytes(import) => import(label, bytes, options),
+        Import::Stream(import) => import(label, &mut Cursor::new(bytes), options),
+    }
+}
+
+/// Reads a model from a file, of which no more is held in memory than its format needs.
+///
+/// # Errors
+/// As [`import_model`], and F011 where the file cannot be read.
+pub fn import_file(
+    label: &str,
+    file: &mut dyn Stream,
+    options: &ImportOptions,
+) -> Result<Imported, InputError> {
+    let failed = |error: std::io::Error| unreadable(label, &error);
+    let mut bytes = Vec::new();
+    (&mut *file).take(HEAD).read_to_end(&mut bytes).map_err(failed)?;
+    let streamed = |entry: &&FormatEntry| match (options.format, &entry.import) {
+        (_, Import::Bytes(_)) => false,
+        (Some(format), _) => entry.format == format,
+        (None, _) => (entry.detect)(&bytes, &Sniff::default()),
+    };
+    if let Some(FormatEntry { import: Import::Stream(import), .. }) = FORMATS.iter().find(streamed) {
+        file.seek(SeekFrom::Start(0)).map_err(failed)?;
+        return import(label, file, options);
+    }
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    import_model(label, &bytes, options)
+}
+
+fn unreadable(label: &str, error: &std::io::Error) -> InputError {
+    let help = "check the path, and that you may read the file to its end";
+    InputError::new("F011", label, At::Whole, format!("the file cannot be read: {error}"), help)
 }
 
 /// A document as pretty JSON, ending in a newline. The text depends on the document alone.

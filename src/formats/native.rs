@@ -9,14 +9,14 @@ use stagewright_core::document::{CLUSTER_SCHEMA, GRAPH_SCHEMA, GraphDocument};
 use super::error::InputError;
 use super::notation::{Notation, expect_schema};
 use super::text::{Sniff, text};
-use super::{Format, Imported, pretty_json};
+use super::{Format, ImportOptions, Imported, pretty_json};
 
 /// Any document of ours counts, so that a plan given as a model is told that it is a plan.
 pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
     json.schema.as_deref().is_some_and(|schema| schema.starts_with("stagewright.")) || json.has("operators")
 }
 
-pub(super) fn import(label: &str, bytes: &[u8]) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Result<Imported, InputError> {
     let text = text(label, bytes)?;
     let graph: GraphDocument = Notation::Json.read_as(label, text, GRAPH_SCHEMA)?;
     if let Some(cluster) = &graph.cluster {

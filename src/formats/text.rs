@@ -30,6 +30,13 @@ pub(super) fn end_of(text: &str) -> At {
     At::Line { line: clamp(line), column: clamp(column) }
 }
 
+/// The position of a part of a line, which is counted from 0; its start where it is no part of the line.
+pub(super) fn position(line: usize, content: &str, part: &str) -> At {
+    let offset = (part.as_ptr() as usize).wrapping_sub(content.as_ptr() as usize);
+    let column = 1 + content.get(..offset).unwrap_or_default().chars().count();
+    At::Line { line: clamp(line + 1), column: clamp(column) }
+}
+
 /// A position as it is stored in an error.
 pub(super) fn clamp(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)

@@ -53,7 +53,7 @@ use stagewright_core::document::{
 use super::error::InputError;
 use super::notation::Notation;
 use super::text::{Sniff, text};
-use super::{Format, Imported};
+use super::{Format, ImportOptions, Imported, names};
 use check::Checked;
 use file::{ModelFile, Node};
 pub use write::write_reference;
@@ -80,10 +80,11 @@ pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
     ["maxFPGAs", "maxSizePerFPGA", "maxCPUs"].iter().any(|key| json.has(key))
 }
 
-pub(super) fn import(label: &str, bytes: &[u8]) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Result<Imported, InputError> {
     let file: ModelFile = Notation::Json.read(label, text(label, bytes)?)?;
     let checked = check::check(label, &file)?;
-    let names = unique_names(&file.nodes);
+    let written = file.nodes.iter().map(|node| (node.name.as_deref().unwrap_or_default(), node.id));
+    let names = names::unique(written);
     let tensors = tensors(&file, &checked, &names);
     let colocation = absorb::colocate(&file.nodes, &checked.edges);
     let colors = file.nodes.iter().map(|node| node.color_class).collect();
@@ -96,7 +97,7 @@ pub(super) fn import(label: &str, bytes: &[u8]) -> Result<Imported, InputError> 
         .collect();
     let graph = GraphDocument {
         schema: GRAPH_SCHEMA.to_owned(),
-        name: stem(label).to_owned(),
+        name: names::stem(label).to_owned(),
         operators,
         tensors,
         cluster: Some(cluster(&file, &checked)),
@@ -104,12 +105,6 @@ pub(super) fn import(label: &str, bytes: &[u8]) -> Result<Imported, InputError> 
     };
     let ids = ReferenceIds { by_id: checked.by_id, colors };
     Ok(Imported { graph, format: Format::Reference, ids: Some(ids) })
-}
-
-/// The file has no name for the model, so it is called what the file is called.
-fn stem(label: &str) -> &str {
-    let file = label.rsplit(['/', '\\']).next().unwrap_or(label);
-    file.strip_suffix(".json").unwrap_or(file)
 }
 
 fn operator(node: &Node, name: String, colocation: Option<String>) -> OperatorDocument {
@@ -126,32 +121,6 @@ fn operator(node: &Node, name: String, colocation: Option<String>) -> OperatorDo
     }
     operator.parameter_bytes = node.size.unwrap_or(0.0);
     operator
-}
-
-/// A name for every node: its own where nobody shares it.
-fn unique_names(nodes: &[Node]) -> Vec<String> {
-    let written = |node: &Node| match &node.name {
-        Some(name) if !name.is_empty() => name.clone(),
-        _ => format!("node{}", node.id),
-    };
-    let mut bearers: BTreeMap<String, usize> = BTreeMap::new();
-    for node in nodes {
-        *bearers.entry(written(node)).or_default() += 1;
-    }
-    let mut taken: BTreeSet<String> = bearers.keys().cloned().collect();
-    nodes
-        .iter()
-        .map(|node| {
-            let mut name = written(node);
-            if bearers[&name] > 1 {
-                // Some other node may be called just that, so once may not be enough.
-                while !taken.insert(name.clone()) {
-                    name.push_str(&format!("#{}", node.id));
-                }
-            }
-            name
-        })
-        .collect()
 }
 
 /// One tensor for every node with edges out of it, in the order of the nodes.

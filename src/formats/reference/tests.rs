@@ -213,7 +213,7 @@ fn names_that_repeat_are_told_apart_by_id() {
         {"id": 9, "name": "a", "supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0},
         {"id": 8, "name": "a#7", "supportedOnFpga": 1, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": 0},
         {"id": -5, "supportedOnFpga": true, "cpuLatency": 1, "fpgaLatency": 1, "isBackwardNode": false}]}"#;
-    let imported = import("model.json", model.as_bytes()).unwrap();
+    let imported = import("model.json", model.as_bytes(), &ImportOptions::default()).unwrap();
     let names: Vec<&str> = imported.graph.operators.iter().map(|operator| operator.name.as_str()).collect();
     assert_eq!(names, ["a#7#7", "a#9", "a#7", "node-5"]);
 }

@@ -2,11 +2,19 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stagewright::formats::{Format, import_graph, write_graph, write_reference};
+use stagewright::formats::{
+    FORMATS, Format, Gradients, ImportOptions, TimeUnit, import_graph, import_model, write_graph, write_reference,
+};
 
 fuzz_target!(|bytes: &[u8]| {
-    for format in [None, Some(Format::Native), Some(Format::Reference)] {
-        let imported = match import_graph("fuzz", bytes, format) {
+    for format in FORMATS.iter().map(|entry| Some(entry.format)).chain([None]) {
+        let options = ImportOptions {
+            format,
+            time_unit: Some(TimeUnit::Microseconds),
+            gradients: Gradients::Reversed,
+            ..ImportOptions::default()
+        };
+        let imported = match import_model("fuzz", bytes, &options) {
             Ok(imported) => imported,
             Err(error) => {
                 assert!(error.to_string().starts_with("error["));

@@ -1,0 +1,128 @@
+//! A node with its inputs: what shape inference and the count of work read.
+
+use super::proto::{AttributeProto, NodeProto};
+use super::value::{LARGEST_DIM, Value};
+
+/// Why nothing can be said of a node's outputs.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Fault {
+    /// The shape depends on data that is not in the file, or the operator is not known.
+    Unknown(String),
+    /// The node makes no sense.
+    Contradiction(String),
+}
+
+/// What of a node's outputs is inferred.
+pub(super) type Inferred<T = Vec<Value>> = Result<T, Fault>;
+
+/// A contradiction, said in words.
+pub(super) fn contradiction<T>(why: impl Into<String>) -> Inferred<T> {
+    Err(Fault::Contradiction(why.into()))
+}
+
+/// Something that is not known, said in words.
+pub(super) fn unknown<T>(why: impl Into<String>) -> Inferred<T> {
+    Err(Fault::Unknown(why.into()))
+}
+
+/// A node with what is known of its inputs; those left out are none.
+pub(super) struct Call<'a> {
+    pub(super) node: &'a NodeProto,
+    pub(super) inputs: Vec<Option<&'a Value>>,
+    /// Version of the operator set of the node's domain.
+    pub(super) opset: i64,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn kind(&self) -> &'a str {
+        self.node.op_type()
+    }
+
+    /// An input that has to be there.
+    pub(super) fn input(&self, at: usize) -> Inferred<&'a Value> {
+        match self.optional(at) {
+            Some(value) => Ok(value),
+            None => contradiction(format!("input {at} is missing")),
+        }
+    }
+
+    pub(super) fn optional(&self, at: usize) -> Option<&'a Value> {
+        self.inputs.get(at).copied().flatten()
+    }
+
+    /// The numbers in an input.
+    pub(super) fn content(&self, at: usize) -> Inferred<&'a [f64]> {
+        match self.input(at)?.content.as_deref() {
+            Some(content) => Ok(content),
+            None => unknown(format!("it depends on what is in input {at}, which is no small constant")),
+        }
+    }
+
+    /// The numbers in an input where it is given, or else in an attribute where that is.
+    pub(super) fn list(&self, at: usize, attribute: &str) -> Inferred<Option<Vec<i64>>> {
+        match self.optional(at) {
+            Some(_) => Ok(Some(self.content(at)?.iter().map(|&number| number as i64).collect())),
+            None => Ok(self.ints(attribute).map(<[i64]>::to_vec)),
+        }
+    }
+
+    fn attribute(&self, name: &str) -> Option<&'a AttributeProto> {
+        self.node.attribute.iter().find(|attribute| attribute.name() == name)
+    }
+
+    pub(super) fn int(&self, name: &str) -> Option<i64> {
+        self.attribute(name)?.i
+    }
+
+    pub(super) fn ints(&self, name: &str) -> Option<&'a [i64]> {
+        self.attribute(name).map(|attribute| attribute.ints.as_slice())
+    }
+
+    pub(super) fn floats(&self, name: &str) -> Option<&'a [f32]> {
+        self.attribute(name).map(|attribute| attribute.floats.as_slice())
+    }
+
+    pub(super) fn float(&self, name: &str) -> Option<f32> {
+        self.attribute(name)?.f
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&'a str> {
+        std::str::from_utf8(self.attribute(name)?.s.as_deref()?).ok()
+    }
+
+    pub(super) fn tensor(&self, name: &str) -> Option<&'a super::proto::TensorProto> {
+        self.attribute(name)?.t.as_ref()
+    }
+
+    /// Whether the node carries a graph of its own, as loops and branches do.
+    pub(super) fn has_body(&self) -> bool {
+        self.node.attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty())
+    }
+
+    /// A flag, which the format writes as 0 or 1.
+    pub(super) fn flag(&self, name: &str, default: bool) -> bool {
+        self.int(name).map_or(default, |value| value != 0)
+    }
+
+    /// An axis from 0, where the file may count from the end.
+    pub(super) fn axis(&self, axis: i64, rank: usize) -> Inferred<usize> {
+        let from_start = if axis < 0 { axis.checked_add(rank as i64) } else { Some(axis) };
+        match from_start.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < rank) {
+            Some(axis) => Ok(axis),
+            None => contradiction(format!("there is no axis {axis} among {rank}")),
+        }
+    }
+
+    /// Axes from 0.
+    pub(super) fn axes(&self, axes: &[i64], rank: usize) -> Inferred<Vec<usize>> {
+        axes.iter().map(|&axis| self.axis(axis, rank)).collect()
+    }
+
+    /// A dimension that came out of a calculation.
+    pub(super) fn dim(&self, dim: i128) -> Inferred<u64> {
+        match u64::try_from(dim).ok().filter(|&dim| dim <= LARGEST_DIM) {
+            Some(dim) => Ok(dim),
+            None => contradiction(format!("a dimension of the output would be {dim}")),
+        }
+    }
+}

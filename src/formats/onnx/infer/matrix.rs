@@ -1,0 +1,122 @@
+//! Matrix products and what is made of them.
+
+use std::collections::BTreeMap;
+
+use super::super::call::{Call, Inferred, contradiction, unknown};
+use super::super::proto::tensor_proto::DataType;
+use super::super::value::Value;
+use super::fold::together;
+
+pub(super) fn gemm(call: &Call<'_>) -> Inferred {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    let (&[rows, inner], &[other, columns]) = (a.dims.as_slice(), b.dims.as_slice()) else {
+        return contradiction(format!("{:?} and {:?} are no matrices", a.dims, b.dims));
+    };
+    let (rows, inner) = if call.flag("transA", false) { (inner, rows) } else { (rows, inner) };
+    let (other, columns) = if call.flag("transB", false) { (columns, other) } else { (other, columns) };
+    if inner != other {
+        return contradiction(format!("the inner dimensions {inner} and {other} differ"));
+    }
+    Ok(vec![Value::new(a.elem, vec![rows, columns])])
+}
+
+/// A product of matrices, or of stacks of them that broadcast; a vector is a row or a column.
+pub(super) fn product(call: &Call<'_>) -> Inferred {
+    // Quantised products have scale and zero point in between.
+    let (a, b) = (call.input(0)?, call.input(if call.kind() == "QLinearMatMul" { 3 } else { 1 })?);
+    if a.dims.is_empty() || b.dims.is_empty() {
+        return contradiction("a scalar is no matrix");
+    }
+    let mut left = a.dims.clone();
+    let mut right = b.dims.clone();
+    if left.len() == 1 {
+        left.insert(0, 1);
+    }
+    if right.len() == 1 {
+        right.push(1);
+    }
+    if call.flag("transA", false) {
+        let last = left.len() - 1;
+        left.swap(last - 1, last);
+    }
+    if call.flag("transB", false) {
+        let last = right.len() - 1;
+        right.swap(last - 1, last);
+    }
+    let (left_stack, left) = left.split_at(left.len() - 2);
+    let (right_stack, right) = right.split_at(right.len() - 2);
+    if left[1] != right[0] {
+        return contradiction(format!("the inner dimensions {} and {} differ", left[1], right[0]));
+    }
+    let Some(mut dims) = together(left_stack, right_stack) else {
+        return contradiction(format!("{left_stack:?} and {right_stack:?} do not broadcast"));
+    };
+    if a.rank() > 1 {
+        dims.push(left[0]);
+    }
+    if b.rank() > 1 {
+        dims.push(right[1]);
+    }
+    let elem = match call.kind() {
+        "MatMulInteger" => DataType::Int32 as i32,
+        "QLinearMatMul" => call.input(7)?.elem,
+        _ => a.elem,
+    };
+    Ok(vec![Value::new(elem, dims)])
+}
+
+/// Dimensions by letter, and the letters of the output, of an equation without an ellipsis.
+pub(in super::super) fn letters(call: &Call<'_>) -> Inferred<(BTreeMap<char, u64>, Vec<char>)> {
+    let equation: String = call.text("equation").unwrap_or_default().split_whitespace().collect();
+    if equation.contains('.') {
+        return unknown("the equation has an ellipsis");
+    }
+    let (inputs, output) = match equation.split_once("->") {
+        Some((inputs, output)) => (inputs, Some(output.chars().collect())),
+        None => (equation.as_str(), None),
+    };
+    let mut dims = BTreeMap::new();
+    let mut count: BTreeMap<char, usize> = BTreeMap::new();
+    for (at, term) in inputs.split(',').enumerate() {
+        let input = call.input(at)?;
+        if term.chars().count() != input.rank() {
+            return contradiction(format!("the term `{term}` for an input of shape {:?}", input.dims));
+        }
+        for (letter, &dim) in term.chars().zip(&input.dims) {
+            *count.entry(letter).or_default() += 1;
+            let known = dims.entry(letter).or_insert(dim);
+            if *known == 1 {
+                *known = dim;
+            } else if dim != 1 && *known != dim {
+                return contradiction(format!("`{letter}` is both {known} and {dim}"));
+            }
+        }
+    }
+    // Without an output, it has the letters that stand once, in order.
+    let output = output.unwrap_or_else(|| count.iter().filter(|(_, n)| **n == 1).map(|(c, _)| *c).collect());
+    Ok((dims, output))
+}
+
+pub(super) fn einsum(call: &Call<'_>) -> Inferred {
+    let (dims, output) = letters(call)?;
+    let shape: Option<Vec<u64>> = output.iter().map(|letter| dims.get(letter).copied()).collect();
+    match shape {
+        Some(shape) => Ok(vec![Value::new(call.input(0)?.elem, shape)]),
+        None => contradiction("the output of the equation has a letter that no input has"),
+    }
+}
+
+/// All hidden states, the last one, and for an LSTM the last cell.
+pub(super) fn recurrent(call: &Call<'_>) -> Inferred {
+    let (input, recurrence) = (call.input(0)?, call.input(2)?);
+    let (&[first, second, _], &[directions, _, hidden]) = (input.dims.as_slice(), recurrence.dims.as_slice())
+    else {
+        return contradiction(format!("{:?} and {:?} are not of rank 3", input.dims, recurrence.dims));
+    };
+    let (all, last) = match call.int("layout").unwrap_or(0) {
+        0 => (vec![first, directions, second, hidden], vec![directions, second, hidden]),
+        _ => (vec![first, second, directions, hidden], vec![first, directions, hidden]),
+    };
+    let last = Value::new(input.elem, last);
+    Ok(vec![Value::new(input.elem, all), last.clone(), last])
+}

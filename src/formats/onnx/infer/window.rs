@@ -1,0 +1,160 @@
+//! Convolutions and pools: a window that moves over the spatial axes.
+
+use super::super::call::{Call, Inferred, contradiction};
+use super::super::proto::tensor_proto::DataType;
+use super::super::value::Value;
+
+/// The spatial attributes of a node, one entry for each spatial axis.
+struct Window {
+    kernel: Vec<i64>,
+    strides: Vec<i64>,
+    dilations: Vec<i64>,
+    /// Before and after.
+    pads: Vec<(i64, i64)>,
+}
+
+/// Attributes beyond this are no window; below it nothing here overflows.
+const LARGEST: i64 = 1 << 40;
+
+impl Window {
+    fn of(call: &Call<'_>, kernel: Vec<i64>) -> Inferred<Window> {
+        let axes = kernel.len();
+        let list = |name: &str, default: i64, length: usize| {
+            let list = call.ints(name).map_or_else(|| vec![default; length], <[i64]>::to_vec);
+            match list.len() == length && list.iter().all(|&entry| (default..=LARGEST).contains(&entry)) {
+                true => Ok(list),
+                false => contradiction(format!("`{name}` is {list:?} for {axes} spatial axes")),
+            }
+        };
+        let strides = list("strides", 1, axes)?;
+        let dilations = list("dilations", 1, axes)?;
+        let pads = list("pads", 0, 2 * axes)?;
+        let pads = (0..axes).map(|axis| (pads[axis], pads[axes + axis])).collect();
+        if kernel.iter().any(|&size| !(1..=LARGEST).contains(&size)) {
+            return contradiction(format!("the window is {kernel:?}"));
+        }
+        Ok(Window { kernel, strides, dilations, pads })
+    }
+
+    /// What a window with its gaps covers of an axis.
+    fn extent(&self, axis: usize) -> i128 {
+        i128::from(self.dilations[axis]) * i128::from(self.kernel[axis] - 1) + 1
+    }
+
+    /// The output along an axis: how many positions the window has.
+    fn positions(&self, call: &Call<'_>, axis: usize, input: u64) -> Inferred<u64> {
+        let (input, stride) = (i128::from(input), i128::from(self.strides[axis]));
+        let (before, after) = self.pads[axis];
+        let ceil = call.flag("ceil_mode", false);
+        let positions = match call.text("auto_pad").unwrap_or("NOTSET") {
+            "SAME_UPPER" | "SAME_LOWER" => (input + stride - 1) / stride,
+            padding => {
+                let pads = if padding == "VALID" { 0 } else { i128::from(before) + i128::from(after) };
+                let room = input + pads - self.extent(axis);
+                if room < 0 {
+                    return contradiction(format!(
+                        "the window covers {} of an axis of {input}, padded by {pads}",
+                        self.extent(axis)
+                    ));
+                }
+                match ceil {
+                    false => room / stride + 1,
+                    true => {
+                        let positions = (room + stride - 1) / stride + 1;
+                        // The last window has to begin inside the input or the padding before it.
+                        let beyond = (positions - 1) * stride >= input + i128::from(before);
+                        positions - i128::from(beyond)
+                    }
+                }
+            }
+        };
+        call.dim(positions)
+    }
+}
+
+/// A shape with its batch, channels and at least one spatial axis apart.
+fn spatial(value: &Value) -> Inferred<(u64, u64, &[u64])> {
+    match value.dims.as_slice() {
+        [batch, channels, spatial @ ..] if !spatial.is_empty() => Ok((*batch, *channels, spatial)),
+        dims => contradiction(format!("an input of shape {dims:?} has no spatial axes")),
+    }
+}
+
+pub(super) fn convolution(call: &Call<'_>) -> Inferred {
+    let input = call.input(0)?;
+    // Quantised convolutions have scale and zero point in between.
+    let weights = call.input(if call.kind() == "QLinearConv" { 3 } else { 1 })?;
+    let (batch, channels, axes) = spatial(input)?;
+    let (first, second, sizes) = spatial(weights)?;
+    let kernel = match call.ints("kernel_shape") {
+        Some(kernel) => kernel.to_vec(),
+        None => sizes.iter().map(|&size| size as i64).collect(),
+    };
+    if kernel.len() != axes.len() || sizes.len() != axes.len() {
+        return contradiction(format!(
+            "weights of shape {:?} for an input of {:?}",
+            weights.dims, input.dims
+        ));
+    }
+    let window = Window::of(call, kernel)?;
+    let groups = match call.int("group").map_or(Ok(1), u64::try_from) {
+        Ok(groups) if groups >= 1 && channels % groups == 0 => groups,
+        _ => return contradiction(format!("{channels} channels in {:?} groups", call.int("group"))),
+    };
+    let transposed = call.kind() == "ConvTranspose";
+    let expected = if transposed { first } else { second.saturating_mul(groups) };
+    if expected != channels {
+        return contradiction(format!("weights for {expected} channels, and an input with {channels}"));
+    }
+    let mut dims = vec![batch, if transposed { second.saturating_mul(groups) } else { first }];
+    for (axis, &size) in axes.iter().enumerate() {
+        dims.push(match transposed {
+            true => transposed_size(call, &window, axis, size)?,
+            false => window.positions(call, axis, size)?,
+        });
+    }
+    let elem = match call.kind() {
+        "ConvInteger" => DataType::Int32 as i32,
+        "QLinearConv" => call.input(7)?.elem,
+        _ => input.elem,
+    };
+    Ok(vec![Value::new(elem, dims)])
+}
+
+fn transposed_size(call: &Call<'_>, window: &Window, axis: usize, input: u64) -> Inferred<u64> {
+    if let Some(&size) = call.ints("output_shape").and_then(|shape| shape.get(axis)) {
+        return call.dim(i128::from(size));
+    }
+    let (input, stride) = (i128::from(input), i128::from(window.strides[axis]));
+    if matches!(call.text("auto_pad"), Some("SAME_UPPER" | "SAME_LOWER")) {
+        return call.dim(input * stride);
+    }
+    let more =
+        call.ints("output_padding").and_then(|padding| padding.get(axis)).map_or(0, |&more| i128::from(more));
+    let (before, after) = window.pads[axis];
+    call.dim(stride * (input - 1) + more + window.extent(axis) - i128::from(before) - i128::from(after))
+}
+
+pub(super) fn pool(call: &Call<'_>) -> Inferred {
+    let input = call.input(0)?;
+    let (batch, channels, axes) = spatial(input)?;
+    let kernel = call.ints("kernel_shape").unwrap_or_default().to_vec();
+    if kernel.len() != axes.len() {
+        return contradiction(format!("a window of {kernel:?} for {} spatial axes", axes.len()));
+    }
+    let window = Window::of(call, kernel)?;
+    let mut dims = vec![batch, channels];
+    for (axis, &size) in axes.iter().enumerate() {
+        dims.push(window.positions(call, axis, size)?);
+    }
+    let indices = Value::new(DataType::Int64 as i32, dims.clone());
+    Ok(vec![Value::new(input.elem, dims), indices])
+}
+
+pub(super) fn global_pool(call: &Call<'_>) -> Inferred {
+    let input = call.input(0)?;
+    let (batch, channels, axes) = spatial(input)?;
+    let mut dims = vec![batch, channels];
+    dims.resize(2 + axes.len(), 1);
+    Ok(vec![Value::new(input.elem, dims)])
+}

@@ -1,0 +1,29 @@
+//! The importer on models of our own, written with the same structures that it reads.
+
+mod edges;
+mod model;
+mod published;
+mod resnet;
+mod shapes;
+
+use super::*;
+use crate::formats::import_model;
+use model::Model;
+
+fn import_bytes(bytes: &[u8], batch: Option<u64>) -> Result<Imported, InputError> {
+    import_model("model.onnx", bytes, &ImportOptions { batch, ..ImportOptions::default() })
+}
+
+fn graph_of(model: &Model, batch: Option<u64>) -> GraphDocument {
+    import_bytes(&model.bytes(), batch).unwrap_or_else(|error| panic!("{error}")).graph
+}
+
+/// The code of the error and the help that it gives.
+fn rejection(model: &Model) -> (&'static str, String) {
+    let error = import_bytes(&model.bytes(), None).expect_err("a faulty model");
+    (error.code, error.to_string())
+}
+
+fn total(graph: &GraphDocument, of: impl Fn(&OperatorDocument) -> f64) -> f64 {
+    graph.operators.iter().map(of).sum()
+}

@@ -1,0 +1,132 @@
+//! What is known of a value: its element type, its shape, and what is in it where that is small and constant.
+
+use super::proto::TensorProto;
+use super::proto::tensor_proto::{DataLocation, DataType};
+
+/// Values with more elements than this keep no content: shapes are computed from small ones.
+pub(super) const MOST_CONTENT: usize = 4096;
+
+/// Dimensions beyond this are a slip or an attack, and products of few of them leave the exact range of
+/// `f64`.
+pub(super) const LARGEST_DIM: u64 = 1 << 40;
+
+/// Dimensions that a shape may have.
+pub(super) const LARGEST_RANK: usize = 64;
+
+/// A value of the graph. Content is in row-major order; integers beyond 2⁵³ are rounded, which only the ends
+/// of slices use, to say "as far as it goes".
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Value {
+    pub(super) elem: i32,
+    pub(super) dims: Vec<u64>,
+    pub(super) content: Option<Vec<f64>>,
+}
+
+impl Value {
+    pub(super) fn new(elem: i32, dims: Vec<u64>) -> Self {
+        Value { elem, dims, content: None }
+    }
+
+    /// A list of integers, as shapes are.
+    pub(super) fn integers(content: Vec<f64>) -> Self {
+        Value { elem: DataType::Int64 as i32, dims: vec![content.len() as u64], content: Some(content) }
+    }
+
+    /// With content, unless there is too much of it or it does not fill the shape.
+    pub(super) fn with(mut self, content: Option<Vec<f64>>) -> Self {
+        let fits = |content: &Vec<f64>| {
+            content.len() <= MOST_CONTENT && content.len() as f64 == super::work::elements(&self.dims)
+        };
+        self.content = content.filter(fits);
+        self
+    }
+
+    /// Bytes, none where elements have no fixed size.
+    pub(super) fn bytes(&self) -> Option<f64> {
+        Some((super::work::elements(&self.dims) * bits(self.elem)? / 8.0).ceil())
+    }
+
+    pub(super) fn rank(&self) -> usize {
+        self.dims.len()
+    }
+}
+
+/// The element type of the file.
+pub(super) fn elem(value: i32) -> DataType {
+    DataType::try_from(value).unwrap_or(DataType::Undefined)
+}
+
+/// Bits of an element.
+fn bits(value: i32) -> Option<f64> {
+    use DataType::*;
+    Some(match elem(value) {
+        Undefined | String => return None,
+        Uint2 | Int2 => 2.0,
+        Uint4 | Int4 | Float4e2m1 => 4.0,
+        Float6e2m3 | Float6e3m2 => 6.0,
+        Bool | Uint8 | Int8 | Float8e4m3fn | Float8e4m3fnuz | Float8e5m2 | Float8e5m2fnuz | Float8e8m0 => 8.0,
+        Uint16 | Int16 | Float16 | Bfloat16 => 16.0,
+        Float | Uint32 | Int32 => 32.0,
+        Double | Uint64 | Int64 | Complex64 => 64.0,
+        Complex128 => 128.0,
+    })
+}
+
+/// Whether elements are whole numbers, which divide without remainder.
+pub(super) fn is_integer(value: i32) -> bool {
+    use DataType::*;
+    matches!(elem(value), Uint8 | Int8 | Uint16 | Int16 | Int32 | Int64 | Uint32 | Uint64)
+}
+
+/// Whether a constant of this type is a parameter: indices, shapes and masks are not.
+pub(super) fn is_parameter(value: i32) -> bool {
+    use DataType::*;
+    !matches!(elem(value), Int32 | Int64 | Uint32 | Uint64 | Bool | String | Undefined)
+}
+
+/// A tensor of the file; none where its shape makes no sense.
+pub(super) fn of_tensor(tensor: &TensorProto) -> Option<Value> {
+    let dims = dims(tensor.dims.iter().copied())?;
+    let value = Value::new(tensor.data_type(), dims);
+    if tensor.data_location() == DataLocation::External {
+        return Some(value);
+    }
+    Some(value.with(content(tensor)))
+}
+
+/// Dimensions that make sense.
+pub(super) fn dims(dims: impl ExactSizeIterator<Item = i64>) -> Option<Vec<u64>> {
+    if dims.len() > LARGEST_RANK {
+        return None;
+    }
+    dims.map(|dim| u64::try_from(dim).ok().filter(|&dim| dim <= LARGEST_DIM)).collect()
+}
+
+/// The numbers in a tensor, of the types that shapes and scales have.
+fn content(tensor: &TensorProto) -> Option<Vec<f64>> {
+    fn raw<const N: usize>(bytes: &[u8], read: fn([u8; N]) -> f64) -> Option<Vec<f64>> {
+        let (chunks, rest) = bytes.as_chunks::<N>();
+        (rest.is_empty() && chunks.len() <= MOST_CONTENT)
+            .then(|| chunks.iter().map(|&chunk| read(chunk)).collect())
+    }
+    let kind = elem(tensor.data_type());
+    if let Some(bytes) = tensor.raw_data.as_deref() {
+        return match kind {
+            DataType::Int64 => raw(bytes, |bytes| i64::from_le_bytes(bytes) as f64),
+            DataType::Int32 => raw(bytes, |bytes| f64::from(i32::from_le_bytes(bytes))),
+            DataType::Float => raw(bytes, |bytes| f64::from(f32::from_le_bytes(bytes))),
+            DataType::Double => raw(bytes, f64::from_le_bytes),
+            DataType::Bool => raw(bytes, |[byte]| f64::from(byte)),
+            _ => None,
+        };
+    }
+    Some(match kind {
+        DataType::Int64 => tensor.int64_data.iter().map(|&number| number as f64).collect(),
+        DataType::Int32 | DataType::Bool => {
+            tensor.int32_data.iter().map(|&number| f64::from(number)).collect()
+        }
+        DataType::Float => tensor.float_data.iter().map(|&number| f64::from(number)).collect(),
+        DataType::Double => tensor.double_data.clone(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,70 @@
+//! FLOP and bytes moved of a layer, for a roofline to price.
+
+use super::net::{Layer, Port, children};
+use crate::formats::work::{convolution, per_element, product};
+
+/// FLOP; none where the type is not known.
+pub(super) fn flop(layer: &Layer<'_>) -> Option<f64> {
+    let input = |at: usize| layer.inputs.get(at);
+    let output = layer.outputs.first().map_or(0.0, Port::elements);
+    let flag = |name: &str| {
+        children(layer.node, "data")
+            .find_map(|data| data.attribute(name))
+            .is_some_and(|flag| flag == "true" || flag == "1")
+    };
+    Some(match layer.kind {
+        "Convolution" | "BinaryConvolution" => {
+            let weights = &input(1)?.dims;
+            convolution(output, *weights.get(1)?, weights.get(2..)?)
+        }
+        // Weights begin with the number of groups.
+        "GroupConvolution" => {
+            let weights = &input(1)?.dims;
+            convolution(output, *weights.get(2)?, weights.get(3..)?)
+        }
+        // Input channels come first, then output channels.
+        "ConvolutionBackpropData" => {
+            let weights = &input(1)?.dims;
+            convolution(input(0)?.elements(), *weights.get(1)?, weights.get(2..)?)
+        }
+        "GroupConvolutionBackpropData" => {
+            let weights = &input(1)?.dims;
+            convolution(input(0)?.elements(), *weights.get(2)?, weights.get(3..)?)
+        }
+        "MatMul" => {
+            let dims = &input(0)?.dims;
+            let from_end = if flag("transpose_a") && dims.len() > 1 { 2 } else { 1 };
+            product(output, *dims.get(dims.len().checked_sub(from_end)?)?)
+        }
+        "ScaledDotProductAttention" => {
+            let (query, key) = (&input(0)?.dims, &input(1)?.dims);
+            let (size, keys) = (*query.last()?, *key.get(key.len().checked_sub(2)?)?);
+            let scores = input(0)?.elements() / (size as f64).max(1.0) * keys as f64;
+            product(scores, size) + per_element("softmax")? * scores + product(output, keys)
+        }
+        "MaxPool" | "AvgPool" => {
+            let kernel = children(layer.node, "data").find_map(|data| data.attribute("kernel"))?;
+            let sizes: Option<Vec<f64>> = kernel.split(',').map(|size| size.trim().parse().ok()).collect();
+            output * sizes?.into_iter().filter(|size: &f64| size.is_finite() && *size >= 0.0).product::<f64>()
+        }
+        "LRN" => {
+            let size = children(layer.node, "data").find_map(|data| data.attribute("size"))?;
+            output * (2.0 * size.trim().parse::<u32>().ok()? as f64 + 4.0)
+        }
+        "TopK" | "AdaptiveAvgPool" | "AdaptiveMaxPool" => input(0)?.elements(),
+        kind if kind.starts_with("Reduce") => input(0)?.elements(),
+        kind => per_element(&kind.to_ascii_lowercase())? * output,
+    })
+}
+
+/// Bytes read and written. What only renames bytes moves none, and what takes a part reads that part.
+pub(super) fn bytes_moved(layer: &Layer<'_>) -> f64 {
+    let total = |ports: &[Port]| ports.iter().map(Port::bytes).sum::<f64>();
+    match layer.kind {
+        "Reshape" | "Squeeze" | "Unsqueeze" => 0.0,
+        "Gather" | "GatherElements" | "GatherND" | "Slice" | "StridedSlice" | "Split" | "VariadicSplit" => {
+            2.0 * total(&layer.outputs) + total(layer.inputs.get(1..).unwrap_or_default())
+        }
+        _ => total(&layer.inputs) + total(&layer.outputs),
+    }
+}

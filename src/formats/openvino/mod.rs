@@ -1,0 +1,222 @@
+//! The XML of OpenVINO's intermediate representation, versions 10 and 11.
+//!
+//! ```xml
+//! <net name="model" version="11">
+//!   <layers>
+//!     <layer id="2" name="conv" type="Convolution" version="opset1">
+//!       <data strides="1, 1" dilations="1, 1" pads_begin="0, 0" pads_end="0, 0" auto_pad="explicit"/>
+//!       <input> <port id="0" precision="FP32"> <dim>1</dim> … </port> … </input>
+//!       <output> <port id="2" precision="FP32"> <dim>1</dim> … </port> </output>
+//!     </layer> …
+//!   </layers>
+//!   <edges> <edge from-layer="0" from-port="0" to-layer="2" to-port="0"/> … </edges>
+//! </net>
+//! ```
+//!
+//! Every port has its shape, so nothing is inferred, and the weights beside the XML are not read. Layers that
+//! depend on a `Parameter` are operators, with FLOP and bytes moved for a roofline to price; the others are
+//! constants and belong to their readers, as with ONNX. `Parameter` and `Result` themselves are not placed. A
+//! layer of a type that is not known here has no FLOP and is priced by its bytes alone; one with a body of
+//! its own is an error.
+
+mod cost;
+mod net;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use roxmltree::{Document, ParsingOptions};
+use rustc_hash::FxHashMap;
+use stagewright_core::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, TensorDocument};
+
+use super::constants::{self, Use};
+use super::error::{At, InputError};
+use super::options::ImportOptions;
+use super::readers::Readers;
+use super::text::{Sniff, end_of, text};
+use super::work::is_amount;
+use super::{Format, Imported, names};
+use net::Net;
+
+/// A file with more elements than this is no model: each takes some hundred bytes of memory.
+const MOST_ELEMENTS: u32 = 50_000_000;
+
+/// Elements inside elements: a model has seven, one with bodies a few times as many.
+const DEEPEST: usize = 256;
+
+pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(super::HEAD as usize)]);
+    head.trim_start_matches('\u{feff}').trim_start().starts_with('<') && head.contains("<net")
+}
+
+pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Result<Imported, InputError> {
+    let text = text(label, bytes)?;
+    let malformed = |message: String, at: At| {
+        let help = "the file has to be the .xml of an OpenVINO model; check that it is whole";
+        InputError::new("M006", label, at, message, help)
+    };
+    check_depth(text)
+        .map_err(|at| malformed("elements are nested too deeply".into(), end_of(&text[..at])))?;
+    let options = ParsingOptions { nodes_limit: MOST_ELEMENTS, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(text, options).map_err(|error| {
+        let at = match error {
+            roxmltree::Error::UnclosedRootNode | roxmltree::Error::UnexpectedEndOfStream => end_of(text),
+            _ => At::Line { line: error.pos().row, column: error.pos().col },
+        };
+        malformed(error.to_string(), at)
+    })?;
+    let root = document.root_element();
+    if !root.has_tag_name("net") {
+        return Err(malformed(format!("the file is a <{}>", root.tag_name().name()), At::Whole));
+    }
+    let mut net = Net { label, document: &document, layers: Vec::new() };
+    net.read_layers(root)?;
+    net.read_edges(root)?;
+    if net.layers.is_empty() {
+        return Err(InputError::new(
+            "M004",
+            label,
+            At::Whole,
+            "the model has no layers",
+            "give at least one",
+        ));
+    }
+    let name = root.attribute("name").filter(|name| !name.is_empty()).unwrap_or(names::stem(label));
+    Ok(Imported { graph: net.graph(name)?, format: Format::OpenVino, ids: None })
+}
+
+/// The place of the first element that is nested too deeply, if any. A parser may recurse, this does not.
+fn check_depth(text: &str) -> Result<(), usize> {
+    let bytes = text.as_bytes();
+    let (mut depth, mut end) = (0_usize, 0);
+    for (at, _) in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'<') {
+        match bytes.get(at + 1) {
+            Some(b'/') => depth = depth.saturating_sub(1),
+            Some(b'!' | b'?') | None => {}
+            Some(_) => {
+                if end <= at {
+                    // Where the tag does not end, the parser says so.
+                    let Some(length) = text[at..].find('>') else { return Ok(()) };
+                    end = at + length;
+                }
+                depth += usize::from(bytes[end - 1] != b'/');
+                if depth > DEEPEST {
+                    return Err(at);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Net<'_> {
+    /// Whether each layer depends on a `Parameter` or on state.
+    fn computed(&self) -> Vec<bool> {
+        let mut successors: Vec<Vec<usize>> = vec![Vec::new(); self.layers.len()];
+        for (at, layer) in self.layers.iter().enumerate() {
+            layer.sources.iter().flatten().for_each(|&(source, _)| successors[source].push(at));
+        }
+        let mut computed: Vec<bool> = self
+            .layers
+            .iter()
+            .map(|layer| layer.kind != "Const" && layer.sources.iter().flatten().next().is_none())
+            .collect();
+        let mut queue: VecDeque<usize> = (0..computed.len()).filter(|&at| computed[at]).collect();
+        while let Some(at) = queue.pop_front() {
+            for &reader in &successors[at] {
+                if !std::mem::replace(&mut computed[reader], true) {
+                    queue.push_back(reader);
+                }
+            }
+        }
+        computed
+    }
+
+    /// The constant behind an input: through conversions and other views, the one that is stored.
+    fn root(&self, mut from: (usize, usize)) -> (usize, usize) {
+        // A chain of views longer than there are layers goes in a circle.
+        for _ in 0..self.layers.len() {
+            let layer = &self.layers[from.0];
+            let next = layer.sources.first().copied().flatten();
+            match next {
+                Some(next)
+                    if matches!(
+                        layer.kind,
+                        "Convert" | "Reshape" | "Squeeze" | "Unsqueeze" | "Transpose"
+                    ) =>
+                {
+                    from = next;
+                }
+                _ => break,
+            }
+        }
+        from
+    }
+
+    fn graph(&self, name: &str) -> Result<GraphDocument, InputError> {
+        let computed = self.computed();
+        let placed: Vec<usize> = (0..self.layers.len())
+            .filter(|&at| computed[at] && !matches!(self.layers[at].kind, "Parameter" | "Result"))
+            .collect();
+        if placed.is_empty() {
+            let message = "no layer depends on a parameter: there is nothing to place";
+            return Err(InputError::new(
+                "M004",
+                self.label,
+                At::Whole,
+                message,
+                "check that the model is whole",
+            ));
+        }
+        let place: FxHashMap<usize, usize> =
+            placed.iter().enumerate().map(|(place, &at)| (at, place)).collect();
+        let names = names::unique(placed.iter().map(|&at| (self.layers[at].name, at as i64)));
+        let mut operators = Vec::with_capacity(placed.len());
+        for (&at, name) in placed.iter().zip(&names) {
+            let flop = cost::flop(&self.layers[at]);
+            if flop.is_some_and(|flop| !is_amount(flop)) {
+                let help = "check the attributes of the layer";
+                return Err(self.fault("M009", self.layers[at].node, "the layer has no end of work", help));
+            }
+            operators.push(OperatorDocument {
+                kind: Some(self.layers[at].kind.to_owned()),
+                layer: names::layer(name),
+                flop,
+                bytes_moved: Some(cost::bytes_moved(&self.layers[at])),
+                ..OperatorDocument::named(name.clone())
+            });
+        }
+        let mut readers = Readers::default();
+        let mut uses = Vec::new();
+        for (reader, &at) in placed.iter().enumerate() {
+            let layer = &self.layers[at];
+            for (input, &source) in layer.sources.iter().enumerate() {
+                let Some(source) = source else { continue };
+                if let Some(&producer) = place.get(&source.0) {
+                    readers.add(producer, source.1, reader);
+                } else if !computed[source.0] {
+                    let (root, output) = self.root(source);
+                    let stored = &self.layers[root].outputs[output];
+                    let statistic = layer.kind.starts_with("BatchNorm") && input >= 3;
+                    let is_parameter = stored.is_parameter && !statistic;
+                    uses.push(Use { reader, constant: root, bytes: stored.bytes(), is_parameter });
+                }
+            }
+        }
+        constants::give(uses.into_iter(), &mut operators, |constant| self.layers[constant].name);
+        let tensor = |(producer, output, readers): (usize, usize, &[usize])| TensorDocument {
+            name: None,
+            producer: names[producer].clone(),
+            consumers: readers.iter().map(|&reader| names[reader].clone()).collect(),
+            bytes: self.layers[placed[producer]].outputs[output].bytes(),
+            seconds: BTreeMap::new(),
+        };
+        Ok(GraphDocument {
+            schema: GRAPH_SCHEMA.to_owned(),
+            name: name.to_owned(),
+            operators,
+            tensors: readers.iter().map(tensor).collect(),
+            cluster: None,
+            pipedream_skips: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! Layers, ports and edges, as the XML has them.
+
+use roxmltree::{Document, Node};
+use rustc_hash::FxHashMap;
+
+use crate::formats::error::{At, InputError};
+use crate::formats::text::clamp;
+use crate::formats::work::{elements, is_amount};
+
+/// Dimensions beyond this are a slip.
+const LARGEST_DIM: u64 = 1 << 40;
+
+/// A port.
+pub(super) struct Port {
+    pub(super) id: u32,
+    pub(super) dims: Vec<u64>,
+    pub(super) bits: f64,
+    pub(super) is_parameter: bool,
+}
+
+impl Port {
+    pub(super) fn elements(&self) -> f64 {
+        elements(&self.dims)
+    }
+
+    pub(super) fn bytes(&self) -> f64 {
+        (self.elements() * self.bits / 8.0).ceil()
+    }
+}
+
+/// A layer.
+pub(super) struct Layer<'a> {
+    pub(super) node: Node<'a, 'a>,
+    pub(super) name: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) inputs: Vec<Port>,
+    pub(super) outputs: Vec<Port>,
+    /// Where every input comes from: a layer and the place of its output.
+    pub(super) sources: Vec<Option<(usize, usize)>>,
+}
+
+/// The importer's view of the file.
+pub(super) struct Net<'a> {
+    pub(super) label: &'a str,
+    pub(super) document: &'a Document<'a>,
+    pub(super) layers: Vec<Layer<'a>>,
+}
+
+impl<'a> Net<'a> {
+    pub(super) fn fault(
+        &self,
+        code: &'static str,
+        node: Node<'_, '_>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> InputError {
+        let position = self.document.text_pos_at(node.range().start);
+        let at = At::Line { line: clamp(position.row as usize), column: clamp(position.col as usize) };
+        InputError::new(code, self.label, at, message, help)
+    }
+
+    fn number<T: std::str::FromStr>(&self, node: Node<'_, '_>, attribute: &str) -> Result<T, InputError> {
+        node.attribute(attribute).and_then(|text| text.trim().parse().ok()).ok_or_else(|| {
+            let found = node.attribute(attribute);
+            let message = format!("`{attribute}` of <{}> is {found:?}", node.tag_name().name());
+            self.fault("M006", node, message, "write a whole number that is not negative")
+        })
+    }
+
+    pub(super) fn read_layers(&mut self, root: Node<'a, 'a>) -> Result<(), InputError> {
+        for node in children(root, "layers").flat_map(|layers| children(layers, "layer")) {
+            let kind = node.attribute("type").unwrap_or_default();
+            if children(node, "body").chain(children(node, "then_body")).next().is_some() {
+                let help = "convert the model with loops unrolled and branches decided: a plan needs the work of \
+                            each layer";
+                return Err(self.fault("M011", node, format!("the {kind} has a body of its own"), help));
+            }
+            let inputs = self.ports(node, "input")?;
+            let outputs = self.ports(node, "output")?;
+            let sources = vec![None; inputs.len()];
+            let name = node.attribute("name").unwrap_or_default();
+            self.layers.push(Layer { node, name, kind, inputs, outputs, sources });
+        }
+        Ok(())
+    }
+
+    fn ports(&self, layer: Node<'a, 'a>, side: &str) -> Result<Vec<Port>, InputError> {
+        let element_type = children(layer, "data").find_map(|data| data.attribute("element_type"));
+        let mut ports = Vec::new();
+        for node in children(layer, side).flat_map(|side| children(side, "port")) {
+            let mut dims = Vec::new();
+            for dim in children(node, "dim") {
+                let text = dim.text().unwrap_or_default().trim();
+                match text.parse::<u64>() {
+                    Ok(size) if size <= LARGEST_DIM => dims.push(size),
+                    _ => {
+                        let message = format!(
+                            "a dimension of the layer `{}` is `{text}`",
+                            layer.attribute("name").unwrap_or_default()
+                        );
+                        let help = format!(
+                            "fix the shapes with: python3 -c \"import openvino as ov; m = ov.Core().read_model('{}'); \
+                             m.reshape([1, 3, 224, 224]); ov.save_model(m, 'fixed.xml')\"",
+                            self.label
+                        );
+                        let open =
+                            matches!(text.chars().next(), None | Some('-' | '?')) || text.contains("..");
+                        return Err(self.fault(if open { "M010" } else { "M009" }, dim, message, help));
+                    }
+                }
+            }
+            let precision = node.attribute("precision").or(element_type).unwrap_or("FP32");
+            let Some((bits, is_parameter)) = self::precision(precision) else {
+                let help = "cut the model where numbers begin";
+                return Err(self.fault(
+                    "M008",
+                    node,
+                    format!("elements of type {precision} have no size"),
+                    help,
+                ));
+            };
+            let port = Port { id: self.number(node, "id")?, dims, bits, is_parameter };
+            if !is_amount(port.bytes()) {
+                let help = "check what wrote the file";
+                return Err(self.fault(
+                    "M009",
+                    node,
+                    format!("{:?} is no shape of a tensor", port.dims),
+                    help,
+                ));
+            }
+            ports.push(port);
+        }
+        Ok(ports)
+    }
+
+    pub(super) fn read_edges(&mut self, root: Node<'a, 'a>) -> Result<(), InputError> {
+        let mut by_id: FxHashMap<u64, usize> = FxHashMap::default();
+        for (at, layer) in self.layers.iter().enumerate() {
+            let id = self.number(layer.node, "id")?;
+            if let Some(first) = by_id.insert(id, at) {
+                let message =
+                    format!("the id {id} belongs to the layer `{}` already", self.layers[first].name);
+                return Err(self.fault("M001", layer.node, message, "give every layer an id of its own"));
+            }
+        }
+        for edge in children(root, "edges").flat_map(|edges| children(edges, "edge")) {
+            let end = |layer: &str, port: &str, outputs: bool| {
+                let at = by_id.get(&self.number(edge, layer)?).copied();
+                let port: u32 = self.number(edge, port)?;
+                let ports =
+                    |at: usize| if outputs { &self.layers[at].outputs } else { &self.layers[at].inputs };
+                at.and_then(|at| Some((at, ports(at).iter().position(|other| other.id == port)?))).ok_or_else(
+                    || {
+                        let message = format!("`{layer}` and its port name what no layer has");
+                        self.fault("M002", edge, message, "add the layer or take the edge out")
+                    },
+                )
+            };
+            let from = end("from-layer", "from-port", true)?;
+            let to = end("to-layer", "to-port", false)?;
+            self.layers[to.0].sources[to.1] = Some(from);
+        }
+        Ok(())
+    }
+}
+
+/// The children of an element that have a name.
+pub(super) fn children<'a>(node: Node<'a, 'a>, name: &str) -> impl Iterator<Item = Node<'a, 'a>> {
+    node.children().filter(move |child| child.has_tag_name(name))
+}
+
+/// Bits of an element, and whether constants of the type are parameters.
+fn precision(name: &str) -> Option<(f64, bool)> {
+    Some(match name.to_ascii_uppercase().as_str() {
+        "FP64" | "F64" => (64.0, true),
+        "FP32" | "F32" => (32.0, true),
+        "FP16" | "F16" | "BF16" => (16.0, true),
+        "I8" | "U8" | "F8E4M3" | "F8E5M2" | "F8E8M0" => (8.0, true),
+        "I4" | "U4" | "NF4" | "F4E2M1" => (4.0, true),
+        "U6" => (6.0, true),
+        "U3" => (3.0, true),
+        "U2" => (2.0, true),
+        "U1" | "BIN" => (1.0, true),
+        "I64" | "U64" => (64.0, false),
+        "I32" | "U32" => (32.0, false),
+        "I16" | "U16" => (16.0, false),
+        "BOOL" | "BOOLEAN" => (8.0, false),
+        _ => return None,
+    })
+}

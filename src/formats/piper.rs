@@ -1,0 +1,258 @@
+//! The JSON of the package of "Piper: Multidimensional Planner for DNN Parallelization" (Tarnawski et al.,
+//! NeurIPS 2021).
+//!
+//! ```json
+//! { "maxDevices": 10, "maxMemoryPerDevice": 8e10, "bandwidth": 2.5e10, "mbsInBatch": 1920,
+//!   "nodes": [ {"id": 1, "name": "Embedding", "TMPCs": {"1": [ {"id": "vanilla", "timePerSample": 0.001,
+//!               "parameterSize": 2e8, "memoryUsageA": 2e6, "memoryUsageB": 4e8,
+//!               "syncTimeFw": {"0": 0.0}, "syncTimeBw": {"3": 0.0}} ]}}, … ],
+//!   "edges": [ {"sourceId": 0, "destId": 1, "communicationCost": 8192.0}, … ] }
+//! ```
+//!
+//! A node lists ways to run it, by the number of devices it is spread over. Here an operator runs on one
+//! device, so the first way under `"1"` is read (in the published files the one without recomputation) and
+//! the others are passed over. Its time is that of a whole training step of one sample, in a unit that the
+//! file does not name: the published profile is in seconds, others are in ms, so it has to be given.
+//!
+//! | in the file | in the document |
+//! | --- | --- |
+//! | node | operator; `timePerSample` is its time, forward and backward together |
+//! | `parameterSize` | parameter bytes |
+//! | `memoryUsageB` beyond `parameterSize` | optimiser bytes: what is there whatever is in flight |
+//! | `memoryUsageA` | activation bytes: what every microbatch in flight adds |
+//! | edges out of a node with one `communicationCost` | one tensor of twice the bytes, there and back |
+//! | `maxDevices`, `maxMemoryPerDevice`, `bandwidth` | kind `acc`, its count, memory and link |
+//!
+//! Piper charges every edge by itself; here the readers of a tensor share it, as the cost model has it.
+//!
+//! `syncTimeFw` is keyed by predecessors and `syncTimeBw` by successors. The package's README has it the
+//! other way around; its code and its files agree on this one. On one device there is nothing to synchronise,
+//! and a node that says otherwise is an error.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, LinkDocument,
+    OperatorDocument, TensorDocument,
+};
+
+use super::error::{At, InputError};
+use super::notation::Notation;
+use super::options::ImportOptions;
+use super::readers::Readers;
+use super::text::{Sniff, text};
+use super::work::is_amount;
+use super::{Format, Imported, names};
+
+/// Fields that are not known are passed over, as the package does.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    max_devices: u32,
+    max_memory_per_device: f64,
+    /// Bytes per second.
+    bandwidth: f64,
+    nodes: Vec<Node>,
+    edges: Vec<Edge>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Node {
+    id: i64,
+    #[serde(default)]
+    name: String,
+    #[serde(rename = "TMPCs")]
+    ways: BTreeMap<String, Vec<Way>>,
+}
+
+/// A way to run a node: a time-memory-parallelism-communication configuration, in Piper's words.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Way {
+    time_per_sample: f64,
+    parameter_size: f64,
+    memory_usage_a: f64,
+    memory_usage_b: f64,
+    #[serde(default)]
+    sync_time_fw: BTreeMap<i64, f64>,
+    #[serde(default)]
+    sync_time_bw: BTreeMap<i64, f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Edge {
+    source_id: i64,
+    dest_id: i64,
+    communication_cost: f64,
+}
+
+pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
+    ["maxMemoryPerDevice", "mbsInBatch", "maxDevices"].iter().any(|key| json.has(key))
+}
+
+pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
+    let file: File = Notation::Json.read(label, text(label, bytes)?)?;
+    if file.nodes.is_empty() {
+        let help = "give at least one node";
+        return Err(InputError::at_path("M004", label, "nodes", "the model has no nodes", help));
+    }
+    let mut by_id = BTreeMap::new();
+    for (i, node) in file.nodes.iter().enumerate() {
+        if let Some(first) = by_id.insert(node.id, i) {
+            let message = format!("the id {} belongs to nodes[{first}] already", node.id);
+            let help = "give every node an id of its own";
+            return Err(InputError::at_path("M001", label, format!("nodes[{i}].id"), message, help));
+        }
+    }
+    let joined = file.edges.iter().map(|edge| (edge.source_id, edge.dest_id)).collect();
+    let names = names::unique(file.nodes.iter().map(|node| (node.name.as_str(), node.id)));
+    let mut ways = Vec::with_capacity(file.nodes.len());
+    for (i, node) in file.nodes.iter().enumerate() {
+        let (degree, way) = single(label, i, node)?;
+        check_way(label, &format!("nodes[{i}].TMPCs.{degree}[0]"), way, node.id, &joined)?;
+        ways.push(way);
+    }
+    let tensors = tensors(label, &file, &by_id, &names)?;
+    let cluster = cluster(label, &file, options)?;
+    let Some(unit) = options.time_unit else {
+        let help = "give it with --time-unit s, ms, us or ns; the published BERT-32 profile is in s";
+        let message = "the format does not say in which unit its times are";
+        return Err(InputError::new("M005", label, At::Whole, message, help));
+    };
+    let operator = |((node, name), way): ((&Node, &String), &Way)| OperatorDocument {
+        kind: (!node.name.is_empty()).then(|| node.name.clone()),
+        layer: names::layer(&node.name),
+        seconds: BTreeMap::from([(options.class().to_owned(), way.time_per_sample / unit.per_second())]),
+        parameter_bytes: way.parameter_size,
+        optimizer_bytes: (way.memory_usage_b - way.parameter_size).max(0.0),
+        activation_bytes: way.memory_usage_a,
+        ..OperatorDocument::named(name.clone())
+    };
+    let operators = file.nodes.iter().zip(&names).zip(ways).map(operator).collect();
+    let graph = GraphDocument {
+        schema: GRAPH_SCHEMA.to_owned(),
+        name: names::stem(label).to_owned(),
+        operators,
+        tensors,
+        cluster: Some(cluster),
+        pipedream_skips: Vec::new(),
+    };
+    Ok(Imported { graph, format: Format::Piper, ids: None })
+}
+
+/// The first way to run a node on one device.
+fn single<'a>(label: &str, i: usize, node: &'a Node) -> Result<(&'a str, &'a Way), InputError> {
+    let one = node.ways.iter().find(|(degree, _)| degree.trim().parse() == Ok(1));
+    match one.and_then(|(degree, ways)| Some((degree.as_str(), ways.first()?))) {
+        Some(way) => Ok(way),
+        None => {
+            let message = format!("the node {} has no way to run on one device", node.id);
+            let help = "profile it on one device too and add that under \"1\": a plan puts an operator on one device";
+            Err(InputError::at_path("M012", label, format!("nodes[{i}].TMPCs"), message, help))
+        }
+    }
+}
+
+fn check_way(
+    label: &str,
+    path: &str,
+    way: &Way,
+    id: i64,
+    joined: &BTreeSet<(i64, i64)>,
+) -> Result<(), InputError> {
+    for (field, value) in [
+        ("timePerSample", way.time_per_sample),
+        ("parameterSize", way.parameter_size),
+        ("memoryUsageA", way.memory_usage_a),
+        ("memoryUsageB", way.memory_usage_b),
+    ] {
+        not_negative(label, &format!("{path}.{field}"), value)?;
+    }
+    let before = way.sync_time_fw.iter().map(|(&other, &time)| ("syncTimeFw", (other, id), other, time));
+    let after = way.sync_time_bw.iter().map(|(&other, &time)| ("syncTimeBw", (id, other), other, time));
+    for (field, edge, other, time) in before.chain(after) {
+        let path = format!("{path}.{field}.{other}");
+        if !joined.contains(&edge) {
+            let message = format!("there is no edge from {} to {}", edge.0, edge.1);
+            let help = "syncTimeFw is keyed by predecessors and syncTimeBw by successors: mend the id or add the edge";
+            return Err(InputError::at_path("M002", label, path, message, help));
+        }
+        not_negative(label, &path, time)?;
+        if time > 0.0 {
+            let message = format!("the node {id} synchronises with {other} though it runs on one device");
+            let help =
+                "only nodes that are spread over several devices have something to synchronise: write 0";
+            return Err(InputError::at_path("M012", label, path, message, help));
+        }
+    }
+    Ok(())
+}
+
+fn tensors(
+    label: &str,
+    file: &File,
+    by_id: &BTreeMap<i64, usize>,
+    names: &[String],
+) -> Result<Vec<TensorDocument>, InputError> {
+    // Edges out of a node carry one tensor where their costs are equal, to the bit.
+    let mut tensor_of: BTreeMap<(usize, u64), usize> = BTreeMap::new();
+    let mut costs = Vec::new();
+    let mut readers = Readers::default();
+    for (i, edge) in file.edges.iter().enumerate() {
+        let end = |field: &str, id: i64| {
+            by_id.get(&id).copied().ok_or_else(|| {
+                let message = format!("no node has the id {id}");
+                let help = "add the node or take the edge out";
+                InputError::at_path("M002", label, format!("edges[{i}].{field}"), message, help)
+            })
+        };
+        let (source, dest) = (end("sourceId", edge.source_id)?, end("destId", edge.dest_id)?);
+        not_negative(label, &format!("edges[{i}].communicationCost"), edge.communication_cost)?;
+        let cost = edge.communication_cost;
+        let output = *tensor_of.entry((source, cost.to_bits())).or_insert_with(|| {
+            costs.push(cost);
+            costs.len() - 1
+        });
+        readers.add(source, output, dest);
+    }
+    let tensor = |(producer, output, readers): (usize, usize, &[usize])| TensorDocument {
+        name: None,
+        producer: names[producer].clone(),
+        consumers: readers.iter().map(|&reader| names[reader].clone()).collect(),
+        bytes: 2.0 * costs[output],
+        seconds: BTreeMap::new(),
+    };
+    Ok(readers.iter().map(tensor).collect())
+}
+
+fn cluster(label: &str, file: &File, options: &ImportOptions) -> Result<ClusterDocument, InputError> {
+    not_negative(label, "maxMemoryPerDevice", file.max_memory_per_device)?;
+    not_negative(label, "bandwidth", file.bandwidth)?;
+    let class = options.class().to_owned();
+    Ok(ClusterDocument {
+        schema: CLUSTER_SCHEMA.to_owned(),
+        name: "piper".to_owned(),
+        classes: BTreeMap::new(),
+        kinds: vec![KindDocument {
+            name: class.clone(),
+            class,
+            count: file.max_devices,
+            host: false,
+            memory_bytes: Some(file.max_memory_per_device),
+            link: Some(LinkDocument { latency_s: 0.0, bandwidth: file.bandwidth }),
+            group: None,
+        }],
+        groups: Vec::new(),
+        matrix: None,
+    })
+}
+
+fn not_negative(label: &str, path: &str, value: f64) -> Result<(), InputError> {
+    if is_amount(value) {
+        return Ok(());
+    }
+    let help = "write a finite number that is not negative";
+    Err(InputError::at_path("M003", label, path, format!("{value} is not a time, size or cost"), help))
+}

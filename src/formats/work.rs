@@ -1,0 +1,77 @@
+//! How much work an operator does, from shapes: what the importers of formats without times share.
+//!
+//! FLOP count a multiply-add as two, and as one what an elementwise operator does to an element. Sizes are
+//! `f64`, since shapes come from files: a product of dimensions cannot overflow into nonsense.
+
+/// A time, a size or an amount of work beyond this is a slip, and below it no sum over a model overflows.
+const LARGEST: f64 = 1e30;
+
+/// Whether a number can be a time, a size or an amount of work.
+pub(super) fn is_amount(number: f64) -> bool {
+    (0.0..=LARGEST).contains(&number)
+}
+
+/// Elements of a shape; 1 for a scalar.
+pub(super) fn elements(dims: &[u64]) -> f64 {
+    dims.iter().map(|&dim| dim as f64).product()
+}
+
+/// FLOP of a convolution: every output element sums over a window of every input channel of its group.
+/// `kernel` is the spatial shape of the window. Of a transposed convolution, give the input for the output
+/// and the output channels of a group for the input channels.
+pub(super) fn convolution(outputs: f64, channels_per_group: u64, kernel: &[u64]) -> f64 {
+    2.0 * outputs * channels_per_group as f64 * elements(kernel)
+}
+
+/// FLOP of a matrix product with an inner dimension.
+pub(super) fn product(outputs: f64, inner: u64) -> f64 {
+    2.0 * outputs * inner as f64
+}
+
+/// FLOP for each element of the output of an operator that treats elements alike, by a name in lower case
+/// without separators; none where the operator is not of this sort.
+pub(super) fn per_element(kind: &str) -> Option<f64> {
+    let flop = match kind {
+        // Moves or renames data.
+        "assign" | "broadcast" | "cast" | "castlike" | "concat" | "convert" | "convertlike"
+        | "depthtospace" | "dropout" | "expand" | "flatten" | "gather" | "gatherelements" | "gathernd"
+        | "identity" | "nop" | "onehot" | "pad" | "range" | "readvalue" | "reshape" | "reversesequence"
+        | "result" | "scatterelements" | "scatternd" | "shape" | "shapeof" | "shufflechannels" | "size"
+        | "slice" | "spacetodepth" | "split" | "squeeze" | "stridedslice" | "tile" | "transpose"
+        | "trilu" | "unsqueeze" | "variadicsplit" | "constantofshape" | "eyelike" | "nonzero" => 0.0,
+        // One operation.
+        "abs" | "add" | "and" | "bitshift" | "ceil" | "ceiling" | "divide" | "div" | "equal" | "exp"
+        | "floor" | "greater" | "greaterequal" | "greaterorequal" | "isinf" | "isnan" | "less"
+        | "lessequal" | "lessorequal" | "log" | "logicaland" | "logicalnot" | "logicalor" | "max"
+        | "maximum" | "min" | "minimum" | "mod" | "multiply" | "mul" | "neg" | "negative" | "not"
+        | "notequal" | "or" | "pow" | "power" | "reciprocal" | "relu" | "round" | "select" | "sign"
+        | "sqrt" | "sub" | "subtract" | "sum" | "where" | "xor" | "cumsum" | "mean" | "sin" | "cos"
+        | "tan" | "sinh" | "cosh" | "asin" | "acos" | "atan" | "asinh" | "acosh" | "atanh" | "bitwiseand"
+        | "bitwisenot" | "bitwiseor" | "bitwisexor" => 1.0,
+        // A comparison or a shift, and a multiplication.
+        "clamp" | "clip" | "dequantizelinear" | "leakyrelu" | "prelu" | "quantizelinear"
+        | "thresholdedrelu" | "batchnormalization" | "batchnorminference" | "squareddifference"
+        | "fakequantize" | "shrink" => 2.0,
+        // A transcendental function with a few operations around it.
+        "celu" | "elu" | "erf" | "gelu" | "fastgelu" | "quickgelu" | "biasgelu" | "hardsigmoid"
+        | "hardswish" | "hswish" | "mish" | "selu" | "sigmoid" | "softplus" | "softsign" | "swish"
+        | "tanh" => 4.0,
+        // Largest, difference, exponential, sum, quotient.
+        "softmax" | "logsoftmax" | "hardmax" => 5.0,
+        // Mean, variance, difference, quotient, scale and shift.
+        "groupnormalization"
+        | "instancenormalization"
+        | "layernormalization"
+        | "meanvariancenormalization"
+        | "mvn"
+        | "skiplayernormalization" => 8.0,
+        "lpnormalization"
+        | "normalizel2"
+        | "rmsnormalization"
+        | "simplifiedlayernormalization"
+        | "skipsimplifiedlayernormalization"
+        | "rms" => 5.0,
+        _ => return None,
+    };
+    Some(flop)
+}

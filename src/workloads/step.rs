@@ -7,7 +7,8 @@
 //! are computed. Every parameterised operator gets one update.
 //!
 //! Backward and update operators are colocated with their forward operator, an accumulation with the first of
-//! the readers whose contributions it adds up.
+//! the readers whose contributions it adds up; the parts of a variable's gradient are added one by one, each beside
+//! its reader.
 //!
 //! `activation_bytes` holds what the backward pass reads of the forward pass, every tensor once, at the first
 //! operator whose gradient needs it; `optimizer` says what an update holds.
@@ -122,6 +123,9 @@ impl Step<'_> {
                     1 => "grad_sum".to_owned(),
                     _ => format!("grad_sum.{place}"),
                 };
+                if operator.kind == VARIABLE {
+                    return self.running_sum(at, parts);
+                }
                 // Beside the first reader, so that one gradient and not all parts goes back to the producer.
                 let home = parts.iter().map(|part| part.from).min()? as usize;
                 self.sum(at, home, &name, parts)
@@ -222,6 +226,18 @@ impl Step<'_> {
         document.bytes_moved = Some(read + bytes);
         let edge = self.draft.edge(own, bytes);
         Some(Gradient { edge, bytes, from: home as u32 })
+    }
+
+    /// The sum of what is contributed to the gradient of a variable, one addition beside each further reader: the
+    /// steps of an unrolled layer add to what the steps after them left, so a split between steps sends one sum and
+    /// not the parts.
+    fn running_sum(&mut self, at: usize, parts: Vec<Gradient>) -> Option<Gradient> {
+        let (&first, more) = parts.split_first()?;
+        let sum = more.iter().enumerate().fold(first, |sum, (place, &part)| {
+            let name = format!("grad_sum.{place}");
+            self.sum(at, part.from as usize, &name, vec![sum, part]).unwrap_or(part)
+        });
+        Some(sum)
     }
 
     fn update(&mut self, at: usize, gradient: Gradient) {

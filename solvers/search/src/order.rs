@@ -9,9 +9,6 @@ use stagewright_core::problem::Problem;
 /// The plain orders, in the order in which they are worth trying.
 pub const PLAIN: [Rule; 4] = [Rule::DepthFirst, Rule::NarrowFrontier, Rule::BreadthFirst, Rule::CriticalPath];
 
-/// Units above which the narrow frontier, which looks at every ready unit in every step, is left out.
-const NARROW_FRONTIER_LIMIT: usize = 20_000;
-
 /// A rule for what comes next among the units that are ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
@@ -36,7 +33,7 @@ impl Rule {
         }
     }
 
-    /// The order that the rule gives. O(edges log units), the narrow frontier O(units · ready · nets).
+    /// The order that the rule gives. O((edges + pins) log units), the narrow frontier times the nets of a unit.
     pub fn order(self, problem: &Problem, units: &Units) -> Vec<u32> {
         match self {
             Rule::DepthFirst => depth_first(units),
@@ -45,27 +42,31 @@ impl Rule {
                 let level = bottom_levels(problem, units);
                 by_priority(units, |unit| -level[unit])
             }
-            Rule::NarrowFrontier if units.len() <= NARROW_FRONTIER_LIMIT => narrow_frontier(problem, units),
-            Rule::NarrowFrontier => depth_first(units),
+            Rule::NarrowFrontier => narrow_frontier(problem, units),
         }
+    }
+}
+
+/// A number in its total order.
+#[derive(PartialEq, Clone, Copy)]
+struct Key(f64);
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
     }
 }
 
 /// The topological order that always takes the ready unit of least priority, ties by index.
 pub fn by_priority(units: &Units, priority: impl Fn(usize) -> f64) -> Vec<u32> {
-    #[derive(PartialEq)]
-    struct Key(f64);
-    impl Eq for Key {}
-    impl PartialOrd for Key {
-        fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-            Some(self.cmp(other))
-        }
-    }
-    impl Ord for Key {
-        fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-            self.0.total_cmp(&other.0)
-        }
-    }
     let mut ready: BinaryHeap<Reverse<(Key, u32)>> = BinaryHeap::new();
     walk(units, |event| match event {
         Step::Ready(unit) => {
@@ -137,43 +138,80 @@ fn bottom_levels(problem: &Problem, units: &Units) -> Vec<f64> {
 }
 
 /// Least open transfer time after each step, ties to what became ready last.
+///
+/// What a unit adds changes only when one of its nets gets its first pin, or all but the last. The queue then gets
+/// the unit once more, and what it held before is skipped when it comes up.
 fn narrow_frontier(problem: &Problem, units: &Units) -> Vec<u32> {
     let pool = (0..problem.pools().len()).find(|&pool| !problem.pools()[pool].host).unwrap_or(0);
-    let mut placed = vec![0u32; units.nets().len()];
-    let mut waiting: Vec<u32> = (0..units.len()).map(|unit| units.predecessors(unit).len() as u32).collect();
-    let mut ready: Vec<u32> =
-        (0..units.len() as u32).rev().filter(|&unit| waiting[unit as usize] == 0).collect();
-    let mut order = Vec::with_capacity(units.len());
-    while !ready.is_empty() {
-        let growth = |unit: u32| -> f64 {
-            let nets = units.nets_of(unit as usize).iter().map(|&net| net as usize);
-            nets.map(|net| {
-                let seconds = units.transfer(net, pool);
-                let pins = units.pins(net).len() as u32;
-                let opens = if placed[net] == 0 { seconds } else { 0.0 };
-                let closes = if placed[net] + 1 == pins { seconds } else { 0.0 };
-                opens - closes
-            })
-            .sum()
-        };
-        let (at, _) = ready
-            .iter()
-            .enumerate()
-            .rev()
-            .map(|(at, &unit)| (at, growth(unit)))
-            .min_by(|a, b| a.1.total_cmp(&b.1))
-            .expect("something is ready");
-        let unit = ready.remove(at);
-        order.push(unit);
-        for &net in units.nets_of(unit as usize) {
-            placed[net as usize] += 1;
+    let mut frontier = Frontier {
+        units,
+        seconds: (0..units.nets().len()).map(|net| units.transfer(net, pool)).collect(),
+        placed: vec![0; units.nets().len()],
+        ready: vec![None; units.len()],
+        queue: BinaryHeap::new(),
+    };
+    let mut count = 0;
+    walk(units, |event| match event {
+        Step::Ready(unit) => {
+            frontier.ready[unit as usize] = Some((count, f64::NAN));
+            frontier.update(unit);
+            count += 1;
+            None
         }
-        for &next in units.successors(unit as usize).iter().rev() {
-            waiting[next as usize] -= 1;
-            if waiting[next as usize] == 0 {
-                ready.push(next);
-            }
+        Step::Next => frontier.next(),
+    })
+}
+
+struct Frontier<'a> {
+    units: &'a Units,
+    /// Transfer time of each net.
+    seconds: Vec<f64>,
+    /// Pins of each net that are in the order.
+    placed: Vec<u32>,
+    /// For each unit that is ready: when it became so, and what it adds.
+    ready: Vec<Option<(u32, f64)>>,
+    queue: BinaryHeap<Reverse<(Key, Reverse<u32>, u32)>>,
+}
+
+impl Frontier<'_> {
+    /// Open transfer time that a unit adds.
+    fn growth(&self, unit: u32) -> f64 {
+        let nets = self.units.nets_of(unit as usize).iter().map(|&net| net as usize);
+        nets.map(|net| {
+            let opens = if self.placed[net] == 0 { self.seconds[net] } else { 0.0 };
+            let last = self.placed[net] as usize + 1 == self.units.pins(net).len();
+            opens - if last { self.seconds[net] } else { 0.0 }
+        })
+        .sum()
+    }
+
+    /// Queues a unit, if it is ready and adds something else than before.
+    fn update(&mut self, unit: u32) {
+        let growth = self.growth(unit);
+        if let Some((since, known)) = &mut self.ready[unit as usize]
+            && *known != growth
+        {
+            *known = growth;
+            self.queue.push(Reverse((Key(growth), Reverse(*since), unit)));
         }
     }
-    order
+
+    /// Takes the next unit and updates those that it changes.
+    fn next(&mut self) -> Option<u32> {
+        let unit = loop {
+            let Reverse((Key(growth), _, unit)) = self.queue.pop()?;
+            if self.ready[unit as usize].is_some_and(|(_, known)| known == growth) {
+                break unit;
+            }
+        };
+        self.ready[unit as usize] = None;
+        let units = self.units;
+        for net in units.nets_of(unit as usize).iter().map(|&net| net as usize) {
+            self.placed[net] += 1;
+            if self.placed[net] == 1 || self.placed[net] as usize + 1 == units.pins(net).len() {
+                units.pins(net).iter().for_each(|&pin| self.update(pin));
+            }
+        }
+        Some(unit)
+    }
 }

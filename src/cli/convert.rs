@@ -22,24 +22,35 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit, CliError> {
         arguments.cluster.as_deref(),
         arguments.plan_of.as_deref(),
     ])?;
-    let input = read(&arguments.input)?;
-    let format = resolve::format(arguments.format.as_deref())?;
-    let text = if let Some(model) = &arguments.plan_of {
-        let model = read(model)?;
-        let model = import_graph(&model.label, &model.bytes, format)?;
-        write_plan(&import_plan(&input.label, &input.bytes, &model)?)
-    } else if format.is_none() && is_cluster(&input) {
-        let cluster = import_cluster(&input.label, &input.bytes)?;
-        cluster_text(&input.label, cluster, arguments)?
-    } else {
-        model_text(&input, format, arguments)?
-    };
+    let text = text(arguments)?;
     if is_standard(&arguments.output) {
         output::result(&text)?;
     } else {
         files::write(&arguments.output, &text)?;
     }
     Ok(Exit::Done)
+}
+
+/// The input in the notation that was asked for.
+fn text(arguments: &ConvertArguments) -> Result<String, CliError> {
+    let format = resolve::format(arguments.format.as_deref())?;
+    if arguments.plan_of.is_none()
+        && format.is_none()
+        && let Some((label, cluster)) = resolve::built_in_cluster(&arguments.input)?
+    {
+        return cluster_text(&label, cluster, arguments);
+    }
+    let input = read(&arguments.input)?;
+    if let Some(model) = &arguments.plan_of {
+        let model = read(model)?;
+        let model = import_graph(&model.label, &model.bytes, format)?;
+        Ok(write_plan(&import_plan(&input.label, &input.bytes, &model)?))
+    } else if format.is_none() && is_cluster(&input) {
+        let cluster = import_cluster(&input.label, &input.bytes)?;
+        cluster_text(&input.label, cluster, arguments)
+    } else {
+        model_text(&input, format, arguments)
+    }
 }
 
 /// A cluster names its schema first thing, or is TOML, which no model is.

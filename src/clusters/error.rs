@@ -174,7 +174,8 @@ impl NameError {
             }
             NameError::Whole { name } => {
                 format!(
-                    "write it out with `stagewright convert {name} cluster.toml`, edit that, and give the file"
+                    "write it out with `stagewright convert {name} cluster.toml`, edit that, and give the \
+                     file"
                 )
             }
             NameError::NoDevices { .. } => "give a count of at least 1, or leave the term out".into(),

@@ -77,7 +77,8 @@ fn kind_name(terms: &[Term], at: usize) -> String {
     format!("{}-{letter}", role.name())
 }
 
-/// The digits before an `x` that the text starts with, and the rest; the whole text where it starts otherwise.
+/// The digits before an `x` that the text starts with, and the rest; the whole text where it starts
+/// otherwise.
 pub(super) fn split_count(text: &str) -> (Option<&str>, &str) {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - rest.len()];

@@ -96,6 +96,20 @@ fn a_file_goes_before_a_name() {
 }
 
 #[test]
+fn a_suite_may_name_clusters() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let suite = format!(
+        "name = \"names\"\ninputs = [{:?}]\nclusters = [\"2xt4\", \"four-p100\"]\nsolvers = [\"one-device\"]\n",
+        model()
+    );
+    fs::write(folder.path().join("suite.toml"), suite).expect("there is room for a file");
+    let output = stagewright(&["bench", "suite.toml", "--out-csv", "table.csv"], folder.path());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let table = fs::read_to_string(folder.path().join("table.csv")).expect("it was written");
+    assert!(table.contains("2xt4") && table.contains("four-p100"), "{table}");
+}
+
+#[test]
 fn what_is_no_cluster_says_so_and_exits_with_2() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let model = model();

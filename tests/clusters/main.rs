@@ -1,5 +1,5 @@
-//! The built-in clusters: what the files of `data/clusters` say, what a shorthand makes of it, and the command
-//! line.
+//! The built-in clusters: what the files of `data/clusters` say, what a shorthand makes of it, and the
+//! command line.
 
 mod command;
 mod devices;

@@ -156,7 +156,7 @@ fn every_error_has_its_code() {
     assert_eq!(find("1000000xt4").map(|cluster| cluster.kinds[0].count), Ok(1_000_000));
 }
 
-/// All texts of up to four of the parts that shorthands are made of: each is a sound cluster or an error with help.
+/// All texts of up to four of the parts that shorthands are made of: each is a sound cluster or an error.
 #[test]
 fn no_text_is_too_odd() {
     let parts = ["2x", "0x", "t4", "a100", "epyc-7742", ":fp16", ":", "@nvlink", "@", "+", "ü"];

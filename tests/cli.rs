@@ -252,7 +252,7 @@ fn bad_usage_and_bad_input_exit_with_2() {
         (&["plan", "/nonexistent.json"], "error[I001]"),
         (&["plan", &broken], "error[F003]"),
         (&["plan", &model], "error[U002]"),
-        (&["plan", &model, "--cluster", "8xa100"], "error[U001]"),
+        (&["plan", &model, "--cluster", "8xb100"], "error[N001]"),
         (&["plan", "-", "--cluster", "-"], "error[I004]"),
         (&["plan", &model, "--cluster", &cluster, "--solver", "oracle"], "error[U003]"),
         (&["plan", &model, "--cluster", &cluster, "--split", "free"], "error[U004]"),

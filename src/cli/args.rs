@@ -44,8 +44,9 @@ pub(crate) struct ModelArguments {
     /// Model file; - is standard input
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Cluster file, TOML or JSON; a model that carries its own needs none
-    #[arg(long, value_name = "FILE")]
+    /// Cluster: a file, TOML or JSON; a built-in name such as dgx-a100; or devices such as 8xa100 or
+    /// 4xv100:fp32+1xepyc-7742. A model that carries its own needs none
+    #[arg(long, value_name = "CLUSTER")]
     pub(crate) cluster: Option<PathBuf>,
     /// Pins file: operators and the devices, kinds or classes each may use
     #[arg(long, value_name = "FILE")]
@@ -180,7 +181,7 @@ pub(crate) struct CheckArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArguments {
-    /// Model, cluster or plan; - is standard input
+    /// Model, cluster or plan, or the name of a built-in cluster; - is standard input
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
     /// Where to; - is standard output
@@ -189,8 +190,8 @@ pub(crate) struct ConvertArguments {
     /// native or reference for a model, json or toml for a cluster [default: native; by OUT's extension]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
-    /// Cluster to put into the model
-    #[arg(long, value_name = "FILE")]
+    /// Cluster to put into the model: a file or a name
+    #[arg(long, value_name = "CLUSTER")]
     pub(crate) cluster: Option<PathBuf>,
     /// IN is a plan or split of this model
     #[arg(long, value_name = "MODEL")]

@@ -21,25 +21,33 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit, CliError> {
         arguments.cluster.as_deref(),
         arguments.plan_of.as_deref(),
     ])?;
-    let text = if let Some(model) = &arguments.plan_of {
-        let input = read(&arguments.input)?;
-        let (_, model) = resolve::model(model, &arguments.import)?;
-        write_plan(&import_plan(&input.label, &input.bytes, &model)?)
-    } else {
-        match open(&arguments.input)? {
-            Opened::Memory(input) if arguments.import.format.is_none() && is_cluster(&input) => {
-                let cluster = import_cluster(&input.label, &input.bytes)?;
-                cluster_text(&input.label, cluster, arguments)?
-            }
-            opened => model_text(opened, arguments)?,
-        }
-    };
+    let text = text(arguments)?;
     if is_standard(&arguments.output) {
         output::result(&text)?;
     } else {
         files::write(&arguments.output, &text)?;
     }
     Ok(Exit::Done)
+}
+
+/// The input in the notation that was asked for.
+fn text(arguments: &ConvertArguments) -> Result<String, CliError> {
+    if let Some(model) = &arguments.plan_of {
+        let input = read(&arguments.input)?;
+        let (_, model) = resolve::model(model, &arguments.import)?;
+        return Ok(write_plan(&import_plan(&input.label, &input.bytes, &model)?));
+    }
+    let any = arguments.import.format.is_none();
+    if any && let Some((label, cluster)) = resolve::built_in_cluster(&arguments.input)? {
+        return cluster_text(&label, cluster, arguments);
+    }
+    match open(&arguments.input)? {
+        Opened::Memory(input) if any && is_cluster(&input) => {
+            let cluster = import_cluster(&input.label, &input.bytes)?;
+            cluster_text(&input.label, cluster, arguments)
+        }
+        opened => model_text(opened, arguments),
+    }
 }
 
 /// A cluster names its schema first thing, or is TOML, which no model is.

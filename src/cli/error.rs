@@ -23,6 +23,7 @@
 
 use std::fmt;
 
+use stagewright::clusters::NameError;
 use stagewright::core::cluster::ClusterError;
 use stagewright::core::graph::GraphError;
 use stagewright::core::problem::ProblemError;
@@ -76,6 +77,12 @@ impl CliError {
 impl From<InputError> for CliError {
     fn from(error: InputError) -> Self {
         CliError::new(error.code, error.message.clone()).at(error.place.to_string()).help(error.help)
+    }
+}
+
+impl From<NameError> for CliError {
+    fn from(error: NameError) -> Self {
+        CliError::new(error.code(), error.to_string()).help(error.help())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use stagewright::clusters;
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{
     ClusterDocument, Communication, ObjectiveDocument, ObjectiveKind, PinsDocument, Schedule, Split, Training,
@@ -21,7 +22,7 @@ use super::args::{
     ObjectiveArguments, ScheduleArgument, SolveArguments, SplitArgument, TimeUnitArgument, TrainingArgument,
 };
 use super::error::CliError;
-use super::files::{Input, Opened, at_most_one_standard, open, read};
+use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
 use super::quantity;
 
 /// The documents of a problem, with what errors call them.
@@ -73,7 +74,7 @@ pub(crate) fn documents(arguments: &ModelArguments, also: Option<&Path>) -> Resu
             None => {
                 return Err(CliError::new("U002", "the model carries no cluster")
                     .at(label)
-                    .help("give one with --cluster FILE; data/demo/cluster.toml is an example"));
+                    .help("give one with --cluster: a file, or a name such as dgx-a100 or 8xa100"));
             }
         },
     };
@@ -133,25 +134,33 @@ fn import_options(arguments: &ImportArguments) -> Result<ImportOptions, CliError
     })
 }
 
-/// Reads a cluster file.
+/// The cluster of a file, of a name or of a shorthand, and what errors call it.
 pub(crate) fn cluster_file(path: &Path) -> Result<(String, ClusterDocument), CliError> {
-    if let Some(shorthand) = path.to_str().filter(|text| is_shorthand(text) && !path.exists()) {
-        return Err(CliError::new(
-            "U001",
-            format!("`{shorthand}` is no file, and clusters cannot be named yet"),
-        )
-        .at("--cluster")
-        .help("write the cluster into a file; data/demo/cluster.toml is an example"));
+    if let Some(name) = name_of_no_file(path) {
+        let cluster = clusters::find(name).map_err(|error| CliError::from(error).at("--cluster"))?;
+        return Ok((name.into(), cluster));
     }
     let Input { label, bytes } = read(path)?;
     let cluster = import_cluster(&label, &bytes)?;
     Ok((label, cluster))
 }
 
-/// A count and a class, as in `8xa100`.
-fn is_shorthand(text: &str) -> bool {
-    let after = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    after.len() < text.len() && after.starts_with('x')
+/// The built-in cluster that an input means, if it is no file. What is written as a shorthand has to be one; any
+/// other word may just as well be a file that is missing.
+pub(crate) fn built_in_cluster(path: &Path) -> Result<Option<(String, ClusterDocument)>, CliError> {
+    let Some(name) = name_of_no_file(path) else { return Ok(None) };
+    match clusters::find(name) {
+        Ok(cluster) => Ok(Some((name.into(), cluster))),
+        Err(error) if clusters::is_counted(name) => Err(CliError::from(error).at("IN")),
+        Err(_) => Ok(None),
+    }
+}
+
+/// What was typed in the place of a file, if it is none and does not look like one.
+fn name_of_no_file(path: &Path) -> Option<&str> {
+    let name = path.to_str().filter(|text| !text.contains(['/', '\\', '.']))?;
+    let readable = is_standard(path) || (path.exists() && !path.is_dir());
+    (!readable).then_some(name)
 }
 
 /// A format of models by name.

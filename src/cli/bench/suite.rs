@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use stagewright::clusters;
 
 use super::case::Case;
 use crate::cli::error::CliError;
@@ -20,7 +21,7 @@ pub(super) struct Suite {
     pub(super) name: String,
     /// Model files and globs, relative to the suite file or to `$STAGEWRIGHT_SHARED`.
     inputs: Vec<String>,
-    /// Cluster files; none is each model's own.
+    /// Cluster files, globs and built-in names; none is each model's own.
     #[serde(default)]
     clusters: Vec<String>,
     /// Solvers by name.
@@ -107,10 +108,14 @@ impl Suite {
             let found = suite.expand(pattern)?;
             suite.inputs.extend(found);
         }
-        let clusters = std::mem::take(&mut suite.clusters);
-        for pattern in &clusters {
-            let found = suite.expand(pattern)?;
-            suite.clusters.extend(found);
+        for pattern in &std::mem::take(&mut suite.clusters) {
+            // A built-in cluster goes by its name wherever the suite lies; a file beside the suite goes first.
+            if clusters::find(pattern).is_ok() && !suite.folder.join(pattern).is_file() {
+                suite.clusters.push(pattern.clone());
+            } else {
+                let found = suite.expand(pattern)?;
+                suite.clusters.extend(found);
+            }
         }
         if let Some(baseline) = &mut suite.baseline {
             baseline.file = match resolve(&suite.folder, &baseline.file) {

@@ -1,0 +1,212 @@
+//! Why a text is no built-in cluster.
+//!
+//! | code | cause |
+//! | --- | --- |
+//! | N001 | no cluster and no device has this name |
+//! | N002 | a term of a shorthand lacks a part, or is a whole cluster |
+//! | N003 | a term counts no devices |
+//! | N004 | there are more devices or terms than a cluster may have |
+//! | N005 | the device has no peak of this precision |
+//! | N006 | the device has no such link, or it joins fewer devices |
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use super::devices::{Device, Precision, devices};
+use super::named::names;
+
+/// How like a name has to be to be suggested, from 0 to 1 (Jaro–Winkler).
+const ALIKE: f64 = 0.8;
+
+/// Longest text that is compared with names: nothing longer is a slip of one of them.
+const LONGEST_SLIP: usize = 64;
+
+/// Why a text is no built-in cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NameError {
+    /// Neither a cluster nor a device.
+    #[error("no built-in cluster and no device is called `{name}`{}", suggestion(.nearest))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The name that is most like it.
+        nearest: Option<String>,
+    },
+    /// Something is missing before or after `+`, `x`, `:` or `@`.
+    #[error("`{text}` lacks a part: every term is COUNTxDEVICE[:PRECISION][@LINK]")]
+    Incomplete {
+        /// The shorthand.
+        text: String,
+    },
+    /// A named cluster in the place of a device.
+    #[error("`{name}` is a whole cluster, which cannot be counted, altered or joined")]
+    Whole {
+        /// The cluster.
+        name: String,
+    },
+    /// A count of 0.
+    #[error("`{term}` counts no devices")]
+    NoDevices {
+        /// The term.
+        term: String,
+    },
+    /// More devices than a cluster may have.
+    #[error("{count} devices, more than {most}")]
+    TooManyDevices {
+        /// How many.
+        count: String,
+        /// The most there may be.
+        most: u64,
+    },
+    /// More terms than letters.
+    #[error("more than {most} terms")]
+    TooManyTerms {
+        /// The most there may be.
+        most: usize,
+    },
+    /// A precision that the device lacks.
+    #[error("`{device}` has no peak at `{precision}`{}", suggestion(.nearest))]
+    Precision {
+        /// The device.
+        device: String,
+        /// The precision.
+        precision: String,
+        /// The precisions that it has.
+        known: Vec<&'static str>,
+        /// The one that is most like it.
+        nearest: Option<String>,
+    },
+    /// A link that the device lacks.
+    #[error("`{device}` has no link `{link}`{}", suggestion(.nearest))]
+    Link {
+        /// The device.
+        device: String,
+        /// The link.
+        link: String,
+        /// The links that it has.
+        known: Vec<&'static str>,
+        /// The one that is most like it.
+        nearest: Option<String>,
+    },
+    /// A link of a host.
+    #[error("`{device}` is a host and has no link, so not `{link}` either")]
+    HostLink {
+        /// The device.
+        device: String,
+        /// The link.
+        link: String,
+    },
+    /// A bridge between more than two.
+    #[error("`{link}` of `{device}` is a bridge between two, and there are {count}")]
+    Bridge {
+        /// The device.
+        device: String,
+        /// The link.
+        link: String,
+        /// How many devices there are.
+        count: u32,
+    },
+}
+
+impl NameError {
+    /// A name that no device has.
+    pub(super) fn unknown(name: &str) -> NameError {
+        if names().any(|cluster| cluster == name) {
+            return NameError::Whole { name: name.into() };
+        }
+        let devices = devices().iter().flat_map(|device| {
+            std::iter::once(device.name.as_str()).chain(device.aliases.iter().map(String::as_str))
+        });
+        NameError::Unknown { name: name.into(), nearest: nearest(name, devices.chain(names())) }
+    }
+
+    /// A precision that a device lacks.
+    pub(super) fn precision(device: &'static Device, name: &str) -> NameError {
+        let known: Vec<&str> = device.peak_flops.keys().map(|precision| precision.name()).collect();
+        NameError::Precision {
+            device: device.name.clone(),
+            precision: name.into(),
+            nearest: nearest(name, known.iter().copied()),
+            known,
+        }
+    }
+
+    /// A link that a device lacks.
+    pub(super) fn link(device: &'static Device, name: &str) -> NameError {
+        let known: Vec<&str> = device.links.keys().map(String::as_str).collect();
+        NameError::Link {
+            device: device.name.clone(),
+            link: name.into(),
+            nearest: nearest(name, known.iter().copied()),
+            known,
+        }
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            NameError::Unknown { .. } => "N001",
+            NameError::Incomplete { .. } | NameError::Whole { .. } => "N002",
+            NameError::NoDevices { .. } => "N003",
+            NameError::TooManyDevices { .. } | NameError::TooManyTerms { .. } => "N004",
+            NameError::Precision { .. } => "N005",
+            NameError::Link { .. } | NameError::HostLink { .. } | NameError::Bridge { .. } => "N006",
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        match self {
+            NameError::Unknown { .. } | NameError::Incomplete { .. } => {
+                let list = |names: &mut dyn Iterator<Item = &'static str>| {
+                    names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
+                };
+                format!(
+                    "give a file, a named cluster, or COUNTxDEVICE[:PRECISION][@LINK] joined by +\n    \
+                     clusters: {}\n    devices: {}\n    precisions, as far as a device has them: {}\n    \
+                     links, as far as a device has them: {}",
+                    list(&mut names()),
+                    list(&mut devices().iter().map(|device| device.name.as_str())),
+                    list(&mut Precision::ALL.into_iter().map(Precision::name)),
+                    list(&mut devices().iter().flat_map(|device| device.links.keys().map(String::as_str))),
+                )
+            }
+            NameError::Whole { name } => {
+                format!(
+                    "write it out with `stagewright convert {name} cluster.toml`, edit that, and give the \
+                     file"
+                )
+            }
+            NameError::NoDevices { .. } => "give a count of at least 1, or leave the term out".into(),
+            NameError::TooManyDevices { .. } => "correct the counts".into(),
+            NameError::TooManyTerms { .. } => "write the cluster into a file".into(),
+            NameError::Precision { known, .. } | NameError::Link { known, .. } => {
+                format!("use one of {}, or leave it out", known.join(", "))
+            }
+            NameError::HostLink { .. } => "leave the link out".into(),
+            NameError::Bridge { .. } => {
+                "leave the link out, or write the cluster into a file with a group for each pair".into()
+            }
+        }
+    }
+}
+
+fn suggestion(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}
+
+/// The candidate that is most like a name, the first of them where several are.
+fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+    if name.len() > LONGEST_SLIP {
+        return None;
+    }
+    let mut best = (ALIKE, None);
+    for candidate in candidates {
+        let alike = strsim::jaro_winkler(name, candidate);
+        if alike > best.0 {
+            best = (alike, Some(candidate));
+        }
+    }
+    best.1.map(str::to_owned)
+}

@@ -1,0 +1,40 @@
+//! Built-in clusters: devices with published figures, servers and pods by name, and a shorthand.
+//!
+//! `data/clusters/devices.toml` holds the devices: peaks by precision, memory, links, and the source of every
+//! figure. From them a shorthand such as `8xa100` or `4xt4+1xepyc-7742` makes a cluster in which every device
+//! hangs on one fabric. What has more structure than that, servers with uplinks of their own for one, is a
+//! document in `data/clusters` that goes by its name, as `dgx-a100` does. Either way the result is a plain
+//! [`ClusterDocument`], which can be written out and edited.
+//!
+//! ```
+//! let cluster = stagewright::clusters::find("8xv100:fp32@nvlink")?;
+//! assert_eq!((cluster.kinds[0].count, cluster.classes["v100-16gb-fp32"].peak_flops), (8, Some(15.7e12)));
+//! # Ok::<(), stagewright::clusters::NameError>(())
+//! ```
+
+mod devices;
+mod error;
+mod named;
+mod shorthand;
+
+use stagewright_core::document::ClusterDocument;
+
+pub use devices::{Device, Estimates, Link, Precision, Role, device, devices};
+pub use error::NameError;
+pub use named::{named, names};
+pub use shorthand::shorthand;
+
+/// The cluster that a name means: a named cluster, else a shorthand. Case does not matter.
+///
+/// Takes time in the length of the text and the number of built-in names.
+///
+/// # Errors
+/// The text is neither, with what is nearest to it and what there is.
+pub fn find(text: &str) -> Result<ClusterDocument, NameError> {
+    named(text).map_or_else(|| shorthand(text), Ok)
+}
+
+/// Whether a text is written as a shorthand is, with a count: if no cluster comes of it, that is why.
+pub fn is_counted(text: &str) -> bool {
+    shorthand::split_count(&text.to_ascii_lowercase()).0.is_some()
+}

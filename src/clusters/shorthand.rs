@@ -1,0 +1,133 @@
+//! `COUNTxDEVICE[:PRECISION][@LINK]`, joined by `+`: a cluster in one word.
+//!
+//! ```text
+//! 8xa100                   eight A100, at their 16-bit peak, over the link that most servers of them have
+//! 8xv100:fp32@nvlink       another peak, and the link by name
+//! 4xt4+1xepyc-7742         two kinds; a processor is a host
+//! ```
+//!
+//! All devices hang on one fabric, each by its own link. Servers with an uplink each are beyond a word: write
+//! the cluster into a file and put the kinds into groups.
+
+use stagewright_core::cluster::MAX_DEVICES;
+use stagewright_core::document::{CLUSTER_SCHEMA, ClusterDocument, KindDocument};
+
+use super::devices::{Device, Precision, Role, device};
+use super::error::NameError;
+
+/// Most terms: kinds of one role are told apart by a letter.
+const MAX_TERMS: usize = 26;
+
+/// A term, understood.
+struct Term {
+    count: u32,
+    device: &'static Device,
+    precision: Precision,
+    link: Option<String>,
+}
+
+/// The cluster of a shorthand.
+///
+/// # Errors
+/// A term that is empty, names no device, precision or link, or has an absurd count.
+pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
+    let text = text.to_ascii_lowercase();
+    if text.split('+').count() > MAX_TERMS {
+        return Err(NameError::TooManyTerms { most: MAX_TERMS });
+    }
+    let terms = text.split('+').map(|part| term(part, &text)).collect::<Result<Vec<_>, _>>()?;
+    let total: u64 = terms.iter().map(|term| u64::from(term.count)).sum();
+    if total > MAX_DEVICES {
+        return Err(NameError::TooManyDevices { count: total.to_string(), most: MAX_DEVICES });
+    }
+    let mut cluster = ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: text.clone(),
+        classes: Default::default(),
+        kinds: Vec::with_capacity(terms.len()),
+        groups: Vec::new(),
+        matrix: None,
+    };
+    for (at, Term { count, device, precision, link }) in terms.iter().enumerate() {
+        let class = device.class_name(*precision);
+        if let Some(document) = device.class(*precision) {
+            cluster.classes.insert(class.clone(), document);
+        }
+        cluster.kinds.push(KindDocument {
+            name: kind_name(&terms, at),
+            class,
+            count: *count,
+            host: device.role == Role::Cpu,
+            memory_bytes: device.memory_bytes,
+            link: link.as_ref().and_then(|link| device.links.get(link)).map(|link| link.document()),
+            group: None,
+        });
+    }
+    Ok(cluster)
+}
+
+/// The role of a term, with a letter where several terms have it: a device is called `gpu3`, or `gpu-b3`.
+fn kind_name(terms: &[Term], at: usize) -> String {
+    let role = terms[at].device.role;
+    let of_role = |terms: &[Term]| terms.iter().filter(|term| term.device.role == role).count();
+    if of_role(terms) == 1 {
+        return role.name().into();
+    }
+    let letter = char::from(b'a' + of_role(&terms[..at]) as u8);
+    format!("{}-{letter}", role.name())
+}
+
+/// The digits before an `x` that the text starts with, and the rest; the whole text where it starts
+/// otherwise.
+pub(super) fn split_count(text: &str) -> (Option<&str>, &str) {
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let digits = &text[..text.len() - rest.len()];
+    match rest.strip_prefix('x') {
+        Some(rest) if !digits.is_empty() => (Some(digits), rest),
+        _ => (None, text),
+    }
+}
+
+/// A term of a shorthand.
+fn term(text: &str, whole: &str) -> Result<Term, NameError> {
+    let (count, rest) = split_count(text);
+    let (rest, link) = split_last(rest, '@');
+    let (name, precision) = split_last(rest, ':');
+    if name.is_empty() || link == Some("") || precision == Some("") {
+        return Err(NameError::Incomplete { text: whole.into() });
+    }
+    let device = device(name).ok_or_else(|| NameError::unknown(name))?;
+    let count = count.map_or(Ok(1), |digits| parse_count(text, digits))?;
+    let precision = match precision {
+        None => device.default_precision(),
+        Some(name) => Precision::named(name)
+            .filter(|precision| device.peak_flops.contains_key(precision))
+            .ok_or_else(|| NameError::precision(device, name))?,
+    };
+    let link = match link {
+        None => device.default_link.clone(),
+        Some(name) if device.role == Role::Cpu => {
+            return Err(NameError::HostLink { device: device.name.clone(), link: name.into() });
+        }
+        Some(name) => {
+            let link = device.links.get(name).ok_or_else(|| NameError::link(device, name))?;
+            if link.pair && count > 2 {
+                return Err(NameError::Bridge { device: device.name.clone(), link: name.into(), count });
+            }
+            Some(name.to_owned())
+        }
+    };
+    Ok(Term { count, device, precision, link })
+}
+
+fn split_last(text: &str, at: char) -> (&str, Option<&str>) {
+    text.rsplit_once(at).map_or((text, None), |(before, after)| (before, Some(after)))
+}
+
+fn parse_count(term: &str, digits: &str) -> Result<u32, NameError> {
+    match digits.parse::<u32>() {
+        Ok(0) => Err(NameError::NoDevices { term: term.into() }),
+        Ok(count) => Ok(count),
+        Err(_) => Err(NameError::TooManyDevices { count: digits.into(), most: MAX_DEVICES }),
+    }
+}

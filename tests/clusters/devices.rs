@@ -1,0 +1,147 @@
+//! Every device is whole: figures, sources, names.
+
+use std::collections::BTreeSet;
+
+use stagewright::clusters::{Precision, Role, device, devices, named, shorthand};
+use stagewright::core::cluster::Cluster;
+
+fn positive(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
+#[test]
+fn the_devices_that_people_ask_for_are_there() {
+    let wanted = [
+        "p100",
+        "v100",
+        "v100-16gb",
+        "v100-32gb",
+        "t4",
+        "a10",
+        "a100",
+        "a100-40gb",
+        "a100-80gb",
+        "l4",
+        "l40s",
+        "h100",
+        "h100-pcie",
+        "h200",
+        "b200",
+        "rtx-3090",
+        "rtx-4090",
+        "mi250x",
+        "mi300x",
+        "tpu-v3",
+        "tpu-v4",
+        "tpu-v5e",
+        "tpu-v5p",
+        "epyc-7742",
+        "xeon-8480",
+        "jetson-agx-orin",
+        "edge-tpu",
+    ];
+    let missing: Vec<_> = wanted.into_iter().filter(|name| device(name).is_none()).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+    assert_eq!(device("a100").map(|device| device.name.as_str()), Some("a100-80gb"));
+}
+
+#[test]
+fn every_figure_is_positive_and_has_a_source() {
+    for device in devices() {
+        let name = &device.name;
+        assert!(!device.peak_flops.is_empty(), "{name}");
+        assert!(device.peak_flops.values().copied().all(positive), "{name}");
+        assert!(device.memory_bytes.is_none_or(positive), "{name}");
+        assert!(device.memory_bandwidth.is_none_or(positive), "{name}");
+        assert!(device.estimates.launch_overhead_s.is_finite() && device.estimates.launch_overhead_s >= 0.0);
+        assert!(device.estimates.efficiency > 0.0 && device.estimates.efficiency <= 1.0, "{name}");
+        for text in [&device.title, &device.source, &device.estimates.basis] {
+            assert!(text.len() > 5 && !text.ends_with('.'), "{name}: {text:?}");
+        }
+        for (called, link) in &device.links {
+            assert!(positive(link.bandwidth) && positive(link.latency_s), "{name}@{called}");
+            assert!(link.source.len() > 10 && link.basis.len() > 10, "{name}@{called}");
+        }
+    }
+}
+
+/// A peak at fewer bits is no lower, and 16 bits in either form are the same to a tensor unit.
+#[test]
+fn peaks_are_in_the_order_of_their_widths() {
+    for device in devices() {
+        let at = |precision| device.peak_flops.get(&precision).copied();
+        let order = [Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp8];
+        let present: Vec<f64> = order.into_iter().filter_map(at).collect();
+        assert!(present.is_sorted(), "{}: {present:?}", device.name);
+        if let (Some(half), Some(brain)) = (at(Precision::Fp16), at(Precision::Bf16)) {
+            assert_eq!(half, brain, "{}", device.name);
+        }
+    }
+}
+
+#[test]
+fn hosts_have_no_links_and_all_others_have_a_default_that_joins_any_number() {
+    for device in devices() {
+        let default = device.default_link.as_ref();
+        if device.role == Role::Cpu {
+            assert!(default.is_none() && device.links.is_empty(), "{}", device.name);
+        } else {
+            let link = default.and_then(|name| device.links.get(name));
+            assert!(link.is_some_and(|link| !link.pair), "{}", device.name);
+            assert!(device.memory_bytes.is_some(), "{}", device.name);
+        }
+    }
+}
+
+/// No two things share a name, and every name can be typed in a shorthand.
+#[test]
+fn names_are_unique_and_plain() {
+    let mut seen = BTreeSet::new();
+    for device in devices() {
+        for name in std::iter::once(&device.name).chain(&device.aliases) {
+            assert!(seen.insert(name.as_str()), "{name} appears twice");
+            assert!(named(name).is_none(), "{name} is a cluster as well");
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            assert!(name.chars().all(plain), "{name}");
+            let digits = name.trim_start_matches(|c: char| c.is_ascii_digit());
+            assert!(!digits.starts_with('x') || digits.len() == name.len(), "{name} reads as a count");
+        }
+    }
+}
+
+/// Every device at every precision over every link makes a cluster, with a class that tells its source.
+#[test]
+fn every_combination_builds() {
+    for device in devices() {
+        let links = device.links.keys().map(|link| format!("@{link}")).chain([String::new()]);
+        for (link, precision) in
+            links.flat_map(|link| device.peak_flops.keys().map(move |p| (link.clone(), p)))
+        {
+            let text = format!("2x{}:{precision}{link}", device.name);
+            let document = shorthand(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let class = &document.classes[&device.class_name(*precision)];
+            assert_eq!(class.peak_flops, device.peak_flops.get(precision).copied(), "{text}");
+            assert!(class.source.as_ref().is_some_and(|source| source.contains(&device.source)), "{text}");
+            assert!(class.source.as_ref().is_some_and(|source| source.contains("are estimates: ")), "{text}");
+            let cluster = Cluster::from_document(document).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(cluster.device_count(), 2, "{text}");
+        }
+    }
+}
+
+/// The shipped demo has a T4 and an EPYC of its own; the figures are the same.
+#[test]
+fn the_demo_agrees_with_the_devices() {
+    let text = include_str!("../../data/demo/cluster.toml");
+    let demo =
+        stagewright::formats::import_cluster("cluster.toml", text.as_bytes()).expect("it is a cluster");
+    let built = shorthand("4xt4+1xepyc-7742").expect("both are there");
+    for name in ["t4", "epyc-7742"] {
+        let figures = |cluster: &stagewright::core::document::ClusterDocument| {
+            let class = &cluster.classes[name];
+            (class.peak_flops, class.memory_bandwidth, class.launch_overhead_s, class.efficiency)
+        };
+        assert_eq!(figures(&demo), figures(&built), "{name}");
+    }
+    assert_eq!(demo.kinds[0].link, built.kinds[0].link);
+}

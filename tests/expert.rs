@@ -1,5 +1,5 @@
-//! The human-expert rules: the independent checker accepts every plan of theirs, on random problems with layers and
-//! on built-in models, and the plans are what people would get.
+//! The human-expert rules: the independent checker accepts every plan of theirs, on random problems with
+//! layers and on built-in models, and the plans are what people would get.
 
 #[path = "../solvers/dp/tests/support/random.rs"]
 mod random;

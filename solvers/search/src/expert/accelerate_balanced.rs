@@ -1,14 +1,14 @@
 //! accelerate's `device_map="balanced"`: devices filled in turn, in module order.
 //!
-//! `get_balanced_memory` gives every accelerator but the last a budget of an equal share of the parameters, plus a
-//! buffer of 1.25 times the larger of the largest layer and the mean leaf module, and never more than its memory;
-//! the last keeps all its memory. `infer_auto_device_map` then walks the modules and goes on to the next device
-//! where one does not fit; on the first device it holds back room for the largest module still to come. Because of
-//! the buffer the last device has less than the others, which is what people get.
+//! `get_balanced_memory` gives every accelerator but the last a budget of an equal share of the parameters,
+//! plus a buffer of 1.25 times the larger of the largest layer and the mean leaf module, and never more than
+//! its memory; the last keeps all its memory. `infer_auto_device_map` then walks the modules and goes on to
+//! the next device where one does not fit; on the first device it holds back room for the largest module
+//! still to come. Because of the buffer the last device has less than the others, which is what people get.
 //!
-//! The same here: the budgets, the buffer, the room held back, the walk, layers that are never split. Not the same:
-//! accelerate goes on to host memory and disk where the accelerators are full, which is no plan for a pipeline; and
-//! its leaf modules are the operators with parameters.
+//! The same here: the budgets, the buffer, the room held back, the walk, layers that are never split. Not the
+//! same: accelerate goes on to host memory and disk where the accelerators are full, which is no plan for a
+//! pipeline; and its leaf modules are the operators with parameters.
 
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
@@ -53,7 +53,7 @@ impl Solver for AccelerateBalanced {
             let budgets: Vec<f64> = (0..devices.len())
                 .map(|at| if at + 1 < devices.len() { budget.min(memory(at)) } else { memory(at) })
                 .collect();
-            Ok(chain.placement(problem, &devices, &fill(&bytes, &budgets)?))
+            Ok(chain.place(problem, &devices, &fill(&bytes, &budgets)?))
         })
     }
 }

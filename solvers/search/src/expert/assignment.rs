@@ -1,5 +1,5 @@
-//! From a device per colocation class to a placement, with the order of the devices where the split rule asks for
-//! one.
+//! From a device per colocation class to a placement, with the order of the devices where the split rule asks
+//! for one.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use stagewright_core::document::Split;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
-/// The placement of classes on devices. For a contiguous split its devices are in an order that all units respect.
+/// The placement of classes on devices. For a contiguous split its devices are in an order that all units
+/// respect.
 ///
 /// # Errors
 /// A contiguous split in which the devices have no such order.

@@ -1,15 +1,16 @@
 //! The most even cut of a sequence into blocks: the largest block is as small as it can be.
 //!
-//! With the cap on a block known, filling each block as far as it goes needs the fewest blocks, so the least cap
-//! under which that many suffice is found by bisection over the bits of the number, exactly. Under this cap the
-//! blocks are then filled towards an equal share of what is left, so that no block stays needlessly small.
+//! With the cap on a block known, filling each block as far as it goes needs the fewest blocks, so the least
+//! cap under which that many suffice is found by bisection over the bits of the number, exactly. Under this
+//! cap the blocks are then filled towards an equal share of what is left, so that no block stays needlessly
+//! small.
 //!
-//! torchgpipe (`blockpartition`) follows Bárány and Grinberg ("Block partitions of sequences", Israel Journal of
-//! Mathematics 206, 2015), whose blocks differ by at most the largest item; DeepSpeed (`partition_balanced`)
-//! bisects for the cap, as here.
+//! torchgpipe (`blockpartition`) follows Bárány and Grinberg ("Block partitions of sequences", arXiv:1308.2452),
+//! whose blocks differ by at most the largest item. DeepSpeed (`partition_balanced`) bisected for the cap, as
+//! here, before it turned to a program for the least difference between the largest and the smallest block.
 
-/// The block of each item of a sequence of weights of at least 0, at most `blocks` of them, each with an item.
-/// O(items · (64 + blocks)), O(items · 64) where the items do not differ much.
+/// The block of each item of a sequence of weights of at least 0, at most `blocks` of them, each with an
+/// item. O(items · (64 + blocks)), O(items · 64) where the items do not differ much.
 pub(super) fn block_partition(weights: &[f64], blocks: usize) -> Vec<usize> {
     let count = weights.len();
     let blocks = blocks.min(count);
@@ -73,7 +74,8 @@ impl Sequence {
         needs
     }
 
-    /// Fills exactly `blocks` blocks of at most `cap`, each as near as it can be to an equal share of the rest.
+    /// Fills exactly `blocks` blocks of at most `cap`, each as near as it can be to an equal share of the
+    /// rest.
     fn fill(&self, cap: f64, blocks: usize) -> Vec<usize> {
         let needs = self.needs(cap);
         let mut block_of = Vec::with_capacity(self.len());

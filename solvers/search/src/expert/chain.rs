@@ -1,8 +1,9 @@
 //! The model as a chain of segments, for the rules that cut one: each layer, and what stands between layers.
 //!
-//! The colocation classes of a layer are fused, and so are layers on a cycle or with a class in common: as they
-//! can only share a device of a contiguous split, they count as one. The rest is a topological order, along the
-//! file where that is free, so that every cut of the chain into stages respects the order of the split rule.
+//! The colocation classes of a layer are fused, and so are layers on a cycle or with a class in common: as
+//! they can only share a device of a contiguous split, they count as one, and the solution says so. The rest
+//! is a topological order, along the file where that is free, so that every cut of the chain into stages
+//! respects the order of the split rule.
 
 use std::ops::Range;
 
@@ -13,6 +14,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
+use super::Placed;
 use super::layers::Layers;
 
 /// A part of the model that no rule cuts.
@@ -29,6 +31,8 @@ pub(super) struct Segment {
 pub(super) struct Chain {
     units: Units,
     segments: Vec<Segment>,
+    /// Layers that the graph names.
+    layers: usize,
 }
 
 impl Chain {
@@ -67,7 +71,7 @@ impl Chain {
                 _ => segments.push(Segment { is_layer, units: unit..unit + 1 }),
             }
         }
-        Ok(Chain { units, segments })
+        Ok(Chain { units, segments, layers: layers.count() })
     }
 
     /// The segments in order.
@@ -81,8 +85,9 @@ impl Chain {
         self.segments.iter().map(weight).collect()
     }
 
-    /// The placement that puts each segment on the device of its stage; stages must not decrease along the chain.
-    pub(super) fn placement(&self, problem: &Problem, devices: &[DeviceId], stages: &[usize]) -> Placement {
+    /// The placement that puts each segment on the device of its stage; stages must not decrease along the
+    /// chain.
+    pub(super) fn place(&self, problem: &Problem, devices: &[DeviceId], stages: &[usize]) -> Placed {
         let mut device_of_unit = Vec::with_capacity(self.units.len());
         for (segment, &stage) in self.segments.iter().zip(stages) {
             device_of_unit.extend(segment.units.clone().map(|_| devices[stage]));
@@ -91,6 +96,37 @@ impl Chain {
             problem.graph().operators().map(|op| device_of_unit[self.units.unit_of(op)]).collect();
         let mut used: Vec<DeviceId> = stages.iter().map(|&stage| devices[stage]).collect();
         used.dedup();
-        Placement::with_stages(device_of, used, Default::default())
+        Placed { placement: Placement::with_stages(device_of, used, Default::default()), note: self.note() }
+    }
+
+    /// Which layers the rules cannot part.
+    fn note(&self) -> Option<String> {
+        let parted = self.segments.iter().filter(|segment| segment.is_layer).count();
+        (parted < self.layers).then(|| {
+            format!(
+                "colocation or a cycle of tensors binds layers together: the {} of the graph count as {parted}",
+                self.layers
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::EqualLayers;
+    use super::super::support::{Model, names, plan, solve};
+
+    #[test]
+    fn layers_that_share_a_class_count_as_one_and_that_is_said() {
+        let mut model = Model::layers(4);
+        for layer in ["layer.0", "layer.2"] {
+            model.operator(layer).colocation = Some("shared".into());
+        }
+        let problem = model.on(2);
+        let plan = plan(&EqualLayers, &problem);
+        assert_eq!(names(&problem, &plan, 0), ["embedding", "layer.0", "layer.1", "layer.2"]);
+        let note = solve(&EqualLayers, &problem).reason.expect("a note");
+        assert!(note.ends_with("the 4 of the graph count as 2"), "{note}");
+        assert_eq!(solve(&EqualLayers, &Model::layers(4).on(2)).reason, None);
     }
 }

@@ -1,11 +1,13 @@
 //! Embeddings on the host, layers each on its own device.
 //!
-//! A table is large and a look-up cheap, so people leave it to the host's memory: TensorFlow's language model does
-//! (`ptb_word_lm.py` opens with `tf.device("/cpu:0")` around the embedding and its look-up), and recommendation
-//! models do. The rest is as [`super::LayerPerDevice`] has it; on one accelerator, that is everything else on it.
+//! A table is large and a look-up cheap, so people leave it to the host's memory: TensorFlow's language model
+//! does (`ptb_word_lm.py` opens with `tf.device("/cpu:0")` around the embedding and its look-up), and
+//! recommendation models do. The rest is as [`super::LayerPerDevice`] has it; on one accelerator, that is
+//! everything else on it.
 //!
-//! Embeddings are the operators of kind `embedding` or `embedding_bag`, and those with `embedding` or `embeddings`
-//! as a component of their layer path. What nothing but embeddings reads (the tokens) comes along.
+//! Embeddings are the operators of kind `embedding` or `embedding_bag`, and those with `embedding` or
+//! `embeddings` as a component of their layer path. What nothing but embeddings reads (the tokens) comes
+//! along.
 
 use stagewright_core::document::OperatorDocument;
 use stagewright_core::problem::Problem;
@@ -38,7 +40,7 @@ impl Solver for EmbeddingsOnHost {
             for class in embeddings(problem)? {
                 device_of_class[class] = host;
             }
-            assignment::placement(problem, &device_of_class)
+            Ok(assignment::placement(problem, &device_of_class)?.into())
         })
     }
 }

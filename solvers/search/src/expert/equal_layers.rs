@@ -1,10 +1,11 @@
 //! The same number of layers per stage.
 //!
-//! Megatron-LM gives every pipeline stage `num_layers / pipeline_parallel_size` transformer layers, embeddings to
-//! the first stage and the output layer to the last, counting neither (`get_num_layers_to_build`; it refuses a
-//! number of layers that does not divide). torchtitan (`generate_llm_fqn_per_model_part`) lets the first stages
-//! have one layer more where there is a remainder. So does this rule: counts as in Megatron, the remainder as in
-//! torchtitan, which would count embeddings and head as a layer each by default.
+//! Megatron-LM gives every pipeline stage `num_layers / pipeline_parallel_size` transformer layers,
+//! embeddings to the first stage and the output layer to the last, counting neither
+//! (`get_num_layers_to_build`; it refuses a number of layers that does not divide). torchtitan
+//! (`generate_llm_fqn_per_model_part`) lets the first stages have one layer more where there is a remainder.
+//! So does this rule: counts as in Megatron, the remainder as in torchtitan, which would count embeddings and
+//! head as a layer each by default.
 
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
@@ -34,13 +35,13 @@ impl Solver for EqualLayers {
             let devices = accelerators(problem)?;
             let chain = Chain::new(problem)?;
             let is_layer: Vec<bool> = chain.segments().iter().map(|segment| segment.is_layer).collect();
-            Ok(chain.placement(problem, &devices, &stages(&is_layer, devices.len())))
+            Ok(chain.place(problem, &devices, &stages(&is_layer, devices.len())))
         })
     }
 }
 
-/// The stage of each segment: the first `layers mod stages` stages have a layer more, and what is no layer goes
-/// with the layer before it, or with the first.
+/// The stage of each segment: the first `layers mod stages` stages have a layer more, and what is no layer
+/// goes with the layer before it, or with the first.
 fn stages(is_layer: &[bool], devices: usize) -> Vec<usize> {
     let layers = is_layer.iter().filter(|&&layer| layer).count();
     let stages = devices.min(layers).max(1);

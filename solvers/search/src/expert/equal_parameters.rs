@@ -1,8 +1,9 @@
 //! The most even split by bytes of parameters.
 //!
-//! DeepSpeed's `PipelineModule` does so by default (`partition_method="parameters"`): contiguous stages of its
-//! list of modules whose largest number of parameters is as small as it can be. Embeddings and head are modules
-//! of the list like the layers. How accelerate spreads parameters is another rule, [`super::AccelerateBalanced`].
+//! DeepSpeed's `PipelineModule` does so by default (`partition_method="parameters"`): contiguous stages of
+//! its list of modules whose largest number of parameters is as small as it can be. Embeddings and head are
+//! modules of the list like the layers. How accelerate spreads parameters is another rule,
+//! [`super::AccelerateBalanced`].
 
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
@@ -36,7 +37,7 @@ impl Solver for EqualParameters {
             if weights.iter().all(|&weight| weight == 0.0) {
                 return Err("no operator has parameters to be spread".into());
             }
-            Ok(chain.placement(problem, &devices, &block_partition(&weights, devices.len())))
+            Ok(chain.place(problem, &devices, &block_partition(&weights, devices.len())))
         })
     }
 }

@@ -1,9 +1,10 @@
 //! The most even split by measured time.
 //!
-//! People profile each layer on one accelerator and balance the times: torchgpipe's `balance_by_time` (Kim et al.,
-//! "torchgpipe: On-the-fly pipeline parallelism for training giant models", 2020) for GPipe. Transfers are not
-//! looked at. Times are those of the first accelerator of the cluster, forward and backward; embeddings and head
-//! are modules of the sequence like the layers. An operator that this accelerator cannot run has no time.
+//! People profile each layer on one accelerator and balance the times: torchgpipe's `balance_by_time` (Kim et
+//! al., "torchgpipe: On-the-fly pipeline parallelism for training giant models", 2020) for GPipe. Transfers
+//! are not looked at. Times are those of the first accelerator of the cluster, forward and backward;
+//! embeddings and head are modules of the sequence like the layers. An operator that this accelerator cannot
+//! run has no time.
 
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
@@ -38,7 +39,7 @@ impl Solver for EqualTime {
             if weights.iter().all(|&weight| weight == 0.0) {
                 return Err("no operator takes time on the first accelerator".into());
             }
-            Ok(chain.placement(problem, &devices, &block_partition(&weights, devices.len())))
+            Ok(chain.place(problem, &devices, &block_partition(&weights, devices.len())))
         })
     }
 }

@@ -1,10 +1,11 @@
 //! A general-purpose graph partitioner: balanced compute, little traffic, no idea of a pipeline.
 //!
-//! The classical baseline of device placement. Mirhoseini et al. (ICML 2017) compare with Scotch, which maps the
-//! operators by their compute and the tensors between them; here METIS takes its place (see CONTRIBUTING.md). Nodes
-//! are the units, weighted by their seconds on the first accelerator; edges join a tensor's producer to each unit
-//! that reads it, weighted by the seconds of a transfer over its link; there is a part for every accelerator, of
-//! equal weight. Memory and pins are not looked at, nor is the order of a contiguous split.
+//! The classical baseline of device placement. Mirhoseini et al. (ICML 2017) compare with Scotch, which maps
+//! the operators by their compute and the tensors between them; here METIS takes its place (see
+//! CONTRIBUTING.md). Nodes are the units, weighted by their seconds on the first accelerator; edges join a
+//! tensor's producer to each unit that reads it, weighted by the seconds of a transfer over its link; there
+//! is a part for every accelerator, of equal weight. Memory and pins are not looked at, nor is the order of a
+//! contiguous split.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
@@ -34,7 +35,7 @@ impl Solver for GraphPartition {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         let seed = context.seed;
-        outcome(self, problem, context, || partition(problem, seed))
+        outcome(self, problem, context, || Ok(partition(problem, seed)?.into()))
     }
 }
 

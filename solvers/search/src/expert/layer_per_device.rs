@@ -1,11 +1,11 @@
 //! Each layer on its own device.
 //!
-//! The hand placement of recurrent models, and the expert baseline of the device placement literature for language
-//! models and translation (Mirhoseini et al., "Device placement optimization with reinforcement learning", ICML
-//! 2017), after Sutskever et al. (NeurIPS 2014) and Wu et al. (2016): every LSTM layer on a device, the embedding
-//! with the first layer, attention and softmax with the last. Where there are more layers than devices they are
-//! dealt out in turn, so that on as many devices as an encoder has layers, layer i of the decoder joins layer i of
-//! the encoder, as in Wu et al.
+//! The hand placement of recurrent models, and the expert baseline of the device placement literature for
+//! language models and translation (Mirhoseini et al., "Device placement optimization with reinforcement
+//! learning", ICML 2017), after Sutskever et al. (NeurIPS 2014) and Wu et al. (2016): every LSTM layer on a
+//! device, the embedding with the first layer, attention and softmax with the last. Where there are more
+//! layers than devices they are dealt out in turn, so that on as many devices as an encoder has layers, layer
+//! i of the decoder joins layer i of the encoder, as in Wu et al.
 
 use rustc_hash::FxHashSet;
 use stagewright_core::cluster::DeviceId;
@@ -34,13 +34,16 @@ impl Solver for LayerPerDevice {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        outcome(self, problem, context, || assignment::placement(problem, &deal_out(problem)?))
+        outcome(self, problem, context, || {
+            let placement = assignment::placement(problem, &deal_out(problem)?)?;
+            Ok(placement.into())
+        })
     }
 }
 
 /// The device of every colocation class: that of its first layer; without one, that of the first layer of all
-/// where no forward operator of the class is of a module that comes after a layer, else that of the last. A module
-/// is what has one layer path, and does so where any of its operators does.
+/// where no forward operator of the class is of a module that comes after a layer, else that of the last. A
+/// module is what has one layer path, and does so where any of its operators does.
 ///
 /// # Errors
 /// No layers, or no accelerators.

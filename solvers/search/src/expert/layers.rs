@@ -1,10 +1,11 @@
 //! Which layer an operator belongs to, as its layer path tells.
 //!
-//! A model is a list of blocks that repeat, and module paths number them: `encoder.layer.3.attention` is part of
-//! the block `encoder.layer.3`. The block of a path ends at its first component with an index: a number (`3`), or
-//! a name that ends in one (`conv1`, or with a letter after it `mixed_5b`, as Inception counts its modules). Where
-//! that names a mere list, in which no operator lies itself, and a number follows, the number belongs to the block:
-//! `layer1.0` and `features.0.1` are layers of a stage. What no index names (embeddings, heads) is no layer.
+//! A model is a list of blocks that repeat, and module paths number them: `encoder.layer.3.attention` is part
+//! of the block `encoder.layer.3`. The block of a path ends at its first component with an index: a number
+//! (`3`), or a name that ends in one (`conv1`, or with a letter after it `mixed_5b`, as Inception counts its
+//! modules). Where that names a mere list, in which no operator lies itself, and a number follows, the number
+//! belongs to the block: `layer1.0` and `features.0.1` are layers of a stage. What no index names
+//! (embeddings, heads) is no layer.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use stagewright_core::graph::{Graph, OpId};

@@ -1,9 +1,9 @@
 //! Human-expert rules: how people place models by hand, or by what their framework does by default.
 //!
-//! Every later comparison needs its baseline, so a rule does what its source does and nothing more: it does not
-//! look at transfers that its source does not look at, and it does not mend a split that does not fit. Where
-//! people would see an error (out of memory, an operator that a device cannot run, a model without layers) the
-//! answer is [`Status::Unknown`] with the reason.
+//! Every later comparison needs its baseline, so a rule does what its source does and nothing more: it does
+//! not look at transfers that its source does not look at, and it does not mend a split that does not fit.
+//! Where people would see an error (out of memory, an operator that a device cannot run, a model without
+//! layers) the answer is [`Status::Unknown`] with the reason.
 //!
 //! | rule | what is done | by whom |
 //! | --- | --- | --- |
@@ -15,8 +15,9 @@
 //! | [`EmbeddingsOnHost`] | the same, but embeddings on the host | TensorFlow's language model |
 //! | [`GraphPartition`] | a general-purpose graph partitioner | METIS, in the place of Scotch |
 //!
-//! The first four split a chain of layers, and their plans hold under every split rule. The others place layers
-//! or operators freely; for a contiguous problem their plan stands only if the devices happen to have an order.
+//! The first four split a chain of layers, and their plans hold under every split rule. The others place
+//! layers or operators freely; for a contiguous problem their plan stands only if the devices happen to have
+//! an order.
 
 mod accelerate_balanced;
 mod assignment;
@@ -63,19 +64,32 @@ fn missing(objective: &Objective) -> Option<&'static str> {
     }
 }
 
+/// What a rule made.
+struct Placed {
+    placement: Placement,
+    /// What it could not do as it would have.
+    note: Option<String>,
+}
+
+impl From<Placement> for Placed {
+    fn from(placement: Placement) -> Placed {
+        Placed { placement, note: None }
+    }
+}
+
 /// The outcome of a rule: its placement as it is, or the reason why there is none.
 fn outcome(
     rule: &dyn Solver,
     problem: &Problem,
     context: &Context<'_>,
-    place: impl FnOnce() -> Result<Placement, String>,
+    place: impl FnOnce() -> Result<Placed, String>,
 ) -> Result<Solution, SolveError> {
     SolveError::check(rule, problem)?;
     let bound = strongest(problem);
-    let placed = place().and_then(|placement| {
+    let placed = place().and_then(|Placed { placement, note }| {
         let evaluation = evaluate(problem, &placement);
         match evaluation.violations.as_slice() {
-            [] => Ok(Plan { placement, evaluation }),
+            [] => Ok((Plan { placement, evaluation }, note)),
             [only] => Err(format!("the split does not fit: {only}")),
             [first, others @ ..] => {
                 Err(format!("the split does not fit: {first} (and {} more)", others.len()))
@@ -84,7 +98,10 @@ fn outcome(
     });
     let stop = context.stop().reason();
     Ok(match placed {
-        Ok(plan) => Solution::with_plan(rule.name(), plan, bound, stop),
+        Ok((plan, note)) => {
+            let solution = Solution::with_plan(rule.name(), plan, bound, stop);
+            Solution { reason: note, ..solution }
+        }
         Err(reason) => Solution::without_plan(rule.name(), Status::Unknown, bound, stop, reason),
     })
 }

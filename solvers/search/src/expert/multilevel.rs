@@ -1,12 +1,14 @@
 //! METIS as a partitioner of weighted graphs: multilevel bisection, applied again to each half.
 //!
-//! Karypis and Kumar, "A fast and high quality multilevel scheme for partitioning irregular graphs", SIAM Journal
-//! on Scientific Computing 20(1), 1998. The recursion is ours, since METIS's own goes on into halves without a
-//! node and says so on standard output; every graph that it gets here has more than two nodes and two parts.
+//! Karypis and Kumar, "A fast and high quality multilevel scheme for partitioning irregular graphs", SIAM
+//! Journal on Scientific Computing 20(1), 1998. The recursion is ours, since METIS's own goes on into halves
+//! without a node and says so on standard output; every graph that it gets here has more than two nodes and
+//! two parts.
 //!
-//! METIS counts in 32 bits: weights are scaled so that their sums stay below 2²⁹, and a weight of zero becomes 1.
-//! It draws from the generator of the C library, which the process shares. One call at a time, seeded by it, makes
-//! the parts a function of graph and seed, on one platform. While a call lasts, METIS handles SIGABRT and SIGTERM.
+//! METIS counts in 32 bits: weights are scaled so that their sums stay below 2²⁹, and a weight of zero
+//! becomes 1. It draws from the generator of the C library, which the process shares. One call at a time,
+//! seeded by it, makes the parts a function of graph and seed, on one platform. While a call lasts, METIS
+//! handles SIGABRT and SIGTERM.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -81,7 +83,8 @@ impl WeightedGraph {
         Ok(part_of)
     }
 
-    /// Splits some nodes, more than two, so that the first half has `share.0` of `share.1` parts of the weight.
+    /// Splits some nodes, more than two, so that the first half has `share.0` of `share.1` parts of the
+    /// weight.
     fn bisect(
         &self,
         nodes: &[u32],

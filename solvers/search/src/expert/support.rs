@@ -22,8 +22,8 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// An embedding of 0.5 s, layers of 1 s and a head of 2 s, 1 byte of parameters each, in a chain of tensors of
-    /// 1 byte; the host takes 10 times as long.
+    /// An embedding of 0.5 s, layers of 1 s and a head of 2 s, 1 byte of parameters each, in a chain of
+    /// tensors of 1 byte; the host takes 10 times as long.
     pub(super) fn layers(count: usize) -> Model {
         let operator = |name: String, seconds: f64| OperatorDocument {
             layer: Some(name.clone()),

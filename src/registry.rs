@@ -5,7 +5,10 @@
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::Dp;
-use stagewright_search::{Dpl, OneDevice, PipeDream};
+use stagewright_search::{
+    AccelerateBalanced, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition,
+    LayerPerDevice, OneDevice, PipeDream,
+};
 
 /// What a solver is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +34,13 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &Dp, role: Role::Exact },
     Entry { solver: &Dpl, role: Role::Search },
     Entry { solver: &PipeDream, role: Role::Baseline },
+    Entry { solver: &EqualLayers, role: Role::Baseline },
+    Entry { solver: &EqualParameters, role: Role::Baseline },
+    Entry { solver: &AccelerateBalanced, role: Role::Baseline },
+    Entry { solver: &EqualTime, role: Role::Baseline },
+    Entry { solver: &LayerPerDevice, role: Role::Baseline },
+    Entry { solver: &EmbeddingsOnHost, role: Role::Baseline },
+    Entry { solver: &GraphPartition, role: Role::Baseline },
     Entry { solver: &OneDevice, role: Role::Baseline },
 ];
 

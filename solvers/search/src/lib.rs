@@ -5,8 +5,10 @@
 //! - [`usage`], [`sweep`]: what every recurrence over stages needs: how many devices of each pool are in use,
 //!   and how `separate` training is reduced to one pass at a time.
 //! - [`pipedream`], [`one_device`]: baselines.
+//! - [`expert`]: what people do by hand or by their framework's default, as baselines.
 
 pub mod dpl;
+pub mod expert;
 pub mod one_device;
 pub mod order;
 pub mod pipedream;
@@ -14,5 +16,9 @@ pub mod sweep;
 pub mod usage;
 
 pub use dpl::Dpl;
+pub use expert::{
+    AccelerateBalanced, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition,
+    LayerPerDevice,
+};
 pub use one_device::OneDevice;
 pub use pipedream::PipeDream;

@@ -1,0 +1,108 @@
+//! Embeddings on the host, layers each on its own device.
+//!
+//! A table is large and a look-up cheap, so people leave it to the host's memory: TensorFlow's language model
+//! does (`ptb_word_lm.py` opens with `tf.device("/cpu:0")` around the embedding and its look-up), and
+//! recommendation models do. The rest is as [`super::LayerPerDevice`] has it; on one accelerator, that is
+//! everything else on it.
+//!
+//! Embeddings are the operators of kind `embedding` or `embedding_bag`, and those with `embedding` or
+//! `embeddings` as a component of their layer path. What nothing but embeddings reads (the tokens) comes
+//! along.
+
+use stagewright_core::document::OperatorDocument;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+
+use super::layer_per_device::deal_out;
+use super::{CAPABILITIES, assignment, on, outcome};
+
+/// Embeddings on the first host, layers on the accelerators in turn.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EmbeddingsOnHost;
+
+impl Solver for EmbeddingsOnHost {
+    fn name(&self) -> &'static str {
+        "embeddings-on-host"
+    }
+
+    fn summary(&self) -> &'static str {
+        "embeddings on the host, each layer on its own accelerator, in turn (baseline)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        outcome(self, problem, context, || {
+            let host = *on(problem, true).first().ok_or("the cluster has no host")?;
+            let mut device_of_class = deal_out(problem)?;
+            for class in embeddings(problem)? {
+                device_of_class[class] = host;
+            }
+            Ok(assignment::placement(problem, &device_of_class)?.into())
+        })
+    }
+}
+
+/// The colocation classes with an embedding, and the classes of one operator that only they read.
+fn embeddings(problem: &Problem) -> Result<Vec<usize>, String> {
+    let graph = problem.graph();
+    let mut embedded = vec![false; graph.class_count()];
+    for op in graph.operators().filter(|&op| is_embedding(graph.operator(op))) {
+        embedded[graph.class_of(op)] = true;
+    }
+    if !embedded.contains(&true) {
+        return Err("the graph has no embeddings: no operator is of kind `embedding`, \
+                    or has `embedding` in its layer path"
+            .into());
+    }
+    for &op in graph.topological().iter().rev() {
+        let readers = graph.successors(op);
+        let class = graph.class_of(op);
+        if graph.class(class).len() == 1 && !readers.is_empty() {
+            embedded[class] |= readers.iter().all(|&reader| embedded[graph.class_of(reader)]);
+        }
+    }
+    Ok((0..embedded.len()).filter(|&class| embedded[class]).collect())
+}
+
+fn is_embedding(operator: &OperatorDocument) -> bool {
+    let kind = operator.kind.as_deref().unwrap_or_default();
+    let path = operator.layer.as_deref().unwrap_or_default();
+    matches!(kind, "embedding" | "embedding_bag")
+        || path.split('.').any(|component| matches!(component, "embedding" | "embeddings"))
+}
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::document::OperatorDocument;
+
+    use super::super::support::{Model, names, plan, reason, tensor};
+    use super::*;
+
+    #[test]
+    fn the_embedding_and_its_tokens_are_on_the_host() {
+        let mut model = Model::layers(2);
+        model.hosts = 1;
+        let seconds = [("acc".to_owned(), 0.0), ("cpu".to_owned(), 0.0)].into();
+        model.document.operators.push(OperatorDocument { seconds, ..OperatorDocument::named("tokens") });
+        model.document.tensors.push(tensor("tokens", "embedding"));
+        let problem = model.on(2);
+        let plan = plan(&EmbeddingsOnHost, &problem);
+        assert_eq!(names(&problem, &plan, 2), ["embedding", "tokens"]);
+        assert_eq!(names(&problem, &plan, 0), ["layer.0"]);
+        assert_eq!(names(&problem, &plan, 1), ["layer.1", "head"]);
+        // The host takes 5 s for the look-up and pays nothing for communication.
+        assert_eq!(plan.value(), 5.0);
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let mut model = Model::layers(2);
+        assert!(reason(&EmbeddingsOnHost, &model.on(2)).contains("no host"));
+        model.hosts = 1;
+        model.operator("embedding").layer = None;
+        assert!(reason(&EmbeddingsOnHost, &model.on(2)).contains("no embeddings"));
+    }
+}

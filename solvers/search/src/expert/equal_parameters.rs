@@ -1,0 +1,76 @@
+//! The most even split by bytes of parameters.
+//!
+//! DeepSpeed's `PipelineModule` does so by default (`partition_method="parameters"`): contiguous stages of
+//! its list of modules whose largest number of parameters is as small as it can be. Embeddings and head are
+//! modules of the list like the layers. How accelerate spreads parameters is another rule,
+//! [`super::AccelerateBalanced`].
+
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+
+use super::block_partition::block_partition;
+use super::chain::Chain;
+use super::{CAPABILITIES, accelerators, outcome};
+
+/// Equal parameters per stage, over all accelerators.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EqualParameters;
+
+impl Solver for EqualParameters {
+    fn name(&self) -> &'static str {
+        "equal-parameters"
+    }
+
+    fn summary(&self) -> &'static str {
+        "layers in stages of as equal parameters as can be (DeepSpeed; baseline)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        outcome(self, problem, context, || {
+            let devices = accelerators(problem)?;
+            let chain = Chain::new(problem)?;
+            let weights = chain.weights(|units, unit| units.parameter_bytes(unit));
+            if weights.iter().all(|&weight| weight == 0.0) {
+                return Err("no operator has parameters to be spread".into());
+            }
+            Ok(chain.place(problem, &devices, &block_partition(&weights, devices.len())))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::support::{Model, names, plan, reason};
+    use super::*;
+
+    #[test]
+    fn a_large_head_has_a_stage_of_its_own() {
+        let mut model = Model::layers(4);
+        model.operator("head").parameter_bytes = 4.0;
+        let problem = model.on(2);
+        let plan = plan(&EqualParameters, &problem);
+        assert_eq!(names(&problem, &plan, 1), ["head"]);
+    }
+
+    #[test]
+    fn equal_layers_are_spread_evenly() {
+        let mut model = Model::layers(8);
+        model.operator("embedding").parameter_bytes = 0.0;
+        model.operator("head").parameter_bytes = 0.0;
+        let problem = model.on(4);
+        let plan = plan(&EqualParameters, &problem);
+        assert_eq!(names(&problem, &plan, 0), ["embedding", "layer.0", "layer.1"]);
+        assert_eq!(names(&problem, &plan, 3), ["layer.6", "layer.7", "head"]);
+    }
+
+    #[test]
+    fn a_graph_without_parameters_is_said() {
+        let mut model = Model::layers(2);
+        model.document.operators.iter_mut().for_each(|operator| operator.parameter_bytes = 0.0);
+        assert!(reason(&EqualParameters, &model.on(2)).contains("no operator has parameters"));
+    }
+}

@@ -1,0 +1,61 @@
+//! The most even split by measured time.
+//!
+//! People profile each layer on one accelerator and balance the times: torchgpipe's `balance_by_time` (Kim et
+//! al., "torchgpipe: On-the-fly pipeline parallelism for training giant models", 2020) for GPipe. Transfers
+//! are not looked at. Times are those of the first accelerator of the cluster, forward and backward;
+//! embeddings and head are modules of the sequence like the layers. An operator that this accelerator cannot
+//! run has no time.
+
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+
+use super::block_partition::block_partition;
+use super::chain::Chain;
+use super::{CAPABILITIES, accelerators, outcome};
+
+/// Equal time per stage, over all accelerators.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EqualTime;
+
+impl Solver for EqualTime {
+    fn name(&self) -> &'static str {
+        "equal-time"
+    }
+
+    fn summary(&self) -> &'static str {
+        "layers in stages of as equal compute time as can be (torchgpipe; baseline)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        outcome(self, problem, context, || {
+            let devices = accelerators(problem)?;
+            let chain = Chain::new(problem)?;
+            let profiled = problem.pool_of(devices[0]);
+            let weights = chain.weights(|units, unit| units.seconds(unit, profiled).unwrap_or(0.0));
+            if weights.iter().all(|&weight| weight == 0.0) {
+                return Err("no operator takes time on the first accelerator".into());
+            }
+            Ok(chain.place(problem, &devices, &block_partition(&weights, devices.len())))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::support::{Model, names, plan};
+    use super::*;
+
+    #[test]
+    fn a_slow_head_moves_the_cuts() {
+        // 0.5 s, six times 1 s, 2 s: the best largest stage is 3 s.
+        let problem = Model::layers(6).on(3);
+        let plan = plan(&EqualTime, &problem);
+        assert_eq!(names(&problem, &plan, 0), ["embedding", "layer.0", "layer.1"]);
+        assert_eq!(names(&problem, &plan, 1), ["layer.2", "layer.3", "layer.4"]);
+        assert_eq!(names(&problem, &plan, 2), ["layer.5", "head"]);
+    }
+}

@@ -1,0 +1,89 @@
+//! A general-purpose graph partitioner: balanced compute, little traffic, no idea of a pipeline.
+//!
+//! The classical baseline of device placement. Mirhoseini et al. (ICML 2017) compare with Scotch, which maps
+//! the operators by their compute and the tensors between them; here METIS takes its place (see
+//! CONTRIBUTING.md). Nodes are the units, weighted by their seconds on the first accelerator; edges join a
+//! tensor's producer to each unit that reads it, weighted by the seconds of a transfer over its link; there
+//! is a part for every accelerator, of equal weight. Memory and pins are not looked at, nor is the order of a
+//! contiguous split.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::Units;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+
+use super::multilevel::WeightedGraph;
+use super::{CAPABILITIES, accelerators, assignment, outcome};
+
+/// A part of the graph for every accelerator.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct GraphPartition;
+
+impl Solver for GraphPartition {
+    fn name(&self) -> &'static str {
+        "graph-partition"
+    }
+
+    fn summary(&self) -> &'static str {
+        "parts of equal compute with few transfers between them (METIS; baseline)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        let seed = context.seed;
+        outcome(self, problem, context, || Ok(partition(problem, seed)?.into()))
+    }
+}
+
+fn partition(problem: &Problem, seed: u64) -> Result<Placement, String> {
+    let devices = accelerators(problem)?;
+    let units = Units::new(problem);
+    let pool = problem.pool_of(devices[0]);
+    let nodes = (0..units.len()).map(|unit| units.seconds(unit, pool).unwrap_or(0.0)).collect();
+    let mut edges = Vec::new();
+    for (at, net) in units.nets().iter().enumerate() {
+        let readers = units.pins(at).iter().filter(|&&unit| unit != net.producer);
+        edges.extend(readers.map(|&reader| (net.producer, reader, units.transfer(at, pool))));
+    }
+    let part_of = WeightedGraph::new(nodes, &edges)
+        .partition(devices.len() as u32, seed)
+        .map_err(|error| format!("METIS made no partition: {error}"))?;
+    let graph = problem.graph();
+    let device = |class: usize| devices[part_of[units.unit_of(graph.class(class)[0])] as usize];
+    let device_of_class: Vec<DeviceId> = (0..graph.class_count()).map(device).collect();
+    assignment::placement(problem, &device_of_class)
+}
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::document::Split;
+
+    use super::super::support::{Model, plan, solve};
+    use super::*;
+
+    #[test]
+    fn a_chain_is_cut_into_even_parts() {
+        let mut model = Model::layers(12);
+        model.operator("embedding").seconds.insert("acc".into(), 0.0);
+        model.operator("head").seconds.insert("acc".into(), 0.0);
+        for split in [Split::Free, Split::Contiguous] {
+            model.split = split;
+            let problem = model.on(3);
+            let plan = plan(&GraphPartition, &problem);
+            // Four layers on the device in the middle, and a transfer either side.
+            assert_eq!(plan.value(), 4.0 + 2.0 * 0.125);
+        }
+    }
+
+    #[test]
+    fn a_seed_gives_one_plan() {
+        let mut model = Model::layers(40);
+        model.split = Split::Free;
+        let problem = model.on(7);
+        assert_eq!(solve(&GraphPartition, &problem), solve(&GraphPartition, &problem));
+    }
+}

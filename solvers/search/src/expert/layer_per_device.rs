@@ -1,0 +1,106 @@
+//! Each layer on its own device.
+//!
+//! The hand placement of recurrent models, and the expert baseline of the device placement literature for
+//! language models and translation (Mirhoseini et al., "Device placement optimization with reinforcement
+//! learning", ICML 2017), after Sutskever et al. (NeurIPS 2014) and Wu et al. (2016): every LSTM layer on a
+//! device, the embedding with the first layer, attention and softmax with the last. Where there are more
+//! layers than devices they are dealt out in turn, so that on as many devices as an encoder has layers, layer
+//! i of the decoder joins layer i of the encoder, as in Wu et al.
+
+use rustc_hash::FxHashSet;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::OpId;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+
+use super::layers::Layers;
+use super::{CAPABILITIES, accelerators, assignment, outcome};
+
+/// Layers on the accelerators in turn.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LayerPerDevice;
+
+impl Solver for LayerPerDevice {
+    fn name(&self) -> &'static str {
+        "layer-per-device"
+    }
+
+    fn summary(&self) -> &'static str {
+        "each layer on its own accelerator, in turn (expert placement of recurrent models; baseline)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        outcome(self, problem, context, || {
+            let placement = assignment::placement(problem, &deal_out(problem)?)?;
+            Ok(placement.into())
+        })
+    }
+}
+
+/// The device of every colocation class: that of its first layer; without one, that of the first layer of all
+/// where no forward operator of the class is of a module that comes after a layer, else that of the last. A
+/// module is what has one layer path, and does so where any of its operators does.
+///
+/// # Errors
+/// No layers, or no accelerators.
+pub(super) fn deal_out(problem: &Problem) -> Result<Vec<DeviceId>, String> {
+    let devices = accelerators(problem)?;
+    let graph = problem.graph();
+    let layers = Layers::new(graph)?;
+    let path = |op| graph.operator(op).layer.as_deref();
+    let mut after = vec![false; graph.operator_count()];
+    let mut modules_after: FxHashSet<&str> = FxHashSet::default();
+    for &op in graph.topological() {
+        let from = graph.predecessors(op);
+        after[op.index()] = from.iter().any(|&from| after[from.index()] || layers.of(from).is_some());
+        if after[op.index()] {
+            modules_after.extend(path(op).filter(|_| graph.is_forward(op)));
+        }
+    }
+    let is_after = |op: OpId| after[op.index()] || path(op).is_some_and(|path| modules_after.contains(path));
+    let device = |layer: usize| devices[layer % devices.len()];
+    let of_class = |class: usize| {
+        let members = graph.class(class);
+        match members.iter().find_map(|&op| layers.of(op)) {
+            Some(layer) => device(layer),
+            None => {
+                let mut forward = members.iter().filter(|&&op| graph.is_forward(op)).peekable();
+                let before = forward.peek().is_some() && !forward.any(|&op| is_after(op));
+                device(if before { 0 } else { layers.count() - 1 })
+            }
+        }
+    };
+    Ok((0..graph.class_count()).map(of_class).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::document::Split;
+
+    use super::super::support::{Model, names, plan, reason};
+    use super::*;
+
+    #[test]
+    fn layers_are_dealt_out_in_turn() {
+        let mut model = Model::layers(5);
+        model.split = Split::Free;
+        let problem = model.on(3);
+        let plan = plan(&LayerPerDevice, &problem);
+        assert_eq!(names(&problem, &plan, 0), ["embedding", "layer.0", "layer.3"]);
+        assert_eq!(names(&problem, &plan, 1), ["layer.1", "layer.4", "head"]);
+        assert_eq!(names(&problem, &plan, 2), ["layer.2"]);
+        // The head's device: 2 s and twice 1 s, and what goes between it and the others, 0.125 s each.
+        assert_eq!(plan.value(), 4.0 + 3.0 * 0.125);
+    }
+
+    #[test]
+    fn it_is_contiguous_only_while_no_device_has_two_layers() {
+        let problem = Model::layers(3).on(3);
+        assert_eq!(names(&problem, &plan(&LayerPerDevice, &problem), 2), ["layer.2", "head"]);
+        assert!(reason(&LayerPerDevice, &Model::layers(3).on(2)).contains("not contiguous"));
+    }
+}

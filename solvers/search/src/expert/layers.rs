@@ -1,0 +1,115 @@
+//! Which layer an operator belongs to, as its layer path tells.
+//!
+//! A model is a list of blocks that repeat, and module paths number them: `encoder.layer.3.attention` is part
+//! of the block `encoder.layer.3`. The block of a path ends at its first component with an index: a number
+//! (`3`), or a name that ends in one (`conv1`, or with a letter after it `mixed_5b`, as Inception counts its
+//! modules). Where that names a mere list, in which no operator lies itself, and a number follows, the number
+//! belongs to the block: `layer1.0` and `features.0.1` are layers of a stage. What no index names
+//! (embeddings, heads) is no layer.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use stagewright_core::graph::{Graph, OpId};
+
+/// The layers of a graph, numbered by their first operator.
+#[derive(Debug, Clone)]
+pub(super) struct Layers {
+    of: Vec<Option<u32>>,
+    count: usize,
+}
+
+impl Layers {
+    /// The layers of a graph, in time linear in the lengths of its layer paths.
+    ///
+    /// # Errors
+    /// A graph that names none.
+    pub(super) fn new(graph: &Graph) -> Result<Layers, String> {
+        let paths = || graph.operators().map(|op| graph.operator(op).layer.as_deref());
+        let inhabited: FxHashSet<&str> = paths().flatten().collect();
+        let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
+        let of = paths()
+            .map(|path| {
+                let block = block(path?, |list| !inhabited.contains(list))?;
+                let next = numbers.len() as u32;
+                Some(*numbers.entry(block).or_insert(next))
+            })
+            .collect();
+        if numbers.is_empty() {
+            return Err("the graph names no layers: no operator has a layer path with an index in it, \
+                        such as `encoder.layer.3`"
+                .into());
+        }
+        Ok(Layers { of, count: numbers.len() })
+    }
+
+    /// Number of layers, at least 1.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The layer of an operator; none for embeddings, heads and whatever else stands beside the layers.
+    pub(super) fn of(&self, op: OpId) -> Option<usize> {
+        self.of[op.index()].map(|layer| layer as usize)
+    }
+}
+
+/// The part of a path that names its block.
+fn block(path: &str, is_list: impl Fn(&str) -> bool) -> Option<&str> {
+    let mut end = 0;
+    let mut components = path.split('.').peekable();
+    while let Some(component) = components.next() {
+        end += component.len();
+        if has_index(component) {
+            if let Some(inner) = components.next_if(|next| is_number(next) && is_list(&path[..end])) {
+                end += 1 + inner.len();
+            }
+            return Some(&path[..end]);
+        }
+        end += 1;
+    }
+    None
+}
+
+fn is_number(component: &str) -> bool {
+    !component.is_empty() && component.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The letter counts only after an underscore and a number: `conv2d` is no second convolution.
+fn has_index(component: &str) -> bool {
+    let with_letter = component
+        .rsplit_once('_')
+        .and_then(|(_, last)| last.strip_suffix(|letter: char| letter.is_ascii_lowercase()))
+        .is_some_and(is_number);
+    with_letter || component.ends_with(|last: char| last.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_ends_at_the_first_index() {
+        let block = |path| block(path, |_| false);
+        assert_eq!(block("encoder.layer.3.attention"), Some("encoder.layer.3"));
+        assert_eq!(block("decoder.layer.11"), Some("decoder.layer.11"));
+        assert_eq!(block("layer.3.expert.7"), Some("layer.3"));
+        assert_eq!(block("layer.3.fc1"), Some("layer.3"));
+        assert_eq!(block("3.conv"), Some("3"));
+        assert_eq!(block("mixed_5b.branch1x1.0"), Some("mixed_5b"));
+        assert_eq!(block("stem.conv1"), Some("stem.conv1"));
+        assert_eq!(block("é_5b.x"), Some("é_5b"));
+        for path in ["embeddings", "stem.conv2d", "", ".", "a..b"] {
+            assert_eq!(block(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_number_in_a_list_belongs_to_the_block() {
+        let of_lists = |path| block(path, |_| true);
+        assert_eq!(of_lists("features.0.1.relu"), Some("features.0.1"));
+        assert_eq!(of_lists("layer1.0.conv2"), Some("layer1.0"));
+        assert_eq!(of_lists("features.0.pool"), Some("features.0"));
+        assert_eq!(of_lists("a.0.1.2"), Some("a.0.1"));
+        // A cell that has operators of its own numbers its parts, not its layers.
+        assert_eq!(block("stage0.3.2.left", |list| list == "stage0"), Some("stage0.3"));
+    }
+}

@@ -1,0 +1,119 @@
+//! Human-expert rules: how people place models by hand, or by what their framework does by default.
+//!
+//! Every later comparison needs its baseline, so a rule does what its source does and nothing more: it does
+//! not look at transfers that its source does not look at, and it does not mend a split that does not fit.
+//! Where people would see an error (out of memory, an operator that a device cannot run, a model without
+//! layers) the answer is [`Status::Unknown`] with the reason.
+//!
+//! | rule | what is done | by whom |
+//! | --- | --- | --- |
+//! | [`EqualLayers`] | the same number of layers per stage | Megatron-LM, torchtitan |
+//! | [`EqualParameters`] | the largest stage in parameters is as small as it can be | DeepSpeed |
+//! | [`AccelerateBalanced`] | devices filled in turn up to an equal share of the parameters | accelerate |
+//! | [`EqualTime`] | the largest stage in measured time is as small as it can be | torchgpipe |
+//! | [`LayerPerDevice`] | each layer on its own device, in turn | Sutskever et al. 2014, Wu et al. 2016 |
+//! | [`EmbeddingsOnHost`] | the same, but embeddings on the host | TensorFlow's language model |
+//! | [`GraphPartition`] | a general-purpose graph partitioner | METIS, in the place of Scotch |
+//!
+//! The first four split a chain of layers, and their plans hold under every split rule. The others place
+//! layers or operators freely; for a contiguous problem their plan stands only if the devices happen to have
+//! an order.
+
+mod accelerate_balanced;
+mod assignment;
+mod block_partition;
+mod chain;
+mod embeddings_on_host;
+mod equal_layers;
+mod equal_parameters;
+mod equal_time;
+mod graph_partition;
+mod layer_per_device;
+mod layers;
+mod multilevel;
+#[cfg(test)]
+mod support;
+
+use stagewright_core::bound::strongest;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::{ObjectiveKind, Schedule};
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
+
+pub use accelerate_balanced::AccelerateBalanced;
+pub use embeddings_on_host::EmbeddingsOnHost;
+pub use equal_layers::EqualLayers;
+pub use equal_parameters::EqualParameters;
+pub use equal_time::EqualTime;
+pub use graph_partition::GraphPartition;
+pub use layer_per_device::LayerPerDevice;
+
+/// What every rule takes: the throughput of any split, under schedules in which a device runs one stage.
+const CAPABILITIES: Capabilities = Capabilities { missing, exact: false, deterministic_across_threads: true };
+
+fn missing(objective: &Objective) -> Option<&'static str> {
+    if objective.kind != ObjectiveKind::Throughput {
+        Some("objectives other than throughput")
+    } else if matches!(objective.schedule, Schedule::Interleaved | Schedule::ZeroBubble) {
+        Some("schedules other than gpipe and 1f1b")
+    } else {
+        None
+    }
+}
+
+/// What a rule made.
+struct Placed {
+    placement: Placement,
+    /// What it could not do as it would have.
+    note: Option<String>,
+}
+
+impl From<Placement> for Placed {
+    fn from(placement: Placement) -> Placed {
+        Placed { placement, note: None }
+    }
+}
+
+/// The outcome of a rule: its placement as it is, or the reason why there is none.
+fn outcome(
+    rule: &dyn Solver,
+    problem: &Problem,
+    context: &Context<'_>,
+    place: impl FnOnce() -> Result<Placed, String>,
+) -> Result<Solution, SolveError> {
+    SolveError::check(rule, problem)?;
+    let bound = strongest(problem);
+    let placed = place().and_then(|Placed { placement, note }| {
+        let evaluation = evaluate(problem, &placement);
+        match evaluation.violations.as_slice() {
+            [] => Ok((Plan { placement, evaluation }, note)),
+            [only] => Err(format!("the split does not fit: {only}")),
+            [first, others @ ..] => {
+                Err(format!("the split does not fit: {first} (and {} more)", others.len()))
+            }
+        }
+    });
+    let stop = context.stop().reason();
+    Ok(match placed {
+        Ok((plan, note)) => {
+            let solution = Solution::with_plan(rule.name(), plan, bound, stop);
+            Solution { reason: note, ..solution }
+        }
+        Err(reason) => Solution::without_plan(rule.name(), Status::Unknown, bound, stop, reason),
+    })
+}
+
+/// The devices that are not hosts, in the order of the cluster.
+fn accelerators(problem: &Problem) -> Result<Vec<DeviceId>, String> {
+    let devices = on(problem, false);
+    if devices.is_empty() { Err("the cluster has no accelerator, only hosts".into()) } else { Ok(devices) }
+}
+
+/// The hosts, or the devices that are none, in the order of the cluster.
+fn on(problem: &Problem, host: bool) -> Vec<DeviceId> {
+    let cluster = problem.cluster();
+    cluster.devices().filter(|&device| problem.pools()[problem.pool_of(device)].host == host).collect()
+}

@@ -1,0 +1,224 @@
+//! The human-expert rules: the independent checker accepts every plan of theirs, on random problems with
+//! layers and on built-in models, and the plans are what people would get.
+
+#[path = "../solvers/dp/tests/support/random.rs"]
+mod random;
+
+use std::collections::BTreeMap;
+
+use rand::RngExt;
+use random::{Size, problem};
+use stagewright::report::document::{Provenance, plan_document};
+use stagewright::workloads::{Granularity, Optimizer, Options, family};
+use stagewright_core::cluster::{Cluster, DeviceId};
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, KindDocument, LinkDocument, PinsDocument, Schedule, Split,
+};
+use stagewright_core::graph::Graph;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status};
+use stagewright_search::{
+    AccelerateBalanced, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition,
+    LayerPerDevice,
+};
+use stagewright_verify::{BoundVerdict, check};
+
+const RULES: [&dyn Solver; 7] = [
+    &EqualLayers,
+    &EqualParameters,
+    &AccelerateBalanced,
+    &EqualTime,
+    &LayerPerDevice,
+    &EmbeddingsOnHost,
+    &GraphPartition,
+];
+
+fn solve(rule: &dyn Solver, problem: &Problem, threads: usize) -> Solution {
+    let mut silent = Silent;
+    let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
+    context.threads = threads;
+    rule.solve(problem, &mut context).unwrap_or_else(|error| panic!("{}: {error}", rule.name()))
+}
+
+/// Solves, and has the plan checked.
+fn checked(rule: &dyn Solver, problem: &Problem) -> Solution {
+    let solution = solve(rule, problem, 1);
+    let name = rule.name();
+    if solution.plan.is_none() {
+        assert_eq!(solution.status, Status::Unknown, "{name}");
+        assert!(solution.reason.as_ref().is_some_and(|reason| !reason.is_empty()), "{name}");
+        return solution;
+    }
+    let provenance = Provenance { solver: name.into(), seconds: 0.0, seed: 0 };
+    let plan = plan_document(problem, &solution, provenance);
+    let report = check(problem.graph().document(), problem.cluster().document(), None, &plan)
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(report.violations.is_empty(), "{name}: {:?}", report.violations);
+    assert!(!matches!(report.bound, BoundVerdict::Refuted { .. }), "{name}");
+    solution
+}
+
+/// A random problem, its operators in random layers, for a random split rule.
+fn layered(number: u64) -> Problem {
+    let problem = problem(number, Size { operators: 8, devices: 5, groups: number.is_multiple_of(2) });
+    let mut rng = seed::stream(0x1A7E2, number);
+    let mut document = problem.graph().document().clone();
+    let layers = rng.random_range(1..=5);
+    for operator in &mut document.operators {
+        let number: usize = operator.name[1..].parse().expect("a letter and a number");
+        operator.layer = match number * (layers + 2) / 8 {
+            0 if rng.random_bool(0.7) => Some("embedding".into()),
+            _ if rng.random_bool(0.1) => None,
+            at => Some(format!("layer.{at}.part")),
+        };
+    }
+    let split = [Split::Contiguous, Split::Convex, Split::Free][rng.random_range(0..3)];
+    let schedule = match split {
+        Split::Contiguous => problem.objective().schedule,
+        Split::Convex | Split::Free => Schedule::None,
+    };
+    let microbatches = if schedule == Schedule::None { 1 } else { problem.objective().microbatches };
+    let objective = Objective { split, schedule, microbatches, ..*problem.objective() };
+    let graph = Graph::from_document(document).expect("a valid graph");
+    Problem::new(graph, problem.cluster().clone(), objective, problem.pins().clone())
+        .expect("a valid problem")
+}
+
+#[test]
+fn every_plan_passes_the_checker() {
+    let mut plans = BTreeMap::new();
+    for number in 0..6000 {
+        let problem = layered(number);
+        for rule in RULES {
+            if checked(rule, &problem).plan.is_some() {
+                *plans.entry((rule.name(), problem.objective().split as u8)).or_insert(0) += 1;
+            }
+        }
+    }
+    assert_eq!(plans.len(), 3 * RULES.len(), "{plans:?}");
+    assert!(plans.values().all(|&count| count > 20), "{plans:?}");
+}
+
+#[test]
+fn threads_do_not_change_a_plan() {
+    for number in 0..200 {
+        let problem = layered(number);
+        for rule in RULES {
+            let one = solve(rule, &problem, 1);
+            let others: Vec<Solution> = std::thread::scope(|scope| {
+                let started: Vec<_> = (0..3).map(|_| scope.spawn(|| solve(rule, &problem, 3))).collect();
+                started.into_iter().map(|thread| thread.join().expect("a solution")).collect()
+            });
+            assert!(others.iter().all(|other| *other == one), "{number} {}", rule.name());
+        }
+    }
+}
+
+/// A model on accelerators of 10 TFLOP/s and 1 TB/s over links of 16 GB/s, and a host of a hundredth of that.
+fn model(name: &str, training: bool, granularity: Granularity, split: Split, accelerators: u32) -> Problem {
+    let options = Options { training: training.then_some(Optimizer::Sgd), granularity, ..Options::default() };
+    let document = family(name).and_then(|family| family.generate(None, &options)).expect("a model");
+    let class = |share: f64| ClassDocument {
+        peak_flops: Some(1e13 * share),
+        memory_bandwidth: Some(1e12 * share),
+        ..Default::default()
+    };
+    let kind = |name: &str, count, host| KindDocument {
+        name: name.into(),
+        class: name.into(),
+        count,
+        host,
+        memory_bytes: None,
+        link: Some(LinkDocument { latency_s: 0.0, bandwidth: 16e9 }),
+        group: None,
+    };
+    let cluster = Cluster::from_document(ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: "accelerators".into(),
+        classes: [("acc".to_owned(), class(1.0)), ("cpu".to_owned(), class(0.01))].into(),
+        kinds: vec![kind("acc", accelerators, false), kind("cpu", 1, true)],
+        groups: Vec::new(),
+        matrix: None,
+    });
+    let graph = Graph::from_document(document).expect("a valid graph");
+    let objective = Objective { split, ..Objective::default() };
+    Problem::new(graph, cluster.expect("a valid cluster"), objective, PinsDocument::default())
+        .expect("a valid problem")
+}
+
+/// The layers on a device, by the numbers that they have below a path such as `decoder.layer`.
+fn layers_on(problem: &Problem, plan: &Plan, device: u32, path: &str) -> Vec<usize> {
+    let graph = problem.graph();
+    let here = graph.operators().filter(|&op| plan.placement.device_of(op) == DeviceId(device));
+    let mut layers: Vec<usize> = here
+        .filter_map(|op| {
+            let rest = graph.operator(op).layer.as_deref()?.strip_prefix(path)?.strip_prefix('.')?;
+            rest.split('.').next()?.parse().ok()
+        })
+        .collect();
+    layers.sort_unstable();
+    layers.dedup();
+    layers
+}
+
+/// The devices of the operators of a layer path.
+fn devices_of(problem: &Problem, plan: &Plan, layer: &str) -> Vec<u32> {
+    let graph = problem.graph();
+    let chosen = graph.operators().filter(|&op| graph.operator(op).layer.as_deref() == Some(layer));
+    let mut devices: Vec<u32> = chosen.map(|op| plan.placement.device_of(op).0).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    devices
+}
+
+#[test]
+fn gpt_has_three_layers_on_each_of_four_devices() {
+    for training in [false, true] {
+        for granularity in [Granularity::Operator, Granularity::Layer] {
+            let problem = model("gpt", training, granularity, Split::Contiguous, 4);
+            for rule in RULES {
+                checked(rule, &problem);
+            }
+            let plan = solve(&EqualLayers, &problem, 1).plan.expect("a plan");
+            for device in 0..4 {
+                let first = 3 * device as usize;
+                assert_eq!(
+                    layers_on(&problem, &plan, device, "decoder.layer"),
+                    [first, first + 1, first + 2],
+                    "training {training}, {granularity:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn gnmt_has_each_layer_on_its_own_device() {
+    let problem = model("gnmt", false, Granularity::Operator, Split::Free, 4);
+    for rule in RULES {
+        assert!(checked(rule, &problem).plan.is_some(), "{}", rule.name());
+    }
+    let plan = solve(&LayerPerDevice, &problem, 1).plan.expect("a plan");
+    for device in 0..4 {
+        for half in ["encoder.layer", "decoder.layer"] {
+            assert_eq!(layers_on(&problem, &plan, device, half), [device as usize]);
+        }
+    }
+    assert_eq!(devices_of(&problem, &plan, "embedding"), [0]);
+    assert_eq!(devices_of(&problem, &plan, "decoder.attention"), [3]);
+    assert_eq!(devices_of(&problem, &plan, "classifier"), [3]);
+    let plan = solve(&EmbeddingsOnHost, &problem, 1).plan.expect("a plan");
+    assert_eq!(devices_of(&problem, &plan, "embedding"), [4]);
+    assert_eq!(devices_of(&problem, &plan, "classifier"), [3]);
+}
+
+#[test]
+fn every_family_has_layers() {
+    for family in stagewright::workloads::FAMILIES {
+        let problem = model(family.name(), false, Granularity::Layer, Split::Contiguous, 4);
+        let solution = checked(&EqualLayers, &problem);
+        assert!(solution.plan.is_some(), "{}: {:?}", family.name(), solution.reason);
+    }
+}

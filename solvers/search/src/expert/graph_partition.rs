@@ -49,16 +49,14 @@ fn partition(problem: &Problem, seed: u64) -> Result<Placement, String> {
         let readers = units.pins(at).iter().filter(|&&unit| unit != net.producer);
         edges.extend(readers.map(|&reader| (net.producer, reader, units.transfer(at, pool))));
     }
-    let part_of = WeightedGraph::new(nodes, &edges)
-        .partition(devices.len() as u32, seed)
-        .map_err(|error| format!("METIS made no partition: {error}"))?;
+    let part_of = WeightedGraph::new(nodes, &edges).partition(devices.len() as u32, seed)?;
     let graph = problem.graph();
     let device = |class: usize| devices[part_of[units.unit_of(graph.class(class)[0])] as usize];
     let device_of_class: Vec<DeviceId> = (0..graph.class_count()).map(device).collect();
     assignment::placement(problem, &device_of_class)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "metis"))]
 mod tests {
     use stagewright_core::document::Split;
 

@@ -63,7 +63,7 @@ impl WeightedGraph {
     ///
     /// # Errors
     /// A graph with more edges than METIS can count, or METIS out of memory.
-    pub(super) fn partition(&self, parts: u32, seed: u64) -> Result<Vec<u32>, metis::Error> {
+    pub(super) fn partition(&self, parts: u32, seed: u64) -> Result<Vec<u32>, String> {
         let mut part_of = vec![0; self.nodes.len()];
         let mut open = vec![((0..self.nodes.len() as u32).collect::<Vec<u32>>(), 0, parts)];
         // The place of a node in the half at hand.
@@ -75,7 +75,8 @@ impl WeightedGraph {
                 nodes.iter().zip(first..).for_each(|(&node, part)| part_of[node as usize] = part);
             } else {
                 let less = parts / 2;
-                let (left, right) = self.bisect(&nodes, &mut place, (less, parts), seed)?;
+                let halves = self.bisect(&nodes, &mut place, (less, parts), seed);
+                let (left, right) = halves.map_err(|error| format!("METIS made no partition: {error}"))?;
                 open.push((left, first, less));
                 open.push((right, first + less, parts - less));
             }

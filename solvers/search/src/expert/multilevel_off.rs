@@ -1,0 +1,18 @@
+//! In the place of METIS in a build without it: every partition is an error that says so.
+
+/// A graph that nothing will partition.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct WeightedGraph;
+
+impl WeightedGraph {
+    /// Takes node weights and edges (from, to, weight).
+    pub(super) fn new(_nodes: Vec<f64>, _edges: &[(u32, u32, f64)]) -> WeightedGraph {
+        WeightedGraph
+    }
+
+    /// # Errors
+    /// Always.
+    pub(super) fn partition(&self, _parts: u32, _seed: u64) -> Result<Vec<u32>, String> {
+        Err("this build has no METIS: build with the feature `metis`".into())
+    }
+}

@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: setup demo test lint fmt doc bench
+.PHONY: setup demo test lint fmt doc bench bench-large
 
 # Nothing beyond Rust is needed yet.
 setup:
@@ -35,3 +35,13 @@ doc: setup
 bench: setup
 	$(CARGO) build --release --bin stagewright
 	target/release/stagewright bench data/suites/reference-throughput.toml
+
+# Training graphs of about 1, 10, 50 and 80 thousand operators.
+bench-large: setup
+	$(CARGO) build --release --bin stagewright
+	mkdir -p target/workloads
+	target/release/stagewright workload resnet --variant 152 --batch 32 --training --out target/workloads/resnet-152.json
+	target/release/stagewright workload gnmt --variant 2 --batch 128 --sequence 40 --training --out target/workloads/gnmt-2-40.json
+	target/release/stagewright workload gnmt --variant 8 --batch 128 --sequence 75 --training --out target/workloads/gnmt-8-75.json
+	target/release/stagewright workload gnmt --variant 8 --batch 128 --sequence 110 --training --out target/workloads/gnmt-8-110.json
+	target/release/stagewright bench data/suites/large-graphs.toml

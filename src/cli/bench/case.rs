@@ -41,7 +41,11 @@ pub(super) struct Row {
     pub(super) gap: Option<f64>,
     /// Wall-clock seconds of every run, ascending.
     pub(super) seconds: Vec<f64>,
+    /// Of those the solver's, ascending; the rest reads the model and writes the plan.
+    pub(super) solving: Vec<f64>,
     pub(super) peak_bytes: Option<u64>,
+    /// Operators of the plan.
+    pub(super) operators: Option<usize>,
     /// Value over baseline.
     pub(super) ratio: Option<f64>,
 }
@@ -85,6 +89,9 @@ impl Case {
                     row.value_s = plan.objective.value_s;
                     row.bound_s = plan.bound.value_s;
                     row.gap = plan.gap;
+                    row.solving.push(plan.seconds);
+                    let operators = plan.devices.iter().map(|device| device.ops.len()).sum();
+                    row.operators = plan.objective.value_s.map(|_| operators);
                 }
                 Err(_) => {
                     let error = story.lines().find(|line| line.starts_with("error"));
@@ -93,6 +100,7 @@ impl Case {
             }
         }
         row.seconds.sort_by(f64::total_cmp);
+        row.solving.sort_by(f64::total_cmp);
         let baseline = baseline.and_then(|baseline| baseline.of(&row.input, &row.solver));
         row.ratio = baseline.zip(row.value_s).map(|(baseline, value)| value / baseline);
         Ok(row)

@@ -27,13 +27,17 @@ fn spread(ascending: &[f64]) -> f64 {
 /// For people.
 pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
     let mut text = format!(
-        "# {}\n\nEnd to end, one process a run, {} run(s) a case, {} thread(s).\n\n",
+        "# {}\n\nOne process a run, {} run(s) a case, {} thread(s). The time is end to end; solving is the solver's \
+         part of it.\n\n",
         suite.name, suite.repeat, suite.threads
     );
     text.push_str(
-        "| input | rules | solver | status | value | bound | gap | time | spread | peak memory | ratio |\n",
+        "| input | rules | solver | operators | status | value | bound | gap | time | spread | solving | peak memory \
+         | ratio |\n",
     );
-    text.push_str("| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+    text.push_str(
+        "| --- | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+    );
     let cell = |text: String| text.replace('|', "\\|");
     for row in rows {
         let input = if row.cluster.is_empty() {
@@ -51,12 +55,14 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
             input,
             rules,
             row.solver.clone(),
+            row.operators.map(|count| count.to_string()).unwrap_or_default(),
             row.status.clone(),
             or_blank(row.value_s, &seconds),
             or_blank(row.bound_s, &seconds),
             or_blank(row.gap, &percent),
             seconds(median(&row.seconds)),
             seconds(spread(&row.seconds)),
+            seconds(median(&row.solving)),
             or_blank(row.peak_bytes.map(|bytes| bytes as f64), &bytes),
             or_blank(row.ratio, &|ratio| format!("{ratio:.6}")),
         ];
@@ -86,6 +92,8 @@ pub(super) fn csv(rows: &[Row]) -> Result<String, CliError> {
             "spread_s",
             "peak_memory_bytes",
             "ratio",
+            "operators",
+            "solving_s",
         ])
         .map_err(|error| failed(&error))?;
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
@@ -105,6 +113,8 @@ pub(super) fn csv(rows: &[Row]) -> Result<String, CliError> {
                 spread(&row.seconds).to_string(),
                 row.peak_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
                 number(row.ratio),
+                row.operators.map(|count| count.to_string()).unwrap_or_default(),
+                median(&row.solving).to_string(),
             ])
             .map_err(|error| failed(&error))?;
     }

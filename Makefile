@@ -8,7 +8,7 @@ endif
 
 .PHONY: setup demo test lint fmt doc bench bench-large
 
-# Nothing beyond Rust is needed yet.
+# Rust, and the C compiler that Rust links with: it compiles METIS as well.
 setup:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
 	  echo "cargo is missing. Install Rust (no root needed) and open a new shell:"; \

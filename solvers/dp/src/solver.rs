@@ -79,8 +79,12 @@ impl Solver for Dp {
                 "the search ended before it found a split that fits".into(),
             ),
         };
-        let groups = problem.cluster().group_count();
-        if solution.status == Status::Feasible && solution.stop.is_none() && groups > MOST_GROUPS {
+        let (groups, usages) = (problem.cluster().group_count(), UsageSpace::size(problem, units.len()));
+        if solution.status == Status::Feasible && usages > MAX_USAGES as f64 {
+            solution.reason = Some(format!(
+                "the devices can be used in {usages:.1e} ways, and more than {MAX_USAGES} are not searched"
+            ));
+        } else if solution.status == Status::Feasible && solution.stop.is_none() && groups > MOST_GROUPS {
             solution.reason = Some(format!(
                 "the uplinks of {groups} groups are scored, but those of more than {MOST_GROUPS} are not searched"
             ));
@@ -131,15 +135,16 @@ impl Search<'_> {
                 }
             }
         }
-        match Uplinks::new(self.problem, self.units, &lattice) {
-            Some(uplinks) if self.done(context).is_none() => {
-                context.emit(Event::Phase { name: "ideals with uplinks".into() });
-                recurrence.uplinks = Some(&uplinks);
-                let value = self.best.as_ref().map_or(top, Plan::value);
-                Ok(self.attempt(&recurrence, value, None, context)?.map(stop_of))
-            }
-            _ => Ok(None),
+        let uplinks = Uplinks::new(self.problem, self.units, &lattice);
+        let (Some(uplinks), Some(value)) = (uplinks, self.best.as_ref().map(Plan::value)) else {
+            return Ok(None);
+        };
+        if let Some(stop) = self.done(context) {
+            return Ok(stop);
         }
+        context.emit(Event::Phase { name: "ideals with uplinks".into() });
+        recurrence.uplinks = Some(&uplinks);
+        Ok(self.attempt(&recurrence, value, None, context)?.map(stop_of))
     }
 
     /// Proves the best split, uplinks left out: at once where that is short, else by caps from below.

@@ -3,7 +3,7 @@
 mod support;
 
 use rand::RngExt;
-use stagewright_core::bound::CLOSED_FORMS;
+use stagewright_core::bound::{CLOSED_FORMS, LowerBound};
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, Communication, KindDocument, OperatorDocument, TensorDocument, Training,
@@ -13,7 +13,7 @@ use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
+use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, StopReason};
 use stagewright_core::tolerance::same;
 use stagewright_dp::Dp;
 use stagewright_search::Dpl;
@@ -211,6 +211,26 @@ fn dp_agrees_with_brute_force_on_uplinks() {
         loaded += u32::from(uplinks.iter().flatten().any(|&load| load > 0.0));
     }
     assert!(loaded > 30, "only {loaded} with a loaded uplink");
+}
+
+/// A gap that is reached before the uplinks are searched is said to be what ended the search.
+#[test]
+fn a_reached_gap_is_told_with_uplinks_as_well() {
+    let mut ended = 0;
+    for number in 0..1500 {
+        let problem = problem(number, Size { operators: 5, devices: 4, groups: true });
+        for gap in [0.1, 0.3, 0.6] {
+            let mut silent = Silent;
+            let limits = Limits { time: None, memory: None, gap };
+            let mut context = Context::new(limits, Default::default(), &mut silent);
+            let solution = Dp.solve(&problem, &mut context).expect("a problem within the capabilities");
+            if solution.status == Status::Feasible {
+                assert_eq!(solution.stop, Some(StopReason::Gap), "{number}");
+                ended += u32::from(solution.bound.source == LowerBound::EXHAUSTED);
+            }
+        }
+    }
+    assert!(ended > 0, "none ended after the search without uplinks");
 }
 
 #[test]

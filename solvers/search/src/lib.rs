@@ -13,6 +13,8 @@ pub mod one_device;
 pub mod order;
 pub mod pipedream;
 pub mod sweep;
+#[cfg(test)]
+mod testing;
 pub mod usage;
 
 pub use dpl::Dpl;

@@ -215,3 +215,88 @@ impl Frontier<'_> {
         Some(unit)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+    use stagewright_core::document::{OperatorDocument, TensorDocument};
+    use stagewright_core::graph::GraphBuilder;
+    use stagewright_core::objective::Objective;
+    use stagewright_core::seed;
+
+    use super::*;
+    use crate::testing::devices;
+
+    /// A random graph with tensors of several consumers; times are multiples of a power of two, so sums are exact.
+    fn problem(number: u64) -> Problem {
+        let mut rng = seed::stream(number, 11);
+        let count = rng.random_range(1..25);
+        let mut builder = GraphBuilder::new("random");
+        for at in 0..count {
+            builder.operator(OperatorDocument {
+                seconds: [("acc".to_string(), 1.0)].into(),
+                ..OperatorDocument::named(format!("o{at}"))
+            });
+        }
+        for from in 0..count {
+            let consumers: Vec<String> =
+                (from + 1..count).filter(|_| rng.random_bool(0.15)).map(|to| format!("o{to}")).collect();
+            if !consumers.is_empty() {
+                let seconds = [("acc".to_string(), 0.25 * f64::from(rng.random_range(0..8)))].into();
+                let producer = format!("o{from}");
+                builder.timed_tensor(TensorDocument { name: None, producer, consumers, bytes: 0.0, seconds });
+            }
+        }
+        let graph = builder.build().expect("a valid graph");
+        Problem::new(graph, devices(2, None), Objective::default(), Default::default())
+            .expect("a valid problem")
+    }
+
+    /// What a unit adds to the open transfer time, counted from nothing.
+    fn growth(units: &Units, placed: &[bool], unit: u32) -> f64 {
+        let nets = units.nets_of(unit as usize).iter().map(|&net| net as usize);
+        nets.map(|net| {
+            let pins = units.pins(net);
+            let inside = pins.iter().filter(|&&pin| placed[pin as usize]).count();
+            let crosses = |inside: usize| f64::from(u8::from(inside > 0 && inside < pins.len()));
+            units.transfer(net, 0) * (crosses(inside + 1) - crosses(inside))
+        })
+        .sum()
+    }
+
+    #[test]
+    fn every_rule_gives_a_topological_order() {
+        for number in 0..200 {
+            let problem = problem(number);
+            let units = Units::new(&problem);
+            for rule in PLAIN {
+                let order = rule.order(&problem, &units);
+                let mut place = vec![usize::MAX; units.len()];
+                order.iter().enumerate().for_each(|(at, &unit)| place[unit as usize] = at);
+                assert_eq!(order.len(), units.len(), "{number} {}", rule.name());
+                let before = |unit: usize, from: &u32| place[*from as usize] < place[unit];
+                let ordered = (0..units.len())
+                    .all(|unit| units.predecessors(unit).iter().all(|from| before(unit, from)));
+                assert!(ordered, "{number} {}", rule.name());
+            }
+        }
+    }
+
+    #[test]
+    fn the_narrow_frontier_always_takes_what_opens_least() {
+        for number in 0..300 {
+            let problem = problem(number);
+            let units = Units::new(&problem);
+            let mut placed = vec![false; units.len()];
+            for unit in narrow_frontier(&problem, &units) {
+                let ready = (0..units.len() as u32).filter(|&other| {
+                    let before = units.predecessors(other as usize);
+                    !placed[other as usize] && before.iter().all(|&from| placed[from as usize])
+                });
+                let least = ready.map(|other| growth(&units, &placed, other)).fold(f64::INFINITY, f64::min);
+                assert_eq!(growth(&units, &placed, unit), least, "{number}");
+                placed[unit as usize] = true;
+            }
+        }
+    }
+}

@@ -3,7 +3,8 @@
 //! Each order costs milliseconds and the best over a few is within 1% of optimal on every published instance, so
 //! this is the upper bound that the exact splitter starts from, and the answer where the lattice of ideals is
 //! too large. The plain orders come first; then the best order is perturbed a fixed number of times (a local
-//! search over orders: some units are moved, the order is repaired, and what is no worse is kept).
+//! search over orders: some units are moved, the order is repaired, and what is no worse is kept). An order is split
+//! exactly up to the length at which [`Positions`] leaves some cuts out.
 
 mod chain;
 mod positions;
@@ -55,7 +56,7 @@ impl Solver for Dpl {
     }
 
     fn summary(&self) -> &'static str {
-        "exact dynamic program over several linear orders (contiguous throughput, upper bound)"
+        "dynamic program over several linear orders (contiguous throughput, upper bound)"
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -112,3 +112,84 @@ fn crossing(problem: &Problem, units: &Units, order: &[u32]) -> Vec<f64> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+    use stagewright_core::document::{OperatorDocument, Schedule, TensorDocument};
+    use stagewright_core::graph::GraphBuilder;
+    use stagewright_core::objective::Objective;
+    use stagewright_core::seed;
+    use stagewright_core::solver::{Context, Limits, Silent, Solver, Stop};
+
+    use super::super::{Dpl, Line, Room, best_stages};
+    use super::*;
+    use crate::testing::devices;
+
+    /// A chain of random operators and transfers on four devices.
+    fn chain(count: usize, schedule: Schedule) -> Problem {
+        let mut rng = seed::stream(count as u64, 3);
+        let mut builder = GraphBuilder::new("chain");
+        for at in 0..count {
+            builder.operator(OperatorDocument {
+                seconds: [("acc".to_string(), rng.random_range(0.0..1.0))].into(),
+                activation_bytes: 1.0,
+                ..OperatorDocument::named(format!("o{at}"))
+            });
+            if at > 0 {
+                builder.timed_tensor(TensorDocument {
+                    name: None,
+                    producer: format!("o{}", at - 1),
+                    consumers: vec![format!("o{at}")],
+                    bytes: 0.0,
+                    seconds: [("acc".to_string(), rng.random_range(0.0..40.0))].into(),
+                });
+            }
+        }
+        let objective = Objective { schedule, microbatches: 4, ..Objective::default() };
+        let objective = if schedule == Schedule::None { Objective::default() } else { objective };
+        let cluster = devices(4, Some(3.0 * count as f64));
+        Problem::new(builder.build().expect("a graph"), cluster, objective, Default::default())
+            .expect("a valid problem")
+    }
+
+    #[test]
+    fn positions_ascend_from_end_to_end() {
+        for count in [1, 2, MOST, MOST + 1, 3 * MOST] {
+            let problem = chain(count, Schedule::None);
+            let units = Units::new(&problem);
+            let order: Vec<u32> = (0..units.len() as u32).collect();
+            let positions = Positions::new(&problem, &units, &order);
+            let end = units.len() as u32;
+            let reversed = positions.reversed(units.len());
+            for Positions(list) in [&positions, &reversed] {
+                assert!(list.is_sorted_by(|a, b| a < b), "{count}");
+                assert_eq!((list[0], list[list.len() - 1]), (0, end), "{count}");
+            }
+            assert_eq!(positions.are_all(units.len()), count <= MOST, "{count}");
+            assert!(positions.0.len() <= MOST + 1, "{count}");
+        }
+    }
+
+    #[test]
+    fn little_is_lost_on_a_long_order() {
+        for schedule in [Schedule::None, Schedule::OneFOneB] {
+            let problem = chain(MOST + 1000, schedule);
+            let units = Units::new(&problem);
+            let mut silent = Silent;
+            let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
+            let found = Dpl.solve(&problem, &mut context).expect("a contiguous problem");
+            let value = found.value().expect("a plan");
+            // A chain has one order; every position of it is tried here.
+            let order: Vec<u32> = (0..units.len() as u32).collect();
+            let all = Positions((0..=units.len() as u32).collect());
+            let room = Room::new(&problem, &units, None);
+            let space = room.space.as_ref().expect("room for four devices");
+            let line = Line { order: &order, positions: &all, space };
+            let stop = Stop::new(None, Default::default());
+            let cap = value * (1.0 + 1e-9);
+            let (best, _) = best_stages(&problem, &units, line, cap, &stop).expect("at least as good");
+            assert!(best <= cap && value <= 1.001 * best, "{schedule:?}: {value} where {best} is best");
+        }
+    }
+}

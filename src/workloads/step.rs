@@ -350,4 +350,23 @@ mod tests {
         assert_eq!(operator(&draft, "table.update").optimizer_bytes, 800.0 * (2.0 + 4.0 + 4.0));
         assert_eq!(draft.operators.iter().filter(|operator| operator.pass == Pass::Update).count(), 1);
     }
+
+    #[test]
+    fn the_gradient_of_a_variable_is_summed_from_step_to_step() {
+        let mut tape = Tape::new(4.0, true);
+        let weights = tape.variable("w", [8, 8]);
+        let mut x = tape.input("x", [2, 8]);
+        for step in 0..3 {
+            x = tape.contract(&format!("step{step}"), x, weights, 8, [2, 8]);
+        }
+        tape.loss("loss", x, Loss::Square);
+        let draft = training(&tape.finish().unwrap(), Optimizer::Sgd).unwrap();
+        // The last step hands its part to the one before it, which adds its own, and so on.
+        let beside = |name: &str| operator(&draft, name).colocation.clone();
+        assert_eq!(beside("w.grad_sum.0").as_deref(), Some("step1"));
+        assert_eq!(beside("w.grad_sum.1").as_deref(), Some("step0"));
+        assert_eq!(readers(&draft, "w.grad_sum.0"), [["w.grad_sum.1"]]);
+        assert_eq!(readers(&draft, "w.grad_sum.1"), [["w.update"]]);
+        assert_eq!(operator(&draft, "w.grad_sum.1").flop, Some(64.0));
+    }
 }

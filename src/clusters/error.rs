@@ -104,7 +104,7 @@ pub enum NameError {
         device: String,
         /// The link.
         link: String,
-        /// How many devices there are.
+        /// How many devices there are that are no hosts.
         count: u32,
     },
 }

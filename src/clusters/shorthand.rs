@@ -40,6 +40,7 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
     if total > MAX_DEVICES {
         return Err(NameError::TooManyDevices { count: total.to_string(), most: MAX_DEVICES });
     }
+    check_bridges(&terms)?;
     let mut cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),
         name: text.clone(),
@@ -64,6 +65,18 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
         });
     }
     Ok(cluster)
+}
+
+/// A bridge joins two devices, of one term or of two; a third on the fabric would be out of its reach.
+fn check_bridges(terms: &[Term]) -> Result<(), NameError> {
+    let count = terms.iter().filter(|term| term.device.role != Role::Cpu).map(|term| term.count).sum();
+    for Term { device, link, .. } in terms {
+        let bridge = link.as_ref().filter(|&link| device.links.get(link).is_some_and(|link| link.pair));
+        if let Some(link) = bridge.filter(|_| count > 2) {
+            return Err(NameError::Bridge { device: device.name.clone(), link: link.clone(), count });
+        }
+    }
+    Ok(())
 }
 
 /// The role of a term, with a letter where several terms have it: a device is called `gpu3`, or `gpu-b3`.
@@ -110,10 +123,7 @@ fn term(text: &str, whole: &str) -> Result<Term, NameError> {
             return Err(NameError::HostLink { device: device.name.clone(), link: name.into() });
         }
         Some(name) => {
-            let link = device.links.get(name).ok_or_else(|| NameError::link(device, name))?;
-            if link.pair && count > 2 {
-                return Err(NameError::Bridge { device: device.name.clone(), link: name.into(), count });
-            }
+            device.links.get(name).ok_or_else(|| NameError::link(device, name))?;
             Some(name.to_owned())
         }
     };

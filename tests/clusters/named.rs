@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stagewright::clusters::{device, devices, find, named, names};
+use stagewright::clusters::{Device, device, devices, find, named, names};
 use stagewright::core::cluster::Cluster;
 
 fn folder() -> PathBuf {
@@ -48,9 +48,17 @@ fn figures_are_those_of_the_devices() {
             let device = device(&kind.class).unwrap_or_else(|| panic!("{name}: {} is no device", kind.class));
             assert_eq!(kind.memory_bytes, device.memory_bytes, "{name}: {}", kind.name);
             let link = kind.link.unwrap_or_else(|| panic!("{name}: {} has no link", kind.name));
-            assert!(device.links.values().any(|known| known.document() == link), "{name}: {}", kind.name);
+            let known = device.links.values().find(|known| known.document() == link);
+            let known = known.unwrap_or_else(|| panic!("{name}: {} has another link", kind.name));
+            assert!(comments(name).contains(&known.source), "{name}: {} tells another source", kind.name);
         }
     }
+}
+
+/// The comments of a cluster's file, lines joined.
+fn comments(name: &str) -> String {
+    let text = fs::read_to_string(folder().join(format!("{name}.toml"))).expect("it is listed");
+    text.lines().filter_map(|line| line.strip_prefix("# ")).collect::<Vec<_>>().join(" ")
 }
 
 /// A group without a kind, or the only group, would be an uplink to nowhere.
@@ -66,10 +74,47 @@ fn groups_come_in_company() {
     }
 }
 
+/// As the description has it: what is taken by default is bold.
+fn row(device: &Device) -> String {
+    let mark = |text: String, default: bool| if default { format!("**{text}**") } else { text };
+    let aliases: Vec<String> = device.aliases.iter().map(|alias| format!("`{alias}`")).collect();
+    let peaks: Vec<String> = device
+        .peak_flops
+        .iter()
+        .map(|(&precision, peak)| {
+            mark(format!("{precision} {}", peak / 1e12), precision == device.default_precision())
+        })
+        .collect();
+    // Two decimals, as the description has them.
+    let scaled = |bytes: f64, unit: f64| (bytes / unit * 100.0).round() / 100.0;
+    let (unit, name) =
+        if device.memory_bytes.is_some_and(|bytes| bytes < 1e9) { (1e6, "MB") } else { (1e9, "GB") };
+    let memory =
+        device.memory_bytes.map_or_else(String::new, |bytes| format!("{} {name}", scaled(bytes, unit)));
+    let bandwidth =
+        device.memory_bandwidth.map_or_else(String::new, |bytes| format!("{} GB/s", scaled(bytes, 1e9)));
+    let is_default = |name: &String| device.default_link.as_ref() == Some(name);
+    let (first, others): (Vec<_>, Vec<_>) = device.links.iter().partition(|(name, _)| is_default(name));
+    let links: Vec<String> = first
+        .into_iter()
+        .chain(others)
+        .map(|(name, link)| {
+            let text = mark(format!("{name} {}", scaled(link.bandwidth, 1e9)), is_default(name));
+            if link.pair { format!("{text} (two)") } else { text }
+        })
+        .collect();
+    let links = if links.is_empty() { "host".into() } else { links.join(", ") };
+    let (aliases, peaks) = (aliases.join(", "), peaks.join(", "));
+    format!("| `{}` | {aliases} | {peaks} | {memory} | {bandwidth} | {links} |", device.name)
+}
+
 #[test]
 fn the_description_lists_every_cluster_and_device() {
     let readme = fs::read_to_string(folder().join("README.md")).expect("the folder has a description");
-    let all = names().chain(devices().iter().map(|device| device.name.as_str()));
-    let missing: Vec<&str> = all.filter(|name| !readme.contains(&format!("| `{name}` |"))).collect();
+    let missing: Vec<&str> = names().filter(|name| !readme.contains(&format!("| `{name}` |"))).collect();
     assert_eq!(missing, Vec::<&str>::new());
+    for device in devices() {
+        let row = row(device);
+        assert!(readme.lines().any(|line| line == row), "no line says {row}");
+    }
 }

@@ -144,6 +144,8 @@ fn every_error_has_its_code() {
         ("4xt4@pcie:fp16", "N006"),
         ("1xepyc-7742@pcie", "N006"),
         ("4xrtx-3090@nvlink", "N006"),
+        ("2xrtx-3090@nvlink+2xrtx-3090@nvlink", "N006"),
+        ("2xrtx-3090@nvlink+1xt4", "N006"),
     ];
     for (text, code) in cases {
         let error = find(text).expect_err(text);
@@ -179,8 +181,11 @@ fn no_text_is_too_odd() {
 
 #[test]
 fn a_bridge_joins_two() {
-    let cluster = shorthand("2xrtx-3090@nvlink").expect("there is a bridge");
-    assert_eq!(cluster.kinds[0].link.map(|link| link.bandwidth), Some(56.25e9));
+    for text in ["2xrtx-3090@nvlink", "1xrtx-3090@nvlink+1xrtx-3090@nvlink", "2xrtx-3090@nvlink+1xepyc-7742"]
+    {
+        let cluster = shorthand(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(cluster.kinds[0].link.map(|link| link.bandwidth), Some(56.25e9), "{text}");
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Piece {
         }
     }
 
-    /// The gradient of the only input.
+    /// The gradient of the only input, or of the first where no other has one.
     pub(crate) fn whole(flop: f64, reads: &[Read]) -> Piece {
         Piece::of_inputs("grad", &[0], flop, reads)
     }

@@ -137,6 +137,15 @@ fn layers_keep_the_sums_of_their_operators() {
     });
 }
 
+/// Where a token goes is known only once the router has weighed the experts.
+#[test]
+fn experts_wait_for_the_router() {
+    let graph = generate("mixtral", "8x7b", &Options::default());
+    let softmax = "decoder.layer.0.router.softmax";
+    let weights = graph.tensors.iter().find(|tensor| tensor.producer == softmax).expect("the weights");
+    assert_eq!(weights.consumers, ["decoder.layer.0.router.dispatch", "decoder.layer.0.combine.combine"]);
+}
+
 /// Two products back for one forward; other operators shift that a little.
 #[test]
 fn backward_takes_about_twice_the_forward_pass() {

@@ -11,7 +11,7 @@ use super::super::operators::Activation;
 use super::super::tape::Tape;
 use super::super::tensor::Tensor;
 
-/// Operators of a step with one bias and the layer's share of variables; for estimates.
+/// Operators of a step with one bias; for estimates.
 pub(crate) const STEP_OPERATORS: u64 = 14;
 
 /// What steps hand on.

@@ -107,17 +107,19 @@ impl Tape {
         self.record(name, Record::new("slice", &inputs).moved(bytes).piece(Piece::whole(0.0, &[])), shape)
     }
 
-    /// Rows sent to `count` places, some number to each; a row may go to several places.
+    /// Rows sent to `count` places, some number to each, as weights say; a row may go to several places. Which
+    /// places are taken has no gradient.
     pub(crate) fn dispatch(
         &mut self,
         name: &str,
+        weights: Tensor,
         x: Tensor,
         count: u64,
         shape: impl Into<Shape>,
     ) -> Vec<Tensor> {
         let shapes = vec![shape.into(); count as usize];
         let copies: f64 = shapes.iter().map(Shape::elements).sum();
-        let inputs = [x];
+        let inputs = [x, weights];
         let record = Record::new("dispatch", &inputs).piece(Piece::whole(copies - x.elements(), &[]));
         self.record_all(name, record, &shapes).0
     }

@@ -15,8 +15,8 @@ use super::error::WorkloadError;
 use super::record::{Owner, Piece, Record};
 use super::tensor::{Shape, Tensor};
 
-/// The most operators of a graph.
-pub(crate) const MOST_OPERATORS: usize = 5_000_000;
+/// The most operators of a graph, each of which takes about a kilobyte while it is made.
+pub(crate) const MOST_OPERATORS: usize = 1_000_000;
 
 /// Data between operators.
 #[derive(Debug, Clone, Copy)]
@@ -102,7 +102,7 @@ impl Tape {
         result
     }
 
-    /// The most operators that may be recorded. In training each gets at least one more.
+    /// The most operators that may be recorded. The backward pass of all there is has at least as many.
     fn most(&self) -> usize {
         if self.training { MOST_OPERATORS / 2 } else { MOST_OPERATORS }
     }

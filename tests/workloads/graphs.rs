@@ -280,7 +280,7 @@ fn nonsense_is_refused_with_a_code() {
         assert_eq!(error.code(), "W007", "{name}");
     }
     // Few enough forward, too many with the backward pass.
-    let long = Sizes::default().with(Size::Sequence, 30_000).with(Size::Layers, 8);
+    let long = Sizes::default().with(Size::Sequence, 4_000).with(Size::Layers, 8);
     let error = refused("rnnlm", None, &Options { sizes: long, ..training(Granularity::Operator) });
     assert_eq!(error.code(), "W007");
 }

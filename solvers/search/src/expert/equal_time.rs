@@ -37,7 +37,8 @@ impl Solver for EqualTime {
             let profiled = problem.pool_of(devices[0]);
             let weights = chain.weights(|units, unit| units.seconds(unit, profiled).unwrap_or(0.0));
             if weights.iter().all(|&weight| weight == 0.0) {
-                return Err("no operator takes time on the first accelerator".into());
+                let first = problem.cluster().device_name(devices[0]);
+                return Err(format!("{first}, the first accelerator, can run no operator that takes time"));
             }
             Ok(chain.place(problem, &devices, &block_partition(&weights, devices.len())))
         })
@@ -46,7 +47,7 @@ impl Solver for EqualTime {
 
 #[cfg(test)]
 mod tests {
-    use super::super::support::{Model, names, plan};
+    use super::super::support::{Model, names, plan, reason};
     use super::*;
 
     #[test]
@@ -57,5 +58,12 @@ mod tests {
         assert_eq!(names(&problem, &plan, 0), ["embedding", "layer.0", "layer.1"]);
         assert_eq!(names(&problem, &plan, 1), ["layer.2", "layer.3", "layer.4"]);
         assert_eq!(names(&problem, &plan, 2), ["layer.5", "head"]);
+    }
+    #[test]
+    fn an_accelerator_that_can_run_nothing_is_said() {
+        let mut model = Model::layers(2);
+        model.document.operators.iter_mut().for_each(|operator| operator.seconds.clear());
+        let reason = reason(&EqualTime, &model.on(2));
+        assert_eq!(reason, "acc0, the first accelerator, can run no operator that takes time");
     }
 }

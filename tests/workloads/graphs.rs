@@ -137,6 +137,17 @@ fn layers_keep_the_sums_of_their_operators() {
     });
 }
 
+/// One class token serves all images of a batch; nothing else that is concatenated is repeated.
+#[test]
+fn the_gradient_of_a_repeated_part_is_summed_over_the_batch() {
+    for (name, variant, expected) in [("vit", "b16", 31.0 * 768.0), ("inception-v3", "plain", 0.0)] {
+        let graph = generate(name, variant, &training(Granularity::Operator));
+        let found: f64 =
+            graph.operators.iter().filter(|op| op.kind.as_deref() == Some("concat_grad")).map(flop).sum();
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
 /// Where a token goes is known only once the router has weighed the experts.
 #[test]
 fn experts_wait_for_the_router() {

@@ -83,12 +83,15 @@ impl Tape {
         self.record(name, record, x.shape)
     }
 
-    /// Tensors side by side along a dimension.
+    /// Tensors side by side along a dimension; those without a batch are repeated to that of the first, and their
+    /// gradients are summed over it.
     pub(crate) fn concat(&mut self, name: &str, parts: &[Tensor], along: usize) -> Tensor {
         let total = parts.iter().map(|part| part.dim(along)).sum();
+        let shape = parts[0].shape.with(along, total);
+        let repeated = shape.elements() - parts.iter().map(Tensor::elements).sum::<f64>();
         let all: Vec<usize> = (0..parts.len()).collect();
-        let record = Record::new("concat", parts).piece(Piece::of_inputs("grad", &all, 0.0, &[]));
-        self.record(name, record, parts[0].shape.with(along, total))
+        let record = Record::new("concat", parts).piece(Piece::of_inputs("grad", &all, repeated, &[]));
+        self.record(name, record, shape)
     }
 
     /// A tensor cut into parts of some sizes along a dimension.

@@ -357,3 +357,24 @@ fn the_exporter_is_printed() {
     assert_eq!(code(&output), Some(0));
     assert!(stdout(&output).contains("def write(program, path"), "{}", stdout(&output));
 }
+
+/// A plan whose prices are too low should not look like any other.
+#[test]
+fn operators_whose_work_is_not_known_are_told_of() {
+    let model = |flop: &str| {
+        format!(
+            r#"{{"schema": "stagewright.graph/1", "operators": [
+              {{"name": "a", "kind": "Attention\u001b[2J", {flop} "bytes_moved": 8.0}},
+              {{"name": "b", "kind": "Attention\u001b[2J", "bytes_moved": 8.0}},
+              {{"name": "c", "kind": "Timed", "bytes_moved": 8.0, "seconds": {{"gpu": 1.0}}}}]}}"#
+        )
+    };
+    let folder = folder(&[("none.json", &model("")), ("one.json", &model("\"flop\": 1.0,"))]);
+    for (file, count) in [("none.json", 2), ("one.json", 1)] {
+        let output = run(&["convert", &path(&folder, file), &path(&folder, "out.json")]);
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        let told = format!("bytes they move alone: {count} Attention\\u{{1b}}[2J\n");
+        assert!(stderr(&output).ends_with(&told), "{}", stderr(&output));
+    }
+    assert_eq!(stderr(&plan_demo(&["--json"])), "", "the demo is priced");
+}

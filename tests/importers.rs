@@ -93,6 +93,10 @@ fn a_pipedream_profile_becomes_both_passes() {
     };
     let graph = import("p", PROFILE.as_bytes(), &kept);
     assert_eq!(operator(&graph, "node1").seconds["v100"], 5e-6);
+    // A module whose name begins like that of an input is none.
+    let module = PROFILE.replace("Input0", "InputEmbedding(4)");
+    let graph = import("p", module.as_bytes(), &ImportOptions::default());
+    assert_eq!(operator(&graph, "node1").seconds["acc"], 5e-3);
 }
 
 #[test]
@@ -268,6 +272,8 @@ node { name: "clip" id: 6 input_info { preceding_node: 5 } control_input: [4, 5]
 #[test]
 fn a_cost_graph_is_read_with_passes_and_colocation_from_names() {
     assert_eq!(detect("c", COSTS.as_bytes()), Ok(Format::CostGraph));
+    let marked = "\u{feff}".to_owned() + COSTS.trim_start_matches(|c| c != '\n').trim_start();
+    assert_eq!(detect("c", marked.as_bytes()), Ok(Format::CostGraph), "with a byte order mark");
     let graph = import("c", COSTS.as_bytes(), &ImportOptions::default());
     assert_eq!(graph.operators.len(), 5, "the ends of the executor's graph are no operators");
     let product = operator(&graph, "dense/MatMul");
@@ -340,6 +346,50 @@ fn an_openvino_model_is_priced_by_its_shapes() {
     assert_eq!((graph.tensors.len(), graph.tensors[0].bytes), (1, 4.0 * 576.0));
 }
 
+/// Version 10 says the type of outputs alone: inputs have that of what they are connected to.
+#[test]
+fn openvino_inputs_without_a_type_have_that_of_their_source() {
+    let half = IR.replace("FP32", "FP16").replace("f32", "f16");
+    let untyped: String = half
+        .split_inclusive("</input>")
+        .map(|part| match part.split_once("<input>") {
+            Some((before, input)) => format!("{before}<input>{}", input.replace(" precision=\"FP16\"", "")),
+            None => part.to_owned(),
+        })
+        .collect();
+    assert_ne!(untyped, half);
+    let import = |text: &str| import("m", text.as_bytes(), &ImportOptions::default());
+    assert_eq!(import(&untyped), import(&half));
+    assert_eq!(import(&untyped).operators[0].bytes_moved, Some(2.0 * (192.0 + 432.0 + 576.0)));
+}
+
+#[test]
+fn recurrent_layers_of_openvino_multiply_every_weight_in_every_step() {
+    let port = |id: usize, dims: &[usize]| {
+        let dims: String = dims.iter().map(|dim| format!("<dim>{dim}</dim>")).collect();
+        format!("<port id=\"{id}\" precision=\"FP32\">{dims}</port>")
+    };
+    let flop = |kind: &str, inputs: &[&[usize]]| {
+        let ports: String = inputs.iter().enumerate().map(|(id, dims)| port(id, dims)).collect();
+        let data = port(0, inputs[0]);
+        let text = format!(
+            "<net name=\"n\" version=\"11\"><layers>\
+             <layer id=\"0\" name=\"x\" type=\"Parameter\"><output>{data}</output></layer>\
+             <layer id=\"1\" name=\"r\" type=\"{kind}\"><input>{ports}</input></layer></layers>\
+             <edges><edge from-layer=\"0\" from-port=\"0\" to-layer=\"1\" to-port=\"0\"/></edges></net>"
+        );
+        import(kind, text.as_bytes(), &ImportOptions::default()).operators[0].flop
+    };
+    let state: &[usize] = &[2, 2, 6];
+    let lstm: [&[usize]; 7] = [&[2, 5, 3], state, state, &[2], &[2, 24, 3], &[2, 24, 6], &[2, 24]];
+    assert_eq!(flop("LSTMSequence", &lstm), Some(2.0 * 10.0 * 2.0 * 24.0 * 9.0));
+    let gru: [&[usize]; 6] = [&[2, 5, 3], state, &[2], &[2, 18, 3], &[2, 18, 6], &[2, 18]];
+    assert_eq!(flop("GRUSequence", &gru), Some(2.0 * 10.0 * 2.0 * 18.0 * 9.0));
+    let cell: [&[usize]; 6] = [&[2, 3], &[2, 6], &[2, 6], &[24, 3], &[24, 6], &[24]];
+    assert_eq!(flop("LSTMCell", &cell), Some(2.0 * 2.0 * 24.0 * 9.0));
+    assert_eq!(flop("RNNCell", &[&[2, 3], &[2, 6], &[6, 3], &[6, 6], &[6]]), Some(2.0 * 2.0 * 6.0 * 9.0));
+}
+
 /// What no author of a file thought of: parts of a sound one changed, cut, repeated and put elsewhere.
 #[test]
 fn mutilated_files_are_errors_or_graphs_and_no_crash() {
@@ -399,6 +449,8 @@ fn depth_is_an_error_and_no_crash() {
         (Format::CostGraph, "node { a: [] ".to_owned() + &"a: [] ".repeat(deep)),
         (Format::OpenVino, "<net>".to_owned() + &"<a>".repeat(deep)),
         (Format::OpenVino, "<net>".to_owned() + &"<a></".repeat(deep)),
+        (Format::OpenVino, "<net>".to_owned() + &"<a b=\"/>\">".repeat(deep)),
+        (Format::OpenVino, "<net ".to_owned() + &"a=\"\" ".repeat(deep) + "/>"),
         (Format::OpenVino, "<net>".to_owned() + &"<a>".repeat(deep) + &"</a>".repeat(deep) + "</net>"),
         (Format::Piper, "{\"mbsInBatch\": ".to_owned() + &"[".repeat(deep)),
         (Format::PipeDream, " -- ".repeat(deep) + "forward_compute_time="),

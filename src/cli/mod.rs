@@ -19,6 +19,7 @@ mod plan;
 mod progress;
 mod quantity;
 mod resolve;
+mod unpriced;
 mod workload;
 
 use clap::Parser;

@@ -23,7 +23,7 @@ use super::args::{
 };
 use super::error::CliError;
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
-use super::quantity;
+use super::{quantity, unpriced};
 
 /// The documents of a problem, with what errors call them.
 pub(crate) struct Documents {
@@ -99,7 +99,7 @@ pub(crate) fn opened_model(
     arguments: &ImportArguments,
 ) -> Result<(String, Imported), CliError> {
     let options = import_options(arguments)?;
-    Ok(match opened {
+    let (label, model) = match opened {
         Opened::Memory(Input { label, bytes }) => {
             let model = import_model(&label, &bytes, &options)?;
             (label, model)
@@ -108,7 +108,9 @@ pub(crate) fn opened_model(
             let model = import_file(&label, &mut file, &options)?;
             (label, model)
         }
-    })
+    };
+    unpriced::tell(&label, &model.graph);
+    Ok((label, model))
 }
 
 /// What the options say about reading a model.

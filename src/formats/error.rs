@@ -102,6 +102,9 @@ pub enum At {
 /// Longest cause and path that an error repeats: names in an input can be of any length.
 const LONGEST_QUOTE: usize = 400;
 
+/// Longest help: commands and lists of formats are longer than a cause.
+const LONGEST_HELP: usize = 1000;
+
 impl InputError {
     pub(super) fn new(
         code: &'static str,
@@ -111,14 +114,14 @@ impl InputError {
         help: impl Into<String>,
     ) -> Self {
         let at = match at {
-            At::Path(path) => At::Path(printable(path)),
+            At::Path(path) => At::Path(printable(path, LONGEST_QUOTE)),
             other => other,
         };
         InputError {
             code,
-            message: printable(message.into()),
+            message: printable(message.into(), LONGEST_QUOTE),
             place: Place { file: label.to_owned(), at },
-            help: help.into(),
+            help: printable(help.into(), LONGEST_HELP),
         }
     }
 
@@ -135,13 +138,13 @@ impl InputError {
 }
 
 /// What an input says is repeated in errors, so it is kept short and free of terminal escapes.
-fn printable(text: String) -> String {
-    if text.len() <= LONGEST_QUOTE && !text.chars().any(char::is_control) {
+fn printable(text: String, longest: usize) -> String {
+    if text.len() <= longest && !text.chars().any(char::is_control) {
         return text;
     }
     let mut out = String::new();
     for c in text.chars() {
-        if out.len() >= LONGEST_QUOTE {
+        if out.len() >= longest {
             out.push('…');
             break;
         }
@@ -190,8 +193,11 @@ mod tests {
 
     #[test]
     fn names_of_an_input_cannot_flood_or_steer_a_terminal() {
-        let error = InputError::new("F005", "m", At::Whole, format!("\u{1b}[2J{}", "x".repeat(100_000)), "");
-        assert!(error.message.len() < 2 * LONGEST_QUOTE);
-        assert!(error.message.starts_with("\\u{1b}[2J"));
+        let hostile = format!("\u{1b}[2J{}", "x".repeat(100_000));
+        let error = InputError::new("F005", "m", At::Path(hostile.clone()), hostile.clone(), hostile);
+        for part in [error.message, error.place.at.to_string(), error.help] {
+            assert!(part.len() < 2 * LONGEST_HELP);
+            assert!(part.starts_with("\\u{1b}[2J"));
+        }
     }
 }

@@ -14,7 +14,7 @@
 //! | in the file | in the document |
 //! | --- | --- |
 //! | node | a forward operator, and where any node has a backward time a backward operator `<node>.backward` colocated with it |
-//! | `Input…` nodes | times zeroed unless told otherwise: what was measured there is loading a batch |
+//! | `Input`, `Input0`, `Input1`, … | times zeroed unless told otherwise: what was measured there is loading a batch |
 //! | `parameter_size` | parameter bytes; and workspace of the backward operator, for the gradients |
 //! | `activation_size` | activation bytes; bytes of the tensor to all successors; and workspace of the backward operator, for the gradient of the activation |
 //! | edges out of a node | one tensor, and one or more backward: see [`Gradients`] |
@@ -49,8 +49,10 @@ struct Node<'a> {
 }
 
 impl Node<'_> {
+    /// The profiler calls them `Input`, `Input0`, `Input1`, …; a module such as `InputEmbedding` computes.
     fn is_input(&self) -> bool {
-        self.description.starts_with("Input")
+        let number = self.description.strip_prefix("Input");
+        number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
     }
 }
 
@@ -205,6 +207,16 @@ fn node<'a>(
             "parameter_size" => &mut node.parameters,
             _ => continue,
         };
+        if !missing.contains(&field) {
+            let message = format!("`{name}` has {field} twice");
+            return Err(InputError::new(
+                "F009",
+                label,
+                position(line, content, figure),
+                message,
+                "keep one of the two",
+            ));
+        }
         *slot = sum(value).ok_or_else(|| {
             let message = format!("{field} of `{name}` is `{value}`");
             let help = "write a finite number that is not negative; several sizes stand in brackets, as in [8.0; 4.0]";

@@ -58,6 +58,8 @@ pub(super) fn per_element(kind: &str) -> Option<f64> {
         | "tanh" => 4.0,
         // Largest, difference, exponential, sum, quotient.
         "softmax" | "logsoftmax" | "hardmax" => 5.0,
+        // Smallest, largest, quotient and shift.
+        "dynamicquantizelinear" => 4.0,
         // Mean, variance, difference, quotient, scale and shift.
         "groupnormalization"
         | "instancenormalization"

@@ -66,6 +66,7 @@ pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(super::HEAD as usize)]);
     let lines = head.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let start: String = lines.take(1).collect();
+    let start = start.trim_start_matches('\u{feff}');
     let begins =
         start.strip_prefix("node").is_some_and(|rest| rest.trim_start().starts_with(['{', ':', '<']));
     begins && !head.contains("op: ")
@@ -138,7 +139,12 @@ fn node<'a>(label: &str, reader: &mut Reader<'a>, place: &'a str) -> Result<Node
     let mut node = Node { place, ..Node::default() };
     loop {
         match reader.event()? {
-            Event::Scalar("name", value) => node.name = unquoted(value),
+            Event::Scalar("name", value) => {
+                node.name = unquoted(value).ok_or_else(|| {
+                    let message = format!("the name `{value}` has no quotes");
+                    InputError::new("M006", label, reader.place(value), message, "put it in quotes")
+                })?;
+            }
             Event::Scalar("id", value) => {
                 node.id = whole(label, reader, value)?;
                 node.place = value;

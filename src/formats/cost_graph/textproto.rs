@@ -184,8 +184,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a string says, without quotes and escapes; escapes that are not simple stay as they are.
-pub(super) fn unquoted(string: &str) -> String {
-    let inner = string.get(1..string.len().saturating_sub(1)).unwrap_or_default();
-    inner.replace("\\\"", "\"").replace("\\'", "'").replace("\\\\", "\\")
+/// What a string says, without quotes and escapes; escapes that are not simple stay as they are. None where
+/// it is no string but a word.
+pub(super) fn unquoted(string: &str) -> Option<String> {
+    let inner = ['"', '\''].iter().find_map(|&quote| string.strip_prefix(quote)?.strip_suffix(quote))?;
+    Some(inner.replace("\\\"", "\"").replace("\\'", "'").replace("\\\\", "\\"))
 }

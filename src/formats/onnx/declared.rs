@@ -25,6 +25,11 @@ impl<'a> Declared<'a> {
         batch: Option<u64>,
         is_constant: impl Fn(&str) -> bool,
     ) -> Result<Self, InputError> {
+        if let Some(batch) = batch.filter(|&batch| batch > LARGEST_DIM) {
+            let message = format!("a batch of {batch} is larger than any dimension may be");
+            let help = format!("give --batch at most {LARGEST_DIM}");
+            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+        }
         let mut bound: FxHashMap<&str, u64> = FxHashMap::default();
         let mut used = false;
         let inputs: Vec<(usize, &ValueInfoProto)> =
@@ -34,7 +39,10 @@ impl<'a> Declared<'a> {
                 && size(first, &bound).is_none()
             {
                 used = true;
-                if let Some(Dimension::DimParam(name)) = &first.value {
+                // A name that is empty says nothing of the other dimensions without one.
+                if let Some(Dimension::DimParam(name)) = &first.value
+                    && !name.is_empty()
+                {
                     bound.insert(name, batch);
                 }
             }
@@ -95,11 +103,12 @@ fn input(
                 (_, "") => format!(
                     "fix it with: python3 -m onnxruntime.tools.make_dynamic_shape_fixed --input_name '{}' \
                      --input_shape 1,… {label} fixed.onnx",
-                    input.name()
+                    in_a_command(input.name())
                 ),
                 (_, name) => format!(
-                    "fix it with: python3 -m onnxruntime.tools.make_dynamic_shape_fixed --dim_param '{name}' \
-                     --dim_value 128 {label} fixed.onnx"
+                    "fix it with: python3 -m onnxruntime.tools.make_dynamic_shape_fixed --dim_param '{}' \
+                     --dim_value 128 {label} fixed.onnx",
+                    in_a_command(name)
                 ),
             };
             return Err(InputError::at_path("M010", label, path, message, help));
@@ -107,6 +116,13 @@ fn input(
         known.push(size);
     }
     Ok(Value::new(elem, known))
+}
+
+/// A name of the file, for a command that people are told to run: one with quotes in it could be another
+/// command.
+fn in_a_command(name: &str) -> &str {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-+*/.:, ".contains(c);
+    if name.chars().all(is_plain) { name } else { "NAME" }
 }
 
 fn tensor(info: &ValueInfoProto) -> Option<(i32, &[tensor_shape_proto::Dimension])> {

@@ -16,7 +16,8 @@
 //! | inputs and outputs of the model | nothing: where they live is not said |
 //!
 //! FLOP count a multiply-add as two, and include biases, activations and normalisations. An operator that is
-//! not known here, but whose shapes the file declares, has no FLOP and is priced by its bytes alone.
+//! not known here, but whose shapes the file declares, has no FLOP and is priced by its bytes alone, of
+//! which the command line tells.
 //! Reshaping, squeezing and the like only rename bytes and move none.
 //!
 //! The first dimension of the inputs may be left open, and is then given as the batch. Nodes with a body

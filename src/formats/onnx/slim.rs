@@ -11,11 +11,12 @@
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
+use super::value::MOST_CONTENT;
 use crate::formats::Stream;
 use crate::formats::error::{At, InputError};
 
-/// Bytes of values that a tensor keeps, enough for 4096 integers of the largest type.
-const KEPT_VALUES: usize = 4096 * 8;
+/// Bytes of values that a tensor keeps: enough for all that are looked at, of which one takes ten at most.
+const KEPT_VALUES: usize = 10 * MOST_CONTENT;
 
 /// Messages deeper than this are no model. The decoder would refuse them as well.
 const DEEPEST: u32 = 64;

@@ -3,8 +3,9 @@
 use super::proto::TensorProto;
 use super::proto::tensor_proto::{DataLocation, DataType};
 
-/// Values with more elements than this keep no content: shapes are computed from small ones.
-pub(super) const MOST_CONTENT: usize = 4096;
+/// Values with more elements than this keep no content: shapes are computed from lists with an entry or two
+/// for each dimension. Every node may make one, so what it keeps is not to be much more than the node itself.
+pub(super) const MOST_CONTENT: usize = 2 * LARGEST_RANK;
 
 /// Dimensions beyond this are a slip or an attack, and products of few of them leave the exact range of
 /// `f64`.
@@ -32,10 +33,13 @@ impl Value {
         Value { elem: DataType::Int64 as i32, dims: vec![content.len() as u64], content: Some(content) }
     }
 
-    /// With content, unless there is too much of it or it does not fill the shape.
+    /// With content, unless there is too much of it, it does not fill the shape, or a number in it is not
+    /// finite, as after a division by zero: no size comes of that.
     pub(super) fn with(mut self, content: Option<Vec<f64>>) -> Self {
         let fits = |content: &Vec<f64>| {
-            content.len() <= MOST_CONTENT && content.len() as f64 == super::work::elements(&self.dims)
+            content.len() <= MOST_CONTENT
+                && content.len() as f64 == super::work::elements(&self.dims)
+                && content.iter().all(|number| number.is_finite())
         };
         self.content = content.filter(fits);
         self

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::call::{Call, Fault};
 use super::declared::Declared;
 use super::proto::{GraphProto, ModelProto, NodeProto};
-use super::value::{Value, of_tensor};
+use super::value::{LARGEST_RANK, Value, of_tensor};
 use super::work::is_amount;
 use super::{cost, infer};
 use crate::formats::error::InputError;
@@ -161,12 +161,8 @@ impl<'a> Walk<'a> {
             }
             return Ok(());
         }
-        let mut distinct = Vec::with_capacity(at.len());
-        reads.for_each(|value| {
-            if !distinct.contains(&value) {
-                distinct.push(value)
-            }
-        });
+        let mut seen = FxHashSet::default();
+        let distinct: Vec<usize> = reads.filter(|&value| seen.insert(value)).collect();
         let read: Vec<&Value> = distinct.iter().map(|&value| &entries[value].value).collect();
         let made: Vec<&Value> = outputs.iter().map(|(_, value)| value).collect();
         let Some(bytes_moved) = cost::bytes_moved(&call, &read, &made) else {
@@ -259,7 +255,8 @@ impl<'a> Walk<'a> {
             let message = format!("`{name}` is made twice");
             return Err(InputError::at_path("M001", self.label, path, message, help));
         }
-        if value.bytes().is_some_and(|bytes| !is_amount(bytes)) {
+        // Operators that add dimensions would make a chain of them quadratic.
+        if value.rank() > LARGEST_RANK || value.bytes().is_some_and(|bytes| !is_amount(bytes)) {
             let message = format!("`{name}` has the shape {:?}", value.dims);
             return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
         }

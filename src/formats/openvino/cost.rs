@@ -1,7 +1,7 @@
 //! FLOP and bytes moved of a layer, for a roofline to price.
 
 use super::net::{Layer, Port, children};
-use crate::formats::work::{convolution, per_element, product};
+use crate::formats::work::{convolution, elements, per_element, product};
 
 /// FLOP; none where the type is not known.
 pub(super) fn flop(layer: &Layer<'_>) -> Option<f64> {
@@ -41,6 +41,14 @@ pub(super) fn flop(layer: &Layer<'_>) -> Option<f64> {
             let (size, keys) = (*query.last()?, *key.get(key.len().checked_sub(2)?)?);
             let scores = input(0)?.elements() / (size as f64).max(1.0) * keys as f64;
             product(scores, size) + per_element("softmax")? * scores + product(output, keys)
+        }
+        // Every weight is multiplied once for each step of each sample.
+        kind @ ("LSTMSequence" | "GRUSequence" | "RNNSequence" | "LSTMCell" | "GRUCell" | "RNNCell") => {
+            // Data and hidden state come first, then the cell of an LSTM and the lengths of sequences.
+            let at = 2 + usize::from(kind.starts_with("LSTM")) + usize::from(kind.ends_with("Sequence"));
+            let data = &input(0)?.dims;
+            let rows = elements(data.split_last()?.1);
+            product(rows * (input(at)?.elements() + input(at + 1)?.elements()), 1)
         }
         "MaxPool" | "AvgPool" => {
             let kernel = children(layer.node, "data").find_map(|data| data.attribute("kernel"))?;

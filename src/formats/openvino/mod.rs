@@ -16,8 +16,8 @@
 //! Every port has its shape, so nothing is inferred, and the weights beside the XML are not read. Layers that
 //! depend on a `Parameter` are operators, with FLOP and bytes moved for a roofline to price; the others are
 //! constants and belong to their readers, as with ONNX. `Parameter` and `Result` themselves are not placed. A
-//! layer of a type that is not known here has no FLOP and is priced by its bytes alone; one with a body of
-//! its own is an error.
+//! layer of a type that is not known here has no FLOP and is priced by its bytes alone, of which the command
+//! line tells; one with a body of its own is an error.
 
 mod cost;
 mod net;
@@ -43,6 +43,9 @@ const MOST_ELEMENTS: u32 = 50_000_000;
 /// Elements inside elements: a model has seven, one with bodies a few times as many.
 const DEEPEST: usize = 256;
 
+/// Attributes of an element: no operator has a quarter as many.
+const MOST_ATTRIBUTES: usize = 256;
+
 pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(super::HEAD as usize)]);
     head.trim_start_matches('\u{feff}').trim_start().starts_with('<') && head.contains("<net")
@@ -54,8 +57,7 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
         let help = "the file has to be the .xml of an OpenVINO model; check that it is whole";
         InputError::new("M006", label, at, message, help)
     };
-    check_depth(text)
-        .map_err(|at| malformed("elements are nested too deeply".into(), end_of(&text[..at])))?;
+    check_elements(text).map_err(|(at, what)| malformed(what.into(), end_of(&text[..at])))?;
     let options = ParsingOptions { nodes_limit: MOST_ELEMENTS, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| {
         let at = match error {
@@ -84,26 +86,47 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
     Ok(Imported { graph: net.graph(name)?, format: Format::OpenVino, ids: None })
 }
 
-/// The place of the first element that is nested too deeply, if any. A parser may recurse, this does not.
-fn check_depth(text: &str) -> Result<(), usize> {
-    let bytes = text.as_bytes();
-    let (mut depth, mut end) = (0_usize, 0);
-    for (at, _) in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'<') {
-        match bytes.get(at + 1) {
-            Some(b'/') => depth = depth.saturating_sub(1),
-            Some(b'!' | b'?') | None => {}
-            Some(_) => {
-                if end <= at {
-                    // Where the tag does not end, the parser says so.
-                    let Some(length) = text[at..].find('>') else { return Ok(()) };
-                    end = at + length;
+/// The first element that is nested too deeply or has too many attributes: its place, and what is wrong. The
+/// parser compares every attribute of an element with every other, and what reads elements inside elements
+/// may recurse; this does neither.
+fn check_elements(text: &str) -> Result<(), (usize, &'static str)> {
+    let (mut at, mut depth) = (0, 0_usize);
+    // Where something does not end, the parser says so.
+    let after = |from: usize, end: &str| text[from..].find(end).map_or(text.len(), |found| from + found);
+    while let Some(found) = text[at..].find('<') {
+        let start = at + found;
+        let rest = &text[start..];
+        at = if rest.starts_with("<!--") {
+            after(start + 4, "-->")
+        } else if rest.starts_with("<![CDATA[") {
+            after(start, "]]>")
+        } else if rest.starts_with("<?") || rest.starts_with("<!") {
+            start + 2
+        } else if rest.starts_with("</") {
+            depth = depth.saturating_sub(1);
+            start + 2
+        } else {
+            let (mut quote, mut attributes, mut previous) = (None, 0, b'<');
+            let end = rest.bytes().position(|byte| {
+                match quote {
+                    Some(open) if open == byte => quote = None,
+                    Some(_) => {}
+                    None if matches!(byte, b'"' | b'\'') => quote = Some(byte),
+                    None if byte == b'>' => return true,
+                    None => attributes += usize::from(byte == b'='),
                 }
-                depth += usize::from(bytes[end - 1] != b'/');
-                if depth > DEEPEST {
-                    return Err(at);
-                }
+                previous = byte;
+                false
+            });
+            if attributes > MOST_ATTRIBUTES {
+                return Err((start, "an element has too many attributes"));
             }
-        }
+            depth += usize::from(previous != b'/');
+            if depth > DEEPEST {
+                return Err((start, "elements are nested too deeply"));
+            }
+            end.map_or(text.len(), |end| start + end)
+        };
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ const LARGEST_DIM: u64 = 1 << 40;
 pub(super) struct Port {
     pub(super) id: u32,
     pub(super) dims: Vec<u64>,
+    /// Bits of an element, 0 of an input whose type is not said and that nothing is connected to.
     pub(super) bits: f64,
     pub(super) is_parameter: bool,
 }
@@ -70,7 +71,7 @@ impl<'a> Net<'a> {
     pub(super) fn read_layers(&mut self, root: Node<'a, 'a>) -> Result<(), InputError> {
         for node in children(root, "layers").flat_map(|layers| children(layers, "layer")) {
             let kind = node.attribute("type").unwrap_or_default();
-            if children(node, "body").chain(children(node, "then_body")).next().is_some() {
+            if ["body", "then_body", "else_body"].iter().any(|body| children(node, body).next().is_some()) {
                 let help = "convert the model with loops unrolled and branches decided: a plan needs the work of \
                             each layer";
                 return Err(self.fault("M011", node, format!("the {kind} has a body of its own"), help));
@@ -109,18 +110,20 @@ impl<'a> Net<'a> {
                     }
                 }
             }
-            let precision = node.attribute("precision").or(element_type).unwrap_or("FP32");
-            let Some((bits, is_parameter)) = self::precision(precision) else {
-                let help = "cut the model where numbers begin";
-                return Err(self.fault(
-                    "M008",
-                    node,
-                    format!("elements of type {precision} have no size"),
-                    help,
-                ));
+            let precision = match node.attribute("precision").or(element_type) {
+                Some(precision) => self::precision(precision)
+                    .ok_or_else(|| format!("elements of type {precision} have no size")),
+                // Version 10 leaves it out of inputs, which have that of what is connected to them.
+                None if side == "input" => Ok((0.0, false)),
+                None => Err("the type of the elements is not said".to_owned()),
             };
+            let (bits, is_parameter) = precision.map_err(|message| {
+                let help = "cut the model where numbers begin, and give every output its precision";
+                self.fault("M008", node, message, help)
+            })?;
             let port = Port { id: self.number(node, "id")?, dims, bits, is_parameter };
-            if !is_amount(port.bytes()) {
+            // Of the largest type, since that of an input may not be known yet.
+            if !is_amount(8.0 * port.elements()) {
                 let help = "check what wrote the file";
                 return Err(self.fault(
                     "M009",
@@ -159,7 +162,15 @@ impl<'a> Net<'a> {
             };
             let from = end("from-layer", "from-port", true)?;
             let to = end("to-layer", "to-port", false)?;
-            self.layers[to.0].sources[to.1] = Some(from);
+            if self.layers[to.0].sources[to.1].replace(from).is_some() {
+                let message = "two edges lead to one input";
+                return Err(self.fault("M009", edge, message, "take one of them out"));
+            }
+            let bits = self.layers[from.0].outputs[from.1].bits;
+            let input = &mut self.layers[to.0].inputs[to.1];
+            if input.bits == 0.0 {
+                input.bits = bits;
+            }
         }
         Ok(())
     }

@@ -35,7 +35,8 @@ COPIED_BYTES = 65536
 WITHOUT_FLOP = {
     "arange", "cat", "clone", "constant_pad_nd", "copy", "embedding", "empty", "fill", "flip", "full", "full_like",
     "gather", "index", "index_put", "index_select", "masked_fill", "repeat", "roll", "scalar_tensor", "scatter",
-    "select_scatter", "slice_scatter", "stack", "_to_copy", "zeros", "zeros_like",
+    "select_scatter", "slice_scatter", "stack", "_to_copy", "upsample_nearest1d", "upsample_nearest2d",
+    "upsample_nearest3d", "zeros", "zeros_like",
 }  # fmt: skip
 
 # FLOP for each element of the output, where it is more than one.
@@ -43,6 +44,7 @@ FLOP_PER_ELEMENT = {
     "_log_softmax": 5, "_native_batch_norm_legit": 8, "_native_batch_norm_legit_no_training": 2, "_softmax": 5,
     "elu": 4, "erf": 4, "gelu": 4, "hardsigmoid": 4, "hardswish": 4, "leaky_relu": 2, "native_group_norm": 8,
     "native_layer_norm": 8, "sigmoid": 4, "silu": 4, "softplus": 4, "tanh": 4,
+    "upsample_bicubic2d": 40, "upsample_bilinear2d": 8,
 }  # fmt: skip
 
 # FLOP for each element of the input.

@@ -1,6 +1,6 @@
 //! Operators that move elements: shapes, and the numbers in them where shapes are computed.
 
-use super::super::call::{Call, Inferred, contradiction, unknown};
+use super::super::call::{Call, Inferred, contradiction};
 use super::super::proto::tensor_proto::DataType;
 use super::super::value::{LARGEST_RANK, MOST_CONTENT, Value};
 use super::super::work::elements;
@@ -107,7 +107,8 @@ pub(super) fn slice(call: &Call<'_>) -> Inferred {
                 (start, clamp(ends[at], 0, size) - start)
             }
             _ => {
-                let start = clamp(starts[at], -1, size - 1);
+                // Nothing is before the first element, so going backwards begins there, unless there is none.
+                let start = clamp(starts[at], 0.min(size - 1), size - 1);
                 (start, start - clamp(ends[at], -1, size - 1))
             }
         };
@@ -208,13 +209,23 @@ pub(super) fn resize(call: &Call<'_>) -> Inferred {
         Some(axes) => call.axes(axes, data.rank())?,
         None => (0..data.rank()).collect(),
     };
+    let each_axis = |numbers: Vec<f64>| match numbers.len() == axes.len() {
+        true => Ok(numbers),
+        false => contradiction(format!("{} sizes or scales for {} axes", numbers.len(), axes.len())),
+    };
     let given = |at: usize| call.optional(at).is_some_and(|value| elements(&value.dims) > 0.0);
     let mut dims = data.dims.clone();
     if let Some(at) = sizes.filter(|&at| given(at)) {
-        if call.text("keep_aspect_ratio_policy").is_some_and(|policy| policy != "stretch") {
-            return unknown("the aspect ratio is kept");
-        }
-        for (&axis, &size) in axes.iter().zip(call.content(at)?) {
+        let sizes = each_axis(call.content(at)?.to_vec())?;
+        // One scale for all axes: the smallest or the largest that a size asks for.
+        let scales = axes.iter().zip(&sizes).map(|(&axis, &size)| size / data.dims[axis] as f64);
+        let scale = match call.text("keep_aspect_ratio_policy") {
+            Some("not_larger") => Some(scales.fold(f64::INFINITY, f64::min)),
+            Some("not_smaller") => Some(scales.fold(0.0, f64::max)),
+            _ => None,
+        };
+        for (&axis, &size) in axes.iter().zip(&sizes) {
+            let size = scale.map_or(size, |scale| (data.dims[axis] as f64 * scale).round());
             dims[axis] = call.dim(size as i128)?;
         }
         return Ok(vec![Value::new(data.elem, dims)]);
@@ -224,7 +235,7 @@ pub(super) fn resize(call: &Call<'_>) -> Inferred {
         (false, Some(scales)) => scales.iter().map(|&scale| f64::from(scale)).collect(),
         (false, None) => return contradiction("there are neither scales nor sizes"),
     };
-    for (&axis, scale) in axes.iter().zip(scales) {
+    for (&axis, scale) in axes.iter().zip(each_axis(scales)?) {
         dims[axis] = call.dim((dims[axis] as f64 * scale).floor() as i128)?;
     }
     Ok(vec![Value::new(data.elem, dims)])

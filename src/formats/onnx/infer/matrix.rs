@@ -1,8 +1,8 @@
 //! Matrix products and what is made of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::call::{Call, Inferred, contradiction, unknown};
+use super::super::call::{Call, Inferred, contradiction};
 use super::super::proto::tensor_proto::DataType;
 use super::super::value::Value;
 use super::fold::together;
@@ -65,24 +65,46 @@ pub(super) fn product(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(elem, dims)])
 }
 
-/// Dimensions by letter, and the letters of the output, of an equation without an ellipsis.
+/// The name of an axis under an ellipsis, counted from the last: no letter, but a character of private use.
+fn hidden(from_end: usize) -> Option<char> {
+    char::from_u32(0xf0000 + u32::try_from(from_end).ok()?)
+}
+
+/// The letters of a term, with as many axes as the ellipsis in it stands for.
+fn spelt(term: &str, under_ellipsis: usize) -> Inferred<Vec<char>> {
+    let (before, rest) = match term.split_once("...") {
+        Some((before, after)) => (before, Some(after)),
+        None => (term, None),
+    };
+    let after = rest.unwrap_or_default();
+    if !before.chars().chain(after.chars()).all(char::is_alphabetic) {
+        return contradiction(format!("the term `{term}` has more than letters and one ellipsis"));
+    }
+    let hidden = (0..if rest.is_some() { under_ellipsis } else { 0 }).rev().filter_map(hidden);
+    Ok(before.chars().chain(hidden).chain(after.chars()).collect())
+}
+
+/// Dimensions by letter, and the letters of the output. Axes under an ellipsis broadcast from the last.
 pub(in super::super) fn letters(call: &Call<'_>) -> Inferred<(BTreeMap<char, u64>, Vec<char>)> {
     let equation: String = call.text("equation").unwrap_or_default().split_whitespace().collect();
-    if equation.contains('.') {
-        return unknown("the equation has an ellipsis");
-    }
     let (inputs, output) = match equation.split_once("->") {
-        Some((inputs, output)) => (inputs, Some(output.chars().collect())),
+        Some((inputs, output)) => (inputs, Some(output)),
         None => (equation.as_str(), None),
     };
     let mut dims = BTreeMap::new();
     let mut count: BTreeMap<char, usize> = BTreeMap::new();
+    let mut widest = 0;
     for (at, term) in inputs.split(',').enumerate() {
         let input = call.input(at)?;
-        if term.chars().count() != input.rank() {
+        let under_ellipsis = input.rank().saturating_sub(spelt(term, 0)?.len());
+        let letters = spelt(term, under_ellipsis)?;
+        if letters.len() != input.rank() {
             return contradiction(format!("the term `{term}` for an input of shape {:?}", input.dims));
         }
-        for (letter, &dim) in term.chars().zip(&input.dims) {
+        if term.contains('.') {
+            widest = widest.max(under_ellipsis);
+        }
+        for (letter, &dim) in letters.into_iter().zip(&input.dims) {
             *count.entry(letter).or_default() += 1;
             let known = dims.entry(letter).or_insert(dim);
             if *known == 1 {
@@ -92,8 +114,14 @@ pub(in super::super) fn letters(call: &Call<'_>) -> Inferred<(BTreeMap<char, u64
             }
         }
     }
-    // Without an output, it has the letters that stand once, in order.
-    let output = output.unwrap_or_else(|| count.iter().filter(|(_, n)| **n == 1).map(|(c, _)| *c).collect());
+    let output = match output {
+        Some(output) => spelt(output, widest)?,
+        // Without an output, it has the axes under the ellipsis, and the letters that stand once, in order.
+        None => {
+            let once = count.iter().filter(|(letter, n)| **n == 1 && letter.is_alphabetic()).map(|(c, _)| *c);
+            (0..widest).rev().filter_map(hidden).chain(once).collect()
+        }
+    };
     Ok((dims, output))
 }
 
@@ -101,8 +129,10 @@ pub(super) fn einsum(call: &Call<'_>) -> Inferred {
     let (dims, output) = letters(call)?;
     let shape: Option<Vec<u64>> = output.iter().map(|letter| dims.get(letter).copied()).collect();
     match shape {
-        Some(shape) => Ok(vec![Value::new(call.input(0)?.elem, shape)]),
-        None => contradiction("the output of the equation has a letter that no input has"),
+        Some(shape) if output.iter().collect::<BTreeSet<_>>().len() == output.len() => {
+            Ok(vec![Value::new(call.input(0)?.elem, shape)])
+        }
+        _ => contradiction("the output of the equation has a letter twice, or one that no input has"),
     }
 }
 

@@ -38,6 +38,16 @@ pub(super) fn infer(call: &Call<'_>) -> Inferred {
             let elem = call.optional(2).map_or(DataType::Uint8 as i32, |zero| zero.elem);
             same(call.input(0)?, elem)
         }
+        "DynamicQuantizeLinear" => {
+            let scale = Value::new(DataType::Float as i32, Vec::new());
+            let zero = Value::new(DataType::Uint8 as i32, Vec::new());
+            Ok(vec![Value::new(zero.elem, call.input(0)?.dims.clone()), scale, zero])
+        }
+        "EyeLike" | "RandomNormalLike" | "RandomUniformLike" => {
+            let like = call.input(0)?;
+            let elem = call.int("dtype").and_then(|elem| i32::try_from(elem).ok()).unwrap_or(like.elem);
+            Ok(vec![Value::new(elem, like.dims.clone())])
+        }
         "DequantizeLinear" => same(call.input(0)?, call.input(1)?.elem),
         "Not" | "IsNaN" | "IsInf" => Ok(vec![fold::unary(call, call.input(0)?, DataType::Bool as i32)]),
         "Shape" => reshape::shape(call),

@@ -154,6 +154,9 @@ pub(super) fn unsqueeze(call: &Call<'_>) -> Inferred {
         return contradiction(format!("a shape of {rank} dimensions"));
     }
     let axes = call.axes(&axes, rank)?;
+    if (1..axes.len()).any(|at| axes[..at].contains(&axes[at])) {
+        return contradiction(format!("an axis stands twice in {axes:?}"));
+    }
     let mut old = data.dims.iter().copied();
     let dims = (0..rank).map(|axis| if axes.contains(&axis) { 1 } else { old.next().unwrap_or(1) }).collect();
     Ok(vec![moved(data, dims)])

@@ -90,9 +90,10 @@ pub(super) fn convolution(call: &Call<'_>) -> Inferred {
         Some(kernel) => kernel.to_vec(),
         None => sizes.iter().map(|&size| size as i64).collect(),
     };
-    if kernel.len() != axes.len() || sizes.len() != axes.len() {
+    let is_window = kernel.iter().zip(sizes).all(|(&kernel, &size)| u64::try_from(kernel) == Ok(size));
+    if kernel.len() != axes.len() || sizes.len() != axes.len() || !is_window {
         return contradiction(format!(
-            "weights of shape {:?} for an input of {:?}",
+            "weights of shape {:?} and a window of {kernel:?} for an input of {:?}",
             weights.dims, input.dims
         ));
     }
@@ -122,8 +123,12 @@ pub(super) fn convolution(call: &Call<'_>) -> Inferred {
 }
 
 fn transposed_size(call: &Call<'_>, window: &Window, axis: usize, input: u64) -> Inferred<u64> {
-    if let Some(&size) = call.ints("output_shape").and_then(|shape| shape.get(axis)) {
-        return call.dim(i128::from(size));
+    if let Some(shape) = call.ints("output_shape") {
+        // Some exporters write the batch and the channels before the spatial axes.
+        return match shape.len().checked_sub(window.kernel.len()) {
+            Some(before @ (0 | 2)) => call.dim(i128::from(shape[before + axis])),
+            _ => contradiction(format!("`output_shape` is {shape:?}")),
+        };
     }
     let (input, stride) = (i128::from(input), i128::from(window.strides[axis]));
     if matches!(call.text("auto_pad"), Some("SAME_UPPER" | "SAME_LOWER")) {

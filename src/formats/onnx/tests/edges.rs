@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use prost::Message as _;
 
 use super::model::Dim::Of;
-use super::model::{Model, int, value_info};
+use super::model::{Model, int, ints, value_info};
 use super::*;
 use crate::formats::import_file;
 use crate::formats::onnx::proto::{AttributeProto, GraphProto, NodeProto};
@@ -67,6 +67,17 @@ fn what_is_wrong_is_named() {
     let mut misfit = small();
     misfit.node("MatMul", &["z", "w"], &["bad"], vec![]);
     assert_eq!(rejection(&misfit).0, "M009");
+
+    let mut window = Model::new(13);
+    window.input("x", &[Of(1), Of(2), Of(9), Of(9)]).weight("w", &[2, 2, 3, 3]);
+    window.node("Conv", &["x", "w"], &["y"], vec![ints("kernel_shape", &[1, 1])]);
+    assert_eq!(rejection(&window).0, "M009", "a window of another size than its weights");
+
+    // Nothing is as large as a number divided by zero.
+    let mut divided = Model::new(13);
+    divided.input("x", &[Of(0)]).integers("zero", &[0]).node("Shape", &["x"], &["s"], vec![]);
+    divided.node("Div", &["s", "zero"], &["q"], vec![]).node("Reshape", &["x", "q"], &["y"], vec![]);
+    assert_eq!(rejection(&divided).0, "M008");
 
     let mut empty = small();
     empty.graph().node.clear();
@@ -156,6 +167,42 @@ fn sizes_that_overflow_are_errors() {
     let mut axis = Model::new(13);
     axis.input("x", &[Of(4)]).node("Flatten", &["x"], &["y"], vec![int("axis", i64::MIN)]);
     assert_eq!(rejection(&axis).0, "M009");
+}
+
+/// Small files that ask for much memory or time: what a node costs does not grow with the nodes before it.
+#[test]
+fn what_a_node_takes_is_bounded() {
+    let chain = |kind: &str, inputs: &[&str], model: &mut Model, count: usize| {
+        for at in 0..count {
+            let (from, to) = (format!("v{at}"), format!("v{}", at + 1));
+            let inputs: Vec<&str> = [from.as_str()].into_iter().chain(inputs.iter().copied()).collect();
+            model.node(kind, &inputs, &[&to], vec![]);
+        }
+    };
+    // Every copy of a large constant would keep its numbers.
+    let mut copies = small();
+    copies.integers("v0", &[1; 4096]);
+    chain("Identity", &[], &mut copies, 100_000);
+    let walked = |model: &Model| {
+        let model = &model.proto;
+        let walked = walk::walk("m", model, model.graph.as_ref().unwrap(), None)?;
+        Ok::<usize, InputError>(
+            walked.values.iter().flat_map(|entry| &entry.value.content).map(Vec::len).sum(),
+        )
+    };
+    assert!(walked(&copies).unwrap() < 100_000);
+    // Every node would have a dimension more than the one before.
+    let mut deep = Model::new(13);
+    deep.input("v0", &[Of(1)]).integers("depth", &[1]).weight("values", &[2]);
+    chain("OneHot", &["depth", "values"], &mut deep, 100);
+    assert_eq!(rejection(&deep).0, "M009");
+    // An operator with very many inputs, each of which is one.
+    let mut wide = Model::new(13);
+    wide.input("v0", &[Of(1)]);
+    chain("Relu", &[], &mut wide, 300_000);
+    let names: Vec<String> = (0..300_000).map(|at| format!("v{at}")).collect();
+    wide.node("Concat", &names.iter().map(String::as_str).collect::<Vec<_>>(), &["y"], vec![int("axis", 0)]);
+    assert_eq!(graph_of(&wide, None).operators.len(), 300_001);
 }
 
 /// A file of which a middle part is zeros that are nowhere: more than memory holds, and none of it read.

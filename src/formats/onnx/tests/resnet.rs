@@ -5,8 +5,9 @@
 //! GFLOPS (counting a multiply-add once) for 224×224 images.
 
 use super::model::Dim::{Named, Of};
-use super::model::{Model, int, ints};
+use super::model::{Model, int, ints, value_info};
 use super::*;
+use crate::workloads::{Options, Size, Sizes, family};
 
 /// A convolution without bias and its normalisation; returns the output.
 fn convolve(model: &mut Model, name: &str, input: &str, sizes: [i64; 4], stride: i64) -> String {
@@ -86,6 +87,21 @@ fn resnet50_has_its_published_parameters_and_flop() {
     assert_eq!(last.bytes, 4.0 * 2048.0);
 }
 
+/// The built-in workload describes the same network, from the paper and not from a file.
+#[test]
+fn resnet50_is_the_same_by_both_routes() {
+    let imported = graph_of(&resnet50(), Some(1));
+    let options = Options { sizes: Sizes::default().with(Size::Batch, 1), ..Options::default() };
+    let built = family("resnet").unwrap().generate(Some("50"), &options).unwrap();
+    let flop = |graph: &GraphDocument| total(graph, |operator| operator.flop.unwrap_or(0.0));
+    for (route, graph) in [("imported", &imported), ("built in", &built)] {
+        assert_eq!(total(graph, |operator| operator.parameter_bytes), 4.0 * PARAMETERS, "{route}");
+        assert!((flop(graph) - FLOP).abs() <= 0.02 * FLOP, "{route}: {}", flop(graph));
+    }
+    let (imported, built) = (flop(&imported), flop(&built));
+    assert!((imported - built).abs() <= 0.01 * built, "{imported} imported, {built} built in");
+}
+
 #[test]
 fn flop_grow_with_the_batch_and_parameters_do_not() {
     let (one, four) = (graph_of(&resnet50(), Some(1)), graph_of(&resnet50(), Some(4)));
@@ -102,10 +118,20 @@ fn a_batch_that_is_open_has_to_be_given_and_one_that_is_not_cannot_be() {
     let mut fixed = Model::new(17);
     fixed.input("x", &[Of(1), Of(2)]).node("Relu", &["x"], &["y"], vec![]);
     assert_eq!(import_bytes(&fixed.bytes(), Some(8)).unwrap_err().code, "M010");
+    fixed.graph().input[0] = value_info("x", &[Named("batch"), Of(2)]);
+    assert_eq!(import_bytes(&fixed.bytes(), Some(u64::MAX)).unwrap_err().code, "M010");
     // Other dimensions are not the batch, and the help names the program that fixes them.
     let mut open = Model::new(17);
     open.input("x", &[Named("batch"), Named("words")]).node("Relu", &["x"], &["y"], vec![]);
     let error = import_bytes(&open.bytes(), Some(8)).unwrap_err();
     assert_eq!(error.code, "M010");
     assert!(error.help.contains("--dim_param 'words'"), "{error}");
+    // Nor are those that have no name either.
+    open.graph().input[0] = value_info("x", &[Named(""), Named(""), Of(4)]);
+    let error = import_bytes(&open.bytes(), Some(2)).unwrap_err();
+    assert!(error.code == "M010" && error.message.contains("dimension 1"), "{error}");
+    // A name with quotes does not get into a command.
+    open.graph().input[0] = value_info("x", &[Of(1), Named("w'; touch gotcha; '")]);
+    let error = import_bytes(&open.bytes(), None).unwrap_err();
+    assert!(error.help.contains("--dim_param 'NAME'"), "{error}");
 }

@@ -40,6 +40,11 @@ fn shapes_are_those_of_the_specification() {
     let transposed =
         vec![ints("strides", &[2, 2]), ints("output_padding", &[1, 1]), ints("pads", &[1, 1, 1, 1])];
     assert_eq!(output("ConvTranspose", &[&[1, 4, 5, 5], &[4, 3, 3, 3]], &[], transposed), 3.0 * 100.0);
+    // The size of the output, with and without its batch and channels.
+    for shape in [&[9, 11][..], &[1, 3, 9, 11]] {
+        let given = vec![ints("strides", &[2, 2]), ints("output_shape", shape)];
+        assert_eq!(output("ConvTranspose", &[&[1, 4, 5, 5], &[4, 3, 3, 3]], &[], given), 3.0 * 99.0);
+    }
     assert_eq!(output("MatMul", &[&[5, 1, 2, 3], &[7, 3, 4]], &[], vec![]), 5.0 * 7.0 * 8.0);
     assert_eq!(output("MatMul", &[&[3], &[7, 3, 4]], &[], vec![]), 28.0);
     assert_eq!(output("Add", &[&[5, 1], &[1, 6]], &[], vec![]), 30.0);
@@ -48,6 +53,8 @@ fn shapes_are_those_of_the_specification() {
     assert_eq!(output("Concat", &[&[2, 3], &[2, 5]], &[], vec![int("axis", -1)]), 16.0);
     assert_eq!(output("Slice", &[&[10, 4]], &[&[1], &[i64::MAX], &[0], &[3]], vec![]), 12.0);
     assert_eq!(output("Slice", &[&[10]], &[&[-1], &[i64::MIN], &[0], &[-2]], vec![]), 5.0);
+    assert_eq!(output("Slice", &[&[10]], &[&[-100], &[i64::MIN], &[0], &[-1]], vec![]), 1.0);
+    assert_eq!(output("Slice", &[&[0]], &[&[-1], &[i64::MIN], &[0], &[-1]], vec![]), 0.0);
     assert_eq!(output("Gather", &[&[10, 4]], &[&[1, 2, 3]], vec![]), 12.0);
     assert_eq!(output("Expand", &[&[3, 1]], &[&[2, 1, 6]], vec![]), 36.0);
     assert_eq!(output("Tile", &[&[2, 3]], &[&[2, 2]], vec![]), 24.0);
@@ -55,6 +62,38 @@ fn shapes_are_those_of_the_specification() {
     assert_eq!(output("ReduceMean", &[&[2, 3, 4]], &[], vec![ints("axes", &[1]), int("keepdims", 0)]), 8.0);
     assert_eq!(output("DepthToSpace", &[&[1, 8, 2, 2]], &[], vec![int("blocksize", 2)]), 32.0);
     assert_eq!(output("Squeeze", &[&[1, 3, 1]], &[&[0]], vec![]), 3.0);
+}
+
+#[test]
+fn the_ellipsis_of_an_equation_stands_for_axes() {
+    let einsum = |equation: &str, inputs: &[&[i64]]| {
+        let mut model = Model::new(13);
+        let names = ["a", "b"];
+        for (name, dims) in names.iter().zip(inputs) {
+            model.input(name, &dims.iter().map(|&dim| Of(dim)).collect::<Vec<_>>());
+        }
+        let equation = proto::AttributeProto {
+            name: Some("equation".into()),
+            s: Some(equation.into()),
+            ..Default::default()
+        };
+        model.node("Einsum", &names[..inputs.len()], &["y"], vec![equation]);
+        model.node("Relu", &["y"], &["z"], vec![]);
+        import_bytes(&model.bytes(), None).map(|imported| {
+            (imported.graph.operators[0].flop.unwrap(), imported.graph.tensors[0].bytes / 4.0)
+        })
+    };
+    let (stacked, matrix): (&[i64], &[i64]) = (&[7, 5, 2, 3], &[3, 4]);
+    let product = (2.0 * 35.0 * 2.0 * 3.0 * 4.0, 35.0 * 2.0 * 4.0);
+    assert_eq!(einsum("...ij,jk->...ik", &[stacked, matrix]), Ok(product));
+    assert_eq!(einsum("...ij,jk", &[stacked, matrix]), Ok(product));
+    assert_eq!(einsum("ij,jk->ik", &[&[2, 3], matrix]), Ok((48.0, 8.0)));
+    // Shapes under it broadcast from the last axis.
+    assert_eq!(einsum("...i,...i->...", &[&[2, 1, 3], &[4, 3]]), Ok((48.0, 8.0)));
+    assert_eq!(einsum("i...->...", &[&[3, 4, 5]]), Ok((60.0, 20.0)));
+    for nonsense in ["....ij->ij", "i.j->ij", "ij->iij", "ij->ik", "ijk->i"] {
+        assert_eq!(einsum(nonsense, &[&[2, 2]]).unwrap_err().code, "M009", "{nonsense}");
+    }
 }
 
 /// Exporters compute a shape inside the graph: take the batch, append constants, reshape.

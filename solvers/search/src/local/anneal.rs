@@ -7,7 +7,7 @@
 use rand::{Rng, RngExt};
 use stagewright_core::solver::Stop;
 
-use super::moves::{Lines, Neighbourhood};
+use super::moves::{Lines, Neighbourhood, Shift};
 use super::state::Assignment;
 use super::walk::Walk;
 
@@ -58,7 +58,7 @@ pub(super) fn anneal(
     let mut temperature = cooling.hot;
     let checks = (cooling.steps / BETWEEN_CHECKS).max(1);
     let factor = (cooling.cold / cooling.hot).powf(1.0 / checks as f64);
-    let mut undo: Vec<(u32, u32)> = Vec::new();
+    let mut undo: Vec<Shift> = Vec::new();
     while best.steps < cooling.steps && best.value > cooling.target {
         if best.steps.is_multiple_of(BETWEEN_CHECKS) {
             if stop.reason().is_some() {
@@ -73,27 +73,25 @@ pub(super) fn anneal(
         let after = match *shifts {
             [] => continue,
             [(unit, to)] => {
-                let unit = unit as usize;
-                if !walk.assignment().has_room(unit, to) {
+                if !walk.assignment().has_room(unit as usize, to) {
                     continue;
                 }
-                let after = walk.energy_after(unit, to);
+                let after = walk.energy_after(unit as usize, to);
                 if after > most {
                     continue;
                 }
-                walk.shift(unit, to);
+                walk.shift(shifts.iter().copied());
                 after
             }
             _ => {
                 undo.clear();
-                for &(unit, to) in shifts {
-                    undo.push((unit, walk.assignment().device_of(unit as usize)));
-                    walk.shift(unit as usize, to);
-                }
+                let back = |&(unit, _): &Shift| (unit, walk.assignment().device_of(unit as usize));
+                undo.extend(shifts.iter().map(back));
+                walk.shift(shifts.iter().copied());
                 let after = walk.energy();
                 let fit = || shifts.iter().all(|&(_, to)| walk.assignment().fits(to));
                 if after > most || !fit() {
-                    undo.iter().for_each(|&(unit, from)| walk.shift(unit as usize, from));
+                    walk.shift(undo.iter().copied());
                     continue;
                 }
                 after

@@ -17,6 +17,7 @@
 mod anneal;
 mod counts;
 mod moves;
+mod polish;
 mod search;
 mod start;
 mod state;
@@ -30,10 +31,11 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, Stop, StopReason,
+    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
 
+pub use polish::{Polisher, polish};
 pub use state::{Assignment, Change, Delta, placement};
 
 use crate::dpl::{Effort, best_over_orders};
@@ -77,19 +79,14 @@ impl Solver for Local {
         if let Some(reason) = impossible(problem, &units) {
             return Ok(Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason));
         }
-        let contiguous = start::contiguous(problem).map(|contiguous| {
-            let units = Units::new(&contiguous);
-            (contiguous, units)
-        });
-        let contiguous = contiguous.as_ref().map(|(problem, units)| (problem, units));
-        let lines = start::lines(&units, contiguous);
+        let contiguous = start::contiguous(problem);
+        let lines = start::lines(&units, contiguous.as_ref());
 
         let mut best = None;
-        if let Some((problem, units)) = contiguous {
-            let seed = best_over_orders(problem, units, Effort::Plain, context)?;
-            best = seed.map(|plan| plan.placement);
+        if let Some((contiguous, coarse)) = &contiguous {
+            let seed = best_over_orders(contiguous, coarse, Effort::Plain, context)?;
+            best = seed.and_then(|plan| feasible(problem, &units, &plan.placement));
         }
-        let mut best = best.and_then(|placement| feasible(problem, &units, &placement));
         for start in starts(problem, &units, &lines, best.is_some(), context) {
             if best.as_ref().is_none_or(|best| start.value() < best.value()) {
                 context.emit(Event::Incumbent { value: start.value() });
@@ -103,8 +100,8 @@ impl Solver for Local {
         };
 
         context.emit(Event::Phase { name: "local search".into() });
-        let gap = context.limits.gap;
-        let target = bound.value / (1.0 - gap.clamp(0.0, LARGEST_GAP));
+        let gap = context.limits.gap.clamp(2.0 * tolerance::OPTIMAL_RELATIVE, LARGEST_GAP);
+        let target = bound.value / (1.0 - gap);
         let outcome = search::search(&best, &lines, target, context)?;
         let plan = Plan::new(problem, placement(problem, &units, &outcome.device_of))?;
         let stop = match context.gap_reached(plan.value(), bound.value) {
@@ -114,41 +111,6 @@ impl Solver for Local {
         let solution = Solution::with_plan(self.name(), plan, bound, stop);
         Ok(Solution { statistics: vec![("steps", outcome.steps)], ..solution })
     }
-}
-
-/// Improves a plan of a free split by one walk of at most `steps` moves.
-///
-/// The result depends on the arguments alone, unless `stop` ends the walk. It is never worse than the start; where the
-/// start overfills a device, that is mended first.
-///
-/// # Arguments
-/// `units` are those of `problem`, whose split is free; `(seed, task)` name the random stream.
-///
-/// # Returns
-/// None where the split is not free, where the start parts a unit or puts one where it cannot run, or where its
-/// memory cannot be mended.
-///
-/// # Complexity
-/// O(steps · nets of a unit), and the length of a run for the few moves of one.
-pub fn polish(
-    problem: &Problem,
-    units: &Units,
-    start: &Placement,
-    (seed, task): (u64, u64),
-    steps: u64,
-    stop: &Stop,
-) -> Option<Plan> {
-    if problem.objective().split != Split::Free {
-        return None;
-    }
-    let contiguous = start::contiguous(problem).map(|contiguous| {
-        let units = Units::new(&contiguous);
-        (contiguous, units)
-    });
-    let lines = start::lines(units, contiguous.as_ref().map(|(problem, units)| (problem, units)));
-    let start = start::repaired(Assignment::of_placement(problem, units, start)?, &lines, stop)?;
-    let found = search::walk(start, &lines, steps, (seed, task), stop);
-    Plan::new(problem, placement(problem, units, &found.device_of)).ok()
 }
 
 /// A placement as an assignment, where it is feasible without its replicas and its order of stages.

@@ -13,6 +13,9 @@ use super::state::Assignment;
 /// Nets with more pins than this tell nothing of who belongs together.
 const WIDEST_NET: usize = 64;
 
+/// Runs may be as long as this even where a device's share of the units is less.
+const LONGEST_AT_LEAST: usize = 8;
+
 /// A unit and where it goes.
 pub(super) type Shift = (u32, u32);
 
@@ -71,19 +74,19 @@ impl<'a> Neighbourhood<'a> {
                     self.give_back(at, unit, to, 1, rng);
                 }
                 10..12 => {
-                    let length = self.length(rng);
+                    let length = self.length(at, rng);
                     self.run(at, unit, to, length, rng);
                 }
                 12 => {
-                    let length = self.length(rng);
+                    let length = self.length(at, rng);
                     self.stretch(at, unit, to, length, rng);
                 }
                 13 => {
-                    let length = self.length(rng);
+                    let length = self.length(at, rng);
                     self.piece(at, unit, to, length, rng);
                 }
                 _ => {
-                    let length = self.length(rng);
+                    let length = self.length(at, rng);
                     self.run(at, unit, to, length, rng);
                     self.give_back(at, unit, to, length, rng);
                 }
@@ -102,9 +105,9 @@ impl<'a> Neighbourhood<'a> {
         at.device_of(pins[rng.random_range(0..pins.len())] as usize)
     }
 
-    /// A length from 1 to half of the units, its logarithm uniform.
-    fn length(&self, rng: &mut impl Rng) -> usize {
-        let most = (self.units.len() / 2).max(1) as f64;
+    /// A length from 1 to a device's share of the units, its logarithm uniform.
+    fn length(&self, at: &Assignment<'_>, rng: &mut impl Rng) -> usize {
+        let most = (self.units.len() / at.devices()).max(LONGEST_AT_LEAST) as f64;
         most.powf(rng.random_range(0.0..1.0)).round() as usize
     }
 

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, SolveError, Stop};
+use stagewright_core::solver::{Context, Event, SolveError};
 
 use super::anneal::{Cooling, Found, anneal};
 use super::moves::Lines;
@@ -25,14 +25,15 @@ const PATIENCE: u64 = 8;
 /// Steps of a walk in the first round, per unit and device, and at least.
 const STEPS_PER_PAIR: u64 = 8;
 const FEWEST_STEPS: u64 = 1 << 8;
-/// Most steps of a walk.
-const MOST_STEPS: u64 = 1 << 22;
+/// Most steps of a walk, in the first round and in all.
+const MOST_STEPS_AT_FIRST: u64 = 1 << 17;
+const MOST_STEPS: u64 = 1 << 21;
 /// Growth of the steps from round to round.
 const GROWTH: f64 = 1.5;
 /// Temperatures at the start of the coolest and of the hottest walk, and at the end of all.
 const COOLEST: f64 = 0.001;
 const HOTTEST: f64 = 0.05;
-const COLD: f64 = 0.0002;
+const COLD: f64 = 0.00001;
 
 /// The best of all rounds.
 pub(super) struct Outcome {
@@ -45,8 +46,14 @@ pub(super) struct Outcome {
 /// Steps of a walk in a round.
 fn steps(problem: &Problem, units: &Units, round: u64) -> u64 {
     let pairs = units.len() as u64 * problem.cluster().device_count() as u64;
-    let first = pairs.saturating_mul(STEPS_PER_PAIR).clamp(FEWEST_STEPS, MOST_STEPS);
+    let first = pairs.saturating_mul(STEPS_PER_PAIR).clamp(FEWEST_STEPS, MOST_STEPS_AT_FIRST);
     ((first as f64 * GROWTH.powi(round as i32)) as u64).min(MOST_STEPS)
+}
+
+/// The cooling of a walk of a round, the first the coolest.
+pub(super) fn cooling(task: u64, steps: u64, target: f64) -> Cooling {
+    let hot = COOLEST * (HOTTEST / COOLEST).powf(task as f64 / (TASKS - 1) as f64);
+    Cooling { steps, hot, cold: COLD, target }
 }
 
 /// Searches from a feasible assignment down to `target`.
@@ -72,9 +79,7 @@ pub(super) fn search(
         let steps = steps(problem, units, round);
         let walk = |(task, member): (usize, &Found)| {
             let start = Assignment::new(problem, units, member.device_of.clone());
-            let heat = task as f64 / (TASKS - 1) as f64;
-            let hot = COOLEST * (HOTTEST / COOLEST).powf(heat);
-            let cooling = Cooling { steps, hot, cold: COLD, target };
+            let cooling = cooling(task as u64, steps, target);
             let mut rng = seed::stream(seed, round * TASKS + task as u64 + 1);
             anneal(start, lines, cooling, &mut rng, &stop)
         };
@@ -95,16 +100,4 @@ pub(super) fn search(
         context.emit(Event::Progress { done: round + 1, total: Some(ROUNDS) });
     }
     Ok(Outcome { device_of: best.device_of, steps: done })
-}
-
-/// One walk of some steps.
-pub(super) fn walk(
-    start: Assignment<'_>,
-    lines: &Lines,
-    steps: u64,
-    stream: (u64, u64),
-    stop: &Stop,
-) -> Found {
-    let cooling = Cooling { steps, hot: COOLEST, cold: COLD, target: 0.0 };
-    anneal(start, lines, cooling, &mut seed::stream(stream.0, stream.1), stop)
 }

@@ -11,6 +11,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::Stop;
+use stagewright_core::tolerance;
 
 use super::moves::Lines;
 use super::state::Assignment;
@@ -22,14 +23,17 @@ const PACKINGS: u64 = 64;
 /// How far bytes are blurred.
 const BLUR: f64 = 0.3;
 
-/// The same problem for a contiguous split without replicas, whose plans are plans of the free split too.
-pub(super) fn contiguous(problem: &Problem) -> Option<Problem> {
+/// The same problem for a contiguous split without replicas, whose plans are plans of the free split too, and its
+/// units.
+pub(super) fn contiguous(problem: &Problem) -> Option<(Problem, Units)> {
     let objective = Objective { split: Split::Contiguous, max_replicas: 1, ..*problem.objective() };
-    problem.with_objective(objective).ok()
+    let contiguous = problem.with_objective(objective).ok()?;
+    let units = Units::new(&contiguous);
+    Some((contiguous, units))
 }
 
 /// Linear orders of the units of a free split: those of the contiguous one, taken apart.
-pub(super) fn lines(units: &Units, contiguous: Option<(&Problem, &Units)>) -> Lines {
+pub(super) fn lines(units: &Units, contiguous: Option<&(Problem, Units)>) -> Lines {
     let mut orders: Vec<Vec<u32>> = Vec::new();
     if let Some((problem, coarse)) = contiguous {
         for rule in order::PLAIN {
@@ -57,7 +61,7 @@ pub(super) fn homeless(problem: &Problem, units: &Units) -> Option<Homeless> {
         let bytes = units.bytes(unit, 1);
         if able.clone().next().is_none() {
             Some(Homeless::Unsupported(unit))
-        } else if able.all(|(_, pool)| !stagewright_core::tolerance::fits(bytes, pool.memory)) {
+        } else if able.all(|(_, pool)| !tolerance::fits(bytes, pool.memory)) {
             Some(Homeless::TooLarge(unit))
         } else {
             None
@@ -151,7 +155,7 @@ pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) ->
         let targets = (0..devices).filter(|&to| to != from && at.allowed(unit, to) && at.has_room(unit, to));
         let best = targets.map(|to| (walk.energy_after(unit, to), to)).min_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((_, to)) = best {
-            walk.shift(unit, to);
+            walk.shift(std::iter::once((unit as u32, to)));
         }
     }
     walk.assignment().all_fit().then(|| walk.assignment().clone())
@@ -171,8 +175,7 @@ fn packed(problem: &Problem, units: &Units, blur: f64, rng: &mut impl Rng) -> Op
             let pool = problem.pool_of(device);
             let memory = problem.pools()[pool].memory;
             let after = bytes[device.index()] + size(unit);
-            let fits =
-                units.supported(unit as usize, pool) && stagewright_core::tolerance::fits(after, memory);
+            let fits = units.supported(unit as usize, pool) && tolerance::fits(after, memory);
             fits.then_some((memory - after, device))
         });
         let (_, device) = room.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;

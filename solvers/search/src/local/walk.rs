@@ -12,10 +12,11 @@
 
 use stagewright_core::meter::Compensated;
 
+use super::moves::Shift;
 use super::state::Assignment;
 
-/// The power p.
-const POWER: i32 = 16;
+/// The power p is 2 to this.
+const DOUBLINGS: u32 = 4;
 /// Multiple of the reference above which loads are no longer told apart.
 const STEEPEST: f64 = 4.0;
 
@@ -30,6 +31,8 @@ pub(super) struct Walk<'a> {
     /// (ℓ / L)^p of every uplink.
     uplink_terms: Vec<[f64; 2]>,
     sums: [Compensated; 2],
+    /// The devices that a move touches, kept for its room.
+    touched: Vec<u32>,
 }
 
 impl<'a> Walk<'a> {
@@ -41,6 +44,7 @@ impl<'a> Walk<'a> {
             device_terms: vec![[0.0; 2]; assignment.devices()],
             uplink_terms: vec![[0.0; 2]; assignment.groups()],
             sums: Default::default(),
+            touched: Vec::new(),
             assignment,
         };
         (0..walk.assignment.devices() as u32).for_each(|device| walk.refresh_device(device));
@@ -81,21 +85,32 @@ impl<'a> Walk<'a> {
         norm(sums)
     }
 
-    /// Moves a unit to another device than its own.
-    pub(super) fn shift(&mut self, unit: usize, to: u32) {
-        let from = self.assignment.device_of(unit);
-        self.assignment.apply(unit, to);
-        for device in [from, to] {
+    /// Moves units one after the other, each to another device than its own.
+    pub(super) fn shift(&mut self, shifts: impl Iterator<Item = Shift>) {
+        let mut touched = std::mem::take(&mut self.touched);
+        let mut touch = |device| {
+            if !touched.contains(&device) {
+                touched.push(device);
+            }
+        };
+        for (unit, to) in shifts {
+            touch(self.assignment.device_of(unit as usize));
+            touch(to);
+            self.assignment.apply(unit as usize, to);
+        }
+        for device in touched.drain(..) {
             self.refresh_device(device);
             if let Some(group) = self.assignment.group(device) {
                 self.refresh_uplink(group);
             }
         }
+        self.touched = touched;
     }
 
     #[inline]
     fn term(&self, load: f64) -> f64 {
-        (load / self.reference).clamp(0.0, STEEPEST).powi(POWER)
+        let share = (load / self.reference).clamp(0.0, STEEPEST);
+        (0..DOUBLINGS).fold(share, |power, _| power * power)
     }
 
     fn refresh_device(&mut self, device: u32) {
@@ -119,5 +134,5 @@ impl<'a> Walk<'a> {
 
 /// The sum of the p-norms.
 fn norm(sums: [f64; 2]) -> f64 {
-    sums.iter().map(|sum| sum.max(0.0).powf(1.0 / f64::from(POWER))).sum()
+    sums.iter().map(|sum| (0..DOUBLINGS).fold(sum.max(0.0), |root, _| root.sqrt())).sum()
 }

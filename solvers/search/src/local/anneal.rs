@@ -1,8 +1,8 @@
 //! One walk of simulated annealing (Kirkpatrick, Gelatt and Vecchi, Science 1983).
 //!
-//! A move that raises the energy by Δ is taken with probability exp(−Δ / T); T falls geometrically. The energy is in
-//! units of the value that the walk starts from, so T = 0.01 means that a loss of one percent is taken with
-//! probability 1/e. Memory is a wall: no move may overfill a device.
+//! A move that raises the energy by Δ is taken with probability exp(−Δ / T); T falls geometrically. The
+//! energy is in units of the value that the walk starts from, so T = 0.01 means that a loss of one percent is
+//! taken with probability 1/e. Memory is a wall: no move may overfill a device.
 
 use rand::{Rng, RngExt};
 use stagewright_core::solver::Stop;

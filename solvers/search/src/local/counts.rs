@@ -1,7 +1,8 @@
 //! How many pins of every net lie in every place, where most nets touch few places.
 
-/// Counts per (net, place), a place being a device or a group. A net of p pins touches at most p places, so its row
-/// has room for min(p, places) entries and the whole takes O(pins) memory however many places there are.
+/// Counts per (net, place), a place being a device or a group. A net of p pins touches at most p places, so
+/// its row has room for min(p, places) entries and the whole takes O(pins) memory however many places there
+/// are.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
     /// Where the row of a net starts.

@@ -1,18 +1,19 @@
 //! Local search for free splits.
 //!
-//! A free split puts any unit on any device, so there is no lattice to walk and no order to cut: the search changes an
-//! assignment step by step. Three things make it work. A move changes the loads of two devices only, and is judged in
-//! time proportional to the nets of the unit ([`Assignment`] has the proof). The bottleneck is flat, so the walk goes
-//! by a p-norm of all loads (`walk`). And it starts from the best contiguous split rather than from anywhere, and
-//! moves whole runs of units as well as single ones (`start`, `moves`).
+//! A free split puts any unit on any device, so there is no lattice to walk and no order to cut: the search
+//! changes an assignment step by step. Three things make it work. A move changes the loads of two devices
+//! only, and is judged in time proportional to the nets of the unit ([`Assignment`] has the proof). The
+//! bottleneck is flat, so the walk goes by a p-norm of all loads (`walk`). And it starts from the best
+//! contiguous split rather than from anywhere, and moves whole runs of units as well as single ones (`start`,
+//! `moves`).
 //!
-//! Walks are simulated annealing, many of them side by side with different heat (`anneal`, `search`). The answer is
-//! never worse than the contiguous split that it starts from; it proves nothing beyond the closed-form bounds.
-//! Replicas are never used: a plan without them is a plan of a problem that allows them.
+//! Walks are simulated annealing, many of them side by side with different heat (`anneal`, `search`). The
+//! answer is never worse than the contiguous split that it starts from; it proves nothing beyond the
+//! closed-form bounds. Replicas are never used: a plan without them is a plan of a problem that allows them.
 //!
 //! Literature: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science 1983; moves of
-//! hypergraph partitioning with pin counts, Fiduccia and Mattheyses, DAC 1982; free splits and their worth, Tarnawski
-//! et al., NeurIPS 2020.
+//! hypergraph partitioning with pin counts, Fiduccia and Mattheyses, DAC 1982; free splits and their worth,
+//! Tarnawski et al., NeurIPS 2020.
 
 mod anneal;
 mod counts;

@@ -1,9 +1,9 @@
 //! The neighbourhood: what one step of a walk may change.
 //!
-//! One unit rarely moves alone: to cut a boundary elsewhere, everything between the old and the new place has to
-//! move. So next to a single unit and an exchange of two there are *runs*, which lie side by side in a linear order
-//! in which few nets are open, and *pieces*, which grow along nets from a unit. A run taken from the end of a
-//! device's stretch shifts the boundary; one from its middle is what no contiguous split can do.
+//! One unit rarely moves alone: to cut a boundary elsewhere, everything between the old and the new place has
+//! to move. So next to a single unit and an exchange of two there are *runs*, which lie side by side in a
+//! linear order in which few nets are open, and *pieces*, which grow along nets from a unit. A run taken from
+//! the end of a device's stretch shifts the boundary; one from its middle is what no contiguous split can do.
 
 use rand::{Rng, RngExt};
 use stagewright_core::contract::Units;
@@ -60,8 +60,8 @@ impl<'a> Neighbourhood<'a> {
         Neighbourhood { units, lines, shifts: Vec::new(), taken: vec![0; units.len()], round: 0 }
     }
 
-    /// Draws a move: each unit goes to another device than its own, where it may run; empty where what was drawn
-    /// leads nowhere. There must be a unit and two devices.
+    /// Draws a move: each unit goes to another device than its own, where it may run; empty where what was
+    /// drawn leads nowhere. There must be a unit and two devices.
     pub(super) fn draw(&mut self, at: &Assignment<'_>, rng: &mut impl Rng) -> &[Shift] {
         self.shifts.clear();
         let unit = rng.random_range(0..self.units.len() as u32);

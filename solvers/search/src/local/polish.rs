@@ -32,8 +32,8 @@ impl<'a> Polisher<'a> {
 
     /// Improves a plan by one cool walk of at most `steps` moves.
     ///
-    /// The result depends on the arguments alone, unless `stop` ends the walk. It is never worse than a feasible
-    /// start without replicas; a start that overfills a device is mended first.
+    /// The result depends on the arguments alone, unless `stop` ends the walk. It is never worse than a
+    /// feasible start without replicas; a start that overfills a device is mended first.
     ///
     /// # Arguments
     /// `stream` is the seed and the task of the random stream.
@@ -42,7 +42,8 @@ impl<'a> Polisher<'a> {
     /// The plan; none where the start parts a unit, puts one where it cannot run, or cannot be mended.
     ///
     /// # Complexity
-    /// O(units + pins), and per step the nets of a unit, or for one step in three those of the run that moves.
+    /// O(units + pins), and per step the nets of a unit, or for one step in three those of the run that
+    /// moves.
     pub fn polish(&self, start: &Placement, stream: (u64, u64), steps: u64, stop: &Stop) -> Option<Plan> {
         let start = Assignment::of_placement(self.problem, self.units, start)?;
         let start = start::repaired(start, &self.lines, stop)?;

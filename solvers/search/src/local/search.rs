@@ -1,11 +1,11 @@
 //! Many walks, in rounds.
 //!
-//! A round starts a fixed number of walks, each from a member of a population and on a random stream of its own, the
-//! first cool and the last hot: cool walks polish, hot ones leave the valley. What they find becomes the next
-//! population, the worst of it replaced by the best, and the next round walks longer. Neither the walks nor what is made
-//! of them depends on how many threads run them. The rounds end with a value that meets the target, with a limit, or
-//! after so many of them without a better value that the search has walked some twenty times as far as it took to
-//! find the last.
+//! A round starts a fixed number of walks, each from a member of a population and on a random stream of its
+//! own, the first cool and the last hot: cool walks polish, hot ones leave the valley. What they find becomes
+//! the next population, the worst of it replaced by the best, and the next round walks longer. Neither the
+//! walks nor what is made of them depends on how many threads run them. The rounds end with a value that
+//! meets the target, with a limit, or after several in a row without a better value, each of them longer than
+//! those that found the last one.
 
 use rayon::prelude::*;
 use stagewright_core::contract::Units;

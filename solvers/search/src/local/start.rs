@@ -1,8 +1,9 @@
 //! Where the search starts.
 //!
-//! Annealing from a random start ends above the best contiguous split on many inputs, so that split comes first: a
-//! contiguous split is a free one. Where there is none that fits, units are spread along an order by their work, or
-//! packed by their bytes alone (best fit decreasing), and what still overfills a device moves on.
+//! Annealing from a random start ends above the best contiguous split on many inputs, so that split comes
+//! first: a contiguous split is a free one. Where there is none that fits, units are spread along an order by
+//! their work, or packed by their bytes alone (best fit decreasing), and what still overfills a device moves
+//! on.
 
 use rand::{Rng, RngExt};
 use stagewright_core::contract::Units;
@@ -23,8 +24,8 @@ const PACKINGS: u64 = 64;
 /// How far bytes are blurred.
 const BLUR: f64 = 0.3;
 
-/// The same problem for a contiguous split without replicas, whose plans are plans of the free split too, and its
-/// units.
+/// The same problem for a contiguous split without replicas, whose plans are plans of the free split too, and
+/// its units.
 pub(super) fn contiguous(problem: &Problem) -> Option<(Problem, Units)> {
     let objective = Objective { split: Split::Contiguous, max_replicas: 1, ..*problem.objective() };
     let contiguous = problem.with_objective(objective).ok()?;
@@ -130,8 +131,8 @@ fn spread(problem: &Problem, units: &Units, order: &[u32]) -> Vec<u32> {
     device_of
 }
 
-/// Moves units off devices that hold too much, each to where it raises the energy least. None where that is not
-/// enough.
+/// Moves units off devices that hold too much, each to where it raises the energy least. None where that is
+/// not enough.
 pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) -> Option<Assignment<'a>> {
     if !start.supported() {
         return None;

@@ -1,18 +1,18 @@
 //! An assignment of units to devices, evaluated as it changes.
 //!
-//! A net is cut by device d iff 0 < k_d < p, with k_d its pins on d and p all of its pins; a cut net is sent by d if
-//! its producer is there, else received. When a unit moves from a to b, only k_a and k_b of its nets change, and
-//! whether another device cuts a net, or holds its producer, does not depend on them. So a move changes the loads of
-//! a and b alone, and
+//! A net is cut by device d iff 0 < k_d < p, with k_d its pins on d and p all of its pins; a cut net is sent
+//! by d if its producer is there, else received. When a unit moves from a to b, only k_a and k_b of its nets
+//! change, and whether another device cuts a net, or holds its producer, does not depend on them. So a move
+//! changes the loads of a and b alone, and
 //!
 //! ```text
 //! on a:  k_a = 1 → the net is cut no more      k_a = p → it is cut from now on
 //! on b:  k_b = 0 → it is cut from now on       k_b = p − 1 → it is cut no more
 //! ```
 //!
-//! where p ≥ 2; if the unit is the producer, what stays cut changes its role on both. A group's uplink follows the
-//! same table with the pins in the group, when the move leaves or enters it. A move therefore costs time
-//! proportional to the nets of the unit, times the few devices that each of them touches.
+//! where p ≥ 2; if the unit is the producer, what stays cut changes its role on both. A group's uplink
+//! follows the same table with the pins in the group, when the move leaves or enters it. A move therefore
+//! costs time proportional to the nets of the unit, times the few devices that each of them touches.
 //!
 //! The sums are compensated, so that millions of moves leave no rounding behind.
 

@@ -1,14 +1,14 @@
 //! The landscape that a walk goes over: a smooth stand-in for the bottleneck, kept up to date move by move.
 //!
-//! The bottleneck alone is flat: most moves touch other devices than the worst, and leave it as it is. The walk
-//! therefore goes by the p-norm of the loads ℓ_r of all resources r (devices and uplinks), per pass,
+//! The bottleneck alone is flat: most moves touch other devices than the worst, and leave it as it is. The
+//! walk therefore goes by the p-norm of the loads ℓ_r of all resources r (devices and uplinks), per pass,
 //!
 //! ```text
-//! E = Σ over passes (Σ over r (ℓ_r / L)^p)^(1/p),     max ℓ_r / L ≤ E ≤ (number of r)^(1/p) · max ℓ_r / L
+//! E = Σ over passes (Σ over r (ℓ_r / L)^p)^(1/p),      v / L ≤ E ≤ (number of r)^(1/p) · v / L
 //! ```
 //!
-//! with L the value that the walk started from: relieving any device lowers it, relieving the worst lowers it most.
-//! A load beyond a multiple of L counts as that multiple, so that no term drowns the others.
+//! with v the value and L that of the start of the walk: relieving any device lowers it, relieving the worst
+//! lowers it most. A load beyond a multiple of L counts as that multiple, so that no term drowns the others.
 
 use stagewright_core::meter::Compensated;
 

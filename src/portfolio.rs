@@ -85,8 +85,14 @@ mod tests {
     }
 
     #[test]
+    fn free_throughput_goes_to_the_local_search() {
+        let objective = Objective { split: Split::Free, ..Objective::default() };
+        assert_eq!(auto(&objective).ok().map(|choice| choice.solver.name()), Some("local"));
+    }
+
+    #[test]
     fn baselines_are_offered_but_not_chosen() {
-        let error = auto(&Objective { split: Split::Free, ..Objective::default() }).err();
+        let error = auto(&Objective { split: Split::Convex, ..Objective::default() }).err();
         let offered = error.map(|error| error.able).unwrap_or_default();
         assert!(offered.contains(&"one-device") && offered.contains(&"graph-partition"), "{offered:?}");
         assert!(!offered.contains(&"dp"), "{offered:?}");

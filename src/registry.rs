@@ -7,7 +7,7 @@ use stagewright_core::solver::Solver;
 use stagewright_dp::Dp;
 use stagewright_search::{
     AccelerateBalanced, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition,
-    LayerPerDevice, OneDevice, PipeDream,
+    LayerPerDevice, Local, OneDevice, PipeDream,
 };
 
 /// What a solver is for.
@@ -33,6 +33,7 @@ pub struct Entry {
 pub const SOLVERS: &[Entry] = &[
     Entry { solver: &Dp, role: Role::Exact },
     Entry { solver: &Dpl, role: Role::Search },
+    Entry { solver: &Local, role: Role::Search },
     Entry { solver: &PipeDream, role: Role::Baseline },
     Entry { solver: &EqualLayers, role: Role::Baseline },
     Entry { solver: &EqualParameters, role: Role::Baseline },

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use stagewright::formats::{Imported, import_graph, import_plan};
@@ -19,9 +20,9 @@ use stagewright_core::document::{
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Silent, Solver, Status};
+use stagewright_core::solver::{Context, Event, Limits, Observer, Silent, Solver, Status};
 use stagewright_dp::Dp;
-use stagewright_search::{OneDevice, PipeDream};
+use stagewright_search::{Local, OneDevice, PipeDream};
 use stagewright_verify::{ViolationKind, check};
 
 /// Relative agreement with values published to six digits.
@@ -96,6 +97,51 @@ fn contiguous_optima_are_proved_and_pass_the_checker() {
             assert_close(name, solution.value().expect("a plan"), optimum);
         }
         let provenance = Provenance { solver: "dp".into(), seconds: 0.0, seed: 0 };
+        let plan = plan_document(&problem, &solution, provenance);
+        let report = check(&model.graph, problem.cluster().document(), None, &plan).expect("a readable plan");
+        assert!(report.violations.is_empty(), "{name}: {:?}", report.violations);
+    }
+}
+
+/// Ends a search after some rounds, which are the same on every machine.
+struct Rounds(u64);
+
+impl Observer for Rounds {
+    fn event(&mut self, event: &Event) -> ControlFlow<()> {
+        match event {
+            Event::Progress { done, .. } if *done >= self.0 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+#[test]
+fn free_splits_are_near_the_best_known_and_pass_the_checker() {
+    /// How far above the best known a few rounds may end.
+    const NEAR: f64 = 0.02;
+    let Some(shared) = shared() else { return };
+    let [contiguous, best, bounds] =
+        ["contiguous", "free_best", "free_bound"].map(|column| published(&shared, column));
+    for path in files(&shared.join("data/msr/throughput")) {
+        let name = stem(&path);
+        let model = import(&path);
+        let objective = Objective { split: Split::Free, ..Objective::default() };
+        let problem = problem(&model).with_objective(objective).expect("a problem");
+        let mut rounds = Rounds(6);
+        let limits = Limits { time: None, ..Limits::default() };
+        let mut context = Context::new(limits, Default::default(), &mut rounds);
+        context.threads = 2;
+        let solution = Local.solve(&problem, &mut context).expect("a free problem");
+        let value = solution.value().expect("a plan");
+        for (table, factor) in [(&contiguous, 1.0 + PUBLISHED), (&best, 1.0 + NEAR)] {
+            if let Some(known) = table.get(name) {
+                assert!(value <= known * factor, "{name}: {value}, known {known}");
+            }
+        }
+        if let Some(bound) = bounds.get(name) {
+            assert!(value >= bound * (1.0 - PUBLISHED), "{name}: {value} below the bound {bound}");
+        }
+        let provenance = Provenance { solver: "local".into(), seconds: 0.0, seed: 0 };
         let plan = plan_document(&problem, &solution, provenance);
         let report = check(&model.graph, problem.cluster().document(), None, &plan).expect("a readable plan");
         assert!(report.violations.is_empty(), "{name}: {:?}", report.violations);

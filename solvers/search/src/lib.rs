@@ -5,10 +5,12 @@
 //! - [`usage`], [`sweep`]: what every recurrence over stages needs: how many devices of each pool are in use,
 //!   and how `separate` training is reduced to one pass at a time.
 //! - [`pipedream`], [`one_device`]: baselines.
+//! - [`local`]: local search for free splits.
 //! - [`expert`]: what people do by hand or by their framework's default, as baselines.
 
 pub mod dpl;
 pub mod expert;
+pub mod local;
 pub mod one_device;
 pub mod order;
 pub mod pipedream;
@@ -22,5 +24,6 @@ pub use expert::{
     AccelerateBalanced, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition,
     LayerPerDevice,
 };
+pub use local::Local;
 pub use one_device::OneDevice;
 pub use pipedream::PipeDream;

@@ -1,0 +1,108 @@
+//! One walk of simulated annealing (Kirkpatrick, Gelatt and Vecchi, Science 1983).
+//!
+//! A move that raises the energy by Δ is taken with probability exp(−Δ / T); T falls geometrically. The
+//! energy is in units of the value that the walk starts from, so T = 0.01 means that a loss of one percent is
+//! taken with probability 1/e. Memory is a wall: no move may overfill a device.
+
+use rand::{Rng, RngExt};
+use stagewright_core::solver::Stop;
+
+use super::moves::{Lines, Neighbourhood, Shift};
+use super::state::Assignment;
+use super::walk::Walk;
+
+/// Steps between two looks at the clock.
+const BETWEEN_CHECKS: u64 = 256;
+/// Relative improvement that is not rounding.
+const BETTER: f64 = 1.0 - 1e-12;
+
+/// How long and how hot a walk is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cooling {
+    /// Moves to try.
+    pub(super) steps: u64,
+    /// Temperature at the start.
+    pub(super) hot: f64,
+    /// Temperature at the end.
+    pub(super) cold: f64,
+    /// Value at which there is nothing left to gain.
+    pub(super) target: f64,
+}
+
+/// What a walk found.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    /// Its value.
+    pub(super) value: f64,
+    /// The device of every unit.
+    pub(super) device_of: Vec<u32>,
+    /// Moves tried.
+    pub(super) steps: u64,
+}
+
+/// Walks from a feasible assignment; never worse than it.
+pub(super) fn anneal(
+    start: Assignment<'_>,
+    lines: &Lines,
+    cooling: Cooling,
+    rng: &mut impl Rng,
+    stop: &Stop,
+) -> Found {
+    let mut best = Found { value: start.value(), device_of: start.assigned().to_vec(), steps: 0 };
+    if start.devices() < 2 || start.units().is_empty() {
+        return best;
+    }
+    let mut neighbourhood = Neighbourhood::new(start.units(), lines);
+    let mut walk = Walk::new(start);
+    let mut energy = walk.energy();
+    let mut temperature = cooling.hot;
+    let checks = (cooling.steps / BETWEEN_CHECKS).max(1);
+    let factor = (cooling.cold / cooling.hot).powf(1.0 / checks as f64);
+    let mut undo: Vec<Shift> = Vec::new();
+    while best.steps < cooling.steps && best.value > cooling.target {
+        if best.steps.is_multiple_of(BETWEEN_CHECKS) {
+            if stop.reason().is_some() {
+                break;
+            }
+            temperature *= factor;
+        }
+        best.steps += 1;
+        let shifts = neighbourhood.draw(walk.assignment(), rng);
+        // Δ may be at most −T ln u, with u uniform.
+        let most = energy - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
+        let after = match *shifts {
+            [] => continue,
+            [(unit, to)] => {
+                if !walk.assignment().has_room(unit as usize, to) {
+                    continue;
+                }
+                let after = walk.energy_after(unit as usize, to);
+                if after > most {
+                    continue;
+                }
+                walk.shift(shifts.iter().copied());
+                after
+            }
+            _ => {
+                undo.clear();
+                let back = |&(unit, _): &Shift| (unit, walk.assignment().device_of(unit as usize));
+                undo.extend(shifts.iter().map(back));
+                walk.shift(shifts.iter().copied());
+                let after = walk.energy();
+                let fit = || shifts.iter().all(|&(_, to)| walk.assignment().fits(to));
+                if after > most || !fit() {
+                    walk.shift(undo.iter().copied());
+                    continue;
+                }
+                after
+            }
+        };
+        energy = after;
+        let value = walk.assignment().value();
+        if value < best.value * BETTER {
+            best.value = value;
+            best.device_of.copy_from_slice(walk.assignment().assigned());
+        }
+    }
+    best
+}

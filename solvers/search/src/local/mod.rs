@@ -1,0 +1,170 @@
+//! Local search for free splits.
+//!
+//! A free split puts any unit on any device, so there is no lattice to walk and no order to cut: the search
+//! changes an assignment step by step. Three things make it work. A move changes the loads of two devices
+//! only, and is judged in time proportional to the nets of the unit ([`Assignment`] has the proof). The
+//! bottleneck is flat, so the walk goes by a p-norm of all loads (`walk`). And it starts from the best
+//! contiguous split rather than from anywhere, and moves whole runs of units as well as single ones (`start`,
+//! `moves`).
+//!
+//! Walks are simulated annealing, many of them side by side with different heat (`anneal`, `search`). The
+//! answer is never worse than the contiguous split that it starts from; it proves nothing beyond the
+//! closed-form bounds. Replicas are never used: a plan without them is a plan of a problem that allows them.
+//!
+//! Literature: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science 1983; moves of
+//! hypergraph partitioning with pin counts, Fiduccia and Mattheyses, DAC 1982; free splits and their worth,
+//! Tarnawski et al., NeurIPS 2020.
+
+mod anneal;
+mod counts;
+mod moves;
+mod polish;
+mod search;
+mod start;
+mod state;
+mod walk;
+
+use stagewright_core::bound::strongest;
+use stagewright_core::contract::Units;
+use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
+};
+use stagewright_core::tolerance;
+
+pub use polish::{Polisher, polish};
+pub use state::{Assignment, Change, Delta, placement};
+
+use crate::dpl::{Effort, best_over_orders};
+use crate::one_device::everything_on;
+use start::Homeless;
+
+/// Gap above which every plan is close enough.
+const LARGEST_GAP: f64 = 0.999;
+
+/// Local search.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Local;
+
+fn missing(objective: &Objective) -> Option<&'static str> {
+    if objective.kind != ObjectiveKind::Throughput {
+        Some("objectives other than throughput")
+    } else if objective.split != Split::Free {
+        Some("splits other than free")
+    } else {
+        None
+    }
+}
+
+impl Solver for Local {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn summary(&self) -> &'static str {
+        "local search from the best contiguous split (free throughput, upper bound)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { missing, exact: false, deterministic_across_threads: true }
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let units = Units::new(problem);
+        let bound = strongest(problem);
+        if let Some(reason) = impossible(problem, &units) {
+            return Ok(Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason));
+        }
+        let contiguous = start::contiguous(problem);
+        let lines = start::lines(&units, contiguous.as_ref());
+
+        let mut best = None;
+        if let Some((contiguous, coarse)) = &contiguous {
+            let seed = best_over_orders(contiguous, coarse, Effort::Plain, context)?;
+            best = seed.and_then(|plan| feasible(problem, &units, &plan.placement));
+        }
+        for start in starts(problem, &units, &lines, best.is_some(), context) {
+            if best.as_ref().is_none_or(|best| start.value() < best.value()) {
+                context.emit(Event::Incumbent { value: start.value() });
+                best = Some(start);
+            }
+        }
+        let Some(best) = best else {
+            let stop = context.stop().reason();
+            let reason = "no start that was tried fits the memory of the devices".to_string();
+            return Ok(Solution::without_plan(self.name(), Status::Unknown, bound, stop, reason));
+        };
+
+        context.emit(Event::Phase { name: "local search".into() });
+        let gap = context.limits.gap.clamp(2.0 * tolerance::OPTIMAL_RELATIVE, LARGEST_GAP);
+        let target = bound.value / (1.0 - gap);
+        let outcome = search::search(&best, &lines, target, context)?;
+        let plan = Plan::new(problem, placement(problem, &units, &outcome.device_of))?;
+        let stop = match context.gap_reached(plan.value(), bound.value) {
+            true => Some(StopReason::Gap),
+            false => context.stop().reason(),
+        };
+        let solution = Solution::with_plan(self.name(), plan, bound, stop);
+        Ok(Solution { statistics: vec![("steps", outcome.steps)], ..solution })
+    }
+}
+
+/// A placement as an assignment, where it is feasible without its replicas and its order of stages.
+fn feasible<'a>(problem: &'a Problem, units: &'a Units, placement: &Placement) -> Option<Assignment<'a>> {
+    let assignment = Assignment::of_placement(problem, units, placement)?;
+    evaluate(problem, &assignment.placement()).is_feasible().then_some(assignment)
+}
+
+/// Feasible starts other than the contiguous split.
+fn starts<'a>(
+    problem: &'a Problem,
+    units: &'a Units,
+    lines: &moves::Lines,
+    seeded: bool,
+    context: &Context<'_>,
+) -> Vec<Assignment<'a>> {
+    let stop = context.stop();
+    let mut starts = Vec::new();
+    if let Some(warm) = &context.warm_start
+        && let Some(warm) = Assignment::of_placement(problem, units, warm)
+    {
+        starts.extend(start::repaired(warm, lines, stop));
+    }
+    for pool in problem.pools() {
+        starts.extend(feasible(problem, units, &everything_on(problem, pool.devices[0])));
+    }
+    if !seeded {
+        starts.extend(start::constructed(problem, units, lines, context.seed, stop));
+    }
+    starts
+}
+
+/// Why there is no plan at all, where that is plain.
+fn impossible(problem: &Problem, units: &Units) -> Option<String> {
+    let name = |unit: usize| {
+        let first = units.members(unit).first().map(|&op| problem.graph().operator(op).name.as_str());
+        first.unwrap_or_default()
+    };
+    if let Some(homeless) = start::homeless(problem, units) {
+        return Some(match homeless {
+            Homeless::Unsupported(unit) => {
+                format!("no device can run `{}` and what is colocated with it", name(unit))
+            }
+            Homeless::TooLarge(unit) => {
+                format!(
+                    "no device that can run `{}` and what is colocated with it has room for them",
+                    name(unit)
+                )
+            }
+        });
+    }
+    let devices = problem.pools().iter().map(|pool| f64::from(pool.count()) * pool.memory);
+    let (have, need) = (devices.sum::<f64>(), (0..units.len()).map(|unit| units.bytes(unit, 1)).sum::<f64>());
+    (!tolerance::fits(need, have))
+        .then(|| format!("the model needs {need} bytes, all devices together have {have}"))
+}

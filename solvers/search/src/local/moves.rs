@@ -1,0 +1,192 @@
+//! The neighbourhood: what one step of a walk may change.
+//!
+//! One unit rarely moves alone: to cut a boundary elsewhere, everything between the old and the new place has
+//! to move. So next to a single unit and an exchange of two there are *runs*, which lie side by side in a
+//! linear order in which few nets are open, and *pieces*, which grow along nets from a unit. A run taken from
+//! the end of a device's stretch shifts the boundary; one from its middle is what no contiguous split can do.
+
+use rand::{Rng, RngExt};
+use stagewright_core::contract::Units;
+
+use super::state::Assignment;
+
+/// Nets with more pins than this tell nothing of who belongs together.
+const WIDEST_NET: usize = 64;
+
+/// Runs may be as long as this even where a device's share of the units is less.
+const LONGEST_AT_LEAST: usize = 8;
+
+/// A unit and where it goes.
+pub(super) type Shift = (u32, u32);
+
+/// The linear orders that runs follow.
+#[derive(Debug, Clone)]
+pub(super) struct Lines {
+    orders: Vec<Vec<u32>>,
+    /// Where each unit is in each order.
+    places: Vec<Vec<u32>>,
+}
+
+impl Lines {
+    /// Lines from permutations of the units, at least one.
+    pub(super) fn new(orders: Vec<Vec<u32>>) -> Lines {
+        let places = orders.iter().map(|order| {
+            let mut place = vec![0; order.len()];
+            order.iter().enumerate().for_each(|(at, &unit)| place[unit as usize] = at as u32);
+            place
+        });
+        Lines { places: places.collect(), orders }
+    }
+
+    /// The orders.
+    pub(super) fn orders(&self) -> &[Vec<u32>] {
+        &self.orders
+    }
+}
+
+/// Draws moves.
+pub(super) struct Neighbourhood<'a> {
+    units: &'a Units,
+    lines: &'a Lines,
+    /// What has been drawn.
+    shifts: Vec<Shift>,
+    /// The round in which a unit was last taken into a piece.
+    taken: Vec<u32>,
+    round: u32,
+}
+
+impl<'a> Neighbourhood<'a> {
+    pub(super) fn new(units: &'a Units, lines: &'a Lines) -> Neighbourhood<'a> {
+        Neighbourhood { units, lines, shifts: Vec::new(), taken: vec![0; units.len()], round: 0 }
+    }
+
+    /// Draws a move: each unit goes to another device than its own, where it may run; empty where what was
+    /// drawn leads nowhere. There must be a unit and two devices.
+    pub(super) fn draw(&mut self, at: &Assignment<'_>, rng: &mut impl Rng) -> &[Shift] {
+        self.shifts.clear();
+        let unit = rng.random_range(0..self.units.len() as u32);
+        let to = self.target(at, unit, rng);
+        if to != at.device_of(unit as usize) {
+            match rng.random_range(0..16) {
+                0..8 => self.push(at, unit, to),
+                8..10 => {
+                    self.push(at, unit, to);
+                    self.give_back(at, unit, to, 1, rng);
+                }
+                10..12 => {
+                    let length = self.length(at, rng);
+                    self.run(at, unit, to, length, rng);
+                }
+                12 => {
+                    let length = self.length(at, rng);
+                    self.stretch(at, unit, to, length, rng);
+                }
+                13 => {
+                    let length = self.length(at, rng);
+                    self.piece(at, unit, to, length, rng);
+                }
+                _ => {
+                    let length = self.length(at, rng);
+                    self.run(at, unit, to, length, rng);
+                    self.give_back(at, unit, to, length, rng);
+                }
+            }
+        }
+        &self.shifts
+    }
+
+    /// A device to move to: mostly that of a neighbour.
+    fn target(&self, at: &Assignment<'_>, unit: u32, rng: &mut impl Rng) -> u32 {
+        let nets = self.units.nets_of(unit as usize);
+        if nets.is_empty() || rng.random_range(0..8) == 0 {
+            return rng.random_range(0..at.devices() as u32);
+        }
+        let pins = self.units.pins(nets[rng.random_range(0..nets.len())] as usize);
+        at.device_of(pins[rng.random_range(0..pins.len())] as usize)
+    }
+
+    /// A length from 1 to a device's share of the units, its logarithm uniform.
+    fn length(&self, at: &Assignment<'_>, rng: &mut impl Rng) -> usize {
+        let most = (self.units.len() / at.devices()).max(LONGEST_AT_LEAST) as f64;
+        most.powf(rng.random_range(0.0..1.0)).round() as usize
+    }
+
+    fn push(&mut self, at: &Assignment<'_>, unit: u32, to: u32) {
+        if at.allowed(unit as usize, to) {
+            self.shifts.push((unit, to));
+        }
+    }
+
+    /// Units beside each other in an order and on one device.
+    fn run(&mut self, at: &Assignment<'_>, unit: u32, to: u32, length: usize, rng: &mut impl Rng) {
+        let line = rng.random_range(0..self.lines.orders.len());
+        let place = self.lines.places[line][unit as usize] as usize;
+        let order = &self.lines.orders[line];
+        let from = at.device_of(unit as usize);
+        let stays = |unit: &&u32| at.device_of(**unit as usize) == from;
+        let movable = |unit: &&u32| at.allowed(**unit as usize, to);
+        let shift = |&unit: &u32| (unit, to);
+        if rng.random_bool(0.5) {
+            let run = order[place..].iter().take_while(stays).take(length);
+            self.shifts.extend(run.filter(movable).map(shift));
+        } else {
+            let run = order[..=place].iter().rev().take_while(stays).take(length);
+            self.shifts.extend(run.filter(movable).map(shift));
+        }
+    }
+
+    /// Units beside each other in an order, wherever they are.
+    fn stretch(&mut self, at: &Assignment<'_>, unit: u32, to: u32, length: usize, rng: &mut impl Rng) {
+        let line = rng.random_range(0..self.lines.orders.len());
+        let place = self.lines.places[line][unit as usize] as usize;
+        let order = &self.lines.orders[line];
+        for &unit in order[place..].iter().take(length) {
+            if at.device_of(unit as usize) != to && at.allowed(unit as usize, to) {
+                self.shifts.push((unit, to));
+            }
+        }
+    }
+
+    /// Units on one device that nets join to the first.
+    fn piece(&mut self, at: &Assignment<'_>, unit: u32, to: u32, length: usize, rng: &mut impl Rng) {
+        let from = at.device_of(unit as usize);
+        if self.round == u32::MAX {
+            self.taken.fill(0);
+            self.round = 0;
+        }
+        self.round += 1;
+        self.taken[unit as usize] = self.round;
+        let units = self.units;
+        let mut fringe = vec![unit];
+        let mut size = 0;
+        while size < length && !fringe.is_empty() {
+            let next = fringe.swap_remove(rng.random_range(0..fringe.len()));
+            size += 1;
+            self.push(at, next, to);
+            for &net in units.nets_of(next as usize) {
+                let pins = units.pins(net as usize);
+                if pins.len() > WIDEST_NET {
+                    continue;
+                }
+                for &pin in pins {
+                    if self.taken[pin as usize] != self.round && at.device_of(pin as usize) == from {
+                        self.taken[pin as usize] = self.round;
+                        fringe.push(pin);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A run from the device that has been moved to, back to where the unit came from.
+    fn give_back(&mut self, at: &Assignment<'_>, unit: u32, to: u32, length: usize, rng: &mut impl Rng) {
+        const TRIES: usize = 8;
+        let from = at.device_of(unit as usize);
+        for _ in 0..TRIES {
+            let other = rng.random_range(0..self.units.len() as u32);
+            if at.device_of(other as usize) == to {
+                return self.run(at, other, from, length, rng);
+            }
+        }
+    }
+}

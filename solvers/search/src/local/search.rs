@@ -1,0 +1,103 @@
+//! Many walks, in rounds.
+//!
+//! A round starts a fixed number of walks, each from a member of a population and on a random stream of its
+//! own, the first cool and the last hot: cool walks polish, hot ones leave the valley. What they find becomes
+//! the next population, the worst of it replaced by the best, and the next round walks longer. Neither the
+//! walks nor what is made of them depends on how many threads run them. The rounds end with a value that
+//! meets the target, with a limit, or after several in a row without a better value, each of them longer than
+//! those that found the last one.
+
+use rayon::prelude::*;
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Event, SolveError};
+
+use super::anneal::{Cooling, Found, anneal};
+use super::moves::Lines;
+use super::state::Assignment;
+
+/// Walks of a round.
+const TASKS: u64 = 8;
+/// Most rounds, and most in a row that find nothing better: the budget of a search without a time limit.
+const ROUNDS: u64 = 40;
+const PATIENCE: u64 = 8;
+/// Steps of a walk in the first round, per unit and device, and at least.
+const STEPS_PER_PAIR: u64 = 8;
+const FEWEST_STEPS: u64 = 1 << 8;
+/// Most steps of a walk, in the first round and in all.
+const MOST_STEPS_AT_FIRST: u64 = 1 << 17;
+const MOST_STEPS: u64 = 1 << 21;
+/// Growth of the steps from round to round.
+const GROWTH: f64 = 1.5;
+/// Temperatures at the start of the coolest and of the hottest walk, and at the end of all.
+const COOLEST: f64 = 0.001;
+const HOTTEST: f64 = 0.05;
+const COLD: f64 = 0.00001;
+
+/// The best of all rounds.
+pub(super) struct Outcome {
+    /// The device of every unit.
+    pub(super) device_of: Vec<u32>,
+    /// Moves tried.
+    pub(super) steps: u64,
+}
+
+/// Steps of a walk in a round.
+fn steps(problem: &Problem, units: &Units, round: u64) -> u64 {
+    let pairs = units.len() as u64 * problem.cluster().device_count() as u64;
+    let first = pairs.saturating_mul(STEPS_PER_PAIR).clamp(FEWEST_STEPS, MOST_STEPS_AT_FIRST);
+    ((first as f64 * GROWTH.powi(round as i32)) as u64).min(MOST_STEPS)
+}
+
+/// The cooling of a walk of a round, the first the coolest.
+pub(super) fn cooling(task: u64, steps: u64, target: f64) -> Cooling {
+    let hot = COOLEST * (HOTTEST / COOLEST).powf(task as f64 / (TASKS - 1) as f64);
+    Cooling { steps, hot, cold: COLD, target }
+}
+
+/// Searches from a feasible assignment down to `target`.
+///
+/// # Errors
+/// Where threads cannot be started.
+pub(super) fn search(
+    start: &Assignment<'_>,
+    lines: &Lines,
+    target: f64,
+    context: &mut Context<'_>,
+) -> Result<Outcome, SolveError> {
+    let (problem, units) = (start.problem(), start.units());
+    let first = Found { value: start.value(), device_of: start.assigned().to_vec(), steps: 0 };
+    let mut population = vec![first.clone(); TASKS as usize];
+    let mut best = first;
+    let (stop, seed) = (context.stop().clone(), context.seed);
+    let (mut done, mut improved) = (0, 0);
+    for round in 0..ROUNDS {
+        if round - improved >= PATIENCE || best.value <= target || stop.reason().is_some() {
+            break;
+        }
+        let steps = steps(problem, units, round);
+        let walk = |(task, member): (usize, &Found)| {
+            let start = Assignment::new(problem, units, member.device_of.clone());
+            let cooling = cooling(task as u64, steps, target);
+            let mut rng = seed::stream(seed, round * TASKS + task as u64 + 1);
+            anneal(start, lines, cooling, &mut rng, &stop)
+        };
+        population = context.in_pool(|| population.par_iter().enumerate().map(walk).collect())?;
+        done += population.iter().map(|found| found.steps).sum::<u64>();
+        for found in &population {
+            if found.value < best.value {
+                best = found.clone();
+                improved = round;
+                context.emit(Event::Incumbent { value: best.value });
+            }
+        }
+        let worst =
+            (0..population.len()).rev().max_by(|&a, &b| population[a].value.total_cmp(&population[b].value));
+        if let Some(worst) = worst {
+            population[worst] = best.clone();
+        }
+        context.emit(Event::Progress { done: round + 1, total: Some(ROUNDS) });
+    }
+    Ok(Outcome { device_of: best.device_of, steps: done })
+}

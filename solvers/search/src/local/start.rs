@@ -1,0 +1,187 @@
+//! Where the search starts.
+//!
+//! Annealing from a random start ends above the best contiguous split on many inputs, so that split comes
+//! first: a contiguous split is a free one. Where there is none that fits, units are spread along an order by
+//! their work, or packed by their bytes alone (best fit decreasing), and what still overfills a device moves
+//! on.
+
+use rand::{Rng, RngExt};
+use stagewright_core::contract::Units;
+use stagewright_core::document::Split;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::Stop;
+use stagewright_core::tolerance;
+
+use super::moves::Lines;
+use super::state::Assignment;
+use super::walk::Walk;
+use crate::order;
+
+/// Packings that are tried, all but the first with the bytes of every unit blurred.
+const PACKINGS: u64 = 64;
+/// How far bytes are blurred.
+const BLUR: f64 = 0.3;
+
+/// The same problem for a contiguous split without replicas, whose plans are plans of the free split too, and
+/// its units.
+pub(super) fn contiguous(problem: &Problem) -> Option<(Problem, Units)> {
+    let objective = Objective { split: Split::Contiguous, max_replicas: 1, ..*problem.objective() };
+    let contiguous = problem.with_objective(objective).ok()?;
+    let units = Units::new(&contiguous);
+    Some((contiguous, units))
+}
+
+/// Linear orders of the units of a free split: those of the contiguous one, taken apart.
+pub(super) fn lines(units: &Units, contiguous: Option<&(Problem, Units)>) -> Lines {
+    let mut orders: Vec<Vec<u32>> = Vec::new();
+    if let Some((problem, coarse)) = contiguous {
+        for rule in order::PLAIN {
+            let mut seen = vec![false; units.len()];
+            let members = |&unit: &u32| coarse.members(unit as usize);
+            let order = rule.order(problem, coarse);
+            let order = order.iter().flat_map(members).map(|&op| units.unit_of(op));
+            let order = order.filter(|&unit| !std::mem::replace(&mut seen[unit], true));
+            let order: Vec<u32> = order.map(|unit| unit as u32).collect();
+            if !orders.contains(&order) {
+                orders.push(order);
+            }
+        }
+    }
+    if orders.is_empty() {
+        orders.push((0..units.len() as u32).collect());
+    }
+    Lines::new(orders)
+}
+
+/// A unit that no device may run, or that fits on none where it may run.
+pub(super) fn homeless(problem: &Problem, units: &Units) -> Option<Homeless> {
+    (0..units.len()).find_map(|unit| {
+        let mut able = problem.pools().iter().enumerate().filter(|&(pool, _)| units.supported(unit, pool));
+        let bytes = units.bytes(unit, 1);
+        if able.clone().next().is_none() {
+            Some(Homeless::Unsupported(unit))
+        } else if able.all(|(_, pool)| !tolerance::fits(bytes, pool.memory)) {
+            Some(Homeless::TooLarge(unit))
+        } else {
+            None
+        }
+    })
+}
+
+/// Why a unit has no device.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Homeless {
+    /// No device supports it, or none that the pins allow.
+    Unsupported(usize),
+    /// It is larger than the memory of every device that supports it.
+    TooLarge(usize),
+}
+
+/// Feasible starts that ask for no search: spread along the first line, else packed. None where neither fits.
+/// Every unit must have a device that may run it.
+pub(super) fn constructed<'a>(
+    problem: &'a Problem,
+    units: &'a Units,
+    lines: &Lines,
+    seed: u64,
+    stop: &Stop,
+) -> Option<Assignment<'a>> {
+    let spread = Assignment::new(problem, units, spread(problem, units, &lines.orders()[0]));
+    if let Some(spread) = repaired(spread, lines, stop) {
+        return Some(spread);
+    }
+    for task in 0..PACKINGS {
+        if task > 0 && stop.reason().is_some() {
+            break;
+        }
+        let mut rng = seed::stream(seed, task);
+        let blur = if task == 0 { 0.0 } else { BLUR };
+        if let Some(device_of) = packed(problem, units, blur, &mut rng) {
+            return Some(Assignment::new(problem, units, device_of));
+        }
+    }
+    None
+}
+
+/// Goes along an order and from device to device, so that each gets about as much work; hosts come last.
+fn spread(problem: &Problem, units: &Units, order: &[u32]) -> Vec<u32> {
+    let pools = problem.pools();
+    let mut devices: Vec<_> = problem.cluster().devices().collect();
+    devices.sort_by_key(|&device| pools[problem.pool_of(device)].host);
+    let accelerators = devices.iter().filter(|&&device| !pools[problem.pool_of(device)].host).count().max(1);
+    let least = |unit: usize| {
+        let seconds = (0..pools.len()).filter_map(|pool| units.seconds(unit, pool));
+        seconds.fold(f64::INFINITY, f64::min)
+    };
+    let share: f64 = (0..units.len()).map(least).sum::<f64>() / accelerators as f64;
+    let mut device_of = vec![0; units.len()];
+    let (mut at, mut work) = (0, 0.0);
+    for &unit in order {
+        let unit = unit as usize;
+        if work >= share && at + 1 < accelerators {
+            (at, work) = (at + 1, 0.0);
+        }
+        let able = |device: &&_| units.supported(unit, problem.pool_of(**device));
+        let device = devices[at..].iter().chain(&devices[..at]).find(able).copied();
+        device_of[unit] = device.map_or(0, |device| device.0);
+        work += least(unit);
+    }
+    device_of
+}
+
+/// Moves units off devices that hold too much, each to where it raises the energy least. None where that is
+/// not enough.
+pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) -> Option<Assignment<'a>> {
+    if !start.supported() {
+        return None;
+    }
+    if start.all_fit() {
+        return Some(start);
+    }
+    let mut walk = Walk::new(start);
+    let devices = walk.assignment().devices() as u32;
+    // The last units of a stretch first, which leaves the rest of it whole.
+    for &unit in lines.orders()[0].iter().rev() {
+        let unit = unit as usize;
+        let at = walk.assignment();
+        let from = at.device_of(unit);
+        if at.fits(from) || at.units().bytes(unit, 1) <= 0.0 {
+            continue;
+        }
+        if stop.reason().is_some() {
+            return None;
+        }
+        let targets = (0..devices).filter(|&to| to != from && at.allowed(unit, to) && at.has_room(unit, to));
+        let best = targets.map(|to| (walk.energy_after(unit, to), to)).min_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((_, to)) = best {
+            walk.shift(std::iter::once((unit as u32, to)));
+        }
+    }
+    walk.assignment().all_fit().then(|| walk.assignment().clone())
+}
+
+/// Best fit decreasing: the largest unit first, each on the device that it leaves the least room on.
+fn packed(problem: &Problem, units: &Units, blur: f64, rng: &mut impl Rng) -> Option<Vec<u32>> {
+    let size = |unit: u32| units.bytes(unit as usize, 1);
+    let mut order: Vec<(f64, u32)> = (0..units.len() as u32)
+        .map(|unit| (size(unit) * (1.0 + blur * rng.random_range(-1.0..=1.0)), unit))
+        .collect();
+    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut bytes = vec![0.0; problem.cluster().device_count()];
+    let mut device_of = vec![0; units.len()];
+    for (_, unit) in order {
+        let room = problem.cluster().devices().filter_map(|device| {
+            let pool = problem.pool_of(device);
+            let memory = problem.pools()[pool].memory;
+            let after = bytes[device.index()] + size(unit);
+            let fits = units.supported(unit as usize, pool) && tolerance::fits(after, memory);
+            fits.then_some((memory - after, device))
+        });
+        let (_, device) = room.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
+        bytes[device.index()] += size(unit);
+        device_of[unit as usize] = device.0;
+    }
+    Some(device_of)
+}

@@ -1,0 +1,452 @@
+//! An assignment of units to devices, evaluated as it changes.
+//!
+//! A net is cut by device d iff 0 < k_d < p, with k_d its pins on d and p all of its pins; a cut net is sent
+//! by d if its producer is there, else received. When a unit moves from a to b, only k_a and k_b of its nets
+//! change, and whether another device cuts a net, or holds its producer, does not depend on them. So a move
+//! changes the loads of a and b alone, and
+//!
+//! ```text
+//! on a:  k_a = 1 → the net is cut no more      k_a = p → it is cut from now on
+//! on b:  k_b = 0 → it is cut from now on       k_b = p − 1 → it is cut no more
+//! ```
+//!
+//! where p ≥ 2; if the unit is the producer, what stays cut changes its role on both. A group's uplink
+//! follows the same table with the pins in the group, when the move leaves or enters it. A move therefore
+//! costs time proportional to the nets of the unit, times the few devices that each of them touches.
+//!
+//! The sums are compensated, so that millions of moves leave no rounding behind.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::Units;
+use stagewright_core::meter::{Compensated, PassSums};
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::tolerance;
+
+use super::counts::Counts;
+
+/// No group.
+const NONE: u32 = u32::MAX;
+
+/// Sums of one device and pass, from which items also leave again.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    compute: Compensated,
+    sent: Compensated,
+    received: Compensated,
+}
+
+impl Sums {
+    fn value(&self) -> PassSums {
+        PassSums { compute: self.compute.value(), sent: self.sent.value(), received: self.received.value() }
+    }
+}
+
+/// What takes up the seconds of nets that begin or cease to be cut.
+trait Transfers {
+    fn sent(&mut self, seconds: f64);
+    fn received(&mut self, seconds: f64);
+}
+
+impl Transfers for Sums {
+    #[inline]
+    fn sent(&mut self, seconds: f64) {
+        self.sent.add(seconds);
+    }
+
+    #[inline]
+    fn received(&mut self, seconds: f64) {
+        self.received.add(seconds);
+    }
+}
+
+impl Transfers for PassSums {
+    #[inline]
+    fn sent(&mut self, seconds: f64) {
+        self.sent += seconds;
+    }
+
+    #[inline]
+    fn received(&mut self, seconds: f64) {
+        self.received += seconds;
+    }
+}
+
+/// What a move does to the sums of the device that it leaves, or of the one that it enters.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Change {
+    sums: [PassSums; 2],
+    uplink: [f64; 2],
+}
+
+/// A move of one unit: what it does to both devices.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Delta {
+    /// To the device that the unit leaves.
+    pub from: Change,
+    /// To the device that it enters.
+    pub to: Change,
+}
+
+/// Which device every unit of a free split is on, with all that the objective asks of it.
+#[derive(Debug, Clone)]
+pub struct Assignment<'a> {
+    problem: &'a Problem,
+    units: &'a Units,
+    pool_of: Vec<u32>,
+    group_of: Vec<u32>,
+    device_of: Vec<u32>,
+    on_devices: Counts,
+    in_groups: Counts,
+    sums: Vec<[Sums; 2]>,
+    bytes: Vec<Compensated>,
+    uplinks: Vec<[Compensated; 2]>,
+}
+
+impl<'a> Assignment<'a> {
+    /// The assignment of a device, by index, to every unit. O(units + pins · devices that a net touches).
+    ///
+    /// # Panics
+    /// Where `device_of` is not a device of the cluster for every unit.
+    pub fn new(problem: &'a Problem, units: &'a Units, device_of: Vec<u32>) -> Assignment<'a> {
+        assert_eq!(device_of.len(), units.len(), "one device for every unit");
+        let cluster = problem.cluster();
+        let pool_of: Vec<u32> = cluster.devices().map(|device| problem.pool_of(device) as u32).collect();
+        let group_of = pool_of
+            .iter()
+            .map(|&pool| problem.pools()[pool as usize].group.map_or(NONE, |group| group as u32))
+            .collect();
+        let (devices, groups) = (cluster.device_count(), cluster.group_count());
+        let pins = || (0..units.nets().len()).map(|net| units.pins(net).len());
+        let mut assignment = Assignment {
+            problem,
+            units,
+            pool_of,
+            group_of,
+            device_of,
+            on_devices: Counts::new(pins(), devices),
+            in_groups: Counts::new(pins(), groups),
+            sums: vec![Default::default(); devices],
+            bytes: vec![Compensated::default(); devices],
+            uplinks: vec![Default::default(); groups],
+        };
+        assignment.add_up();
+        assignment
+    }
+
+    /// The assignment of a placement; none where it parts a unit or names more devices than there are.
+    pub fn of_placement(problem: &'a Problem, units: &'a Units, placement: &Placement) -> Option<Self> {
+        let mut device_of = Vec::with_capacity(units.len());
+        for unit in 0..units.len() {
+            let mut devices = units.members(unit).iter().map(|&op| placement.device_of(op));
+            let first = devices.next()?;
+            if first.index() >= problem.cluster().device_count() || devices.any(|device| device != first) {
+                return None;
+            }
+            device_of.push(first.0);
+        }
+        Some(Assignment::new(problem, units, device_of))
+    }
+
+    fn add_up(&mut self) {
+        let units = self.units;
+        for unit in 0..units.len() {
+            let device = self.device_of[unit] as usize;
+            for pass in 0..units.passes() {
+                let seconds = units.pass_seconds(unit, self.pool_of[device] as usize, pass);
+                self.sums[device][pass].compute.add(seconds);
+            }
+            self.bytes[device].add(units.bytes(unit, 1));
+        }
+        for (net, spec) in units.nets().iter().enumerate() {
+            let pass = usize::from(spec.pass);
+            let pins = units.pins(net);
+            for &pin in pins {
+                let device = self.device_of[pin as usize];
+                self.on_devices.put(net, device);
+                if self.group_of[device as usize] != NONE {
+                    self.in_groups.put(net, self.group_of[device as usize]);
+                }
+            }
+            let all = pins.len() as u32;
+            let producer = self.device_of[spec.producer as usize];
+            for (device, inside) in self.on_devices.of(net) {
+                if inside < all {
+                    let seconds = units.transfer(net, self.pool_of[device as usize] as usize);
+                    let sums = &mut self.sums[device as usize][pass];
+                    if device == producer { &mut sums.sent } else { &mut sums.received }.add(seconds);
+                }
+            }
+            for (group, inside) in self.in_groups.of(net) {
+                if inside < all {
+                    self.uplinks[group as usize][pass].add(units.uplink(net, group as usize));
+                }
+            }
+        }
+    }
+
+    /// The problem.
+    pub fn problem(&self) -> &'a Problem {
+        self.problem
+    }
+
+    /// The units.
+    pub fn units(&self) -> &'a Units {
+        self.units
+    }
+
+    /// Number of devices.
+    pub fn devices(&self) -> usize {
+        self.sums.len()
+    }
+
+    /// The device of a unit.
+    #[inline]
+    pub fn device_of(&self, unit: usize) -> u32 {
+        self.device_of[unit]
+    }
+
+    /// The device of every unit.
+    pub fn assigned(&self) -> &[u32] {
+        &self.device_of
+    }
+
+    /// Whether support and pins let a unit run on a device.
+    #[inline]
+    pub fn allowed(&self, unit: usize, device: u32) -> bool {
+        self.units.supported(unit, self.pool_of[device as usize] as usize)
+    }
+
+    /// Whether every unit is where it may run.
+    pub fn supported(&self) -> bool {
+        (0..self.units.len()).all(|unit| self.allowed(unit, self.device_of[unit]))
+    }
+
+    /// Bytes on a device.
+    pub fn bytes(&self, device: u32) -> f64 {
+        self.bytes[device as usize].value()
+    }
+
+    /// Memory of a device, infinite where unlimited.
+    pub fn memory(&self, device: u32) -> f64 {
+        self.problem.pools()[self.pool_of[device as usize] as usize].memory
+    }
+
+    /// Whether what is on a device fits.
+    pub fn fits(&self, device: u32) -> bool {
+        tolerance::fits(self.bytes(device), self.memory(device))
+    }
+
+    /// Whether a device has room for one more unit.
+    #[inline]
+    pub fn has_room(&self, unit: usize, device: u32) -> bool {
+        tolerance::fits(self.bytes(device) + self.units.bytes(unit, 1), self.memory(device))
+    }
+
+    /// Whether every device holds what is on it.
+    pub fn all_fit(&self) -> bool {
+        (0..self.devices() as u32).all(|device| self.fits(device))
+    }
+
+    /// Load of a device in one pass, in seconds.
+    #[inline]
+    pub fn load(&self, device: u32, pass: usize) -> f64 {
+        let PassSums { compute, sent, received } = self.sums[device as usize][pass].value();
+        self.problem.objective().load(compute, sent, received)
+    }
+
+    /// Load of a device after a change of it.
+    #[inline]
+    pub fn load_after(&self, device: u32, pass: usize, change: &Change) -> f64 {
+        let PassSums { compute, sent, received } = self.sums[device as usize][pass].value();
+        let by = change.sums[pass];
+        self.problem.objective().load(compute + by.compute, sent + by.sent, received + by.received)
+    }
+
+    /// The group of a device, if it is in one.
+    #[inline]
+    pub fn group(&self, device: u32) -> Option<usize> {
+        let group = self.group_of[device as usize];
+        (group != NONE).then_some(group as usize)
+    }
+
+    /// Load of a group's uplink in one pass.
+    #[inline]
+    pub fn uplink(&self, group: usize, pass: usize) -> f64 {
+        self.uplinks[group][pass].value()
+    }
+
+    /// Load of a group's uplink after a change of one of its devices.
+    #[inline]
+    pub fn uplink_after(&self, group: usize, pass: usize, change: &Change) -> f64 {
+        self.uplinks[group][pass].value() + change.uplink[pass]
+    }
+
+    /// Number of groups.
+    pub fn groups(&self) -> usize {
+        self.uplinks.len()
+    }
+
+    /// The objective, whatever constraints are broken. O(devices + groups).
+    pub fn value(&self) -> f64 {
+        (0..self.units.passes()).map(|pass| self.bottleneck(pass)).sum()
+    }
+
+    /// The largest load of one pass.
+    fn bottleneck(&self, pass: usize) -> f64 {
+        let loads = (0..self.devices() as u32).map(|device| self.load(device, pass));
+        loads.chain((0..self.groups()).map(|group| self.uplink(group, pass))).fold(0.0, f64::max)
+    }
+
+    /// What moving a unit to another device than its own would change.
+    pub fn delta(&self, unit: usize, to: u32) -> Delta {
+        let units = self.units;
+        let from = self.device_of[unit];
+        let (pool_from, pool_to) = (self.pool_of[from as usize] as usize, self.pool_of[to as usize] as usize);
+        let (group_from, group_to) = (self.group_of[from as usize], self.group_of[to as usize]);
+        let mut delta = Delta::default();
+        for pass in 0..units.passes() {
+            delta.from.sums[pass].compute = -units.pass_seconds(unit, pool_from, pass);
+            delta.to.sums[pass].compute = units.pass_seconds(unit, pool_to, pass);
+        }
+        for &net in units.nets_of(unit) {
+            let (net, pin) = (net as usize, Pin::new(units, unit, net as usize));
+            let inside = self.on_devices.get(net, from);
+            pin.leave(inside, units.transfer(net, pool_from), &mut delta.from.sums[pin.pass]);
+            let inside = self.on_devices.get(net, to);
+            pin.enter(inside, units.transfer(net, pool_to), &mut delta.to.sums[pin.pass]);
+            if group_from != group_to {
+                if group_from != NONE {
+                    let inside = self.in_groups.get(net, group_from);
+                    let seconds = units.uplink(net, group_from as usize);
+                    delta.from.uplink[pin.pass] += pin.leave_group(inside, seconds);
+                }
+                if group_to != NONE {
+                    let inside = self.in_groups.get(net, group_to);
+                    let seconds = units.uplink(net, group_to as usize);
+                    delta.to.uplink[pin.pass] += pin.enter_group(inside, seconds);
+                }
+            }
+        }
+        delta
+    }
+
+    /// Moves a unit to another device than its own. Moving it back undoes it.
+    pub fn apply(&mut self, unit: usize, to: u32) {
+        let units = self.units;
+        let from = std::mem::replace(&mut self.device_of[unit], to);
+        let (pool_from, pool_to) = (self.pool_of[from as usize] as usize, self.pool_of[to as usize] as usize);
+        let (group_from, group_to) = (self.group_of[from as usize], self.group_of[to as usize]);
+        for pass in 0..units.passes() {
+            self.sums[from as usize][pass].compute.add(-units.pass_seconds(unit, pool_from, pass));
+            self.sums[to as usize][pass].compute.add(units.pass_seconds(unit, pool_to, pass));
+        }
+        let bytes = units.bytes(unit, 1);
+        self.bytes[from as usize].add(-bytes);
+        self.bytes[to as usize].add(bytes);
+        // Item by item rather than by the delta, whose own sums round.
+        for &net in units.nets_of(unit) {
+            let (net, pin) = (net as usize, Pin::new(units, unit, net as usize));
+            let inside = self.on_devices.take(net, from);
+            pin.leave(inside, units.transfer(net, pool_from), &mut self.sums[from as usize][pin.pass]);
+            let inside = self.on_devices.put(net, to);
+            pin.enter(inside, units.transfer(net, pool_to), &mut self.sums[to as usize][pin.pass]);
+            if group_from != group_to {
+                if group_from != NONE {
+                    let inside = self.in_groups.take(net, group_from);
+                    let seconds = units.uplink(net, group_from as usize);
+                    self.uplinks[group_from as usize][pin.pass].add(pin.leave_group(inside, seconds));
+                }
+                if group_to != NONE {
+                    let inside = self.in_groups.put(net, group_to);
+                    let seconds = units.uplink(net, group_to as usize);
+                    self.uplinks[group_to as usize][pin.pass].add(pin.enter_group(inside, seconds));
+                }
+            }
+        }
+    }
+
+    /// The placement, which has no order of stages.
+    pub fn placement(&self) -> Placement {
+        placement(self.problem, self.units, &self.device_of)
+    }
+}
+
+/// The placement that a device for every unit makes.
+pub fn placement(problem: &Problem, units: &Units, device_of: &[u32]) -> Placement {
+    let operators = problem.graph().operators();
+    Placement::new(operators.map(|op| DeviceId(device_of[units.unit_of(op)])).collect())
+}
+
+/// The pin of a unit in a net, while it moves.
+#[derive(Clone, Copy)]
+struct Pin {
+    pass: usize,
+    /// Pins of the net.
+    all: u32,
+    produces: bool,
+}
+
+impl Pin {
+    #[inline]
+    fn new(units: &Units, unit: usize, net: usize) -> Pin {
+        let spec = units.nets()[net];
+        Pin {
+            pass: usize::from(spec.pass),
+            all: units.pins(net).len() as u32,
+            produces: spec.producer == unit as u32,
+        }
+    }
+
+    /// It leaves a device that holds `inside` pins of the net.
+    #[inline]
+    fn leave(self, inside: u32, seconds: f64, sums: &mut impl Transfers) {
+        if self.produces {
+            // What stays of the net is received from now on.
+            if inside < self.all {
+                sums.sent(-seconds);
+            }
+            if inside > 1 {
+                sums.received(seconds);
+            }
+        } else if inside == 1 {
+            sums.received(-seconds);
+        } else if inside == self.all {
+            // The producer stays, and sends from now on.
+            sums.sent(seconds);
+        }
+    }
+
+    /// It enters a device that holds `inside` pins of the net: the reverse of leaving it with one more.
+    #[inline]
+    fn enter(self, inside: u32, seconds: f64, sums: &mut impl Transfers) {
+        if self.produces {
+            if inside + 1 < self.all {
+                sums.sent(seconds);
+            }
+            if inside > 0 {
+                sums.received(-seconds);
+            }
+        } else if inside == 0 {
+            sums.received(seconds);
+        } else if inside + 1 == self.all {
+            sums.sent(-seconds);
+        }
+    }
+
+    /// What leaving a group that holds `inside` pins adds to its uplink.
+    #[inline]
+    fn leave_group(self, inside: u32, seconds: f64) -> f64 {
+        match inside {
+            1 => -seconds,
+            _ if inside == self.all => seconds,
+            _ => 0.0,
+        }
+    }
+
+    /// What entering a group that holds `inside` pins adds to its uplink.
+    #[inline]
+    fn enter_group(self, inside: u32, seconds: f64) -> f64 {
+        -self.leave_group(inside + 1, seconds)
+    }
+}

@@ -1,0 +1,138 @@
+//! The landscape that a walk goes over: a smooth stand-in for the bottleneck, kept up to date move by move.
+//!
+//! The bottleneck alone is flat: most moves touch other devices than the worst, and leave it as it is. The
+//! walk therefore goes by the p-norm of the loads ℓ_r of all resources r (devices and uplinks), per pass,
+//!
+//! ```text
+//! E = Σ over passes (Σ over r (ℓ_r / L)^p)^(1/p),      v / L ≤ E ≤ (number of r)^(1/p) · v / L
+//! ```
+//!
+//! with v the value and L that of the start of the walk: relieving any device lowers it, relieving the worst
+//! lowers it most. A load beyond a multiple of L counts as that multiple, so that no term drowns the others.
+
+use stagewright_core::meter::Compensated;
+
+use super::moves::Shift;
+use super::state::Assignment;
+
+/// The power p is 2 to this.
+const DOUBLINGS: u32 = 4;
+/// Multiple of the reference above which loads are no longer told apart.
+const STEEPEST: f64 = 4.0;
+
+/// An assignment with its energy.
+#[derive(Debug, Clone)]
+pub(super) struct Walk<'a> {
+    assignment: Assignment<'a>,
+    passes: usize,
+    reference: f64,
+    /// (ℓ / L)^p of every device.
+    device_terms: Vec<[f64; 2]>,
+    /// (ℓ / L)^p of every uplink.
+    uplink_terms: Vec<[f64; 2]>,
+    sums: [Compensated; 2],
+    /// The devices that a move touches, kept for its room.
+    touched: Vec<u32>,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk that starts at an assignment.
+    pub(super) fn new(assignment: Assignment<'a>) -> Walk<'a> {
+        let mut walk = Walk {
+            passes: assignment.units().passes(),
+            reference: assignment.value().max(f64::MIN_POSITIVE),
+            device_terms: vec![[0.0; 2]; assignment.devices()],
+            uplink_terms: vec![[0.0; 2]; assignment.groups()],
+            sums: Default::default(),
+            touched: Vec::new(),
+            assignment,
+        };
+        (0..walk.assignment.devices() as u32).for_each(|device| walk.refresh_device(device));
+        (0..walk.assignment.groups()).for_each(|group| walk.refresh_uplink(group));
+        walk
+    }
+
+    /// Where it is.
+    pub(super) fn assignment(&self) -> &Assignment<'a> {
+        &self.assignment
+    }
+
+    /// The energy, at least the value over the reference.
+    pub(super) fn energy(&self) -> f64 {
+        norm(self.sums.map(Compensated::value))
+    }
+
+    /// The energy after a move of one unit to another device than its own.
+    pub(super) fn energy_after(&self, unit: usize, to: u32) -> f64 {
+        let at = &self.assignment;
+        let from = at.device_of(unit);
+        let delta = at.delta(unit, to);
+        let mut sums = self.sums.map(Compensated::value);
+        for (pass, sum) in sums.iter_mut().enumerate().take(self.passes) {
+            for (device, change) in [(from, &delta.from), (to, &delta.to)] {
+                let load = at.load_after(device, pass, change);
+                *sum += self.term(load) - self.device_terms[device as usize][pass];
+            }
+            if at.group(from) != at.group(to) {
+                for (device, change) in [(from, &delta.from), (to, &delta.to)] {
+                    if let Some(group) = at.group(device) {
+                        let load = at.uplink_after(group, pass, change);
+                        *sum += self.term(load) - self.uplink_terms[group][pass];
+                    }
+                }
+            }
+        }
+        norm(sums)
+    }
+
+    /// Moves units one after the other, each to another device than its own.
+    pub(super) fn shift(&mut self, shifts: impl Iterator<Item = Shift>) {
+        let mut touched = std::mem::take(&mut self.touched);
+        let mut touch = |device| {
+            if !touched.contains(&device) {
+                touched.push(device);
+            }
+        };
+        for (unit, to) in shifts {
+            touch(self.assignment.device_of(unit as usize));
+            touch(to);
+            self.assignment.apply(unit as usize, to);
+        }
+        for device in touched.drain(..) {
+            self.refresh_device(device);
+            if let Some(group) = self.assignment.group(device) {
+                self.refresh_uplink(group);
+            }
+        }
+        self.touched = touched;
+    }
+
+    #[inline]
+    fn term(&self, load: f64) -> f64 {
+        let share = (load / self.reference).clamp(0.0, STEEPEST);
+        (0..DOUBLINGS).fold(share, |power, _| power * power)
+    }
+
+    fn refresh_device(&mut self, device: u32) {
+        for pass in 0..self.passes {
+            let term = self.term(self.assignment.load(device, pass));
+            let old = std::mem::replace(&mut self.device_terms[device as usize][pass], term);
+            self.sums[pass].add(-old);
+            self.sums[pass].add(term);
+        }
+    }
+
+    fn refresh_uplink(&mut self, group: usize) {
+        for pass in 0..self.passes {
+            let term = self.term(self.assignment.uplink(group, pass));
+            let old = std::mem::replace(&mut self.uplink_terms[group][pass], term);
+            self.sums[pass].add(-old);
+            self.sums[pass].add(term);
+        }
+    }
+}
+
+/// The sum of the p-norms.
+fn norm(sums: [f64; 2]) -> f64 {
+    sums.iter().map(|sum| (0..DOUBLINGS).fold(sum.max(0.0), |root, _| root.sqrt())).sum()
+}

@@ -5,6 +5,7 @@
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::Dp;
+use stagewright_milp::Bnp;
 use stagewright_search::{
     AccelerateBalanced, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition,
     LayerPerDevice, Local, OneDevice, PipeDream,
@@ -32,6 +33,7 @@ pub struct Entry {
 /// The solvers, those that `auto` prefers first.
 pub const SOLVERS: &[Entry] = &[
     Entry { solver: &Dp, role: Role::Exact },
+    Entry { solver: &Bnp, role: Role::Exact },
     Entry { solver: &Dpl, role: Role::Search },
     Entry { solver: &Local, role: Role::Search },
     Entry { solver: &PipeDream, role: Role::Baseline },

@@ -220,6 +220,21 @@ impl<'a> Context<'a> {
         self.limits.gap > 0.0 && tolerance::gap(value, bound) <= self.limits.gap
     }
 
+    /// The context of a part of the work, which ends after a share of the time that is left. It has the same
+    /// observer, and an interrupt of either ends both.
+    pub fn part(&mut self, share: f64) -> Context<'_> {
+        let time = self.stop.remaining().map(|left| left.mul_f64(share));
+        Context {
+            limits: Limits { time, ..self.limits },
+            seed: self.seed,
+            threads: self.threads,
+            warm_start: self.warm_start.clone(),
+            stop: Stop::new(time, self.stop.flag.clone()),
+            observer: &mut *self.observer,
+            started: self.started,
+        }
+    }
+
     /// Runs `work` with the context's number of worker threads.
     ///
     /// # Errors

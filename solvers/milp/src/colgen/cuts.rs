@@ -1,0 +1,74 @@
+//! The nets as column generation sees them: those with the same pins are one, those that cost nothing are none.
+
+use rustc_hash::FxHashMap;
+use stagewright_core::contract::Units;
+
+/// Nets over units, with their seconds on the link of each pool.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cuts {
+    pins: Vec<Vec<u32>>,
+    seconds: Vec<Vec<f64>>,
+}
+
+impl Cuts {
+    /// The nets of a contracted problem. O(pools · nets + pins).
+    pub fn new(units: &Units) -> Cuts {
+        let mut cuts = Cuts::default();
+        let mut at_pins: FxHashMap<&[u32], usize> = FxHashMap::default();
+        for net in 0..units.nets().len() {
+            let seconds: Vec<f64> = (0..units.pools()).map(|pool| units.transfer(net, pool)).collect();
+            if seconds.iter().all(|&seconds| seconds == 0.0) {
+                continue;
+            }
+            let at = *at_pins.entry(units.pins(net)).or_insert_with_key(|pins| {
+                cuts.pins.push(pins.to_vec());
+                cuts.seconds.push(vec![0.0; units.pools()]);
+                cuts.pins.len() - 1
+            });
+            for (sum, seconds) in cuts.seconds[at].iter_mut().zip(seconds) {
+                *sum += seconds;
+            }
+        }
+        cuts
+    }
+
+    /// Nets as they are: pins, and seconds on each of some links.
+    pub fn from_nets(nets: impl IntoIterator<Item = (Vec<u32>, Vec<f64>)>) -> Cuts {
+        let (pins, seconds) = nets.into_iter().unzip();
+        Cuts { pins, seconds }
+    }
+
+    /// Number of nets.
+    pub fn len(&self) -> usize {
+        self.pins.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pins.is_empty()
+    }
+
+    /// The pins of a net: at least two units, ascending.
+    pub fn pins(&self, net: usize) -> &[u32] {
+        &self.pins[net]
+    }
+
+    /// Seconds of a net over the link of a pool.
+    pub fn seconds(&self, net: usize, pool: usize) -> f64 {
+        self.seconds[net][pool]
+    }
+
+    /// The most seconds of a net on any pool.
+    pub fn most_seconds(&self, net: usize) -> f64 {
+        self.seconds[net].iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The nets for which `keep` holds. Leaving nets out relaxes every load.
+    pub fn only(&self, keep: impl Fn(usize) -> bool) -> Cuts {
+        let kept = || (0..self.len()).filter(|&net| keep(net));
+        Cuts {
+            pins: kept().map(|net| self.pins[net].clone()).collect(),
+            seconds: kept().map(|net| self.seconds[net].clone()).collect(),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Kinds of columns: what one device of a pool, or a stage replicated on several, may hold.
+//!
+//! The load of a set S is, for every kind, the largest of a few *resources*, each a sum over the units of S and the
+//! nets that S cuts. A set is a column of the kind at the threshold T iff every resource stays within its limit:
+//!
+//! | communication | first resource, at most T | second resource, at most T |
+//! | --- | --- | --- |
+//! | serial | compute + cut nets | |
+//! | overlap | compute | cut nets |
+//! | duplex | compute | half of the cut nets: the larger of sent and received is at least that |
+//!
+//! Where the units do not all fit the memory of one device and the second place is free, it holds the bytes.
+//! What has no place is left out, which admits more sets and so keeps every bound valid; a column enters a plan
+//! only after the full evaluation. With `separate` training the passes are added up: the largest forward plus
+//! the largest backward load is at least the sum of both on any one device. Group uplinks are left out.
+//!
+//! On r replicas the load is divided by r and grows by the synchronisation of the parameters, which is a sum over
+//! units, so replication is a kind of its own that takes r devices of the pool.
+
+use stagewright_core::contract::Units;
+use stagewright_core::document::Communication;
+use stagewright_core::objective::synchronisation;
+use stagewright_core::problem::Problem;
+use stagewright_core::tolerance::MEMORY_RELATIVE;
+
+/// The limit of a resource.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// The threshold on the value.
+    Threshold,
+    /// A capacity of its own.
+    Capacity(f64),
+}
+
+impl Limit {
+    /// The limit at a threshold.
+    pub fn at(self, threshold: f64) -> f64 {
+        match self {
+            Limit::Threshold => threshold,
+            Limit::Capacity(capacity) => capacity,
+        }
+    }
+}
+
+/// A sum over a set's units and cut nets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resource {
+    /// What each unit adds.
+    pub units: Vec<f64>,
+    /// Multiplies the transfer of each cut net over the pool's link.
+    pub cut: f64,
+    /// What the sum must stay within.
+    pub limit: Limit,
+}
+
+/// A kind of column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kind {
+    /// The pool.
+    pub pool: usize,
+    /// Devices that a column takes.
+    pub replicas: u32,
+    /// Per unit whether a column may hold it.
+    pub allowed: Vec<bool>,
+    /// The resource that pricing orders its labels by.
+    pub first: Resource,
+    /// A further one, if any.
+    pub second: Option<Resource>,
+}
+
+/// The kinds of a problem, pool by pool, replicas ascending. O(kinds · units).
+pub fn kinds(problem: &Problem, units: &Units) -> Vec<Kind> {
+    let objective = problem.objective();
+    let mut kinds = Vec::new();
+    for (pool, spec) in problem.pools().iter().enumerate() {
+        let bytes: Vec<f64> =
+            (0..units.len()).map(|unit| units.fixed_bytes(unit) + units.activation_bytes(unit)).collect();
+        let memory_binds = bytes.iter().sum::<f64>() > spec.memory;
+        for replicas in 1..=objective.max_replicas.min(spec.count()) {
+            let share = 1.0 / f64::from(replicas);
+            let synchronised: Vec<f64> = (0..units.len())
+                .map(|unit| synchronisation(units.parameter_bytes(unit), replicas, spec.bandwidth))
+                .collect();
+            let allowed = (0..units.len()).map(|unit| units.supported(unit, pool)).collect();
+            let compute = |unit: usize| units.seconds(unit, pool).unwrap_or(0.0) * share + synchronised[unit];
+            let serial = objective.communication == Communication::Serial;
+            let first = Resource {
+                units: (0..units.len()).map(compute).collect(),
+                cut: if serial { share } else { 0.0 },
+                limit: Limit::Threshold,
+            };
+            let cut_alone = |cut: f64| Resource { units: synchronised.clone(), cut, limit: Limit::Threshold };
+            let second = match objective.communication {
+                Communication::Overlap if !spec.host => Some(cut_alone(share)),
+                Communication::Duplex if !spec.host => Some(cut_alone(0.5 * share)),
+                _ if memory_binds => Some(Resource {
+                    units: bytes.clone(),
+                    cut: 0.0,
+                    limit: Limit::Capacity(spec.memory * (1.0 + MEMORY_RELATIVE)),
+                }),
+                _ => None,
+            };
+            kinds.push(Kind { pool, replicas, allowed, first, second });
+        }
+    }
+    kinds
+}

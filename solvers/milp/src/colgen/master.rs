@@ -1,0 +1,99 @@
+//! The linear master: cover every unit with columns, within the devices there are.
+//!
+//! ```text
+//! min Σ_u a_u s_u     Σ_{columns S ∋ u} x_S + s_u ≥ 1   for every unit u              (price π_u ≥ 0)
+//!                     Σ_{columns S of pool c} r_S x_S ≤ n_c   for every pool c         (price of a device)
+//! ```
+//!
+//! with x, s ≥ 0, r the devices that a column takes and a_u the weight of leaving u uncovered. The optimum is zero
+//! iff fractions of the columns cover everything. π_u ≤ a_u, so the weights bound the prices.
+//!
+//! Nothing is claimed on the word of the LP solver: its prices are only a proposal to [`super::pricing`].
+
+use highs::{ColProblem, HighsModelStatus, Model, Row, Sense};
+use thiserror::Error;
+
+/// Why the LP solver gave nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the LP solver answered {0}")]
+pub struct LpError(pub String);
+
+/// What the master says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dual {
+    /// Weight of what is left uncovered.
+    pub uncovered: f64,
+    /// Price of each unit.
+    pub units: Vec<f64>,
+    /// Price of a device of each pool.
+    pub devices: Vec<f64>,
+    /// Value of each column, in the order in which they were added.
+    pub columns: Vec<f64>,
+}
+
+/// The master over a growing set of columns.
+pub struct Master {
+    model: Option<Model>,
+    covers: Vec<Row>,
+    pools: Vec<Row>,
+}
+
+impl Master {
+    /// A master without columns: weights of the units, which of them have to be covered, devices of each pool.
+    ///
+    /// # Errors
+    /// Where the LP solver does not take it.
+    pub fn new(weights: &[f64], open: &[bool], devices: &[u32]) -> Result<Master, LpError> {
+        let mut problem = ColProblem::new();
+        let covers: Vec<Row> =
+            open.iter().map(|&open| problem.add_row(f64::from(u8::from(open))..)).collect();
+        let pools: Vec<Row> = devices.iter().map(|&count| problem.add_row(..=f64::from(count))).collect();
+        for (&weight, &cover) in weights.iter().zip(&covers) {
+            problem.add_column(weight, 0.0.., [(cover, 1.0)]);
+        }
+        let mut model =
+            problem.try_optimise(Sense::Minimise).map_err(|status| LpError(format!("{status:?}")))?;
+        model.make_quiet();
+        // A handful of columns join between two solves: the basis at hand is worth more than presolve.
+        model.set_option("presolve", "off");
+        model.set_option("threads", 1);
+        model.set_option("parallel", "off");
+        Ok(Master { model: Some(model), covers, pools })
+    }
+
+    /// Adds a column of some units that takes `replicas` devices of a pool.
+    ///
+    /// # Errors
+    /// Where the LP solver does not take it.
+    pub fn add(&mut self, units: &[u32], pool: usize, replicas: u32) -> Result<(), LpError> {
+        let Some(model) = self.model.as_mut() else { return Ok(()) };
+        let cover = units.iter().map(|&unit| (self.covers[unit as usize], 1.0));
+        let device = (self.pools[pool], f64::from(replicas));
+        let added = model.try_add_column_with_integrality(0.0, 0.0.., cover.chain([device]), false);
+        added.map(|_| ()).map_err(|status| LpError(format!("{status:?}")))
+    }
+
+    /// Solves, from the basis of the last time.
+    ///
+    /// # Errors
+    /// Where the LP solver ends without an optimum.
+    pub fn solve(&mut self) -> Result<Dual, LpError> {
+        let model = self.model.take().ok_or_else(|| LpError("an error before".into()))?;
+        let solved = model.try_solve().map_err(|status| LpError(format!("{status:?}")))?;
+        let status = solved.status();
+        if status != HighsModelStatus::Optimal {
+            return Err(LpError(format!("{status:?}")));
+        }
+        let uncovered = solved.objective_value();
+        let solution = solved.get_solution();
+        let duals = solution.dual_rows();
+        let dual = Dual {
+            uncovered,
+            units: duals[..self.covers.len()].iter().map(|&price| price.max(0.0)).collect(),
+            devices: duals[self.covers.len()..].iter().map(|&price| (-price).max(0.0)).collect(),
+            columns: solution.columns()[self.covers.len()..].to_vec(),
+        };
+        self.model = Some(solved.into());
+        Ok(dual)
+    }
+}

@@ -1,0 +1,402 @@
+//! Pricing: the most valuable column of a kind at given prices.
+//!
+//! For prices π on the units, find the set S that maximises π(S) among the sets whose first resource r(S) is at most
+//! T and whose second resource q(S), if the kind has one, is at most Q. The state graph turns it into a longest path
+//! with resource limits, solved in two phases.
+//!
+//! 1. **Table.** The first limit is divided into G cells and every decision's share of the resource rounded down to
+//!    whole cells. F(s, k) is the most that decisions after state s can add with k cells left; one pass backwards
+//!    over the state graph fills the table, each row the larger of two shifted rows. A completion that takes at most
+//!    ρ of the resource takes at most ⌊ρ / cell⌋ cells, because a sum of rounded shares is at most the rounded sum.
+//!    So a label at s with profit p and resource r cannot end above
+//!
+//!    ```text
+//!    p + F(s, ⌊(T − r) / cell⌋)
+//!    ```
+//!
+//!    and F(start, G) is an upper bound on every column. The second resource plays no part in the table. Paths
+//!    through the table from slightly fewer cells are sets that fit.
+//! 2. **Labels.** A pass forwards keeps, per state, the labels (r, q, p) that no other label of the state dominates,
+//!    and drops those whose bound does not exceed the goal. The bound is nearly tight, so few labels are left, and
+//!    the answer is exact. Where they are too many all the same, the table's bound is the answer.
+//!
+//! The table is the knapsack recurrence on a graph; bounding labels by a relaxed completion is common in resource
+//! constrained shortest paths (Irnich and Desaulniers, "Shortest path problems with resource constraints", 2005).
+
+use stagewright_core::solver::Stop;
+
+use super::kind::{Kind, Resource};
+use super::states::States;
+
+/// Relative slack for sums taken in another order.
+const ROUNDING: f64 = 1e-11;
+/// The largest relative error of one addition of the table.
+const TABLE_ROUNDING: f64 = f32::EPSILON as f64;
+/// Most sets that the labels of one pricing give.
+const MOST_SETS: usize = 8;
+/// Labels between two looks at the clock.
+const LABELS_PER_LOOK: usize = 1 << 14;
+/// Shares of the cells that paths through the table do without.
+const SPARED: [f64; 10] = [0.0, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.12];
+
+/// A set with what it is worth and takes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Priced {
+    /// The units, in the order of decisions.
+    pub units: Vec<u32>,
+    /// π(S).
+    pub profit: f64,
+    /// The first resource.
+    pub first: f64,
+    /// The second resource.
+    pub second: f64,
+}
+
+/// What pricing found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// No column is worth more, up to the precision asked for.
+    pub most: f64,
+    /// Columns worth more than the goal, the best first.
+    pub columns: Vec<Priced>,
+}
+
+/// How hard to look.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Effort {
+    /// Entries of the table, about.
+    pub entries: usize,
+    /// Most cells that the first limit is divided into.
+    pub cells: usize,
+    /// Most labels to look at; zero for the table alone.
+    pub labels: usize,
+    /// Share of the table's bound that may be missed.
+    pub precision: f64,
+    /// Whether labels heed the second resource; else the bound leaves it out, and sets that break it are dropped.
+    pub second: bool,
+}
+
+/// A question to pricing.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// Price of each unit.
+    pub prices: &'a [f64],
+    /// The threshold T.
+    pub threshold: f64,
+    /// What a column has to exceed.
+    pub goal: f64,
+    /// How hard to look.
+    pub effort: Effort,
+}
+
+/// Fewest cells of the table, whatever the number of entries.
+const FEWEST_CELLS: usize = 256;
+
+/// Prices one kind over a state graph.
+pub struct Pricing<'a> {
+    states: &'a States,
+    kind: &'a Kind,
+    cut: Option<&'a [[f64; 2]]>,
+    /// Per unit whether a set may hold it.
+    allowed: Vec<bool>,
+    cells: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Label {
+    first: f64,
+    second: f64,
+    profit: f64,
+}
+
+/// What one pass looks for.
+struct Search<'a> {
+    prices: &'a [f64],
+    limits: [f64; 2],
+    /// What a label has to be able to exceed.
+    goal: f64,
+    cell: f64,
+    labels: usize,
+    stop: &'a Stop,
+}
+
+enum Labels {
+    Done { best: f64, sets: Vec<Priced> },
+    TooMany,
+    Stopped,
+}
+
+impl<'a> Pricing<'a> {
+    /// Ready to price.
+    pub fn new(states: &'a States, kind: &'a Kind) -> Self {
+        let (cut, allowed) = (states.cut(kind.pool), kind.allowed.clone());
+        Pricing { states, kind, cut, allowed, cells: 0 }
+    }
+
+    /// From now on sets hold only units that are open.
+    pub fn restrict(&mut self, open: &[bool]) {
+        self.allowed = self.kind.allowed.iter().zip(open).map(|(&allowed, &open)| allowed && open).collect();
+    }
+
+    /// The best columns that are worth more than the goal, and a bound on all. None where the clock ran out.
+    ///
+    /// `table` is room for F, of which nothing is read. O(states · cells) and the labels looked at.
+    pub fn best(&mut self, question: Question<'_>, table: &mut Vec<f32>, stop: &Stop) -> Option<Answer> {
+        let Question { prices, threshold, goal, effort } = question;
+        let second = self.kind.second.as_ref().map_or(f64::INFINITY, |second| second.limit.at(threshold));
+        let limits = [self.kind.first.limit.at(threshold) * (1.0 + ROUNDING), second * (1.0 + ROUNDING)];
+        self.cells = (effort.entries / (self.states.len() + 1)).clamp(FEWEST_CELLS, effort.cells);
+        let cell = limits[0] / self.cells as f64;
+        self.fill(prices, cell, table);
+        if stop.reason().is_some() {
+            return None;
+        }
+        let scale: f64 = prices.iter().map(|price| price.abs()).sum();
+        let slack = scale * (ROUNDING + TABLE_ROUNDING * prices.len() as f64 * 0.5);
+        let mut most = f64::from(table[self.cells]) + slack;
+        let fits = |set: &Priced| set.profit > goal && set.first <= limits[0] && set.second <= limits[1];
+        let mut found: Vec<Priced> = Vec::new();
+        for spared in SPARED {
+            let set = self.path(prices, cell, table, self.cells - (spared * self.cells as f64) as usize);
+            if fits(&set) {
+                found.push(set);
+            }
+        }
+        let incumbent = found.iter().map(|set| set.profit).fold(goal, f64::max);
+        // Nothing within the precision of the incumbent is looked for.
+        let accepted = incumbent + effort.precision * most.abs();
+        if effort.labels > 0 && most > accepted {
+            let limits = [limits[0], if effort.second { limits[1] } else { f64::INFINITY }];
+            let search = Search { prices, limits, goal: accepted - slack, cell, labels: effort.labels, stop };
+            match self.labels(&search, table) {
+                Labels::Done { best, sets } => {
+                    most = most.min(best.max(accepted) + ROUNDING * scale);
+                    found.extend(sets.into_iter().filter(fits));
+                }
+                Labels::TooMany => {}
+                Labels::Stopped => return None,
+            }
+        }
+        found.sort_by(|a, b| b.profit.total_cmp(&a.profit).then_with(|| a.units.cmp(&b.units)));
+        found.dedup_by(|a, b| a.units == b.units);
+        Some(Answer { most, columns: found })
+    }
+
+    /// Cells of a decision; more than there are where it cannot fit.
+    fn cells_of(&self, first: f64, cell: f64) -> usize {
+        ((first / cell).floor().max(0.0) as usize).min(self.cells + 1)
+    }
+
+    /// F for every state.
+    fn fill(&self, prices: &[f64], cell: f64, table: &mut Vec<f32>) {
+        let row = self.cells + 1;
+        let end = self.states.len();
+        table.clear();
+        table.resize((end + 1) * row, 0.0);
+        let kind = self.kind;
+        for place in (0..self.states.order().len()).rev() {
+            let unit = self.states.order()[place] as usize;
+            let layer = self.states.layer(place);
+            let base = layer.end;
+            let (before, later) = table.split_at_mut(layer.end * row);
+            for state in layer {
+                let here = &mut before[state * row..(state + 1) * row];
+                here.fill(f32::NEG_INFINITY);
+                for choice in [0, 1] {
+                    let next = self.states.next(state)[choice];
+                    if choice == 1 && !self.allowed[unit] {
+                        continue;
+                    }
+                    let cut = self.cut.map_or(0.0, |cut| cut[state][choice]);
+                    let step = step(kind, unit, choice == 1, cut, prices);
+                    let shift = ((step.first / cell).floor().max(0.0) as usize).min(row);
+                    let gain = step.profit as f32;
+                    let from = (next as usize - base) * row;
+                    let source = &later[from..from + row - shift];
+                    for (here, &source) in here[shift..].iter_mut().zip(source) {
+                        *here = here.max(source + gain);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A best path through the table from the start with some cells; its set with the true resources.
+    fn path(&self, prices: &[f64], cell: f64, table: &[f32], mut left: usize) -> Priced {
+        let row = self.cells + 1;
+        let mut set = Priced { units: Vec::new(), profit: 0.0, first: 0.0, second: 0.0 };
+        let mut state = 0usize;
+        for &unit in self.states.order() {
+            let unit = unit as usize;
+            let next = self.states.next(state);
+            let cut = self.cut.map_or([0.0; 2], |cut| cut[state]);
+            let value = |choice: usize| {
+                if choice == 1 && !self.allowed[unit] {
+                    return f32::NEG_INFINITY;
+                }
+                let step = step(self.kind, unit, choice == 1, cut[choice], prices);
+                match left.checked_sub(self.cells_of(step.first, cell)) {
+                    Some(left) => table[next[choice] as usize * row + left] + step.profit as f32,
+                    None => f32::NEG_INFINITY,
+                }
+            };
+            let choice = usize::from(value(1) > value(0));
+            let taken = step(self.kind, unit, choice == 1, cut[choice], prices);
+            left = left.saturating_sub(self.cells_of(taken.first, cell));
+            add_step(&mut set, self.kind, unit, choice == 1, cut[choice], prices);
+            state = next[choice] as usize;
+        }
+        set
+    }
+
+    /// Whether a label at a state may end above the goal.
+    #[inline]
+    fn promising(&self, search: &Search<'_>, table: &[f32], label: Label, state: usize) -> bool {
+        let left = search.limits[0] - label.first;
+        if left < 0.0 || label.second > search.limits[1] {
+            return false;
+        }
+        let cells = ((left / search.cell) as usize).min(self.cells);
+        label.profit + f64::from(table[state * (self.cells + 1) + cells]) > search.goal
+    }
+
+    /// The pass forwards.
+    fn labels(&self, search: &Search<'_>, table: &[f32]) -> Labels {
+        let kind = self.kind;
+        let two = kind.second.is_some() && search.limits[1].is_finite();
+        // Per label the number of the one it came from, doubled, plus the decision.
+        let mut trail: Vec<u32> = vec![0];
+        let mut labels = vec![Label { first: 0.0, second: 0.0, profit: 0.0 }];
+        // Active states of the layer, with their labels.
+        let mut active: Vec<(u32, std::ops::Range<usize>)> = vec![(0, 0..1)];
+        let mut base = 0usize;
+        let mut moves: Vec<(u32, u32, u32)> = Vec::new();
+        let mut gathered: Vec<(Label, u32)> = Vec::new();
+        let (mut looked, mut look) = (0, 0);
+        for &unit in self.states.order() {
+            let unit = unit as usize;
+            moves.clear();
+            for (at, (state, _)) in active.iter().enumerate() {
+                let [outside, inside] = self.states.next(*state as usize);
+                moves.push((outside, at as u32, 0));
+                if self.allowed[unit] {
+                    moves.push((inside, at as u32, 1));
+                }
+            }
+            moves.sort_unstable();
+            let next_base = trail.len();
+            let mut next_labels: Vec<Label> = Vec::new();
+            let mut next_active = Vec::new();
+            for group in moves.chunk_by(|a, b| a.0 == b.0) {
+                let state = group[0].0;
+                gathered.clear();
+                for &(_, at, choice) in group {
+                    let (source, range) = &active[at as usize];
+                    let cut = self.cut.map_or(0.0, |cut| cut[*source as usize][choice as usize]);
+                    let step = step(kind, unit, choice == 1, cut, search.prices);
+                    for number in range.clone() {
+                        let label = &labels[number];
+                        let label = Label {
+                            first: label.first + step.first,
+                            second: label.second + step.second,
+                            profit: label.profit + step.profit,
+                        };
+                        if self.promising(search, table, label, state as usize) {
+                            gathered.push((label, ((base + number) as u32) << 1 | choice));
+                        }
+                    }
+                }
+                looked += gathered.len();
+                let begin = next_labels.len();
+                undominated(&mut gathered, two, &mut next_labels, &mut trail);
+                if next_labels.len() > begin {
+                    next_active.push((state, begin..next_labels.len()));
+                }
+                if looked > search.labels {
+                    return Labels::TooMany;
+                }
+                if looked - look > LABELS_PER_LOOK {
+                    look = looked;
+                    if search.stop.reason().is_some() {
+                        return Labels::Stopped;
+                    }
+                }
+            }
+            (base, labels, active) = (next_base, next_labels, next_active);
+        }
+        let mut ends: Vec<usize> = (0..labels.len()).collect();
+        ends.sort_by(|&a, &b| labels[b].profit.total_cmp(&labels[a].profit));
+        let best = ends.first().map_or(f64::NEG_INFINITY, |&at| labels[at].profit);
+        ends.truncate(MOST_SETS);
+        let sets = ends.into_iter().map(|at| self.follow(&trail, base + at, search.prices)).collect();
+        Labels::Done { best, sets }
+    }
+
+    /// The set of a label, with its resources.
+    fn follow(&self, trail: &[u32], mut number: usize, prices: &[f64]) -> Priced {
+        let order = self.states.order();
+        let mut choices = vec![false; order.len()];
+        for choice in choices.iter_mut().rev() {
+            let parent = trail[number];
+            *choice = parent & 1 == 1;
+            number = (parent >> 1) as usize;
+        }
+        let mut set = Priced { units: Vec::new(), profit: 0.0, first: 0.0, second: 0.0 };
+        let mut state = 0usize;
+        for (&unit, &inside) in order.iter().zip(&choices) {
+            let choice = usize::from(inside);
+            let cut = self.cut.map_or(0.0, |cut| cut[state][choice]);
+            add_step(&mut set, self.kind, unit as usize, inside, cut, prices);
+            state = self.states.next(state)[choice] as usize;
+        }
+        set
+    }
+}
+
+/// What one decision adds.
+#[inline]
+fn step(kind: &Kind, unit: usize, inside: bool, cut: f64, prices: &[f64]) -> Label {
+    let resource = |resource: &Resource| resource.cut * cut + if inside { resource.units[unit] } else { 0.0 };
+    Label {
+        first: resource(&kind.first),
+        second: kind.second.as_ref().map_or(0.0, resource),
+        profit: if inside { prices[unit] } else { 0.0 },
+    }
+}
+
+fn add_step(set: &mut Priced, kind: &Kind, unit: usize, inside: bool, cut: f64, prices: &[f64]) {
+    let step = step(kind, unit, inside, cut, prices);
+    set.first += step.first;
+    set.second += step.second;
+    set.profit += step.profit;
+    if inside {
+        set.units.push(unit as u32);
+    }
+}
+
+/// Appends the labels that no other dominates. O(n log n), and with two resources the length of the skyline of
+/// profit and second resource more for each label that is kept.
+fn undominated(gathered: &mut [(Label, u32)], two: bool, labels: &mut Vec<Label>, trail: &mut Vec<u32>) {
+    gathered.sort_by(|(a, _), (b, _)| {
+        a.first.total_cmp(&b.first).then(b.profit.total_cmp(&a.profit)).then(a.second.total_cmp(&b.second))
+    });
+    let mut most = f64::NEG_INFINITY;
+    // Kept labels that no other kept one beats in profit and second resource: both ascend.
+    let mut skyline: Vec<(f64, f64)> = Vec::new();
+    for &(label, parent) in gathered.iter() {
+        if two {
+            let at = skyline.partition_point(|&(profit, _)| profit < label.profit);
+            if skyline.get(at).is_some_and(|&(_, second)| second <= label.second) {
+                continue;
+            }
+            let from = skyline[..at].partition_point(|&(_, second)| second < label.second);
+            let to = at + usize::from(skyline.get(at).is_some_and(|&(profit, _)| profit == label.profit));
+            skyline.splice(from..to, [(label.profit, label.second)]);
+        } else if label.profit <= most {
+            continue;
+        }
+        most = most.max(label.profit);
+        labels.push(label);
+        trail.push(parent);
+    }
+}

@@ -1,0 +1,315 @@
+//! Column generation on random small problems: pricing against every set, bounds against every placement.
+
+#[path = "../../dp/tests/support/random.rs"]
+mod random;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rand::RngExt;
+use random::Size;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::Units;
+use stagewright_core::document::{Schedule, Split};
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::meter::Meter;
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
+use stagewright_milp::Bnp;
+use stagewright_milp::colgen::cuts::Cuts;
+use stagewright_milp::colgen::generation::{Generation, Left, Preparation, Verdict};
+use stagewright_milp::colgen::kind::Kind;
+use stagewright_milp::colgen::order::narrow;
+use stagewright_milp::colgen::pricing::{Effort, Pricing, Question};
+use stagewright_milp::colgen::states::States;
+
+const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
+
+fn never() -> Stop {
+    Stop::new(None, Arc::new(AtomicBool::new(false)))
+}
+
+/// The free split of a random problem, without replicas if so asked.
+fn problem(number: u64, size: Size, replicas: bool) -> Problem {
+    let problem = random::problem(number, size);
+    let given = *problem.objective();
+    let max_replicas = if replicas { given.max_replicas } else { 1 };
+    let objective =
+        Objective { split: Split::Free, schedule: Schedule::None, microbatches: 1, max_replicas, ..given };
+    problem.with_objective(objective).expect("a valid objective")
+}
+
+fn small(number: u64) -> Problem {
+    problem(number, Size { operators: 6, devices: 4, groups: number.is_multiple_of(2) }, false)
+}
+
+fn solve(problem: &Problem, threads: usize, limits: Limits) -> Solution {
+    let mut silent = Silent;
+    let mut context = Context::new(limits, Default::default(), &mut silent);
+    context.threads = threads;
+    Bnp.solve(problem, &mut context).expect("a free problem")
+}
+
+/// The least value over every assignment of classes to devices; none where there are too many to try.
+fn optimum(problem: &Problem) -> Option<Option<f64>> {
+    let graph = problem.graph();
+    let devices = problem.cluster().device_count();
+    if (devices as f64).powi(graph.class_count() as i32) > 20_000.0 {
+        return None;
+    }
+    let mut choice = vec![0u32; graph.class_count()];
+    let mut best: Option<f64> = None;
+    loop {
+        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
+        let evaluation = evaluate(problem, &Placement::new(device_of));
+        if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
+            best = Some(evaluation.value);
+        }
+        let Some(at) = choice.iter().position(|&device| device as usize + 1 < devices) else {
+            return Some(best);
+        };
+        choice[at] += 1;
+        choice[..at].fill(0);
+    }
+}
+
+/// Both resources of a set by their definition: sums over the units and the nets with pins on both sides.
+fn resources(units: &Units, kind: &Kind, set: u32) -> [f64; 2] {
+    let inside = |unit: u32| set >> unit & 1 == 1;
+    let cut: f64 = (0..units.nets().len())
+        .filter(|&net| {
+            let count = units.pins(net).iter().filter(|&&unit| inside(unit)).count();
+            0 < count && count < units.pins(net).len()
+        })
+        .map(|net| units.transfer(net, kind.pool))
+        .sum();
+    let of = |resource: &stagewright_milp::colgen::kind::Resource| {
+        let held = (0..units.len()).filter(|&unit| inside(unit as u32));
+        held.map(|unit| resource.units[unit]).sum::<f64>() + resource.cut * cut
+    };
+    [of(&kind.first), kind.second.as_ref().map_or(0.0, of)]
+}
+
+#[test]
+fn pricing_is_what_every_set_says() {
+    let (mut exact, mut found) = (0, 0);
+    for number in 0..400 {
+        let problem = problem(number, Size { operators: 10, devices: 4, groups: false }, true);
+        let units = Units::new(&problem);
+        if units.len() > 12 {
+            continue;
+        }
+        let preparation = Preparation::new(&problem, &units, 1 << 20, &never()).expect("a small problem");
+        let mut rng = seed::stream(number, 3);
+        // Prices below zero too: the program does not rely on their sign.
+        let prices: Vec<f64> = (0..units.len()).map(|_| rng.random_range(-0.2..1.0)).collect();
+        let total: f64 = (0..units.len()).filter_map(|unit| units.seconds(unit, 0)).sum();
+        let threshold = total * rng.random_range(0.05..1.2) + 0.01;
+        for kind in &preparation.kinds {
+            let states = if preparation.states.cut(kind.pool).is_some() {
+                &preparation.states
+            } else {
+                &preparation.plain
+            };
+            let limits = [
+                kind.first.limit.at(threshold),
+                kind.second.as_ref().map_or(f64::INFINITY, |second| second.limit.at(threshold)),
+            ];
+            let mut best = 0.0f64;
+            for set in 0..1u32 << units.len() {
+                let allowed = (0..units.len()).all(|unit| set >> unit & 1 == 0 || kind.allowed[unit]);
+                let taken = resources(&units, kind, set);
+                if allowed && taken[0] <= limits[0] && taken[1] <= limits[1] {
+                    let profit =
+                        (0..units.len()).filter(|unit| set >> unit & 1 == 1).map(|unit| prices[unit]);
+                    best = best.max(profit.sum());
+                }
+            }
+            let mut pricing = Pricing::new(states, kind);
+            for (labels, cells) in [(1 << 20, 512), (0, 512), (3, 256)] {
+                let effort = Effort { entries: 0, cells, labels, precision: 0.0, second: true };
+                let question = Question { prices: &prices, threshold, goal: 0.0, effort };
+                let answer = pricing.best(question, &mut Vec::new(), &never()).expect("time enough");
+                assert!(answer.most >= best - 1e-12, "{number}: {} is no bound on {best}", answer.most);
+                for column in &answer.columns {
+                    let set = column.units.iter().fold(0, |set, unit| set | 1 << unit);
+                    let taken = resources(&units, kind, set);
+                    assert!((taken[0] - column.first).abs() < 1e-9, "{number}");
+                    assert!((taken[1] - column.second).abs() < 1e-9 * (1.0 + taken[1]), "{number}");
+                    let fits = |at: usize| taken[at] <= limits[at] * (1.0 + 1e-9);
+                    assert!(fits(0) && fits(1), "{number}: {taken:?} {limits:?}");
+                    found += 1;
+                }
+                if labels > 1 << 10 {
+                    assert!((answer.most - best).abs() < 1e-6, "{number}: {} {best}", answer.most);
+                    exact += 1;
+                }
+            }
+        }
+    }
+    assert!(exact > 300 && found > 300, "{exact} exact, {found} columns");
+}
+
+/// A set that the meter lets a device hold is a column: what is left out of a kind never makes it narrower.
+#[test]
+fn a_load_within_the_threshold_is_a_column() {
+    let mut compared = 0;
+    for number in 0..300 {
+        let problem = small(number);
+        let units = Units::new(&problem);
+        let preparation = Preparation::new(&problem, &units, 1 << 20, &never()).expect("a small problem");
+        for kind in preparation.kinds.iter().filter(|_| units.len() <= 10) {
+            let mut meter = Meter::new(&units, problem.objective(), kind.pool);
+            for set in 1..1u32 << units.len() {
+                meter.clear();
+                (0..units.len()).filter(|unit| set >> unit & 1 == 1).for_each(|unit| meter.add(unit));
+                let load: f64 = (0..units.passes()).map(|pass| meter.load(pass)).sum();
+                let taken = resources(&units, kind, set);
+                assert!(
+                    taken[0] <= load * (1.0 + 1e-12) + 1e-12,
+                    "{number}: {taken:?} above the load {load}"
+                );
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 1000);
+}
+
+#[test]
+fn no_excluded_threshold_has_a_split() {
+    let (mut excluded, mut covered) = (0, 0);
+    for number in 0..400 {
+        let problem = small(number);
+        let Some(Some(best)) = optimum(&problem) else { continue };
+        let units = Units::new(&problem);
+        let preparation = Preparation::new(&problem, &units, 1 << 20, &never()).expect("a small problem");
+        let all = Left::all(&problem, &units);
+        for share in [0.3, 0.7, 0.9, 0.99, 1.0 - 1e-9, 1.0, 1.1] {
+            let threshold = best * share;
+            if threshold == 0.0 {
+                continue;
+            }
+            let mut generation = Generation::new(&units, &preparation, None);
+            match generation.decide(threshold, &all, 1000, &never()).expect("a sound master") {
+                Verdict::Excluded { .. } => {
+                    assert!(share < 1.0, "{number}: excluded {threshold}, but a split has {best}");
+                    excluded += 1;
+                }
+                Verdict::Covered(_) => covered += 1,
+                Verdict::Open => {}
+            }
+        }
+    }
+    assert!(excluded > 300 && covered > 300, "{excluded} excluded, {covered} covered");
+}
+
+#[test]
+fn bounds_and_plans_against_brute_force() {
+    let (mut optimal, mut open, mut raised) = (0, 0, 0);
+    for number in 0..500 {
+        let problem = small(number);
+        let Some(best) = optimum(&problem) else { continue };
+        let solution = solve(&problem, 1, UNLIMITED);
+        match (best, &solution.plan) {
+            (Some(best), Some(plan)) => {
+                assert!(evaluate(&problem, &plan.placement).is_feasible(), "{number}");
+                assert!(
+                    solution.bound.value <= best * (1.0 + 1e-12),
+                    "{number}: {:?} {best}",
+                    solution.bound
+                );
+                assert!(plan.value() >= best * (1.0 - 1e-12), "{number}");
+                raised += u32::from(solution.bound.source == "column-generation");
+                match solution.status {
+                    Status::Optimal => optimal += 1,
+                    _ => open += 1,
+                }
+            }
+            (None, Some(_)) => panic!("{number}: a plan where brute force finds none"),
+            (_, None) => assert!(matches!(solution.status, Status::Infeasible | Status::Unknown), "{number}"),
+        }
+    }
+    assert!(optimal > 3 * open && raised > 50, "{optimal} optimal, {open} open, {raised} raised");
+}
+
+/// Replicated stages are part of the bound although local search does not use them.
+#[test]
+fn the_bound_holds_for_the_plans_of_other_solvers() {
+    let mut replicated = 0;
+    for number in 0..400 {
+        let problem = problem(number, Size { operators: 5, devices: 4, groups: false }, true);
+        let solution = solve(&problem, 1, UNLIMITED);
+        if solution.plan.is_none() {
+            continue;
+        }
+        let objective = Objective { split: Split::Contiguous, ..*problem.objective() };
+        let contiguous = problem.with_objective(objective).expect("a valid objective");
+        let mut silent = Silent;
+        let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
+        let dpl = stagewright_search::Dpl.solve(&contiguous, &mut context).expect("a contiguous problem");
+        if let Some(plan) = dpl.plan {
+            assert!(solution.bound.value <= plan.value() * (1.0 + 1e-12), "{number}");
+            replicated += u32::from(plan.evaluation.devices.iter().any(|device| device.replicas > 1));
+        }
+    }
+    assert!(replicated > 20, "only {replicated}");
+}
+
+#[test]
+fn the_same_whatever_the_threads() {
+    for number in 0..8 {
+        let problem = problem(number, Size { operators: 14, devices: 5, groups: false }, false);
+        assert_eq!(solve(&problem, 1, UNLIMITED), solve(&problem, 2, UNLIMITED), "{number}");
+    }
+}
+
+#[test]
+fn no_time_still_gives_a_plan_and_a_bound() {
+    let limits = Limits { time: Some(Duration::ZERO), ..UNLIMITED };
+    for number in 0..60 {
+        let problem = small(number);
+        let solution = solve(&problem, 1, limits);
+        if let Some(plan) = &solution.plan {
+            assert!(solution.bound.value <= plan.value(), "{number}");
+        } else {
+            assert!(solution.reason.is_some(), "{number}");
+        }
+    }
+}
+
+/// Nets left out for want of states relax the loads: what pricing then says still bounds every set.
+#[test]
+fn a_relaxed_state_graph_bounds_from_above() {
+    let mut relaxed = 0;
+    for number in 0..200 {
+        let problem = problem(number, Size { operators: 14, devices: 4, groups: false }, false);
+        let units = Units::new(&problem);
+        let cuts = Cuts::new(&units);
+        let order = narrow(units.len(), &cuts);
+        let pools = units.pools();
+        let Some(full) = States::new(&order, &cuts, pools, 1 << 20) else { continue };
+        let Some((small, true)) = States::relaxed(&order, &cuts, pools, full.len() / 2, &never()) else {
+            continue;
+        };
+        let prices = vec![1.0; units.len()];
+        let preparation = Preparation::new(&problem, &units, 1 << 20, &never()).expect("a small problem");
+        for kind in &preparation.kinds {
+            let most = |states: &States| {
+                let threshold = kind.first.units.iter().sum::<f64>() * 0.6 + 0.1;
+                let effort =
+                    Effort { entries: 0, cells: 1 << 12, labels: 1 << 20, precision: 0.0, second: true };
+                let question = Question { prices: &prices, threshold, goal: 0.0, effort };
+                let answer = Pricing::new(states, kind).best(question, &mut Vec::new(), &never());
+                answer.expect("time enough").most
+            };
+            assert!(most(&small) >= most(&full) - 1e-6, "{number}");
+        }
+        relaxed += 1;
+    }
+    assert!(relaxed > 20, "only {relaxed}");
+}

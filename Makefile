@@ -6,14 +6,15 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: setup demo test lint fmt doc bench bench-large
+.PHONY: setup demo test lint fmt doc bench bench-large bench-free
 
-# Rust, and the C compiler that Rust links with: it compiles METIS as well.
+# Rust, and what HiGHS is built with: CMake, a C++ compiler, and libclang for its bindings.
 setup:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
 	  echo "cargo is missing. Install Rust (no root needed) and open a new shell:"; \
 	  echo "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"; \
 	  exit 1; }
+	@data/setup/install-build-tools
 
 demo: setup
 	$(CARGO) build --bin stagewright
@@ -35,6 +36,11 @@ doc: setup
 bench: setup
 	$(CARGO) build --release --bin stagewright
 	target/release/stagewright bench data/suites/reference-throughput.toml
+
+# Free splits of the published instances.
+bench-free: setup
+	$(CARGO) build --release --bin stagewright
+	target/release/stagewright bench data/suites/reference-free.toml
 
 # Training graphs of about 1, 10, 50 and 80 thousand operators.
 bench-large: setup

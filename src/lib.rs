@@ -3,6 +3,11 @@
 pub mod clusters;
 pub mod diagnose;
 pub mod formats;
+#[cfg(feature = "milp")]
+mod integer;
+#[cfg(not(feature = "milp"))]
+#[path = "integer_off.rs"]
+mod integer;
 pub mod portfolio;
 pub mod registry;
 pub mod report;

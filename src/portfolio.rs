@@ -85,9 +85,10 @@ mod tests {
     }
 
     #[test]
-    fn free_throughput_goes_to_the_local_search() {
+    fn free_throughput_goes_to_column_generation_where_it_is_built() {
         let objective = Objective { split: Split::Free, ..Objective::default() };
-        assert_eq!(auto(&objective).ok().map(|choice| choice.solver.name()), Some("local"));
+        let expected = if cfg!(feature = "milp") { "bnp" } else { "local" };
+        assert_eq!(auto(&objective).ok().map(|choice| choice.solver.name()), Some(expected));
     }
 
     #[test]

@@ -5,11 +5,12 @@
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::Dp;
-use stagewright_milp::Bnp;
 use stagewright_search::{
     AccelerateBalanced, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition,
     LayerPerDevice, Local, OneDevice, PipeDream,
 };
+
+use crate::integer::Bnp;
 
 /// What a solver is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

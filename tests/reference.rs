@@ -148,6 +148,37 @@ fn free_splits_are_near_the_best_known_and_pass_the_checker() {
     }
 }
 
+/// The bound is never above the best known split, a proof agrees with what is known to be optimal, and some minutes of
+/// one machine are enough to prove several.
+#[test]
+#[cfg(feature = "milp")]
+fn column_generation_bounds_free_splits() {
+    let Some(shared) = shared() else { return };
+    let best = published(&shared, "free_best");
+    let mut proved = 0;
+    let bnp = stagewright::registry::named("bnp").expect("a solver of this build");
+    for path in files(&shared.join("data/msr/throughput")) {
+        let name = stem(&path);
+        let objective = Objective { split: Split::Free, ..Objective::default() };
+        let problem = problem(&import(&path)).with_objective(objective).expect("a problem");
+        let mut silent = Silent;
+        let limits = Limits { time: Some(std::time::Duration::from_secs(15)), ..Limits::default() };
+        let mut context = Context::new(limits, Default::default(), &mut silent);
+        context.threads = 2;
+        let solution = bnp.solve(&problem, &mut context).expect("a free problem");
+        let value = solution.value().expect("a plan");
+        assert!(solution.bound.value <= value, "{name}");
+        if let Some(best) = best.get(name) {
+            assert!(solution.bound.value <= best * (1.0 + PUBLISHED), "{name}: {:?} {best}", solution.bound);
+            if solution.status == Status::Optimal {
+                assert!(value <= best * (1.0 + PUBLISHED), "{name}: {value} {best}");
+                proved += 1;
+            }
+        }
+    }
+    assert!(proved >= 3, "only {proved} proved");
+}
+
 #[test]
 fn expert_splits_have_their_published_values() {
     let Some(shared) = shared() else { return };

@@ -1,4 +1,8 @@
-//! Column generation as a solver.
+//! Free splits with a proof: plans from local search, bounds from column generation.
+//!
+//! The linear relaxation of the cover by columns is tight on pipelines of neural networks: on most of the published
+//! instances it ends at the value of the best plan, which is a proof. It is the root of a branch and price. There is
+//! no branching yet: where the relaxation leaves a gap, the gap stays.
 
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
@@ -6,18 +10,20 @@ use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{
-    Capabilities, Context, Event, Solution, SolveError, Solver, Status, StopReason,
+    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
-use stagewright_search::local::Local;
+use stagewright_search::Local;
 
 use crate::colgen::ascent::raise;
-use crate::colgen::generation::{Generation, Left, Preparation};
+use crate::colgen::generation::{Generation, Preparation};
 
 /// Source of the bound.
 const SOURCE: &str = "column-generation";
-/// Share of the time that the search for a plan may take.
+/// Share of the time for the first search for a plan, and of what is left then for the bound. The rest is for plans
+/// again.
 const SEARCH_SHARE: f64 = 0.3;
+const BOUND_SHARE: f64 = 0.7;
 /// Most states of the state graph.
 const MOST_STATES: usize = 1 << 22;
 
@@ -41,7 +47,7 @@ impl Solver for Bnp {
     }
 
     fn summary(&self) -> &'static str {
-        "column generation over what one device can hold, from a plan of local search (free throughput)"
+        "column generation over what one device can hold, with plans from local search (free throughput)"
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -51,51 +57,82 @@ impl Solver for Bnp {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let search = Local.solve(problem, &mut context.part(SEARCH_SHARE))?;
-        let Some(plan) = search.plan else {
+        let Some(mut plan) = search.plan else {
             return Ok(Solution { solver: self.name(), ..search });
         };
-        let mut bound = strongest(problem);
-        let units = Units::new(problem);
         let mut statistics = search.statistics;
-        let value = plan.value();
-        let mut reason = None;
-        if tolerance::gap(value, bound.value) > 0.0 && !context.gap_reached(value, bound.value) {
-            context.emit(Event::Phase { name: "column generation".into() });
-            match Preparation::new(problem, &units, MOST_STATES, context.stop()) {
-                None => reason = Some("the nets are too entangled for column generation".to_string()),
-                Some(preparation) => {
-                    if preparation.relaxed {
-                        reason = Some("column generation left out the cheapest nets".into());
-                    }
-                    let mut generation = Generation::new(&units, &preparation, context.limits.memory);
-                    let all = Left::all(problem, &units);
-                    let stop = context.stop().clone();
-                    let gap = context.limits.gap;
-                    let enough = |low: f64| gap > 0.0 && tolerance::gap(value, low) <= gap;
-                    let first = bound.value;
-                    let raised = raise(&mut generation, &all, [first, value], enough, &stop, |low, _| {
-                        if low > bound.value {
-                            bound = LowerBound { value: low, source: SOURCE, certificate: None };
-                            context.emit(Event::Bound { value: low, source: SOURCE });
-                        }
-                    });
-                    if let Err(error) = raised {
-                        reason = Some(error.to_string());
-                    }
-                    statistics.push(("rounds", generation.rounds));
-                    statistics.push(("columns", generation.columns().len() as u64));
-                    statistics.push(("states", preparation.states.len() as u64));
-                }
+        let mut relaxation = Relaxation { bound: strongest(problem), reason: None };
+        if !relaxation.enough(&plan, context) {
+            let mut part = context.part(BOUND_SHARE);
+            relaxation.raise(problem, &plan, &mut statistics, &mut part);
+        }
+        if !relaxation.enough(&plan, context) && context.stop().reason().is_none() {
+            let mut part = context.part(1.0);
+            part.warm_start = Some(plan.placement.clone());
+            part.seed = part.seed.wrapping_add(1);
+            let again = Local.solve(problem, &mut part)?;
+            if let Some(better) = again.plan.filter(|again| again.value() < plan.value()) {
+                plan = better;
             }
         }
-        let stop = match context.gap_reached(value, bound.value) {
+        let Relaxation { bound, reason } = relaxation;
+        let stop = match context.gap_reached(plan.value(), bound.value) {
             true => Some(StopReason::Gap),
             false => context.stop().reason(),
         };
-        let mut solution = Solution::with_plan(self.name(), plan, bound, stop);
-        if solution.status != Status::Optimal {
-            solution.reason = reason;
+        let solution = Solution::with_plan(self.name(), plan, bound, stop);
+        let reason = reason.filter(|_| solution.status != Status::Optimal);
+        Ok(Solution { statistics, reason, ..solution })
+    }
+}
+
+/// The bound, and what held it back.
+struct Relaxation {
+    bound: LowerBound,
+    reason: Option<String>,
+}
+
+impl Relaxation {
+    /// Whether a plan is proved, or as near to the bound as was asked for.
+    fn enough(&self, plan: &Plan, context: &Context<'_>) -> bool {
+        tolerance::gap(plan.value(), self.bound.value) == 0.0
+            || context.gap_reached(plan.value(), self.bound.value)
+    }
+
+    /// Column generation up to the value of a plan.
+    fn raise(
+        &mut self,
+        problem: &Problem,
+        plan: &Plan,
+        statistics: &mut Vec<(&'static str, u64)>,
+        context: &mut Context<'_>,
+    ) {
+        context.emit(Event::Phase { name: "column generation".into() });
+        let units = Units::new(problem);
+        let stop = context.stop().clone();
+        let Some(preparation) = Preparation::new(problem, &units, MOST_STATES, &stop) else {
+            self.reason = Some("column generation found no order in which few enough nets are open".into());
+            return;
+        };
+        if preparation.relaxed {
+            self.reason =
+                Some("column generation left out the cheapest of the nets, which are too many".into());
         }
-        Ok(Solution { statistics, ..solution })
+        let (value, gap) = (plan.value(), context.limits.gap);
+        let enough = |low: f64| gap > 0.0 && tolerance::gap(value, low) <= gap;
+        let mut generation = Generation::new(problem, &units, &preparation, context.limits.memory);
+        let raised = raise(&mut generation, [self.bound.value, value], enough, &stop, |low| {
+            self.bound = LowerBound { value: low, source: SOURCE, certificate: None };
+            context.emit(Event::Bound { value: low, source: SOURCE });
+        });
+        if let Err(error) = raised {
+            self.reason = Some(error.to_string());
+        }
+        let (rounds, columns) = (generation.rounds(), generation.columns() as u64);
+        statistics.extend([
+            ("states", preparation.states.len() as u64),
+            ("rounds", rounds),
+            ("columns", columns),
+        ]);
     }
 }

@@ -7,7 +7,7 @@
 
 use stagewright_core::solver::Stop;
 
-use super::generation::{Generation, Left, Verdict};
+use super::generation::{Generation, Verdict};
 use super::master::LpError;
 
 /// Relative distance at which the bisection ends.
@@ -27,11 +27,10 @@ const MOST_ROUNDS: u64 = 50 << 8;
 /// Where the LP solver fails; the bounds told so far hold.
 pub fn raise(
     generation: &mut Generation<'_>,
-    all: &Left,
     [mut low, high]: [f64; 2],
     enough: impl Fn(f64) -> bool,
     stop: &Stop,
-    mut tell: impl FnMut(f64, u64),
+    mut tell: impl FnMut(f64),
 ) -> Result<(), LpError> {
     let mut covered = high;
     let mut rounds = ROUNDS;
@@ -44,12 +43,12 @@ pub fn raise(
             }
             let last = ceiling == high && ceiling - low <= PRECISION * high;
             let threshold = if last { high * (1.0 - JUST_BELOW) } else { 0.5 * (low + ceiling) };
-            match generation.decide(threshold, all, rounds, stop)? {
+            match generation.decide(threshold, rounds, stop)? {
                 Verdict::Excluded { .. } => {
                     low = threshold;
-                    tell(low, generation.rounds);
+                    tell(low);
                 }
-                Verdict::Covered(_) => (covered, ceiling) = (threshold, threshold),
+                Verdict::Covered => (covered, ceiling) = (threshold, threshold),
                 Verdict::Open => (ceiling, undecided) = (threshold, true),
             }
         }

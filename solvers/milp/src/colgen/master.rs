@@ -27,8 +27,6 @@ pub struct Dual {
     pub units: Vec<f64>,
     /// Price of a device of each pool.
     pub devices: Vec<f64>,
-    /// Value of each column, in the order in which they were added.
-    pub columns: Vec<f64>,
 }
 
 /// The master over a growing set of columns.
@@ -39,14 +37,13 @@ pub struct Master {
 }
 
 impl Master {
-    /// A master without columns: weights of the units, which of them have to be covered, devices of each pool.
+    /// A master without columns: weights of the units, devices of each pool.
     ///
     /// # Errors
     /// Where the LP solver does not take it.
-    pub fn new(weights: &[f64], open: &[bool], devices: &[u32]) -> Result<Master, LpError> {
+    pub fn new(weights: &[f64], devices: &[u32]) -> Result<Master, LpError> {
         let mut problem = ColProblem::new();
-        let covers: Vec<Row> =
-            open.iter().map(|&open| problem.add_row(f64::from(u8::from(open))..)).collect();
+        let covers: Vec<Row> = weights.iter().map(|_| problem.add_row(1.0..)).collect();
         let pools: Vec<Row> = devices.iter().map(|&count| problem.add_row(..=f64::from(count))).collect();
         for (&weight, &cover) in weights.iter().zip(&covers) {
             problem.add_column(weight, 0.0.., [(cover, 1.0)]);
@@ -91,7 +88,6 @@ impl Master {
             uncovered,
             units: duals[..self.covers.len()].iter().map(|&price| price.max(0.0)).collect(),
             devices: duals[self.covers.len()..].iter().map(|&price| (-price).max(0.0)).collect(),
-            columns: solution.columns()[self.covers.len()..].to_vec(),
         };
         self.model = Some(solved.into());
         Ok(dual)

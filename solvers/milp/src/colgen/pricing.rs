@@ -97,8 +97,6 @@ pub struct Pricing<'a> {
     states: &'a States,
     kind: &'a Kind,
     cut: Option<&'a [[f64; 2]]>,
-    /// Per unit whether a set may hold it.
-    allowed: Vec<bool>,
     cells: usize,
 }
 
@@ -129,13 +127,7 @@ enum Labels {
 impl<'a> Pricing<'a> {
     /// Ready to price.
     pub fn new(states: &'a States, kind: &'a Kind) -> Self {
-        let (cut, allowed) = (states.cut(kind.pool), kind.allowed.clone());
-        Pricing { states, kind, cut, allowed, cells: 0 }
-    }
-
-    /// From now on sets hold only units that are open.
-    pub fn restrict(&mut self, open: &[bool]) {
-        self.allowed = self.kind.allowed.iter().zip(open).map(|(&allowed, &open)| allowed && open).collect();
+        Pricing { states, kind, cut: states.cut(kind.pool), cells: 0 }
     }
 
     /// The best columns that are worth more than the goal, and a bound on all. None where the clock ran out.
@@ -204,7 +196,7 @@ impl<'a> Pricing<'a> {
                 here.fill(f32::NEG_INFINITY);
                 for choice in [0, 1] {
                     let next = self.states.next(state)[choice];
-                    if choice == 1 && !self.allowed[unit] {
+                    if choice == 1 && !self.kind.allowed[unit] {
                         continue;
                     }
                     let cut = self.cut.map_or(0.0, |cut| cut[state][choice]);
@@ -231,7 +223,7 @@ impl<'a> Pricing<'a> {
             let next = self.states.next(state);
             let cut = self.cut.map_or([0.0; 2], |cut| cut[state]);
             let value = |choice: usize| {
-                if choice == 1 && !self.allowed[unit] {
+                if choice == 1 && !self.kind.allowed[unit] {
                     return f32::NEG_INFINITY;
                 }
                 let step = step(self.kind, unit, choice == 1, cut[choice], prices);
@@ -279,7 +271,7 @@ impl<'a> Pricing<'a> {
             for (at, (state, _)) in active.iter().enumerate() {
                 let [outside, inside] = self.states.next(*state as usize);
                 moves.push((outside, at as u32, 0));
-                if self.allowed[unit] {
+                if self.kind.allowed[unit] {
                     moves.push((inside, at as u32, 1));
                 }
             }

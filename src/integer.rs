@@ -1,0 +1,3 @@
+//! The solvers that need HiGHS.
+
+pub(crate) use stagewright_milp::Bnp;

@@ -2,7 +2,7 @@
 //!
 //! A net is open at a cut of the order that lies between its first and its last pin. A program that walks the order
 //! keeps a status for every open net, so its states grow exponentially with the number of open nets: the orders are
-//! judged by Σ over positions of [`STATUSES`]^open. This is the vertex separation, or cutwidth, of a hypergraph up
+//! judged by Σ over positions of `STATUSES`^open. This is the vertex separation, or cutwidth, of a hypergraph up
 //! to the exponent; the best order is NP-hard to find (Kashiwabara and Fujisawa, 1979), and neural networks, being
 //! long and thin, have good ones that are easy to find.
 //!
@@ -35,7 +35,7 @@ pub fn narrow(units: usize, cuts: &Cuts) -> Vec<u32> {
     improve(best, least, cuts)
 }
 
-/// Σ over positions of [`STATUSES`]^open nets.
+/// Σ over positions of `STATUSES`^open nets.
 pub fn width(order: &[u32], cuts: &Cuts) -> f64 {
     let mut place = vec![0usize; order.len()];
     for (at, &unit) in order.iter().enumerate() {

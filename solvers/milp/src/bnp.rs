@@ -17,6 +17,7 @@ use stagewright_search::Local;
 
 use crate::colgen::ascent::raise;
 use crate::colgen::generation::{Generation, Preparation};
+use crate::colgen::pricing::FEWEST_CELLS;
 
 /// Source of the bound.
 const SOURCE: &str = "column-generation";
@@ -24,8 +25,9 @@ const SOURCE: &str = "column-generation";
 /// again.
 const SEARCH_SHARE: f64 = 0.3;
 const BOUND_SHARE: f64 = 0.7;
-/// Most states of the state graph.
-const MOST_STATES: usize = 1 << 22;
+/// Most states of the state graph, and the share of the memory limit for it and pricing's table over it.
+const MOST_STATES: usize = 1 << 20;
+const STATES_SHARE: f64 = 0.5;
 
 /// Local search for the plan, column generation for the bound.
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,11 +73,17 @@ impl Solver for Bnp {
             part.warm_start = Some(plan.placement.clone());
             part.seed = part.seed.wrapping_add(1);
             let again = Local.solve(problem, &mut part)?;
+            statistics.extend(again.statistics.into_iter().map(|(_, steps)| ("steps_again", steps)));
             if let Some(better) = again.plan.filter(|again| again.value() < plan.value()) {
                 plan = better;
             }
         }
         let Relaxation { bound, reason } = relaxation;
+        // The one check of a bound that costs nothing: a plan below it would disprove it.
+        if bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
+            let (bound, value) = (bound.value, plan.value());
+            return Err(SolveError::Invariant(format!("a plan of {value} s below the bound of {bound} s")));
+        }
         let stop = match context.gap_reached(plan.value(), bound.value) {
             true => Some(StopReason::Gap),
             false => context.stop().reason(),
@@ -110,8 +118,9 @@ impl Relaxation {
         context.emit(Event::Phase { name: "column generation".into() });
         let units = Units::new(problem);
         let stop = context.stop().clone();
-        let Some(preparation) = Preparation::new(problem, &units, MOST_STATES, &stop) else {
-            self.reason = Some("column generation found no order in which few enough nets are open".into());
+        let most = most_states(&units, context.limits.memory);
+        let Some(preparation) = Preparation::new(problem, &units, most, &stop) else {
+            self.reason = Some("column generation had no time or memory to begin".into());
             return;
         };
         if preparation.relaxed {
@@ -125,8 +134,13 @@ impl Relaxation {
             self.bound = LowerBound { value: low, source: SOURCE, certificate: None };
             context.emit(Event::Bound { value: low, source: SOURCE });
         });
-        if let Err(error) = raised {
-            self.reason = Some(error.to_string());
+        match raised {
+            Err(error) => self.reason = Some(error.to_string()),
+            Ok(()) if self.reason.is_none() && stop.reason().is_none() => {
+                self.reason =
+                    Some("the linear relaxation of column generation ends here, without branching".into());
+            }
+            Ok(()) => {}
         }
         let (rounds, columns) = (generation.rounds(), generation.columns() as u64);
         statistics.extend([
@@ -135,4 +149,12 @@ impl Relaxation {
             ("columns", columns),
         ]);
     }
+}
+
+/// States that the memory has room for, with the least table over them.
+fn most_states(units: &Units, memory: Option<u64>) -> usize {
+    let bytes =
+        size_of::<[u32; 2]>() + units.pools() * size_of::<[f64; 2]>() + (FEWEST_CELLS + 1) * size_of::<f32>();
+    let room = memory.map_or(f64::INFINITY, |memory| memory as f64 * STATES_SHARE / bytes as f64);
+    (MOST_STATES as f64).min(room) as usize
 }

@@ -198,7 +198,7 @@ fn no_excluded_threshold_has_a_split() {
                     excluded += 1;
                 }
                 Verdict::Covered => covered += 1,
-                Verdict::Open => {}
+                Verdict::Spent | Verdict::Stalled => {}
             }
         }
     }
@@ -234,27 +234,58 @@ fn bounds_and_plans_against_brute_force() {
     assert!(optimal > 3 * open && raised > 50, "{optimal} optimal, {open} open, {raised} raised");
 }
 
-/// Replicated stages are part of the bound although local search does not use them.
-#[test]
-fn the_bound_holds_for_the_plans_of_other_solvers() {
-    let mut replicated = 0;
-    for number in 0..400 {
-        let problem = problem(number, Size { operators: 5, devices: 4, groups: false }, true);
-        let solution = solve(&problem, 1, UNLIMITED);
-        if solution.plan.is_none() {
-            continue;
+/// The least value over every assignment of classes to devices with every number of replicas; none where there are
+/// too many to try.
+fn replicated_optimum(problem: &Problem) -> Option<Option<f64>> {
+    let graph = problem.graph();
+    let (devices, most) = (problem.cluster().device_count(), problem.objective().max_replicas);
+    let (classes, levels) = (graph.class_count(), most as usize);
+    if (devices as f64).powi(classes as i32) * (levels as f64).powi(devices as i32) > 50_000.0 {
+        return None;
+    }
+    let mut choice = vec![0u32; classes + devices];
+    let mut best: Option<f64> = None;
+    loop {
+        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
+        let used = Placement::new(device_of).used();
+        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
+        let replicas = used.iter().map(|&device| (device, choice[classes + device.index()] + 1));
+        let replicas = replicas.filter(|&(_, replicas)| replicas > 1).collect();
+        let evaluation = evaluate(problem, &Placement::with_stages(device_of, Vec::new(), replicas));
+        if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
+            best = Some(evaluation.value);
         }
-        let objective = Objective { split: Split::Contiguous, ..*problem.objective() };
-        let contiguous = problem.with_objective(objective).expect("a valid objective");
-        let mut silent = Silent;
-        let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
-        let dpl = stagewright_search::Dpl.solve(&contiguous, &mut context).expect("a contiguous problem");
-        if let Some(plan) = dpl.plan {
-            assert!(solution.bound.value <= plan.value() * (1.0 + 1e-12), "{number}");
-            replicated += u32::from(plan.evaluation.devices.iter().any(|device| device.replicas > 1));
+        let size = |at: usize| if at < classes { devices } else { levels };
+        let Some(at) = (0..choice.len()).find(|&at| choice[at] as usize + 1 < size(at)) else {
+            return Some(best);
+        };
+        choice[at] += 1;
+        choice[..at].fill(0);
+    }
+}
+
+#[test]
+fn no_excluded_threshold_has_a_replicated_split() {
+    let (mut replicated, mut excluded) = (0, 0);
+    for number in 0..600 {
+        let problem = problem(number, Size { operators: 5, devices: 4, groups: false }, true);
+        let Some(Some(best)) = replicated_optimum(&problem) else { continue };
+        let Some(Some(plain)) = optimum(&problem) else { continue };
+        replicated += u32::from(best < plain * (1.0 - 1e-9));
+        let units = Units::new(&problem);
+        let preparation = Preparation::new(&problem, &units, 1 << 20, &never()).expect("a small problem");
+        for share in [0.5, 0.9, 1.0 - 1e-9, 1.0] {
+            let mut generation = Generation::new(&problem, &units, &preparation, None);
+            if best > 0.0 {
+                let verdict = generation.decide(best * share, 1000, &never()).expect("a sound master");
+                if let Verdict::Excluded { .. } = verdict {
+                    assert!(share < 1.0, "{number}: excluded {best}");
+                    excluded += 1;
+                }
+            }
         }
     }
-    assert!(replicated > 20, "only {replicated}");
+    assert!(replicated > 20 && excluded > 200, "{replicated} better with replicas, {excluded} excluded");
 }
 
 #[test]
@@ -287,7 +318,7 @@ fn a_relaxed_state_graph_bounds_from_above() {
         let problem = problem(number, Size { operators: 14, devices: 4, groups: false }, false);
         let units = Units::new(&problem);
         let cuts = Cuts::new(&units);
-        let order = narrow(units.len(), &cuts);
+        let order = narrow(units.len(), &cuts, &never());
         let pools = units.pools();
         let Some(full) = States::new(&order, &cuts, pools, 1 << 20) else { continue };
         let Some((small, true)) = States::relaxed(&order, &cuts, pools, full.len() / 2, &never()) else {

@@ -10,6 +10,8 @@ use stagewright_core::solver::Stop;
 use super::generation::{Generation, Verdict};
 use super::master::LpError;
 
+/// Values below this are too near to the least doubles for relative tolerances; nothing is claimed for them.
+const LEAST_VALUE: f64 = 1e-280;
 /// Relative distance at which the bisection ends.
 const PRECISION: f64 = 2e-5;
 /// Relative distance below the incumbent at which a threshold is asked for when everything else below it is
@@ -32,6 +34,9 @@ pub fn raise(
     stop: &Stop,
     mut tell: impl FnMut(f64),
 ) -> Result<(), LpError> {
+    if high < LEAST_VALUE {
+        return Ok(());
+    }
     let mut covered = high;
     let mut rounds = ROUNDS;
     while rounds <= MOST_ROUNDS {
@@ -45,11 +50,14 @@ pub fn raise(
             let threshold = if last { high * (1.0 - JUST_BELOW) } else { 0.5 * (low + ceiling) };
             match generation.decide(threshold, rounds, stop)? {
                 Verdict::Excluded { .. } => {
+                    // No lowering: pricing admits loads above the threshold by more than rounding.
                     low = threshold;
                     tell(low);
                 }
                 Verdict::Covered => (covered, ceiling) = (threshold, threshold),
-                Verdict::Open => (ceiling, undecided) = (threshold, true),
+                Verdict::Spent => (ceiling, undecided) = (threshold, true),
+                // More rounds would not help.
+                Verdict::Stalled => (covered, ceiling) = (threshold, threshold),
             }
         }
         if !undecided {

@@ -32,12 +32,6 @@ impl Cuts {
         cuts
     }
 
-    /// Nets as they are: pins, and seconds on each of some links.
-    pub fn from_nets(nets: impl IntoIterator<Item = (Vec<u32>, Vec<f64>)>) -> Cuts {
-        let (pins, seconds) = nets.into_iter().unzip();
-        Cuts { pins, seconds }
-    }
-
     /// Number of nets.
     pub fn len(&self) -> usize {
         self.pins.len()

@@ -31,6 +31,9 @@ const LOAD_ROUNDING: f64 = 1e-11;
 /// Weight of every unit beyond its share of the work, so that none is free to leave uncovered.
 const LEAST_WEIGHT: f64 = 0.01;
 
+/// Bytes of a unit of a column: in the list, in the table of known ones, and in the LP solver's matrix.
+const BYTES_PER_COLUMN_UNIT: u64 = 40;
+
 /// How hard pricing looks, from quick to thorough; the next where one finds nothing.
 const EFFORTS: [Effort; 2] = [
     Effort { entries: 1 << 25, cells: 1 << 13, labels: 1_000_000, precision: 1e-4, second: false },
@@ -54,7 +57,7 @@ impl Preparation {
     /// more, or the clock ran out.
     pub fn new(problem: &Problem, units: &Units, most: usize, stop: &Stop) -> Option<Preparation> {
         let cuts = Cuts::new(units);
-        let order = order::narrow(units.len(), &cuts);
+        let order = order::narrow(units.len(), &cuts, stop);
         let (states, relaxed) = States::relaxed(&order, &cuts, units.pools(), most, stop)?;
         let plain = States::new(&order, &Cuts::default(), units.pools(), most)?;
         Some(Preparation { kinds: kinds(problem, units), states, plain, relaxed })
@@ -86,8 +89,10 @@ pub enum Verdict {
     },
     /// Fractions of columns cover everything: no prices exclude it.
     Covered,
-    /// A limit on time or rounds came first, or the tolerances met.
-    Open,
+    /// A limit on time, memory or rounds came first.
+    Spent,
+    /// Nothing improves and nothing is proved: the tolerances have met.
+    Stalled,
 }
 
 /// Columns of a problem, kept from threshold to threshold.
@@ -98,8 +103,13 @@ pub struct Generation<'a> {
     weights: Vec<f64>,
     columns: Vec<Column>,
     known: FxHashSet<(usize, Vec<u32>)>,
+    /// Units over all columns, and most of them that the memory has room for.
+    column_units: u64,
+    most_column_units: u64,
     table: Vec<f32>,
     efforts: [Effort; 2],
+    /// The best prices at the threshold before, where the next one begins.
+    centre: Option<Prices>,
     rounds: u64,
 }
 
@@ -125,8 +135,8 @@ impl Prices {
 }
 
 /// What pricing said of all kinds.
-struct Answers {
-    /// Most that the devices can hold together.
+struct Reply {
+    /// Most that the devices can hold together, an upper bound.
     held: f64,
     /// Columns that beat the master's prices, new to it.
     columns: Vec<Column>,
@@ -149,8 +159,11 @@ impl<'a> Generation<'a> {
             weights: weights(units, kinds),
             columns: Vec::new(),
             known: FxHashSet::default(),
+            column_units: 0,
+            most_column_units: memory.map_or(u64::MAX, |memory| memory / 4 / BYTES_PER_COLUMN_UNIT),
             table: Vec::new(),
             efforts: EFFORTS.map(|effort| Effort { entries: effort.entries.min(entries), ..effort }),
+            centre: None,
             rounds: 0,
         }
     }
@@ -170,37 +183,51 @@ impl<'a> Generation<'a> {
     /// # Errors
     /// Where the LP solver fails.
     pub fn decide(&mut self, threshold: f64, rounds: u64, stop: &Stop) -> Result<Verdict, LpError> {
+        let mut centre: Option<(f64, Prices)> = None;
+        let verdict = self.dialogue(threshold, rounds, &mut centre, stop);
+        self.centre = centre.map(|(_, prices)| prices).or(self.centre.take());
+        verdict
+    }
+
+    fn dialogue(
+        &mut self,
+        threshold: f64,
+        rounds: u64,
+        centre: &mut Option<(f64, Prices)>,
+        stop: &Stop,
+    ) -> Result<Verdict, LpError> {
         let mut master = Master::new(&self.weights, &self.devices)?;
         let reach = threshold * (1.0 + LOAD_ROUNDING);
         for column in self.columns.iter().filter(|column| column.needs <= reach) {
             join(&mut master, self.kinds, column)?;
         }
         let all: f64 = self.weights.iter().sum();
-        let mut centre: Option<(f64, Prices)> = None;
         let (mut smoothing, mut level) = (0.0, 0);
         for _ in 0..rounds {
-            if stop.reason().is_some() {
-                return Ok(Verdict::Open);
+            if stop.reason().is_some() || self.column_units > self.most_column_units {
+                return Ok(Verdict::Spent);
             }
             self.rounds += 1;
-            let dual = master.solve()?;
+            let Some(dual) = master.solve(stop)? else { return Ok(Verdict::Spent) };
             if dual.uncovered <= COVERED * all {
                 return Ok(Verdict::Covered);
             }
-            let mut prices = Prices::of(&dual);
-            if let Some((_, best)) = &centre {
-                prices = prices.mixed(best, smoothing);
-            }
+            let own = Prices::of(&dual);
+            let (prices, is_own) = match (&*centre, self.centre.take()) {
+                (Some((_, best)), _) => (own.mixed(best, smoothing), smoothing == 0.0),
+                (None, Some(before)) => (before, false),
+                (None, None) => (own, true),
+            };
             let Some(answer) = self.price(&prices, &dual, threshold, self.efforts[level], stop) else {
-                return Ok(Verdict::Open);
+                return Ok(Verdict::Spent);
             };
             let sum: f64 = prices.units.iter().sum();
             let excess = sum - answer.held;
+            if centre.as_ref().is_none_or(|(best, _)| excess > *best) {
+                *centre = Some((excess, prices.clone()));
+            }
             if excess > MARGIN * sum {
                 return Ok(Verdict::Excluded { prices: prices.units });
-            }
-            if centre.as_ref().is_none_or(|(best, _)| excess > *best) {
-                centre = Some((excess, prices));
             }
             for column in &answer.columns {
                 join(&mut master, self.kinds, column)?;
@@ -208,17 +235,16 @@ impl<'a> Generation<'a> {
             if !answer.columns.is_empty() {
                 self.columns.extend(answer.columns);
                 smoothing = SMOOTHING;
-            } else if smoothing > 0.0 {
-                // Smoothed prices may hide what those of the master show.
+            } else if !is_own {
+                // Other prices may hide what those of the master show.
                 smoothing = 0.0;
             } else if level + 1 < self.efforts.len() {
                 level += 1;
             } else {
-                // Nothing improves and nothing is proved: the tolerances have met.
-                return Ok(Verdict::Open);
+                return Ok(Verdict::Stalled);
             }
         }
-        Ok(Verdict::Open)
+        Ok(Verdict::Spent)
     }
 
     /// Prices every kind. None where the clock ran out.
@@ -229,7 +255,7 @@ impl<'a> Generation<'a> {
         threshold: f64,
         effort: Effort,
         stop: &Stop,
-    ) -> Option<Answers> {
+    ) -> Option<Reply> {
         // Per pool the most that one device can hold; a stage with replicas takes several devices.
         let mut most = vec![0.0; self.devices.len()];
         let mut columns = Vec::new();
@@ -248,12 +274,13 @@ impl<'a> Generation<'a> {
                 let mut units = set.units;
                 units.sort_unstable();
                 if self.known.insert((at, units.clone())) {
+                    self.column_units += units.len() as u64;
                     columns.push(Column { kind: at, units, needs });
                 }
             }
         }
         let held = most.iter().zip(&self.devices).map(|(most, &count)| most * f64::from(count)).sum();
-        Some(Answers { held, columns })
+        Some(Reply { held, columns })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Kinds of columns: what one device of a pool, or a stage replicated on several, may hold.
 //!
-//! The load of a set S is, for every kind, the largest of a few *resources*, each a sum over the units of S and the
-//! nets that S cuts. A set is a column of the kind at the threshold T iff every resource stays within its limit:
+//! The load of a set S is, for every kind, at least each of a few *resources*, sums over the units of S and the nets
+//! that S cuts. A set is a column of the kind at the threshold T iff every resource stays within its limit:
 //!
 //! | communication | first resource, at most T | second resource, at most T |
 //! | --- | --- | --- |
@@ -15,13 +15,18 @@
 //! the largest backward load is at least the sum of both on any one device. Group uplinks are left out.
 //!
 //! On r replicas the load is divided by r and grows by the synchronisation of the parameters, which is a sum over
-//! units, so replication is a kind of its own that takes r devices of the pool.
+//! units, so replication is a kind of its own that takes r devices of the pool. Beyond [`EXACT_REPLICAS`] the kinds
+//! stand for a range a ≤ r < 2a each: they divide by the largest r, synchronise as for a, and take a devices, which
+//! admits whatever any r of the range does.
 
 use stagewright_core::contract::Units;
 use stagewright_core::document::Communication;
 use stagewright_core::objective::synchronisation;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
+
+/// Replicas up to which every number has its own kind.
+pub const EXACT_REPLICAS: u32 = 8;
 
 /// The limit of a resource.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,7 +63,7 @@ pub struct Resource {
 pub struct Kind {
     /// The pool.
     pub pool: usize,
-    /// Devices that a column takes.
+    /// Devices that a column takes, at least.
     pub replicas: u32,
     /// Per unit whether a column may hold it.
     pub allowed: Vec<bool>,
@@ -73,11 +78,15 @@ pub fn kinds(problem: &Problem, units: &Units) -> Vec<Kind> {
     let objective = problem.objective();
     let mut kinds = Vec::new();
     for (pool, spec) in problem.pools().iter().enumerate() {
-        let bytes: Vec<f64> =
-            (0..units.len()).map(|unit| units.fixed_bytes(unit) + units.activation_bytes(unit)).collect();
+        let bytes: Vec<f64> = (0..units.len()).map(|unit| units.bytes(unit, 1)).collect();
         let memory_binds = bytes.iter().sum::<f64>() > spec.memory;
-        for replicas in 1..=objective.max_replicas.min(spec.count()) {
-            let share = 1.0 / f64::from(replicas);
+        let most = objective.max_replicas.min(spec.count());
+        let mut next = 1;
+        while next <= most {
+            let replicas = next;
+            let largest = if replicas < EXACT_REPLICAS { replicas } else { most.min(2 * replicas - 1) };
+            next = largest + 1;
+            let share = 1.0 / f64::from(largest);
             let synchronised: Vec<f64> = (0..units.len())
                 .map(|unit| synchronisation(units.parameter_bytes(unit), replicas, spec.bandwidth))
                 .collect();

@@ -10,7 +10,10 @@
 //!
 //! Nothing is claimed on the word of the LP solver: its prices are only a proposal to [`super::pricing`].
 
+use std::time::{Duration, Instant};
+
 use highs::{ColProblem, HighsModelStatus, Model, Row, Sense};
+use stagewright_core::solver::Stop;
 use thiserror::Error;
 
 /// Why the LP solver gave nothing.
@@ -32,6 +35,8 @@ pub struct Dual {
 /// The master over a growing set of columns.
 pub struct Master {
     model: Option<Model>,
+    /// What the LP solver's clock, which runs on from solve to solve, shows at most.
+    spent: Duration,
     covers: Vec<Row>,
     pools: Vec<Row>,
 }
@@ -53,9 +58,11 @@ impl Master {
         model.make_quiet();
         // A handful of columns join between two solves: the basis at hand is worth more than presolve.
         model.set_option("presolve", "off");
+        // Columns join: the basis stays feasible for the primal simplex.
+        model.set_option("simplex_strategy", 4);
         model.set_option("threads", 1);
         model.set_option("parallel", "off");
-        Ok(Master { model: Some(model), covers, pools })
+        Ok(Master { model: Some(model), spent: Duration::ZERO, covers, pools })
     }
 
     /// Adds a column of some units that takes `replicas` devices of a pool.
@@ -70,14 +77,22 @@ impl Master {
         added.map(|_| ()).map_err(|status| LpError(format!("{status:?}")))
     }
 
-    /// Solves, from the basis of the last time.
+    /// Solves, from the basis of the last time. None where the clock ran out.
     ///
     /// # Errors
     /// Where the LP solver ends without an optimum.
-    pub fn solve(&mut self) -> Result<Dual, LpError> {
-        let model = self.model.take().ok_or_else(|| LpError("an error before".into()))?;
+    pub fn solve(&mut self, stop: &Stop) -> Result<Option<Dual>, LpError> {
+        let mut model = self.model.take().ok_or_else(|| LpError("an error before".into()))?;
+        if let Some(left) = stop.remaining() {
+            model.set_option("time_limit", (self.spent + left).as_secs_f64());
+        }
+        let begin = Instant::now();
         let solved = model.try_solve().map_err(|status| LpError(format!("{status:?}")))?;
+        self.spent += begin.elapsed();
         let status = solved.status();
+        if status == HighsModelStatus::ReachedTimeLimit {
+            return Ok(None);
+        }
         if status != HighsModelStatus::Optimal {
             return Err(LpError(format!("{status:?}")));
         }
@@ -90,6 +105,6 @@ impl Master {
             devices: duals[self.covers.len()..].iter().map(|&price| (-price).max(0.0)).collect(),
         };
         self.model = Some(solved.into());
-        Ok(dual)
+        Ok(Some(dual))
     }
 }

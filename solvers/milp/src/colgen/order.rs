@@ -9,10 +9,16 @@
 //! Candidates are the order of the model file, greedy orders that always take the unit which leaves the fewest nets
 //! open, from several starts, and the best of these after a local search that moves single units and blocks.
 
+use stagewright_core::solver::Stop;
+
 use super::cuts::Cuts;
 
 /// Statuses of an open net, about.
 const STATUSES: f64 = 2.2;
+/// Most units of a greedy order: its cost grows with their square where many nets are open.
+pub const MOST_UNITS: usize = 20_000;
+/// Pins of a net up to which each of its pins moves the others to the front of the queue.
+const HUB: usize = 64;
 /// Starts of the greedy order.
 const STARTS: usize = 8;
 /// Evaluations of a unit at another position that the local search may spend, about a tenth of a second.
@@ -20,19 +26,26 @@ const WORK: usize = 20_000_000;
 /// How far a unit is moved.
 const REACH: usize = 24;
 
-/// An order of `units` units in which few nets are open. Deterministic.
-pub fn narrow(units: usize, cuts: &Cuts) -> Vec<u32> {
+/// An order of `units` units in which few nets are open; the best so far where the clock runs out. Above
+/// [`MOST_UNITS`] units it is that of the file.
+pub fn narrow(units: usize, cuts: &Cuts, stop: &Stop) -> Vec<u32> {
     let incidence = incidence(units, cuts);
     let mut best: Vec<u32> = (0..units as u32).collect();
     let mut least = width(&best, cuts);
+    if units > MOST_UNITS {
+        return best;
+    }
     for start in starts(units) {
+        if stop.reason().is_some() {
+            return best;
+        }
         let order = greedy(units, cuts, &incidence, start);
         let found = width(&order, cuts);
         if found < least {
             (best, least) = (order, found);
         }
     }
-    improve(best, least, cuts)
+    improve(best, least, cuts, stop)
 }
 
 /// Σ over positions of `STATUSES`^open nets.
@@ -75,7 +88,7 @@ fn starts(units: usize) -> Vec<u32> {
     if units == 0 { Vec::new() } else { starts }
 }
 
-/// Always the unit that changes the number of open nets least, ties to the one whose nets opened last, then by
+/// Always the unit that changes the number of open nets least, ties to the one whose nets were touched last, then by
 /// index; where no unit touches an open net, the next one of the file.
 fn greedy(units: usize, cuts: &Cuts, incidence: &[Vec<u32>], start: u32) -> Vec<u32> {
     let mut left: Vec<usize> = (0..cuts.len()).map(|net| cuts.pins(net).len()).collect();
@@ -89,7 +102,12 @@ fn greedy(units: usize, cuts: &Cuts, incidence: &[Vec<u32>], start: u32) -> Vec<
         taken[unit as usize] = true;
         order.push(unit);
         for &net in &incidence[unit as usize] {
+            let pins = cuts.pins(net as usize).len();
+            let opens = left[net as usize] == pins;
             left[net as usize] -= 1;
+            if pins > HUB && !opens {
+                continue;
+            }
             for &other in cuts.pins(net as usize) {
                 if !taken[other as usize] {
                     if age[other as usize] == 0 {
@@ -120,14 +138,17 @@ fn greedy(units: usize, cuts: &Cuts, incidence: &[Vec<u32>], start: u32) -> Vec<
 
 /// Moves blocks of one, two and four units to where they leave fewer nets open, until nothing helps or the work
 /// is spent.
-fn improve(mut order: Vec<u32>, mut least: f64, cuts: &Cuts) -> Vec<u32> {
+fn improve(mut order: Vec<u32>, mut least: f64, cuts: &Cuts, stop: &Stop) -> Vec<u32> {
     let pins: usize = (0..cuts.len()).map(|net| cuts.pins(net).len()).sum();
     let mut rounds = WORK / (order.len() + pins).max(1);
     let mut better = true;
     while better {
         better = false;
         for block in [1, 2, 4] {
-            for from in 0..order.len().saturating_sub(block) {
+            for from in 0..(order.len() + 1).saturating_sub(block) {
+                if stop.reason().is_some() {
+                    return order;
+                }
                 let low = from.saturating_sub(REACH);
                 let high = (from + REACH).min(order.len() - block);
                 let mut best: Option<(f64, usize)> = None;

@@ -30,10 +30,13 @@ use super::states::States;
 
 /// Relative slack for sums taken in another order.
 const ROUNDING: f64 = 1e-11;
-/// The largest relative error of one addition of the table.
-const TABLE_ROUNDING: f64 = f32::EPSILON as f64;
+/// The largest relative error of one operation in the table's precision. Every entry is a sum of at most n rounded
+/// prices in n roundings, so for prices of any sign it errs by at most 2n of this times the sum of their sizes.
+const TABLE_ROUNDING: f64 = 0.5 * f32::EPSILON as f64;
 /// Most sets that the labels of one pricing give.
 const MOST_SETS: usize = 8;
+/// By how much fewer labels are looked at with two resources.
+const TWO_RESOURCES: usize = 16;
 /// Labels between two looks at the clock.
 const LABELS_PER_LOOK: usize = 1 << 14;
 /// Shares of the cells that paths through the table do without.
@@ -90,7 +93,7 @@ pub struct Question<'a> {
 }
 
 /// Fewest cells of the table, whatever the number of entries.
-const FEWEST_CELLS: usize = 256;
+pub const FEWEST_CELLS: usize = 256;
 
 /// Prices one kind over a state graph.
 pub struct Pricing<'a> {
@@ -137,14 +140,14 @@ impl<'a> Pricing<'a> {
         let Question { prices, threshold, goal, effort } = question;
         let second = self.kind.second.as_ref().map_or(f64::INFINITY, |second| second.limit.at(threshold));
         let limits = [self.kind.first.limit.at(threshold) * (1.0 + ROUNDING), second * (1.0 + ROUNDING)];
-        self.cells = (effort.entries / (self.states.len() + 1)).clamp(FEWEST_CELLS, effort.cells);
+        self.cells = (effort.entries / (self.states.len() + 1)).min(effort.cells).max(FEWEST_CELLS);
         let cell = limits[0] / self.cells as f64;
         self.fill(prices, cell, table);
         if stop.reason().is_some() {
             return None;
         }
         let scale: f64 = prices.iter().map(|price| price.abs()).sum();
-        let slack = scale * (ROUNDING + TABLE_ROUNDING * prices.len() as f64 * 0.5);
+        let slack = scale * (ROUNDING + 2.0 * TABLE_ROUNDING * prices.len() as f64);
         let mut most = f64::from(table[self.cells]) + slack;
         let fits = |set: &Priced| set.profit > goal && set.first <= limits[0] && set.second <= limits[1];
         let mut found: Vec<Priced> = Vec::new();
@@ -158,8 +161,11 @@ impl<'a> Pricing<'a> {
         // Nothing within the precision of the incumbent is looked for.
         let accepted = incumbent + effort.precision * most.abs();
         if effort.labels > 0 && most > accepted {
+            // Two resources keep many more labels, and each costs more.
+            let two = self.kind.second.is_some() && effort.second;
+            let labels = if two { effort.labels / TWO_RESOURCES } else { effort.labels };
             let limits = [limits[0], if effort.second { limits[1] } else { f64::INFINITY }];
-            let search = Search { prices, limits, goal: accepted - slack, cell, labels: effort.labels, stop };
+            let search = Search { prices, limits, goal: accepted - slack, cell, labels, stop };
             match self.labels(&search, table) {
                 Labels::Done { best, sets } => {
                     most = most.min(best.max(accepted) + ROUNDING * scale);
@@ -299,13 +305,13 @@ impl<'a> Pricing<'a> {
                     }
                 }
                 looked += gathered.len();
+                if looked > search.labels {
+                    return Labels::TooMany;
+                }
                 let begin = next_labels.len();
                 undominated(&mut gathered, two, &mut next_labels, &mut trail);
                 if next_labels.len() > begin {
                     next_active.push((state, begin..next_labels.len()));
-                }
-                if looked > search.labels {
-                    return Labels::TooMany;
                 }
                 if looked - look > LABELS_PER_LOOK {
                     look = looked;

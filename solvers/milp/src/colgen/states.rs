@@ -97,7 +97,7 @@ impl States {
     }
 
     /// The state graph with as many of the dearest nets as `most` states allow, and whether any was left out. None
-    /// where the clock ran out.
+    /// where the clock ran out, or there are more units than `most`.
     pub fn relaxed(
         order: &[u32],
         cuts: &Cuts,
@@ -147,7 +147,7 @@ impl States {
 }
 
 /// Most open nets that [`States::relaxed`] tries, one after the other.
-const WIDTHS: [usize; 10] = [24, 16, 12, 9, 7, 5, 4, 3, 2, 1];
+const WIDTHS: [usize; 11] = [24, 16, 12, 9, 7, 5, 4, 3, 2, 1, 0];
 
 /// The nets that remain where at most `width` are open at any place: the cheapest go first.
 fn narrowed(order: &[u32], cuts: &Cuts, width: usize) -> Cuts {

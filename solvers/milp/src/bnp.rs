@@ -8,12 +8,14 @@ use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{
     Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
 use stagewright_search::Local;
+use stagewright_search::dpl::{Effort, best_over_orders};
 
 use crate::colgen::ascent::raise;
 use crate::colgen::generation::{Generation, Preparation};
@@ -59,7 +61,9 @@ impl Solver for Bnp {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let search = Local.solve(problem, &mut context.part(SEARCH_SHARE))?;
-        let Some(mut plan) = search.plan else {
+        let replicated = contiguous_with_replicas(problem, &mut context.part(SEARCH_SHARE))?;
+        let plans = [search.plan.clone(), replicated].into_iter().flatten();
+        let Some(mut plan) = plans.min_by(|a, b| a.value().total_cmp(&b.value())) else {
             return Ok(Solution { solver: self.name(), ..search });
         };
         let mut statistics = search.statistics;
@@ -92,6 +96,29 @@ impl Solver for Bnp {
         let reason = reason.filter(|_| solution.status != Status::Optimal);
         Ok(Solution { statistics, reason, ..solution })
     }
+}
+
+/// The best contiguous split with replicated stages, which local search does not use, where they are allowed.
+fn contiguous_with_replicas(
+    problem: &Problem,
+    context: &mut Context<'_>,
+) -> Result<Option<Plan>, SolveError> {
+    if problem.objective().max_replicas == 1 {
+        return Ok(None);
+    }
+    let objective = Objective { split: Split::Contiguous, ..*problem.objective() };
+    let Ok(contiguous) = problem.with_objective(objective) else { return Ok(None) };
+    // A warm start of the free problem need not be contiguous.
+    context.warm_start = None;
+    let Some(plan) = best_over_orders(&contiguous, &Units::new(&contiguous), Effort::Plain, context)? else {
+        return Ok(None);
+    };
+    // A free split has no order of stages.
+    let used = plan.placement.used();
+    let replicas = used.iter().map(|&device| (device, plan.placement.replicas(device)));
+    let replicas = replicas.filter(|&(_, replicas)| replicas > 1).collect();
+    let device_of = problem.graph().operators().map(|op| plan.placement.device_of(op)).collect();
+    Plan::new(problem, Placement::with_stages(device_of, Vec::new(), replicas)).map(Some)
 }
 
 /// The bound, and what held it back.

@@ -26,6 +26,7 @@ use stagewright_milp::colgen::kind::{Kind, Limit};
 use stagewright_milp::colgen::order::narrow;
 use stagewright_milp::colgen::pricing::{Effort, Pricing, Question};
 use stagewright_milp::colgen::states::States;
+use stagewright_search::dpl::{Effort as OrderEffort, best_over_orders};
 
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
 
@@ -286,6 +287,30 @@ fn no_excluded_threshold_has_a_replicated_split() {
         }
     }
     assert!(replicated > 20 && excluded > 200, "{replicated} better with replicas, {excluded} excluded");
+}
+
+/// Local search knows no replicas; the best contiguous split with them is a plan all the same.
+#[test]
+fn a_replicated_contiguous_split_is_not_lost() {
+    let mut replicated = 0;
+    for number in 0..150 {
+        let problem = problem(number, Size { operators: 5, devices: 4, groups: false }, true);
+        let objective = Objective { split: Split::Contiguous, ..*problem.objective() };
+        let contiguous = problem.with_objective(objective).expect("a valid objective");
+        let (mut silent, units) = (Silent, Units::new(&contiguous));
+        let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
+        let Some(seed) =
+            best_over_orders(&contiguous, &units, OrderEffort::Plain, &mut context).expect("an answer")
+        else {
+            continue;
+        };
+        let solution = solve(&problem, 1, UNLIMITED);
+        let plan = solution.plan.expect("at least the contiguous split");
+        assert!(plan.value() <= seed.value() * (1.0 + 1e-12), "{number}");
+        assert!(evaluate(&problem, &plan.placement).is_feasible(), "{number}");
+        replicated += u32::from(plan.evaluation.devices.iter().any(|device| device.replicas > 1));
+    }
+    assert!(replicated > 10, "only {replicated}");
 }
 
 #[test]

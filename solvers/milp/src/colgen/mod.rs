@@ -8,8 +8,9 @@
 //! Σ_u π_u > Σ_c n_c β_c   implies   no free split has a value of T or less:
 //! ```
 //!
-//! the sets of a split cover each unit once, so their prices add up to Σ π, and no device holds more than β. Prices
-//! that show it come from the linear relaxation of the cover ([`master`]), β from a dynamic program over an order of
+//! the sets of a split cover each unit once, so their prices add up to Σ π, and no device holds more than β. Where a
+//! stage may take several devices, β_c is the largest price of a column for each device that it takes. Prices that
+//! show it come from the linear relaxation of the cover ([`master`]), β from a dynamic program over an order of
 //! the units ([`pricing`] on [`states`]); [`generation`] lets them talk until one side wins.
 //!
 //! Literature: Gilmore and Gomory, "A linear programming approach to the cutting-stock problem" (Operations Research,

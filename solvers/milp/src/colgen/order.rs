@@ -2,9 +2,9 @@
 //!
 //! A net is open at a cut of the order that lies between its first and its last pin. A program that walks the order
 //! keeps a status for every open net, so its states grow exponentially with the number of open nets: the orders are
-//! judged by Σ over positions of `STATUSES`^open. This is the vertex separation, or cutwidth, of a hypergraph up
-//! to the exponent; the best order is NP-hard to find (Kashiwabara and Fujisawa, 1979), and neural networks, being
-//! long and thin, have good ones that are easy to find.
+//! judged by Σ over positions of `STATUSES`^open. This is the cutwidth of a hypergraph, up to the exponent;
+//! the best order is NP-hard to find already for graphs (Gavril, "Some NP-complete problems on graphs", 1977), and
+//! neural networks, being long and thin, have good ones that are easy to find.
 //!
 //! Candidates are the order of the model file, greedy orders that always take the unit which leaves the fewest nets
 //! open, from several starts, and the best of these after a local search that moves single units and blocks.

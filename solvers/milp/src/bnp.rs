@@ -6,7 +6,7 @@
 
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
-use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::document::Split;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -16,6 +16,7 @@ use stagewright_core::solver::{
 use stagewright_core::tolerance;
 use stagewright_search::Local;
 use stagewright_search::dpl::{Effort, best_over_orders};
+use stagewright_search::local::missing_for_free_throughput;
 
 use crate::colgen::ascent::raise;
 use crate::colgen::generation::{Generation, Preparation};
@@ -35,16 +36,6 @@ const STATES_SHARE: f64 = 0.5;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bnp;
 
-fn missing(objective: &Objective) -> Option<&'static str> {
-    if objective.kind != ObjectiveKind::Throughput {
-        Some("objectives other than throughput")
-    } else if objective.split != Split::Free {
-        Some("splits other than free")
-    } else {
-        None
-    }
-}
-
 impl Solver for Bnp {
     fn name(&self) -> &'static str {
         "bnp"
@@ -55,7 +46,7 @@ impl Solver for Bnp {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing, exact: true, deterministic_across_threads: true }
+        Capabilities { missing: missing_for_free_throughput, exact: true, deterministic_across_threads: true }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
@@ -163,11 +154,16 @@ impl Relaxation {
         });
         match raised {
             Err(error) => self.reason = Some(error.to_string()),
-            Ok(()) if self.reason.is_none() && stop.reason().is_none() => {
-                self.reason =
-                    Some("the linear relaxation of column generation ends here, without branching".into());
+            Ok(decided) if self.reason.is_none() && stop.reason().is_none() => {
+                let reason = match decided {
+                    true => "the linear relaxation of column generation ends here, without branching",
+                    false => {
+                        "column generation ended with its rounds or its memory, some thresholds undecided"
+                    }
+                };
+                self.reason = Some(reason.into());
             }
-            Ok(()) => {}
+            Ok(_) => {}
         }
         let (rounds, columns) = (generation.rounds(), generation.columns() as u64);
         statistics.extend([

@@ -25,6 +25,9 @@ const MOST_ROUNDS: u64 = 50 << 8;
 
 /// Raises the bound `low` towards `high`, the value of a plan; tells every better bound.
 ///
+/// # Returns
+/// Whether every threshold was decided: the bound is then what the linear relaxation says.
+///
 /// # Errors
 /// Where the LP solver fails; the bounds told so far hold.
 pub fn raise(
@@ -33,9 +36,9 @@ pub fn raise(
     enough: impl Fn(f64) -> bool,
     stop: &Stop,
     mut tell: impl FnMut(f64),
-) -> Result<(), LpError> {
+) -> Result<bool, LpError> {
     if high < LEAST_VALUE {
-        return Ok(());
+        return Ok(false);
     }
     let mut covered = high;
     let mut rounds = ROUNDS;
@@ -44,7 +47,7 @@ pub fn raise(
         let mut undecided = false;
         while ceiling - low > PRECISION * high || (ceiling == high && low < high * (1.0 - JUST_BELOW)) {
             if stop.reason().is_some() || enough(low) {
-                return Ok(());
+                return Ok(false);
             }
             let last = ceiling == high && ceiling - low <= PRECISION * high;
             let threshold = if last { high * (1.0 - JUST_BELOW) } else { 0.5 * (low + ceiling) };
@@ -61,9 +64,9 @@ pub fn raise(
             }
         }
         if !undecided {
-            break;
+            return Ok(true);
         }
         rounds *= GROWTH;
     }
-    Ok(())
+    Ok(false)
 }

@@ -50,7 +50,8 @@ const LARGEST_GAP: f64 = 0.999;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Local;
 
-fn missing(objective: &Objective) -> Option<&'static str> {
+/// What free throughput lacks for an objective, if anything: shared by what builds on local search.
+pub fn missing_for_free_throughput(objective: &Objective) -> Option<&'static str> {
     if objective.kind != ObjectiveKind::Throughput {
         Some("objectives other than throughput")
     } else if objective.split != Split::Free {
@@ -70,7 +71,11 @@ impl Solver for Local {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing, exact: false, deterministic_across_threads: true }
+        Capabilities {
+            missing: missing_for_free_throughput,
+            exact: false,
+            deterministic_across_threads: true,
+        }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -13,7 +13,9 @@ use stagewright_core::solver::{
     Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
-use stagewright_search::dpl::{Effort, best_over_orders, missing_for_contiguous_dp, plan_of, stage_loads};
+use stagewright_search::dpl::{
+    Effort, Room, best_over_orders, improve_boundaries, missing_for_contiguous_dp, plan_of, stage_loads,
+};
 use stagewright_search::sweep::{Minimised, sweep};
 use stagewright_search::usage::UsageSpace;
 
@@ -32,6 +34,9 @@ const WALK_STEPS: u64 = 50_000;
 const FIRST_RUN_STEPS: u64 = 3_000_000;
 /// The same for a scan, which takes a fraction of the time for each: some seconds.
 const SCAN_STEPS: u64 = 60_000_000;
+/// Share of the time left that minimum cuts at the boundaries may take, which on graphs that large get further than
+/// ideals.
+const BOUNDARY_SHARE: f64 = 0.8;
 /// Where the caps lie between the lower bound and the value, when the first run was too long.
 const LADDER: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
@@ -167,6 +172,9 @@ impl Search<'_> {
         let better = best_over_orders(self.problem, self.units, Effort::Thorough, context);
         context.warm_start = given;
         self.keep(better?, context);
+        let room = Room::new(self.problem, self.units, context.limits.memory);
+        let mut part = context.part(BOUNDARY_SHARE);
+        improve_boundaries(self.problem, self.units, &room, &mut self.best, &mut self.bound, &mut part)?;
         for share in LADDER {
             if let Some(stop) = self.done(context) {
                 return Ok(stop);

@@ -3,8 +3,9 @@
 mod support;
 
 use rand::RngExt;
-use stagewright_core::bound::{CLOSED_FORMS, LowerBound};
+use stagewright_core::bound::{CLOSED_FORMS, LowerBound, strongest};
 use stagewright_core::cluster::Cluster;
+use stagewright_core::contract::Units;
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, Communication, KindDocument, OperatorDocument, TensorDocument, Training,
 };
@@ -13,10 +14,11 @@ use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, StopReason};
+use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop, StopReason};
 use stagewright_core::tolerance::same;
 use stagewright_dp::Dp;
 use stagewright_search::Dpl;
+use stagewright_search::boundary::boundary_cuts;
 use support::random::{Size, problem};
 use support::{brute_force, textbook};
 
@@ -76,6 +78,37 @@ fn dp_agrees_with_brute_force() {
         check_consistent(number, &problem, &heuristic, optimum);
     }
     assert!(feasible > 500 && infeasible > 100, "{feasible} feasible, {infeasible} infeasible");
+}
+
+/// Bounds and plans of minimum cuts on identical devices, where there is communication to count.
+#[test]
+fn boundary_cuts_hold() {
+    let mut stronger = 0;
+    for number in 0..600 {
+        let original = problem(number, Size { operators: 9, devices: 4, groups: false });
+        let mut cluster = original.cluster().document().clone();
+        for kind in &mut cluster.kinds {
+            kind.count = if kind.class == "cpu" { 0 } else { 1 + (number % 2) as u32 };
+            kind.memory_bytes = kind.memory_bytes.filter(|_| number % 3 == 0);
+        }
+        let cluster = Cluster::from_document(cluster).expect("a valid cluster");
+        let graph = original.graph().clone();
+        let training = if number % 5 == 0 { Training::Separate } else { Training::Combined };
+        let objective = Objective { training, ..Objective::default() };
+        let Ok(problem) = Problem::new(graph, cluster, objective, Default::default()) else { continue };
+        let exact = solve(&Dp, &problem, 1);
+        let Some(optimum) = exact.value() else { continue };
+        assert_eq!(exact.status, Status::Optimal, "{number}");
+        let units = Units::new(&problem);
+        let stop = Stop::new(None, Default::default());
+        for value in [optimum, 1.1 * optimum, 3.0 * optimum] {
+            let Some(bound) = boundary_cuts(&problem, &units, value, &stop) else { continue };
+            assert!(bound.value <= optimum, "{number}: {} > {optimum}", bound.value);
+            stronger += u32::from(bound.value > strongest(&problem).value * 1.001);
+        }
+        check_consistent(number, &problem, &solve(&Dpl, &problem, 1), Some(optimum));
+    }
+    assert!(stronger > 100, "only {stronger} stronger than the closed forms");
 }
 
 /// A problem on one kind whose memory all devices together can just hold, so that most orders have no split.

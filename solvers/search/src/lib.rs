@@ -1,6 +1,7 @@
 //! Heuristics, baselines and building blocks that the exact solvers share.
 //!
 //! - [`order`]: linear orders of the units, each a topological order.
+//! - [`boundary`]: stage boundaries as minimum cuts, a bound and a refinement.
 //! - [`dpl`]: the exact dynamic program over one linear order, and the solver that tries several.
 //! - [`usage`], [`sweep`]: what every recurrence over stages needs: how many devices of each pool are in use,
 //!   and how `separate` training is reduced to one pass at a time.
@@ -8,6 +9,7 @@
 //! - [`local`]: local search for free splits.
 //! - [`expert`]: what people do by hand or by their framework's default, as baselines.
 
+pub mod boundary;
 pub mod dpl;
 pub mod expert;
 pub mod local;

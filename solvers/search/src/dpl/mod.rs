@@ -4,8 +4,10 @@
 //! this is the upper bound that the exact splitter starts from, and the answer where the lattice of ideals is
 //! too large. The plain orders come first; then the best order is perturbed a fixed number of times (a local
 //! search over orders: some units are moved, the order is repaired, and what is no worse is kept). An order is split
-//! exactly up to the length at which [`Positions`] leaves some cuts out.
+//! exactly up to the length at which [`Positions`] leaves some cuts out. The solver then refines the boundaries of the
+//! best plan, and bounds them, by minimum cuts (see [`crate::boundary`]).
 
+mod boundaries;
 mod chain;
 mod positions;
 mod room;
@@ -20,11 +22,13 @@ use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Stop};
 
+pub use boundaries::improve_boundaries;
 pub use chain::{Line, best_stages, stage_loads};
 pub use positions::Positions;
 pub use room::Room;
 
 use crate::order;
+use crate::usage::UsageSpace;
 
 /// Interval loads that the local search over orders may compute, about a second's worth.
 const PERTURBATION_WORK: usize = 20_000_000;
@@ -66,9 +70,10 @@ impl Solver for Dpl {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let units = Units::new(problem);
-        let bound = strongest(problem);
+        let mut bound = strongest(problem);
         let room = Room::new(problem, &units, context.limits.memory);
-        let best = over_orders(problem, &units, &room, Effort::Thorough, context)?;
+        let mut best = over_orders(problem, &units, &room, Effort::Thorough, context)?;
+        improve_boundaries(problem, &units, &room, &mut best, &mut bound, context)?;
         let stop = context.stop().reason();
         let no_plan = "no linear order that was tried has a split that fits";
         Ok(room.solution(self.name(), best, bound, stop, no_plan))
@@ -138,16 +143,9 @@ fn over_orders(
         }
         orders.push(order);
     }
-    if let Some((at, stages)) = chosen.as_mut().filter(|_| coarse) {
+    if let Some((at, stages)) = chosen.as_ref().filter(|_| coarse) {
         context.emit(Event::Phase { name: "positions near the cuts".into() });
-        for _ in 0..REFINEMENTS {
-            let positions = Positions::near(stages, units.len());
-            let line = Line { order: &orders[*at], positions: &positions, space };
-            match try_line(problem, units, line, &mut best, context)? {
-                Some(better) => *stages = better,
-                None => break,
-            }
-        }
+        near_cuts(problem, units, &orders[*at], stages, space, &mut best, context)?;
     }
     if effort == Effort::Plain || orders.is_empty() {
         return Ok(best);
@@ -171,6 +169,27 @@ fn over_orders(
         }
     }
     Ok(best)
+}
+
+/// Tries all positions near the cuts of a split, again as long as that helps.
+fn near_cuts(
+    problem: &Problem,
+    units: &Units,
+    order: &[u32],
+    stages: &[StageAssignment],
+    space: &UsageSpace,
+    best: &mut Option<Plan>,
+    context: &mut Context<'_>,
+) -> Result<(), SolveError> {
+    let mut positions = Positions::near(stages, units.len());
+    for _ in 0..REFINEMENTS {
+        let line = Line { order, positions: &positions, space };
+        match try_line(problem, units, line, best, context)? {
+            Some(better) => positions = Positions::near(&better, units.len()),
+            None => break,
+        }
+    }
+    Ok(())
 }
 
 /// Tries one order; its stages where they improve on the best.

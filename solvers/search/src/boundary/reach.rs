@@ -1,0 +1,79 @@
+//! What must lie with a unit on either side of a stage boundary, by weight.
+
+use stagewright_core::contract::Units;
+
+/// For every unit, the weight of all that must not come after it and of all that must not come before it, itself
+/// included in both.
+#[derive(Debug)]
+pub(super) struct Reach {
+    /// Weight of the unit and its ancestors.
+    pub(super) ancestors: Vec<f64>,
+    /// Weight of the unit and its descendants.
+    pub(super) descendants: Vec<f64>,
+}
+
+impl Reach {
+    /// Sixty-four units at a time walk the order as the bits of a word. O(units / 64 · (edges + 8 units)).
+    pub(super) fn new(units: &Units, weight: &[f64]) -> Reach {
+        let count = units.len();
+        let mut reach = Reach { ancestors: vec![0.0; count], descendants: vec![0.0; count] };
+        let mut seen = vec![0u64; count];
+        for begin in (0..count).step_by(64) {
+            let end = (begin + 64).min(count);
+            let sums = ByteSums::new(&weight[begin..end]);
+            // Units are numbered topologically: what descends from a block lies at its beginning or after.
+            for unit in begin..count {
+                let own = if unit < end { 1u64 << (unit - begin) } else { 0 };
+                let mask = units
+                    .predecessors(unit)
+                    .iter()
+                    .rev()
+                    .take_while(|&&before| before as usize >= begin)
+                    .fold(own, |mask, &before| mask | seen[before as usize]);
+                seen[unit] = mask;
+                if mask != 0 {
+                    reach.ancestors[unit] += sums.of(mask);
+                }
+            }
+            for unit in (0..end).rev() {
+                let own = if unit >= begin { 1u64 << (unit - begin) } else { 0 };
+                let mask = units
+                    .successors(unit)
+                    .iter()
+                    .take_while(|&&after| (after as usize) < end)
+                    .fold(own, |mask, &after| mask | seen[after as usize]);
+                seen[unit] = mask;
+                if mask != 0 {
+                    reach.descendants[unit] += sums.of(mask);
+                }
+            }
+        }
+        reach
+    }
+}
+
+/// The sums of up to 64 weights over the set bits of a word, a byte at a time.
+struct ByteSums {
+    table: Vec<[f64; 256]>,
+}
+
+impl ByteSums {
+    fn new(weights: &[f64]) -> ByteSums {
+        let table = weights
+            .chunks(8)
+            .map(|chunk| {
+                let mut sums = [0.0; 256];
+                for byte in 1..256usize {
+                    let low = byte.trailing_zeros() as usize;
+                    sums[byte] = sums[byte & (byte - 1)] + chunk.get(low).copied().unwrap_or(0.0);
+                }
+                sums
+            })
+            .collect();
+        ByteSums { table }
+    }
+
+    fn of(&self, mask: u64) -> f64 {
+        self.table.iter().zip(mask.to_le_bytes()).map(|(sums, byte)| sums[usize::from(byte)]).sum()
+    }
+}

@@ -1,0 +1,104 @@
+//! The stages of the best plan, divided anew by minimum cuts and balanced over orders that keep them together.
+
+use stagewright_core::bound::LowerBound;
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Event, Plan, SolveError};
+use stagewright_core::tolerance;
+
+use super::chain::Line;
+use super::positions::Positions;
+use super::room::Room;
+use super::{near_cuts, try_line};
+use crate::boundary::{boundary_cuts, refined};
+use crate::order;
+use crate::usage::UsageSpace;
+
+/// Most times that all boundaries are refined.
+const ROUNDS: usize = 4;
+
+/// Refines the boundaries of the best plan as long as that makes it better, then raises the bound by what the boundaries
+/// of any split must cut, both as far as the time allows.
+///
+/// # Errors
+/// A broken invariant, or threads that cannot be started.
+pub fn improve_boundaries(
+    problem: &Problem,
+    units: &Units,
+    room: &Room,
+    best: &mut Option<Plan>,
+    bound: &mut LowerBound,
+    context: &mut Context<'_>,
+) -> Result<(), SolveError> {
+    if let Some(space) = &room.space {
+        refine_boundaries(problem, units, space, best, bound, context)?;
+    }
+    let Some(plan) = best.as_ref().filter(|plan| is_open(plan, bound, context)) else { return Ok(()) };
+    context.emit(Event::Phase { name: "minimum cuts at the boundaries".into() });
+    let stop = context.stop().clone();
+    let found = context.in_pool(|| boundary_cuts(problem, units, plan.value(), &stop))?;
+    if let Some(found) = found.filter(|found| found.value > bound.value) {
+        context.emit(Event::Bound { value: found.value, source: found.source });
+        *bound = found;
+    }
+    Ok(())
+}
+
+/// Whether there is something left to find or to prove, and time for it.
+fn is_open(best: &Plan, bound: &LowerBound, context: &Context<'_>) -> bool {
+    tolerance::gap(best.value(), bound.value) > 0.0
+        && !context.gap_reached(best.value(), bound.value)
+        && context.stop().reason().is_none()
+}
+
+fn refine_boundaries(
+    problem: &Problem,
+    units: &Units,
+    space: &UsageSpace,
+    best: &mut Option<Plan>,
+    bound: &LowerBound,
+    context: &mut Context<'_>,
+) -> Result<(), SolveError> {
+    for _ in 0..ROUNDS {
+        let Some(plan) = best.as_ref().filter(|plan| is_open(plan, bound, context)) else { break };
+        context.emit(Event::Phase { name: "boundaries refined by minimum cuts".into() });
+        let before = plan.value();
+        let Some(stage_of) = refined(units, &stages_of(units, plan), before, context.stop()) else { break };
+        for order in orders(units, &stage_of) {
+            let positions = Positions::new(problem, units, &order);
+            let line = Line { order: &order, positions: &positions, space };
+            if let Some(stages) = try_line(problem, units, line, best, context)?
+                && !positions.are_all(order.len())
+            {
+                near_cuts(problem, units, &order, &stages, space, best, context)?;
+            }
+        }
+        if best.as_ref().is_some_and(|best| best.value() >= before) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The number of the stage of each unit of a plan.
+fn stages_of(units: &Units, plan: &Plan) -> Vec<u32> {
+    let placement = &plan.placement;
+    let stages = placement.stages();
+    let stage = |unit: usize| {
+        let device = placement.device_of(units.members(unit)[0]);
+        stages.iter().position(|&stage| stage == device).unwrap_or(0) as u32
+    };
+    (0..units.len()).map(stage).collect()
+}
+
+/// Orders of the units by stage, and within a stage along the file and depth first.
+fn orders(units: &Units, stage_of: &[u32]) -> [Vec<u32>; 2] {
+    let mut place = vec![0; units.len()];
+    for (at, &unit) in order::depth_first(units).iter().enumerate() {
+        place[unit as usize] = at;
+    }
+    let along_file = order::by_priority(units, |unit| f64::from(stage_of[unit]));
+    let depth_first =
+        order::by_priority(units, |unit| f64::from(stage_of[unit]) * units.len() as f64 + place[unit] as f64);
+    [along_file, depth_first]
+}

@@ -1,3 +1,3 @@
 //! The solvers that need HiGHS.
 
-pub(crate) use stagewright_milp::Bnp;
+pub(crate) use stagewright_milp::{Bnp, Lns, Milp};

@@ -3,28 +3,36 @@
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
 
-/// Column generation.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Bnp;
+macro_rules! absent {
+    ($type:ident, $name:literal, $what:literal) => {
+        #[doc = $what]
+        #[derive(Debug, Clone, Copy, Default)]
+        pub(crate) struct $type;
 
-impl Solver for Bnp {
-    fn name(&self) -> &'static str {
-        "bnp"
-    }
+        impl Solver for $type {
+            fn name(&self) -> &'static str {
+                $name
+            }
 
-    fn summary(&self) -> &'static str {
-        "not in this build: it needs the feature `milp`"
-    }
+            fn summary(&self) -> &'static str {
+                "not in this build: it needs the feature `milp`"
+            }
 
-    fn capabilities(&self) -> Capabilities {
-        let missing = |_: &_| Some("any problem in this build: it needs the feature `milp`");
-        Capabilities { missing, exact: true, deterministic_across_threads: true }
-    }
+            fn capabilities(&self) -> Capabilities {
+                let missing = |_: &_| Some("any problem in this build: it needs the feature `milp`");
+                Capabilities { missing, exact: true, deterministic_across_threads: true }
+            }
 
-    /// # Errors
-    /// Always.
-    fn solve(&self, problem: &Problem, _: &mut Context<'_>) -> Result<Solution, SolveError> {
-        SolveError::check(self, problem)?;
-        Err(SolveError::Invariant("a solver that takes nothing was asked".into()))
-    }
+            /// # Errors
+            /// Always.
+            fn solve(&self, problem: &Problem, _: &mut Context<'_>) -> Result<Solution, SolveError> {
+                SolveError::check(self, problem)?;
+                Err(SolveError::Invariant("a solver that takes nothing was asked".into()))
+            }
+        }
+    };
 }
+
+absent!(Bnp, "bnp", "Column generation.");
+absent!(Lns, "lns", "Large-neighbourhood search.");
+absent!(Milp, "milp", "The integer program over cut nets.");

@@ -10,7 +10,7 @@ use stagewright_search::{
     LayerPerDevice, Local, OneDevice, PipeDream,
 };
 
-use crate::integer::Bnp;
+use crate::integer::{Bnp, Lns, Milp};
 
 /// What a solver is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,10 @@ pub struct Entry {
 pub const SOLVERS: &[Entry] = &[
     Entry { solver: &Dp, role: Role::Exact },
     Entry { solver: &Bnp, role: Role::Exact },
+    Entry { solver: &Milp, role: Role::Exact },
     Entry { solver: &Dpl, role: Role::Search },
     Entry { solver: &Local, role: Role::Search },
+    Entry { solver: &Lns, role: Role::Search },
     Entry { solver: &PipeDream, role: Role::Baseline },
     Entry { solver: &EqualLayers, role: Role::Baseline },
     Entry { solver: &EqualParameters, role: Role::Baseline },

@@ -109,13 +109,18 @@ impl Stop {
 
     /// Why to stop now, if so.
     pub fn reason(&self) -> Option<StopReason> {
-        if self.flag.load(Ordering::Relaxed) {
+        if self.is_interrupted() {
             Some(StopReason::Interrupted)
         } else if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             Some(StopReason::Time)
         } else {
             None
         }
+    }
+
+    /// Whether the observer or the user stopped it, whatever the clock says.
+    pub fn is_interrupted(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
     }
 
     /// Time left, if there is a limit.

@@ -1,4 +1,4 @@
-//! Free splits with a proof: plans from local search, bounds from column generation.
+//! Free splits with a proof: plans from search, bounds from column generation.
 //!
 //! The linear relaxation of the cover by columns is tight on pipelines of neural networks: on most of the published
 //! instances it ends at the value of the best plan, which is a proof. It is the root of a branch and price. There is
@@ -21,6 +21,9 @@ use stagewright_search::local::missing_for_free_throughput;
 use crate::colgen::ascent::raise;
 use crate::colgen::generation::{Generation, Preparation};
 use crate::colgen::pricing::FEWEST_CELLS;
+use crate::first::{First, first_plan};
+use crate::lns::improve;
+use crate::milp::missing_for_cut_nets;
 
 /// Source of the bound.
 const SOURCE: &str = "column-generation";
@@ -42,7 +45,7 @@ impl Solver for Bnp {
     }
 
     fn summary(&self) -> &'static str {
-        "column generation over what one device can hold, with plans from local search (free throughput)"
+        "column generation over what one device can hold, with plans from search (free throughput)"
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -51,27 +54,27 @@ impl Solver for Bnp {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
-        let search = Local.solve(problem, &mut context.part(SEARCH_SHARE))?;
-        let replicated = contiguous_with_replicas(problem, &mut context.part(SEARCH_SHARE))?;
-        let plans = [search.plan.clone(), replicated].into_iter().flatten();
-        let Some(mut plan) = plans.min_by(|a, b| a.value().total_cmp(&b.value())) else {
-            return Ok(Solution { solver: self.name(), ..search });
-        };
-        let mut statistics = search.statistics;
         let mut relaxation = Relaxation { bound: strongest(problem), reason: None };
+        let without = |status, stop, why| {
+            Ok(Solution::without_plan(self.name(), status, strongest(problem), stop, why))
+        };
+        let found = match first_plan(problem, &mut context.part(SEARCH_SHARE))? {
+            First::Impossible(why) => return without(Status::Infeasible, None, why),
+            First::Plan(found) => found,
+        };
+        let replicated = contiguous_with_replicas(problem, &mut context.part(SEARCH_SHARE))?;
+        let plans = [found, replicated].into_iter().flatten();
+        let Some(mut plan) = plans.min_by(|a, b| a.value().total_cmp(&b.value())) else {
+            let stop = context.stop().reason();
+            return without(Status::Unknown, stop, "no start that was tried fits the devices".into());
+        };
+        let mut statistics = Vec::new();
         if !relaxation.enough(&plan, context) {
             let mut part = context.part(BOUND_SHARE);
             relaxation.raise(problem, &plan, &mut statistics, &mut part);
         }
         if !relaxation.enough(&plan, context) && context.stop().reason().is_none() {
-            let mut part = context.part(1.0);
-            part.warm_start = Some(plan.placement.clone());
-            part.seed = part.seed.wrapping_add(1);
-            let again = Local.solve(problem, &mut part)?;
-            statistics.extend(again.statistics.into_iter().map(|(_, steps)| ("steps_again", steps)));
-            if let Some(better) = again.plan.filter(|again| again.value() < plan.value()) {
-                plan = better;
-            }
+            plan = self.search_on(problem, plan, &relaxation.bound, &mut statistics, context)?;
         }
         let Relaxation { bound, reason } = relaxation;
         // The one check of a bound that costs nothing: a plan below it would disprove it.
@@ -86,6 +89,30 @@ impl Solver for Bnp {
         let solution = Solution::with_plan(self.name(), plan, bound, stop);
         let reason = reason.filter(|_| solution.status != Status::Optimal);
         Ok(Solution { statistics, reason, ..solution })
+    }
+}
+
+impl Bnp {
+    /// Plans again, in the time that the bound left: by large neighbourhoods, or where those lack something by local
+    /// search from the plan.
+    fn search_on(
+        &self,
+        problem: &Problem,
+        plan: Plan,
+        bound: &LowerBound,
+        statistics: &mut Vec<(&'static str, u64)>,
+        context: &mut Context<'_>,
+    ) -> Result<Plan, SolveError> {
+        if missing_for_cut_nets(problem.objective()).is_none() {
+            let (better, neighbourhoods) = improve(problem, plan, bound, context)?;
+            statistics.push(("neighbourhoods", neighbourhoods));
+            return Ok(better);
+        }
+        let mut part = context.part(1.0);
+        part.warm_start = Some(plan.placement.clone());
+        let again = Local.solve(problem, &mut part)?;
+        statistics.extend(again.statistics);
+        Ok(again.plan.filter(|again| again.value() < plan.value()).unwrap_or(plan))
     }
 }
 

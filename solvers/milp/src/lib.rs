@@ -1,6 +1,13 @@
-//! Free splits by integer programming on HiGHS: column generation over what one device can hold.
+//! Integer programming on HiGHS: the cut-net model of free and convex splits, column generation over what one device can
+//! hold, and large-neighbourhood search.
 
 mod bnp;
 pub mod colgen;
+pub mod cutnet;
+mod first;
+mod lns;
+mod milp;
 
 pub use bnp::Bnp;
+pub use lns::Lns;
+pub use milp::Milp;

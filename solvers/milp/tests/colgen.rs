@@ -1,17 +1,15 @@
 //! Column generation on random small problems: pricing against every set, bounds against every placement.
 
-#[path = "../../dp/tests/support/random.rs"]
-mod random;
+mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rand::RngExt;
-use random::Size;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
-use stagewright_core::document::{Schedule, Split};
+use stagewright_core::document::Split;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::meter::Meter;
 use stagewright_core::objective::Objective;
@@ -27,6 +25,8 @@ use stagewright_milp::colgen::order::narrow;
 use stagewright_milp::colgen::pricing::{Effort, Pricing, Question};
 use stagewright_milp::colgen::states::States;
 use stagewright_search::dpl::{Effort as OrderEffort, best_over_orders};
+use support::optimum;
+use support::random::Size;
 
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
 
@@ -34,14 +34,8 @@ fn never() -> Stop {
     Stop::new(None, Arc::new(AtomicBool::new(false)))
 }
 
-/// The free split of a random problem, without replicas if so asked.
 fn problem(number: u64, size: Size, replicas: bool) -> Problem {
-    let problem = random::problem(number, size);
-    let given = *problem.objective();
-    let max_replicas = if replicas { given.max_replicas } else { 1 };
-    let objective =
-        Objective { split: Split::Free, schedule: Schedule::None, microbatches: 1, max_replicas, ..given };
-    problem.with_objective(objective).expect("a valid objective")
+    support::problem(number, size, Split::Free, replicas)
 }
 
 fn small(number: u64) -> Problem {
@@ -53,29 +47,6 @@ fn solve(problem: &Problem, threads: usize, limits: Limits) -> Solution {
     let mut context = Context::new(limits, Default::default(), &mut silent);
     context.threads = threads;
     Bnp.solve(problem, &mut context).expect("a free problem")
-}
-
-/// The least value over every assignment of classes to devices; none where there are too many to try.
-fn optimum(problem: &Problem) -> Option<Option<f64>> {
-    let graph = problem.graph();
-    let devices = problem.cluster().device_count();
-    if (devices as f64).powi(graph.class_count() as i32) > 20_000.0 {
-        return None;
-    }
-    let mut choice = vec![0u32; graph.class_count()];
-    let mut best: Option<f64> = None;
-    loop {
-        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
-        let evaluation = evaluate(problem, &Placement::new(device_of));
-        if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
-            best = Some(evaluation.value);
-        }
-        let Some(at) = choice.iter().position(|&device| device as usize + 1 < devices) else {
-            return Some(best);
-        };
-        choice[at] += 1;
-        choice[..at].fill(0);
-    }
 }
 
 /// Both resources of a set by their definition: sums over the units and the nets with pins on both sides.

@@ -1,5 +1,8 @@
 //! Which solver a problem goes to when the user leaves the choice open.
 
+mod in_turn;
+
+use in_turn::InTurn;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
@@ -35,9 +38,11 @@ fn others(able: &[&str]) -> String {
 
 /// Chooses by the first rule that applies:
 ///
-/// 1. an exact solver that takes the objective; the one for contiguous throughput seeds itself with the DP over
+/// 1. the throughput of a split without an order of stages: local search, column generation, the integer program and
+///    large neighbourhoods in turn, as far as they are built and take the objective;
+/// 2. an exact solver that takes the objective; the one for contiguous throughput seeds itself with the DP over
 ///    linear orders and keeps its best plan and bound when a limit ends it, so size needs no rule of its own;
-/// 2. a search that takes it.
+/// 3. a search that takes it.
 ///
 /// Baselines are never chosen.
 ///
@@ -51,6 +56,9 @@ pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
             .map(|entry| entry.solver)
             .find(|solver| (solver.capabilities().missing)(objective).is_none())
     };
+    if (InTurn.capabilities().missing)(objective).is_none() {
+        return Ok(Choice { solver: &InTurn, rule: "searches and bounds in turn, the split has no order" });
+    }
     if let Some(solver) = takes(Role::Exact) {
         return Ok(Choice { solver, rule: "an exact solver takes the objective" });
     }
@@ -85,17 +93,22 @@ mod tests {
     }
 
     #[test]
-    fn free_throughput_goes_to_column_generation_where_it_is_built() {
-        let objective = Objective { split: Split::Free, ..Objective::default() };
-        let expected = if cfg!(feature = "milp") { "bnp" } else { "local" };
-        assert_eq!(auto(&objective).ok().map(|choice| choice.solver.name()), Some(expected));
+    fn splits_without_an_order_go_to_several_solvers() {
+        let chosen = |split| {
+            let choice = auto(&Objective { split, ..Objective::default() });
+            choice.ok().map(|choice| choice.solver.name())
+        };
+        assert_eq!(chosen(Split::Free), Some("portfolio"));
+        assert_eq!(chosen(Split::Convex), cfg!(feature = "milp").then_some("portfolio"));
     }
 
     #[test]
     fn baselines_are_offered_but_not_chosen() {
-        let error = auto(&Objective { split: Split::Convex, ..Objective::default() }).err();
-        let offered = error.map(|error| error.able).unwrap_or_default();
-        assert!(offered.contains(&"one-device") && offered.contains(&"graph-partition"), "{offered:?}");
-        assert!(!offered.contains(&"dp"), "{offered:?}");
+        let kinds = [ObjectiveKind::Latency, ObjectiveKind::Makespan];
+        for kind in kinds {
+            let error = auto(&Objective { kind, split: Split::Free, ..Objective::default() }).err();
+            let offered = error.map(|error| error.able).unwrap_or_default();
+            assert!(!offered.contains(&"dp") && !offered.contains(&"bnp"), "{offered:?}");
+        }
     }
 }

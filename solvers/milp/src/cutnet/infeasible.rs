@@ -1,0 +1,109 @@
+//! Why there is no plan: an irreducible set of units that the devices cannot hold together.
+//!
+//! Any unit left out of the set, the others can be packed. It is found by halving (Junker, "QuickXplain: preferred
+//! explanations and relaxations for over-constrained problems", AAAI 2004), each question being a packing program
+//! without loads and nets.
+
+use std::time::Duration;
+
+use good_lp::solvers::highs::highs;
+use good_lp::{Expression, ProblemVariables, SolverModel, Variable, constraint, variable};
+use highs::HighsModelStatus;
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::Stop;
+use stagewright_core::tolerance::MEMORY_RELATIVE;
+
+/// Most time for one question.
+const TIME: Duration = Duration::from_secs(5);
+
+/// Units that cannot be packed, of which none is superfluous, by index. None where all can be packed, or where a question
+/// was not answered in time.
+pub fn irreducible(problem: &Problem, units: &Units, stop: &Stop) -> Option<Vec<u32>> {
+    let mut heaviest: Vec<u32> = (0..units.len() as u32).collect();
+    let bytes = |unit: &u32| units.bytes(*unit as usize, 1);
+    heaviest.sort_by(|a, b| bytes(b).total_cmp(&bytes(a)).then(a.cmp(b)));
+    let packing = Packing { problem, units, stop };
+    if packing.fits(&heaviest)? {
+        return None;
+    }
+    let mut set = packing.explain(&mut Vec::new(), false, &heaviest)?;
+    set.sort_unstable();
+    Some(set)
+}
+
+struct Packing<'a> {
+    problem: &'a Problem,
+    units: &'a Units,
+    stop: &'a Stop,
+}
+
+impl Packing<'_> {
+    /// The least part of the candidates that does not fit beside the given units; none where time ran out. Recursion is
+    /// as deep as the logarithm of their number.
+    fn explain(&self, given: &mut Vec<u32>, grown: bool, candidates: &[u32]) -> Option<Vec<u32>> {
+        if grown && !self.fits(given)? {
+            return Some(Vec::new());
+        }
+        if candidates.len() <= 1 {
+            return Some(candidates.to_vec());
+        }
+        let (first, second) = candidates.split_at(candidates.len() / 2);
+        let before = given.len();
+        given.extend(first);
+        let needed = self.explain(given, true, second)?;
+        given.truncate(before);
+        given.extend(&needed);
+        let rest = self.explain(given, !needed.is_empty(), first)?;
+        given.truncate(before);
+        Some([needed, rest].concat())
+    }
+
+    /// Whether some units fit the devices.
+    fn fits(&self, chosen: &[u32]) -> Option<bool> {
+        if self.stop.reason().is_some() {
+            return None;
+        }
+        let mut variables = ProblemVariables::new();
+        let mut sums: Vec<(Expression, f64)> = Vec::new();
+        let mut places: Vec<Vec<Variable>> = vec![Vec::new(); chosen.len()];
+        for (pool, spec) in self.problem.pools().iter().enumerate() {
+            for _ in &spec.devices {
+                let scale = if spec.memory > 0.0 && spec.memory.is_finite() { spec.memory } else { 1.0 };
+                let mut sum = Expression::from(0.0);
+                for (&unit, places) in chosen.iter().zip(&mut places) {
+                    if self.units.supported(unit as usize, pool) {
+                        let place = variables.add(variable().binary());
+                        places.push(place);
+                        sum.add_mul(self.units.bytes(unit as usize, 1) / scale, place);
+                    }
+                }
+                if spec.memory.is_finite() {
+                    sums.push((sum, spec.memory / scale * (1.0 + MEMORY_RELATIVE)));
+                }
+            }
+        }
+        if places.iter().any(Vec::is_empty) {
+            return Some(false);
+        }
+        let mut program = variables.minimise(Expression::from(0.0)).using(highs);
+        for places in places {
+            let sum: Expression = places.into_iter().sum();
+            program.add_constraint(constraint!(sum == 1.0));
+        }
+        for (sum, most) in sums {
+            program.add_constraint(constraint!(sum <= most));
+        }
+        let mut model = program.try_into_inner().ok()?;
+        model.make_quiet();
+        model.set_option("threads", 1);
+        model.set_option("parallel", "off");
+        let time = self.stop.remaining().map_or(TIME, |left| left.min(TIME));
+        model.set_option("time_limit", time.as_secs_f64());
+        match model.try_solve().ok()?.status() {
+            HighsModelStatus::Optimal | HighsModelStatus::ModelEmpty => Some(true),
+            HighsModelStatus::Infeasible => Some(false),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,496 @@
+//! The model in variables and rows.
+//!
+//! Each unit has a domain of devices. A unit whose domain is one device is a constant, and so is every net and load that
+//! depends on such units alone: the same code writes the model of a whole problem and that of a neighbourhood in which
+//! all but a few units stay where they are.
+//!
+//! `duplex` counts what a device sends, x_sd − lo for producer s, apart from what it receives, hi − x_sd. `separate`
+//! training has a T for each pass and minimises their sum. The uplink of a group of devices is a resource like a device,
+//! with the sum of x over its devices in the place of x.
+//!
+//! `convex` splits have a variable left_vd for every forward operator v and device d, which is 1 once a path has left d:
+//! left_wd ≥ left_vd and left_wd ≥ x_vd − x_wd along every edge from v to w, and x_vd + left_vd ≤ 1.
+
+use good_lp::solvers::highs::{HighsProblem, highs};
+use good_lp::{Constraint, Expression, ProblemVariables, SolverModel, Variable, constraint, variable};
+use rustc_hash::FxHashMap;
+use stagewright_core::contract::Units;
+use stagewright_core::document::{Communication, Split};
+use stagewright_core::graph::OpId;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::tolerance::MEMORY_RELATIVE;
+
+/// The value, in the model's unit, that the known value becomes: HiGHS has absolute tolerances.
+const SCALE: f64 = 100.0;
+
+/// What is known before the model is solved.
+#[derive(Debug, Clone, Copy)]
+pub struct Range {
+    /// A lower bound on the value, seconds.
+    pub low: f64,
+    /// The value of a plan; infinite where none is known.
+    pub high: f64,
+}
+
+/// The devices that a unit may be on, by index; never empty.
+pub type Domains = Vec<Vec<u32>>;
+
+/// The devices that may run each unit; none where a unit has none.
+pub fn domains(problem: &Problem, units: &Units) -> Option<Domains> {
+    let of_unit = |unit: usize| {
+        let pools = problem.pools().iter().enumerate();
+        let able = pools.filter(|&(pool, _)| units.supported(unit, pool));
+        let domain: Vec<u32> =
+            able.flat_map(|(_, pool)| pool.devices.iter().map(|device| device.index() as u32)).collect();
+        (!domain.is_empty()).then_some(domain)
+    };
+    (0..units.len()).map(of_unit).collect()
+}
+
+/// The device of every unit of a placement that parts none.
+pub fn devices_of_units(units: &Units, placement: &Placement) -> Vec<u32> {
+    (0..units.len()).map(|unit| placement.device_of(units.members(unit)[0]).index() as u32).collect()
+}
+
+/// Which loads the model minimises the largest of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Minimise {
+    /// Those of all devices and uplinks: the value of the plan.
+    All,
+    /// Those of the devices on which something may change.
+    Changing,
+}
+
+/// The program of a problem.
+pub struct CutNetModel {
+    variables: ProblemVariables,
+    rows: Vec<Constraint>,
+    objective: Expression,
+    /// Column of each unit on each device of its domain; none where the domain is one device.
+    places: Vec<Vec<(u32, usize)>>,
+    /// The device of each unit that has only one.
+    fixed: Vec<u32>,
+    /// Seconds in one of the model's units of time.
+    unit_seconds: f64,
+}
+
+/// A variable or a constant.
+#[derive(Debug, Clone, Copy)]
+enum Term {
+    Constant(f64),
+    Variable(Variable),
+}
+
+impl Term {
+    fn expression(self) -> Expression {
+        match self {
+            Term::Constant(value) => value.into(),
+            Term::Variable(variable) => variable.into(),
+        }
+    }
+}
+
+/// What must agree for two nets to be one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct NetKey<'a> {
+    pins: &'a [u32],
+    pass: u8,
+    /// The producer, where it matters.
+    producer: Option<u32>,
+}
+
+/// Nets that no resource tells apart, as one.
+struct Net<'a> {
+    key: NetKey<'a>,
+    seconds: Vec<f64>,
+    uplink: Vec<f64>,
+}
+
+impl CutNetModel {
+    /// Writes the model down. O(devices · (units + pins)), for a convex split also devices · edges.
+    ///
+    /// # Panics
+    /// Where a domain is empty or a range has no finite low end.
+    pub fn new(
+        problem: &Problem,
+        units: &Units,
+        domains: &Domains,
+        range: Range,
+        minimise: Minimise,
+    ) -> CutNetModel {
+        Writer::new(problem, units, domains, range).write(minimise)
+    }
+
+    /// Rough number of entries of the model's matrix: what it takes in memory and how hard it is.
+    pub fn size(problem: &Problem, units: &Units, domains: &Domains) -> usize {
+        let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
+        let free = |unit: u32| domains[unit as usize].len() > 1;
+        let pins: usize =
+            (0..units.nets().len()).map(|net| units.pins(net).iter().filter(|&&pin| free(pin)).count()).sum();
+        let places: usize = domains.iter().filter(|domain| domain.len() > 1).map(Vec::len).sum();
+        let paths = match problem.objective().split {
+            Split::Convex => problem.graph().operators().map(|op| problem.graph().successors(op).len()).sum(),
+            _ => 0,
+        };
+        4 * devices * (pins + 2 * paths) + 4 * places
+    }
+
+    /// The program for HiGHS.
+    pub(super) fn into_highs(self) -> HighsProblem {
+        let mut program = self.variables.minimise(self.objective).using(highs);
+        for row in self.rows {
+            program.add_constraint(row);
+        }
+        program
+    }
+
+    /// The columns of a start from a device for every unit. Only the integer ones have values, HiGHS completes them.
+    pub(super) fn start(&self, device_of: &[u32]) -> Vec<f64> {
+        let mut columns = vec![0.0; self.variables.len()];
+        for (places, &device) in self.places.iter().zip(device_of) {
+            for &(_, column) in places.iter().filter(|&&(at, _)| at == device) {
+                columns[column] = 1.0;
+            }
+        }
+        columns
+    }
+
+    /// What reads a device for every unit out of the columns.
+    pub(super) fn reader(&self) -> impl Fn(&[f64]) -> Vec<u32> + Send + 'static {
+        let (places, fixed) = (self.places.clone(), self.fixed.clone());
+        move |columns| {
+            let device = |(places, fixed): (&Vec<(u32, usize)>, &u32)| {
+                let largest = places.iter().max_by(|a, b| columns[a.1].total_cmp(&columns[b.1]));
+                largest.map_or(*fixed, |&(device, _)| device)
+            };
+            places.iter().zip(&fixed).map(device).collect()
+        }
+    }
+
+    /// Whether nothing is to be decided: every unit has only one device.
+    pub(super) fn is_linear(&self) -> bool {
+        self.places.iter().all(Vec::is_empty)
+    }
+
+    /// Seconds in one of the model's units of time.
+    pub(super) fn unit_seconds(&self) -> f64 {
+        self.unit_seconds
+    }
+}
+
+struct Writer<'a> {
+    problem: &'a Problem,
+    units: &'a Units,
+    domains: &'a Domains,
+    variables: ProblemVariables,
+    rows: Vec<Constraint>,
+    /// The variable of each unit on each device of its domain.
+    places: Vec<Vec<(u32, Variable)>>,
+    /// T of each pass.
+    bottleneck: Vec<Variable>,
+    unit_seconds: f64,
+}
+
+impl<'a> Writer<'a> {
+    fn new(problem: &'a Problem, units: &'a Units, domains: &'a Domains, range: Range) -> Writer<'a> {
+        assert!(range.low.is_finite(), "a bound is a number");
+        let known = if range.high.is_finite() { range.high } else { range.low };
+        let unit_seconds = if known > 0.0 { known / SCALE } else { 1.0 };
+        let mut variables = ProblemVariables::new();
+        let mut places = Vec::with_capacity(units.len());
+        for domain in domains {
+            assert!(!domain.is_empty(), "a unit must be somewhere");
+            let of_unit = match domain.len() {
+                1 => Vec::new(),
+                _ => domain.iter().map(|&device| (device, variables.add(variable().binary()))).collect(),
+            };
+            places.push(of_unit);
+        }
+        // Rounding must not cut off the plan that is known.
+        let most = range.high / unit_seconds * (1.0 + 1e-9);
+        let passes = problem.objective().passes();
+        let bottleneck: Vec<Variable> =
+            (0..passes).map(|_| variables.add(variable().min(0.0).max(most))).collect();
+        let mut writer =
+            Writer { problem, units, domains, variables, rows: Vec::new(), places, bottleneck, unit_seconds };
+        let sum: Expression = writer.bottleneck.iter().sum();
+        writer.rows.push(constraint!(sum >= range.low / unit_seconds * (1.0 - 1e-9)));
+        writer
+    }
+
+    fn write(mut self, minimise: Minimise) -> CutNetModel {
+        for places in &self.places {
+            if !places.is_empty() {
+                let sum: Expression = places.iter().map(|&(_, place)| place).sum();
+                self.rows.push(constraint!(sum == 1.0));
+            }
+        }
+        let nets = self.merged_nets();
+        for (pool, spec) in self.problem.pools().iter().enumerate() {
+            for device in &spec.devices {
+                let device = device.index() as u32;
+                if minimise == Minimise::All || self.may_change(device) {
+                    self.load(pool, device, &nets);
+                }
+                self.memory(pool, device);
+                if self.problem.objective().split == Split::Convex {
+                    self.convex(device);
+                }
+            }
+        }
+        for group in 0..self.problem.cluster().group_count() {
+            self.uplink(group, &nets);
+        }
+        let objective = self.bottleneck.iter().sum();
+        // Columns are in the order in which variables were added, places first.
+        let mut column = 0;
+        let mut number = |(device, _): &(u32, Variable)| {
+            column += 1;
+            (*device, column - 1)
+        };
+        let places = self.places.iter().map(|places| places.iter().map(&mut number).collect()).collect();
+        CutNetModel {
+            variables: self.variables,
+            rows: self.rows,
+            objective,
+            places,
+            fixed: self.domains.iter().map(|domain| domain[0]).collect(),
+            unit_seconds: self.unit_seconds,
+        }
+    }
+
+    fn may_change(&self, device: u32) -> bool {
+        self.places.iter().flatten().any(|&(at, _)| at == device)
+    }
+
+    /// x_ud.
+    fn place(&self, unit: u32, device: u32) -> Term {
+        let (places, domain) = (&self.places[unit as usize], &self.domains[unit as usize]);
+        match places.iter().find(|&&(at, _)| at == device) {
+            Some(&(_, variable)) => Term::Variable(variable),
+            None if places.is_empty() && domain[0] == device => Term::Constant(1.0),
+            None => Term::Constant(0.0),
+        }
+    }
+
+    fn merged_nets(&self) -> Vec<Net<'a>> {
+        let units = self.units;
+        let told_apart = self.problem.objective().communication == Communication::Duplex;
+        let groups = self.problem.cluster().group_count();
+        let mut at_key: FxHashMap<NetKey<'a>, usize> = FxHashMap::default();
+        let mut nets: Vec<Net<'a>> = Vec::new();
+        for (at, net) in units.nets().iter().enumerate() {
+            let key =
+                NetKey { pins: units.pins(at), pass: net.pass, producer: told_apart.then_some(net.producer) };
+            let place = *at_key.entry(key.clone()).or_insert(nets.len());
+            if place == nets.len() {
+                nets.push(Net { key, seconds: vec![0.0; units.pools()], uplink: vec![0.0; groups] });
+            }
+            for pool in 0..units.pools() {
+                nets[place].seconds[pool] += units.transfer(at, pool);
+            }
+            for group in 0..groups {
+                nets[place].uplink[group] += units.uplink(at, group);
+            }
+        }
+        nets
+    }
+
+    /// A new variable between 0 and 1.
+    fn fraction(&mut self) -> Variable {
+        self.variables.add(variable().min(0.0).max(1.0))
+    }
+
+    /// The largest and the least of some terms between 0 and 1, as far as a minimised `largest − least` makes them so.
+    fn spread(&mut self, terms: &[Term]) -> (Expression, Expression) {
+        let constants = || {
+            terms.iter().filter_map(|term| match term {
+                Term::Constant(value) => Some(*value),
+                Term::Variable(_) => None,
+            })
+        };
+        let (some_out, some_in) =
+            (constants().any(|value| value == 0.0), constants().any(|value| value == 1.0));
+        let variables: Vec<Variable> = terms
+            .iter()
+            .filter_map(|term| match term {
+                Term::Variable(variable) => Some(*variable),
+                Term::Constant(_) => None,
+            })
+            .collect();
+        let largest: Expression = match (some_in, variables.as_slice()) {
+            (true, _) => 1.0.into(),
+            (false, []) => 0.0.into(),
+            (false, &[only]) => only.into(),
+            (false, _) => {
+                let largest = self.fraction();
+                self.rows.extend(variables.iter().map(|&variable| constraint!(largest >= variable)));
+                largest.into()
+            }
+        };
+        let least: Expression = match (some_out, variables.as_slice()) {
+            (true, _) => 0.0.into(),
+            (false, []) => 1.0.into(),
+            (false, &[only]) => only.into(),
+            (false, _) => {
+                let least = self.fraction();
+                self.rows.extend(variables.iter().map(|&variable| constraint!(least <= variable)));
+                least.into()
+            }
+        };
+        (largest, least)
+    }
+
+    /// 1 where a resource has some of the terms but not all, as far as it is minimised.
+    fn cut(&mut self, terms: &[Term]) -> Expression {
+        if let &[Term::Variable(one), Term::Variable(other)] = terms {
+            let cut = self.fraction();
+            self.rows.push(constraint!(cut >= one - other));
+            self.rows.push(constraint!(cut >= other - one));
+            return cut.into();
+        }
+        let (largest, least) = self.spread(terms);
+        largest - least
+    }
+
+    /// Loads are sums of compute, sent and received, or the largest of them.
+    fn load(&mut self, pool: usize, device: u32, nets: &[Net<'a>]) {
+        let host = self.problem.pools()[pool].host;
+        for pass in 0..self.bottleneck.len() {
+            let mut compute = Expression::from(0.0);
+            for unit in 0..self.units.len() as u32 {
+                let seconds = self.units.pass_seconds(unit as usize, pool, pass) / self.unit_seconds;
+                if seconds > 0.0 {
+                    compute.add_mul(seconds, self.place(unit, device).expression());
+                }
+            }
+            let (mut sent, mut received) = (Expression::from(0.0), Expression::from(0.0));
+            for net in nets.iter().filter(|net| usize::from(net.key.pass) == pass && !host) {
+                let seconds = net.seconds[pool] / self.unit_seconds;
+                if seconds == 0.0 {
+                    continue;
+                }
+                let terms: Vec<Term> = net.key.pins.iter().map(|&unit| self.place(unit, device)).collect();
+                match net.key.producer {
+                    None => sent.add_mul(seconds, self.cut(&terms)),
+                    Some(producer) => {
+                        let (largest, least) = self.spread(&terms);
+                        let producer = self.place(producer, device).expression();
+                        sent.add_mul(seconds, producer.clone() - least);
+                        received.add_mul(seconds, largest - producer);
+                    }
+                }
+            }
+            let most = self.bottleneck[pass];
+            match self.problem.objective().communication {
+                Communication::Serial => self.rows.push(constraint!(compute + sent <= most)),
+                Communication::Overlap => {
+                    self.rows.push(constraint!(compute <= most));
+                    self.rows.push(constraint!(sent <= most));
+                }
+                Communication::Duplex => {
+                    for sum in [compute, sent, received] {
+                        self.rows.push(constraint!(sum <= most));
+                    }
+                }
+            }
+        }
+    }
+
+    fn memory(&mut self, pool: usize, device: u32) {
+        let capacity = self.problem.pools()[pool].memory;
+        let bytes = |unit: u32| self.units.bytes(unit as usize, 1);
+        let all: f64 = (0..self.units.len() as u32).map(bytes).sum();
+        if all <= capacity {
+            return;
+        }
+        // Devices without memory, or nearly so, hold what takes none.
+        let scale = if capacity > 0.0 { capacity } else { 1.0 };
+        let mut sum = Expression::from(0.0);
+        for unit in 0..self.units.len() as u32 {
+            let share = bytes(unit) / scale;
+            if share > 0.0 {
+                sum.add_mul(share, self.place(unit, device).expression());
+            }
+        }
+        let most = capacity / scale * (1.0 + MEMORY_RELATIVE);
+        self.rows.push(constraint!(sum <= most));
+    }
+
+    fn uplink(&mut self, group: usize, nets: &[Net<'a>]) {
+        let cluster = self.problem.cluster();
+        let members: Vec<u32> = cluster
+            .devices()
+            .filter(|&device| cluster.group_of_kind(cluster.kind_of(device)) == Some(group))
+            .map(|device| device.index() as u32)
+            .collect();
+        // Whether a unit is in the group, by unit, made when a net asks for it.
+        let mut within: FxHashMap<u32, Term> = FxHashMap::default();
+        for pass in 0..self.bottleneck.len() {
+            let mut load = Expression::from(0.0);
+            for net in nets.iter().filter(|net| usize::from(net.key.pass) == pass) {
+                let seconds = net.uplink[group] / self.unit_seconds;
+                if seconds == 0.0 {
+                    continue;
+                }
+                let mut terms = Vec::with_capacity(net.key.pins.len());
+                for &unit in net.key.pins {
+                    let term = match within.get(&unit) {
+                        Some(&term) => term,
+                        None => self.within(unit, &members),
+                    };
+                    within.insert(unit, term);
+                    terms.push(term);
+                }
+                load.add_mul(seconds, self.cut(&terms));
+            }
+            let most = self.bottleneck[pass];
+            self.rows.push(constraint!(load <= most));
+        }
+    }
+
+    /// Whether a unit is on any of some devices.
+    fn within(&mut self, unit: u32, members: &[u32]) -> Term {
+        let domain = &self.domains[unit as usize];
+        let inside = domain.iter().filter(|&device| members.contains(device)).count();
+        if inside == 0 || inside == domain.len() {
+            return Term::Constant(if inside == 0 { 0.0 } else { 1.0 });
+        }
+        let is_member = |(device, _): &&(u32, Variable)| members.contains(device);
+        let sum: Expression =
+            self.places[unit as usize].iter().filter(is_member).map(|&(_, place)| place).sum();
+        let within = self.fraction();
+        self.rows.push(constraint!(within == sum));
+        Term::Variable(within)
+    }
+
+    fn convex(&mut self, device: u32) {
+        let graph = self.problem.graph();
+        let forward: Vec<OpId> =
+            graph.topological().iter().copied().filter(|&op| graph.is_forward(op)).collect();
+        let mut left: Vec<Term> = vec![Term::Constant(0.0); graph.operator_count()];
+        for &op in &forward {
+            let before = graph.predecessors(op).iter().filter(|&&before| graph.is_forward(before));
+            let before: Vec<OpId> = before.copied().collect();
+            if before.is_empty() {
+                continue;
+            }
+            let unit = self.units.unit_of(op) as u32;
+            let here = self.place(unit, device).expression();
+            let left_here = self.fraction();
+            for before in before {
+                let there = self.units.unit_of(before) as u32;
+                if there != unit {
+                    let coming = self.place(there, device).expression();
+                    self.rows.push(constraint!(left_here >= coming - here.clone()));
+                }
+                if let Term::Variable(left_before) = left[before.index()] {
+                    self.rows.push(constraint!(left_here >= left_before));
+                }
+            }
+            self.rows.push(constraint!(here + left_here <= 1.0));
+            left[op.index()] = Term::Variable(left_here);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A run of HiGHS that keeps its bound whatever ends it.
+//!
+//! HiGHS runs on a thread of its own, which this one watches: an interrupt returns at once, and the run it leaves behind
+//! ends with its own time limit. It uses one thread, since what its parallel search finds depends on timing.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use highs::{HighsModelStatus, HighsSolutionStatus};
+use stagewright_core::solver::Stop;
+use thiserror::Error;
+
+use super::model::CutNetModel;
+
+/// By how much a bound of HiGHS is lowered before it is claimed, relative: its tolerances are 1e-6 and 1e-7 absolute,
+/// and the value is about 100 in the model's unit of time.
+pub const TOLERANCE: f64 = 1e-6;
+/// Time between two looks at the clock, and time after its limit in which HiGHS may still hand over what it has.
+const LOOK: Duration = Duration::from_millis(10);
+const GRACE: Duration = Duration::from_millis(500);
+
+/// HiGHS failed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("HiGHS answered {0}")]
+pub struct RunError(pub String);
+
+/// How long and how far to search.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// Most time.
+    pub time: Option<Duration>,
+    /// Most nodes of the search tree; none is no limit.
+    pub nodes: Option<u32>,
+    /// Relative gap at which to end.
+    pub gap: f64,
+    /// Seed of its random choices.
+    pub seed: u64,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// With a proof, up to the tolerance.
+    Optimal,
+    /// With the proof that nothing fits the rows.
+    Infeasible,
+    /// At a limit.
+    Limit,
+}
+
+/// What a run found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// How it ended.
+    pub ending: Ending,
+    /// A lower bound on the value, seconds, lowered by [`TOLERANCE`].
+    pub bound: Option<f64>,
+    /// A device for every unit.
+    pub device_of: Option<Vec<u32>>,
+    /// Nodes of the search tree.
+    pub nodes: u64,
+}
+
+/// Solves a model, from a device for every unit where one is given.
+///
+/// # Errors
+/// Where HiGHS does not take the model or fails.
+pub fn solve(
+    model: CutNetModel,
+    start: Option<&[u32]>,
+    effort: Effort,
+    stop: &Stop,
+) -> Result<Outcome, RunError> {
+    let time = match (effort.time, stop.remaining()) {
+        (Some(time), Some(left)) => Some(time.min(left)),
+        (time, left) => time.or(left),
+    };
+    let deadline = time.and_then(|time| Instant::now().checked_add(time + GRACE));
+    let (send, receive) = channel();
+    let start = start.map(|device_of| model.start(device_of));
+    let run = move || {
+        // Nobody listens after an interrupt.
+        let _ = send.send(run(model, start, effort, time));
+    };
+    std::thread::Builder::new()
+        .name("highs".into())
+        .spawn(run)
+        .map_err(|error| RunError(error.to_string()))?;
+    loop {
+        match receive.recv_timeout(LOOK) {
+            Ok(outcome) => return outcome,
+            Err(RecvTimeoutError::Disconnected) => return Err(RunError("nothing".into())),
+            Err(RecvTimeoutError::Timeout) => {
+                let interrupted = stop.is_interrupted();
+                if interrupted || deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                    return Ok(Outcome { ending: Ending::Limit, bound: None, device_of: None, nodes: 0 });
+                }
+            }
+        }
+    }
+}
+
+fn run(
+    model: CutNetModel,
+    start: Option<Vec<f64>>,
+    effort: Effort,
+    time: Option<Duration>,
+) -> Result<Outcome, RunError> {
+    let (reader, unit_seconds, is_linear) = (model.reader(), model.unit_seconds(), model.is_linear());
+    let failed = |what: &dyn std::fmt::Debug| RunError(format!("{what:?}"));
+    let mut program = model.into_highs().try_into_inner().map_err(|error| failed(&error))?;
+    program.make_quiet();
+    program.set_option("threads", 1);
+    program.set_option("parallel", "off");
+    program.set_option("random_seed", (effort.seed % (1 << 31)) as i32);
+    program.set_option("mip_rel_gap", effort.gap.max(TOLERANCE));
+    program.set_option("mip_abs_gap", 0.0);
+    if let Some(time) = time {
+        program.set_option("time_limit", time.as_secs_f64());
+    }
+    if let Some(nodes) = effort.nodes {
+        program.set_option("mip_max_nodes", nodes.min(i32::MAX as u32) as i32);
+    }
+    if let Some(start) = &start {
+        program.try_set_solution(Some(start), None, None, None).map_err(|error| failed(&error))?;
+    }
+    let solved = program.try_solve().map_err(|error| failed(&error))?;
+    let ending = match solved.status() {
+        HighsModelStatus::Optimal | HighsModelStatus::ModelEmpty => Ending::Optimal,
+        HighsModelStatus::Infeasible => Ending::Infeasible,
+        HighsModelStatus::ReachedTimeLimit
+        | HighsModelStatus::ReachedIterationLimit
+        | HighsModelStatus::ReachedSolutionLimit
+        | HighsModelStatus::ReachedInterrupt
+        | HighsModelStatus::ReachedMemoryLimit
+        | HighsModelStatus::ObjectiveBound
+        | HighsModelStatus::ObjectiveTarget => Ending::Limit,
+        other => return Err(failed(&other)),
+    };
+    let dual = match is_linear {
+        true => Some(solved.objective_value()).filter(|_| ending == Ending::Optimal),
+        false => solved.double_info_value(c"mip_dual_bound").ok(),
+    };
+    let dual = dual.filter(|bound| bound.is_finite());
+    let bound = dual
+        .filter(|_| ending != Ending::Infeasible)
+        .map(|bound| (bound * unit_seconds).max(0.0) * (1.0 - TOLERANCE));
+    let nodes = solved.int_info_value(c"mip_node_count").map_or(0, |nodes| nodes.max(0) as u64);
+    let found = solved.primal_solution_status() == HighsSolutionStatus::Feasible;
+    let device_of = found.then(|| reader(solved.get_solution().columns()));
+    Ok(Outcome { ending, bound, device_of, nodes })
+}

@@ -1,0 +1,54 @@
+//! Identical devices told apart, so that one of every n! equal plans is left.
+//!
+//! The heaviest units are the leaders, in this order. Renaming the devices of a pool in the order in which leaders use
+//! them turns every plan into one of the same value in which the k-th leader is on one of the first k.
+
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+
+use super::model::Domains;
+
+/// The leaders of a problem, heaviest first: as many as there are devices.
+pub fn leaders(problem: &Problem, units: &Units) -> Vec<u32> {
+    let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
+    let weight = |unit: u32| {
+        let on_pools = (0..units.pools()).filter_map(|pool| units.seconds(unit as usize, pool));
+        on_pools.fold(0.0, f64::max)
+    };
+    let mut leaders: Vec<u32> = (0..units.len() as u32).collect();
+    leaders.sort_by(|&a, &b| weight(b).total_cmp(&weight(a)).then(a.cmp(&b)));
+    leaders.truncate(devices);
+    leaders
+}
+
+/// Takes from the leaders' domains the devices that renaming makes needless.
+pub fn restrict(problem: &Problem, leaders: &[u32], domains: &mut Domains) {
+    for (rank, &leader) in leaders.iter().enumerate() {
+        let domain = &mut domains[leader as usize];
+        for pool in problem.pools() {
+            let needless = pool.devices.iter().skip(rank + 1).map(|device| device.index() as u32);
+            let needless: Vec<u32> = needless.collect();
+            domain.retain(|device| !needless.contains(device));
+        }
+    }
+}
+
+/// The same plan with the devices of each pool renamed in the order in which leaders use them.
+pub fn canonical(problem: &Problem, leaders: &[u32], device_of: &[u32]) -> Vec<u32> {
+    let devices = problem.cluster().device_count();
+    let mut name: Vec<u32> = (0..devices as u32).collect();
+    for pool in problem.pools() {
+        let members: Vec<u32> = pool.devices.iter().map(|device| device.index() as u32).collect();
+        let mut seen: Vec<u32> = Vec::new();
+        let led = leaders.iter().map(|&leader| device_of[leader as usize]);
+        for device in led.chain(members.iter().copied()) {
+            if members.contains(&device) && !seen.contains(&device) {
+                seen.push(device);
+            }
+        }
+        for (&from, &to) in seen.iter().zip(&members) {
+            name[from as usize] = to;
+        }
+    }
+    device_of.iter().map(|&device| name[device as usize]).collect()
+}

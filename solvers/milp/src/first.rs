@@ -1,0 +1,56 @@
+//! A plan to begin with.
+
+use stagewright_core::contract::Units;
+use stagewright_core::document::Split;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Event, Plan, SolveError, Solver, Status};
+use stagewright_search::Local;
+use stagewright_search::dpl::{Effort, best_over_orders};
+use stagewright_search::one_device::everything_on;
+
+/// What there is to begin with.
+pub(crate) enum First {
+    /// A plan, if one was found.
+    Plan(Option<Plan>),
+    /// There is none, and why.
+    Impossible(String),
+}
+
+/// The warm start, if it is a plan. Else the best plan that is found quickly: by local search for a free split; for a
+/// convex one the best contiguous split, which is convex, or one device.
+///
+/// # Errors
+/// A broken invariant.
+pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result<First, SolveError> {
+    let warm = context.warm_start.clone().and_then(|warm| Plan::new(problem, warm).ok());
+    if warm.is_some() {
+        return Ok(First::Plan(warm));
+    }
+    if problem.objective().split == Split::Free {
+        let found = Local.solve(problem, context)?;
+        return Ok(match found.status {
+            Status::Infeasible => First::Impossible(found.reason.unwrap_or_default()),
+            _ => First::Plan(found.plan),
+        });
+    }
+    let mut best: Option<Plan> = None;
+    let mut keep = |plan: Option<Plan>, context: &mut Context<'_>| {
+        let Some(plan) = plan else { return };
+        if best.as_ref().is_none_or(|best| plan.value() < best.value()) {
+            context.emit(Event::Incumbent { value: plan.value() });
+            best = Some(plan);
+        }
+    };
+    // A warm start that is no plan here is none for the order of the stages either.
+    context.warm_start = None;
+    let objective = Objective { split: Split::Contiguous, ..*problem.objective() };
+    if let Ok(contiguous) = problem.with_objective(objective) {
+        let found = best_over_orders(&contiguous, &Units::new(&contiguous), Effort::Thorough, context)?;
+        keep(found.and_then(|plan| Plan::new(problem, plan.placement).ok()), context);
+    }
+    for pool in problem.pools() {
+        keep(Plan::new(problem, everything_on(problem, pool.devices[0])).ok(), context);
+    }
+    Ok(First::Plan(best))
+}

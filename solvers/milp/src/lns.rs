@@ -1,0 +1,336 @@
+//! Large-neighbourhood search: a few devices at a time are planned anew by the cut-net model.
+//!
+//! A neighbourhood is a pair or a triple of devices and at most [`MOST_FREE`] of their units; all other units stay where they
+//! are. Moving units among some devices leaves the loads of all others as they are: a net that has pins on another
+//! device has them there before and after, and pins elsewhere before and after. So the largest load of the chosen
+//! devices is what is minimised, disjoint neighbourhoods are solved at the same time, and a plan is better when its
+//! loads, largest first, are lexicographically smaller.
+//!
+//! Which shape of neighbourhood comes next is drawn by how often each has helped lately (Ropke and Pisinger, "An
+//! adaptive large neighborhood search heuristic", Transportation Science 2006). Runs are ended by a number of nodes, not
+//! by the clock, so that the thread count cannot change the plan.
+
+use rand::{Rng, RngExt};
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::contract::Units;
+use stagewright_core::evaluate::Evaluation;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, Stop, StopReason,
+};
+use stagewright_core::tolerance;
+use stagewright_search::local::{Polisher, placement};
+
+use crate::cutnet::model::{CutNetModel, Domains, Minimise, Range, devices_of_units, domains};
+use crate::cutnet::run::{Effort, solve};
+use crate::first::{First, first_plan};
+use crate::milp::missing_for_cut_nets;
+
+/// Share of the time for the first plan.
+const SEARCH_SHARE: f64 = 0.2;
+/// Most units of a neighbourhood.
+const MOST_FREE: usize = 90;
+/// Nodes of the search tree for one neighbourhood, and the gap at which it ends.
+const NODES: u32 = 300;
+const GAP: f64 = 1e-4;
+/// Neighbourhoods that are solved at the same time, if there are so many disjoint ones.
+const BATCH: usize = 4;
+/// Batches without a better plan before a walk of local search, moves of it, and walks in a row that end the search.
+const PATIENCE: u32 = 8;
+const WALK: u64 = 200_000;
+const MOST_WALKS: u32 = 12;
+/// What is left of the score of a shape at each use, and what a success adds.
+const MEMORY: f64 = 0.9;
+const REWARD: f64 = 1.0;
+/// Score below which no shape falls, so that each is tried now and then.
+const LEAST_SCORE: f64 = 0.1;
+
+/// Large-neighbourhood search.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Lns;
+
+impl Solver for Lns {
+    fn name(&self) -> &'static str {
+        "lns"
+    }
+
+    fn summary(&self) -> &'static str {
+        "large-neighbourhood search over the integer program (free and convex throughput, upper bound)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { missing: missing_for_cut_nets, exact: false, deterministic_across_threads: true }
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let bound = strongest(problem);
+        let without =
+            |status, stop, why| Solution::without_plan(self.name(), status, bound.clone(), stop, why);
+        let plan = match first_plan(problem, &mut context.part(SEARCH_SHARE))? {
+            First::Impossible(why) => return Ok(without(Status::Infeasible, None, why)),
+            First::Plan(None) => {
+                let stop = context.stop().reason();
+                return Ok(without(Status::Unknown, stop, "no plan was found to begin with".into()));
+            }
+            First::Plan(Some(plan)) => plan,
+        };
+        let (plan, neighbourhoods) = improve(problem, plan, &bound, context)?;
+        let stop = match context.gap_reached(plan.value(), bound.value) {
+            true => Some(StopReason::Gap),
+            false => context.stop().reason(),
+        };
+        let solution = Solution::with_plan(self.name(), plan, bound, stop);
+        Ok(Solution { statistics: vec![("neighbourhoods", neighbourhoods)], ..solution })
+    }
+}
+
+/// Improves a plan until the time is up, the bound is near enough, or walks and neighbourhoods have long found nothing.
+/// The number of neighbourhoods as well.
+///
+/// # Errors
+/// Where threads cannot be started.
+pub(crate) fn improve(
+    problem: &Problem,
+    plan: Plan,
+    bound: &LowerBound,
+    context: &mut Context<'_>,
+) -> Result<(Plan, u64), SolveError> {
+    let units = Units::new(problem);
+    let Some(domains) = domains(problem, &units) else { return Ok((plan, 0)) };
+    context.emit(Event::Phase { name: "large neighbourhoods".into() });
+    let polisher = Polisher::new(problem, &units);
+    let device_of = devices_of_units(&units, &plan.placement);
+    let mut search = Search {
+        problem,
+        units: &units,
+        domains: &domains,
+        device_of,
+        loads: sorted_loads(&plan.evaluation),
+        best: plan,
+        scores: SHAPES.map(|_| REWARD),
+        solved: 0,
+    };
+    let mut rng = seed::stream(context.seed, LNS_STREAM);
+    let (mut idle, mut walks, mut walked) = (0, 0, 0);
+    while walks < MOST_WALKS && !search.is_done(bound, context) {
+        if search.step(&mut rng, context)? {
+            (idle, walks) = (0, 0);
+            continue;
+        }
+        idle += 1;
+        if idle < PATIENCE {
+            continue;
+        }
+        (idle, walks, walked) = (0, walks + 1, walked + 1);
+        let stream = (context.seed, LNS_STREAM + walked);
+        let stop = context.stop().clone();
+        let found = polisher
+            .as_ref()
+            .and_then(|polisher| polisher.polish(&search.best.placement, stream, WALK, &stop));
+        if let Some(found) = found
+            && search.keep(found, context)
+        {
+            walks = 0;
+        }
+    }
+    Ok((search.best, search.solved))
+}
+
+/// Tasks of random streams from here on.
+const LNS_STREAM: u64 = 1 << 32;
+
+/// How a neighbourhood is chosen.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    devices: usize,
+    /// Whether the first device of the batch is the one with the largest load.
+    bottleneck: bool,
+}
+
+const SHAPES: [Shape; 4] = [
+    Shape { devices: 2, bottleneck: true },
+    Shape { devices: 3, bottleneck: true },
+    Shape { devices: 2, bottleneck: false },
+    Shape { devices: 3, bottleneck: false },
+];
+
+struct Search<'a> {
+    problem: &'a Problem,
+    units: &'a Units,
+    domains: &'a Domains,
+    device_of: Vec<u32>,
+    /// Loads of the devices, largest first.
+    loads: Vec<f64>,
+    best: Plan,
+    scores: [f64; SHAPES.len()],
+    solved: u64,
+}
+
+impl Search<'_> {
+    fn is_done(&self, bound: &LowerBound, context: &Context<'_>) -> bool {
+        context.stop().reason().is_some()
+            || tolerance::gap(self.best.value(), bound.value) == 0.0
+            || context.gap_reached(self.best.value(), bound.value)
+    }
+
+    /// One batch of neighbourhoods; whether any made the plan better.
+    fn step(&mut self, rng: &mut impl Rng, context: &mut Context<'_>) -> Result<bool, SolveError> {
+        let shape = self.draw_shape(rng);
+        let batch: Vec<Neighbourhood> =
+            self.batch(SHAPES[shape], rng).into_iter().map(|devices| self.around(&devices, rng)).collect();
+        let stop = context.stop().clone();
+        let seed = rng.random_range(0..1 << 31);
+        let found: Vec<Option<Vec<u32>>> = context.in_pool(|| {
+            batch.par_iter().map(|neighbourhood| self.plan_anew(neighbourhood, seed, &stop)).collect()
+        })?;
+        self.solved += batch.len() as u64;
+        let mut improved = false;
+        for (neighbourhood, found) in batch.iter().zip(found) {
+            let Some(found) = found else { continue };
+            let mut device_of = self.device_of.clone();
+            for &unit in &neighbourhood.free {
+                device_of[unit as usize] = found[unit as usize];
+            }
+            let placement = placement(self.problem, self.units, &device_of);
+            if let Ok(plan) = Plan::new(self.problem, placement) {
+                improved |= self.keep(plan, context);
+            }
+        }
+        self.scores[shape] =
+            (MEMORY * self.scores[shape] + if improved { REWARD } else { 0.0 }).max(LEAST_SCORE);
+        Ok(improved)
+    }
+
+    fn draw_shape(&self, rng: &mut impl Rng) -> usize {
+        let mut at = rng.random_range(0.0..self.scores.iter().sum());
+        for (shape, score) in self.scores.iter().enumerate() {
+            at -= score;
+            if at < 0.0 {
+                return shape;
+            }
+        }
+        SHAPES.len() - 1
+    }
+
+    /// Disjoint sets of devices.
+    fn batch(&self, shape: Shape, rng: &mut impl Rng) -> Vec<Vec<u32>> {
+        let mut devices: Vec<u32> = (0..self.problem.cluster().device_count() as u32).collect();
+        for at in (1..devices.len()).rev() {
+            devices.swap(at, rng.random_range(0..=at));
+        }
+        if shape.bottleneck {
+            let loads = &self.best.evaluation.devices;
+            let largest = loads.iter().max_by(|a, b| a.load().total_cmp(&b.load()));
+            let bottleneck = largest.map(|load| load.device.index() as u32);
+            devices.sort_by_key(|&device| Some(device) != bottleneck);
+        }
+        let size = shape.devices.min(devices.len());
+        devices.chunks_exact(size.max(1)).take(BATCH).map(<[u32]>::to_vec).collect()
+    }
+
+    /// The units to plan anew on some devices: all of them, or those nearest to a random one that is next to a cut.
+    fn around(&self, devices: &[u32], rng: &mut impl Rng) -> Neighbourhood {
+        let is_here = |unit: u32| devices.contains(&self.device_of[unit as usize]);
+        let movable = |unit: u32| {
+            let domain = &self.domains[unit as usize];
+            devices.iter().filter(|&device| domain.contains(device)).count() > 1
+        };
+        let mut free: Vec<u32> =
+            (0..self.units.len() as u32).filter(|&unit| is_here(unit) && movable(unit)).collect();
+        if free.len() > MOST_FREE {
+            let next_to_cut = |unit: &u32| {
+                let nets = self.units.nets_of(*unit as usize).iter();
+                let mut pins = nets.flat_map(|&net| self.units.pins(net as usize));
+                pins.any(|&pin| {
+                    is_here(pin) && self.device_of[pin as usize] != self.device_of[*unit as usize]
+                })
+            };
+            let cut: Vec<u32> = free.iter().copied().filter(next_to_cut).collect();
+            let roots = if cut.is_empty() { &free } else { &cut };
+            free = self.nearest(roots[rng.random_range(0..roots.len())], &free);
+        }
+        Neighbourhood { devices: devices.to_vec(), free }
+    }
+
+    /// The candidates nearest to a root over nets, breadth first.
+    fn nearest(&self, root: u32, candidates: &[u32]) -> Vec<u32> {
+        let candidates: FxHashSet<u32> = candidates.iter().copied().collect();
+        let mut seen: FxHashSet<u32> = [root].into_iter().collect();
+        let mut queue = vec![root];
+        let mut next = 0;
+        while next < queue.len() && queue.len() < MOST_FREE {
+            for &net in self.units.nets_of(queue[next] as usize) {
+                for &pin in self.units.pins(net as usize) {
+                    if candidates.contains(&pin) && seen.insert(pin) {
+                        queue.push(pin);
+                    }
+                }
+            }
+            next += 1;
+        }
+        queue.truncate(MOST_FREE);
+        queue.sort_unstable();
+        queue
+    }
+
+    /// A device for every unit, if a better one for some of the neighbourhood was found.
+    fn plan_anew(&self, neighbourhood: &Neighbourhood, seed: u64, stop: &Stop) -> Option<Vec<u32>> {
+        let mut domains: Domains = self.device_of.iter().map(|&device| vec![device]).collect();
+        for &unit in &neighbourhood.free {
+            let allowed = &self.domains[unit as usize];
+            domains[unit as usize] =
+                neighbourhood.devices.iter().copied().filter(|device| allowed.contains(device)).collect();
+        }
+        let loads = self.best.evaluation.devices.iter();
+        let chosen = loads.filter(|load| neighbourhood.devices.contains(&(load.device.index() as u32)));
+        let high = chosen.map(|load| load.load()).fold(0.0, f64::max);
+        let uplinks = self.best.evaluation.uplinks.iter().map(|uplink| uplink[0] + uplink[1]);
+        let range = Range { low: 0.0, high: uplinks.fold(high, f64::max) };
+        let model = CutNetModel::new(self.problem, self.units, &domains, range, Minimise::Changing);
+        let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
+        // A run that fails is a neighbourhood without a better plan.
+        solve(model, Some(&self.device_of), effort, stop).ok()?.device_of
+    }
+
+    /// Keeps a plan whose loads are smaller; whether it is.
+    fn keep(&mut self, plan: Plan, context: &mut Context<'_>) -> bool {
+        let loads = sorted_loads(&plan.evaluation);
+        if plan.value() > self.best.value() || !is_smaller(&loads, &self.loads) {
+            return false;
+        }
+        if plan.value() < self.best.value() {
+            context.emit(Event::Incumbent { value: plan.value() });
+        }
+        self.device_of = devices_of_units(self.units, &plan.placement);
+        self.loads = loads;
+        self.best = plan;
+        true
+    }
+}
+
+/// Devices and those of their units that are planned anew.
+struct Neighbourhood {
+    devices: Vec<u32>,
+    free: Vec<u32>,
+}
+
+fn sorted_loads(evaluation: &Evaluation) -> Vec<f64> {
+    let mut loads: Vec<f64> = evaluation.devices.iter().map(|device| device.load()).collect();
+    loads.sort_by(|a, b| b.total_cmp(a));
+    loads
+}
+
+/// Lexicographically, what rounding may do aside.
+fn is_smaller(loads: &[f64], than: &[f64]) -> bool {
+    let scale = than.first().copied().unwrap_or(0.0);
+    for (load, than) in loads.iter().zip(than) {
+        if (load - than).abs() > 1e-7 * scale {
+            return load < than;
+        }
+    }
+    loads.len() < than.len()
+}

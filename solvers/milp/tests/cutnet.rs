@@ -1,0 +1,177 @@
+//! The cut-net model on random small problems, against every placement.
+
+mod support;
+
+use stagewright_core::contract::Units;
+use stagewright_core::document::Split;
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
+use stagewright_milp::Milp;
+use stagewright_milp::cutnet::infeasible::irreducible;
+use stagewright_milp::cutnet::model::{CutNetModel, Domains, Minimise, Range, domains};
+use stagewright_milp::cutnet::run::{Effort, Ending, Outcome, TOLERANCE, solve};
+use stagewright_milp::cutnet::symmetry::{canonical, leaders, restrict};
+use stagewright_search::local::placement;
+use support::optimum;
+use support::random::Size;
+
+const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
+const NO_START: Range = Range { low: 0.0, high: f64::INFINITY };
+
+fn never() -> Stop {
+    Stop::new(None, Default::default())
+}
+
+/// Free and convex splits in turn.
+fn small(number: u64) -> Problem {
+    let split = if number.is_multiple_of(3) { Split::Convex } else { Split::Free };
+    support::problem(
+        number,
+        Size { operators: 6, devices: 4, groups: number.is_multiple_of(2) },
+        split,
+        false,
+    )
+}
+
+fn run(problem: &Problem, units: &Units, domains: &Domains, start: Option<&[u32]>) -> Outcome {
+    let model = CutNetModel::new(problem, units, domains, NO_START, Minimise::All);
+    let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
+    solve(model, start, effort, &never()).expect("HiGHS takes the model")
+}
+
+fn solve_whole(problem: &Problem, limits: Limits) -> Solution {
+    let mut silent = Silent;
+    let mut context = Context::new(limits, Default::default(), &mut silent);
+    Milp.solve(problem, &mut context).expect("a problem within the capabilities")
+}
+
+#[test]
+fn the_model_is_what_every_placement_says() {
+    let (mut feasible, mut infeasible, mut convex) = (0, 0, 0);
+    for number in 0..450 {
+        let problem = small(number);
+        let Some(optimum) = optimum(&problem) else { continue };
+        let units = Units::new(&problem);
+        let Some(mut domains) = domains(&problem, &units) else {
+            assert_eq!(optimum, None, "{number}");
+            continue;
+        };
+        for told_apart in [false, true] {
+            if told_apart {
+                restrict(&problem, &leaders(&problem, &units), &mut domains);
+            }
+            let outcome = run(&problem, &units, &domains, None);
+            let Some(optimum) = optimum else {
+                assert_eq!(outcome.ending, Ending::Infeasible, "{number}");
+                infeasible += 1;
+                continue;
+            };
+            assert_eq!(outcome.ending, Ending::Optimal, "{number}");
+            let bound = outcome.bound.expect("a bound");
+            let device_of = outcome.device_of.expect("a plan");
+            let evaluation = evaluate(&problem, &placement(&problem, &units, &device_of));
+            assert!(evaluation.is_feasible(), "{number}: {:?}", evaluation.violations);
+            assert!(bound <= optimum, "{number}: bound {bound} > {optimum}");
+            let slack = 1e-5 * optimum.max(1e-3);
+            assert!(bound >= optimum - slack, "{number}: bound {bound} < {optimum}");
+            assert!(evaluation.value <= optimum + slack, "{number}: {} {optimum}", evaluation.value);
+            feasible += 1;
+            convex += u32::from(problem.objective().split == Split::Convex);
+        }
+    }
+    assert!(feasible > 300 && infeasible > 20 && convex > 80, "{feasible} {infeasible} {convex}");
+}
+
+#[test]
+fn the_solver_agrees_with_brute_force_and_explains() {
+    let (mut optimal, mut explained) = (0, 0);
+    for number in 0..200 {
+        let problem = small(number);
+        let Some(optimum) = optimum(&problem) else { continue };
+        let solution = solve_whole(&problem, UNLIMITED);
+        match optimum {
+            None => {
+                assert_eq!(solution.status, Status::Infeasible, "{number}: {:?}", solution.reason);
+                assert!(solution.reason.is_some(), "{number}");
+                explained += 1;
+            }
+            Some(optimum) => {
+                let value = solution.value().expect("a plan");
+                assert!(solution.bound.value <= optimum, "{number}: {} > {optimum}", solution.bound.value);
+                assert!((value - optimum).abs() <= 3.0 * TOLERANCE * optimum, "{number}: {value} {optimum}");
+                assert!(solution.gap().is_some_and(|gap| gap <= 3.0 * TOLERANCE), "{number}");
+                optimal += 1;
+            }
+        }
+    }
+    assert!(optimal > 100 && explained > 10, "{optimal} {explained}");
+}
+
+#[test]
+fn renaming_devices_keeps_the_value() {
+    let mut checked = 0;
+    for number in 0..200 {
+        let problem = small(number);
+        let units = Units::new(&problem);
+        let Some(domains) = domains(&problem, &units) else { continue };
+        let device_of: Vec<u32> =
+            domains.iter().enumerate().map(|(at, domain)| domain[(7 * at) % domain.len()]).collect();
+        let leaders = leaders(&problem, &units);
+        let renamed = canonical(&problem, &leaders, &device_of);
+        let value = |device_of: &[u32]| evaluate(&problem, &placement(&problem, &units, device_of));
+        let (before, after) = (value(&device_of), value(&renamed));
+        assert!((before.value - after.value).abs() <= 1e-12 * before.value.max(1.0), "{number}");
+        assert_eq!(before.violations.len(), after.violations.len(), "{number}");
+        let mut restricted = domains.clone();
+        restrict(&problem, &leaders, &mut restricted);
+        for (unit, domain) in restricted.iter().enumerate() {
+            assert!(domain.contains(&renamed[unit]), "{number}: unit {unit}");
+        }
+        checked += 1;
+    }
+    assert!(checked > 100, "{checked}");
+}
+
+#[test]
+fn an_irreducible_set_has_nothing_superfluous() {
+    let mut found = 0;
+    for number in 0..300 {
+        let problem = small(number);
+        let units = Units::new(&problem);
+        let Some(set) = irreducible(&problem, &units, &never()) else { continue };
+        let fits = |chosen: &[u32]| {
+            // Every assignment of the chosen units.
+            let devices = problem.cluster().device_count() as u32;
+            let mut choice = vec![0u32; chosen.len()];
+            loop {
+                let fit = problem.pools().iter().enumerate().all(|(pool, spec)| {
+                    spec.devices.iter().all(|device| {
+                        let here = chosen
+                            .iter()
+                            .zip(&choice)
+                            .filter(|(_, at)| **at == device.index() as u32)
+                            .map(|(&unit, _)| unit as usize);
+                        let bytes: f64 = here.clone().map(|unit| units.bytes(unit, 1)).sum();
+                        bytes <= spec.memory * (1.0 + 1e-9)
+                            && here.into_iter().all(|unit| units.supported(unit, pool))
+                    })
+                });
+                if fit {
+                    return true;
+                }
+                let Some(at) = choice.iter().position(|&device| device + 1 < devices) else { return false };
+                choice[at] += 1;
+                choice[..at].fill(0);
+            }
+        };
+        assert!(!fits(&set), "{number}: {set:?} fits");
+        for without in 0..set.len() {
+            let mut fewer = set.clone();
+            fewer.remove(without);
+            assert!(fits(&fewer), "{number}: {set:?} is not irreducible");
+        }
+        found += 1;
+    }
+    assert!(found > 20, "{found}");
+}

@@ -1,0 +1,43 @@
+//! Random small problems, and the optimum of a split without an order of stages by trying every assignment.
+
+#[path = "../../../dp/tests/support/random.rs"]
+pub(crate) mod random;
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::{Schedule, Split};
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+
+/// A random problem under a split rule, without replicas unless asked for.
+pub(crate) fn problem(number: u64, size: random::Size, split: Split, replicas: bool) -> Problem {
+    let problem = random::problem(number, size);
+    let given = *problem.objective();
+    let max_replicas = if replicas { given.max_replicas } else { 1 };
+    let objective = Objective { split, schedule: Schedule::None, microbatches: 1, max_replicas, ..given };
+    problem.with_objective(objective).expect("a valid objective")
+}
+
+/// The least value over every assignment of classes to devices; none where there are too many to try.
+pub(crate) fn optimum(problem: &Problem) -> Option<Option<f64>> {
+    let graph = problem.graph();
+    let devices = problem.cluster().device_count();
+    if (devices as f64).powi(graph.class_count() as i32) > 20_000.0 {
+        return None;
+    }
+    let mut choice = vec![0u32; graph.class_count()];
+    let mut best: Option<f64> = None;
+    loop {
+        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
+        let evaluation = evaluate(problem, &Placement::new(device_of));
+        if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
+            best = Some(evaluation.value);
+        }
+        let Some(at) = choice.iter().position(|&device| device as usize + 1 < devices) else {
+            return Some(best);
+        };
+        choice[at] += 1;
+        choice[..at].fill(0);
+    }
+}

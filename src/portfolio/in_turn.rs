@@ -1,0 +1,128 @@
+//! Solvers one after the other on one budget, each from the best plan so far.
+
+use stagewright_core::bound::LowerBound;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
+};
+use stagewright_core::tolerance;
+use stagewright_search::Local;
+
+use crate::integer::{Bnp, Lns, Milp};
+
+/// Plans and bounds of splits without an order: the best plan of all solvers with the best bound of all.
+///
+/// Local search comes first because it has a good plan at once. Column generation proves most problems; where hundreds of
+/// small units leave its bound hardly above that of the work alone, the integer program raises it further. What time is
+/// left goes to large neighbourhoods, which find the last tenths of a percent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct InTurn;
+
+/// The solvers, each with the share of the time left that it gets.
+const TURNS: [(&dyn Solver, f64); 4] = [(&Local, 0.15), (&Bnp, 0.5), (&Milp, 0.4), (&Lns, 1.0)];
+
+/// The solvers of [`TURNS`] that take an objective.
+fn able(objective: &Objective) -> impl Iterator<Item = (&'static dyn Solver, f64)> {
+    let takes = |solver: &dyn Solver| (solver.capabilities().missing)(objective).is_none();
+    TURNS.into_iter().filter(move |&(solver, _)| takes(solver))
+}
+
+fn missing(objective: &Objective) -> Option<&'static str> {
+    able(objective).next().is_none().then_some("what none of its solvers takes")
+}
+
+impl Solver for InTurn {
+    fn name(&self) -> &'static str {
+        "portfolio"
+    }
+
+    fn summary(&self) -> &'static str {
+        "local search, column generation, the integer program and large neighbourhoods in turn"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { missing, exact: true, deterministic_across_threads: true }
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let mut so_far = SoFar::default();
+        for (solver, share) in able(problem.objective()) {
+            if so_far.is_enough(context) || (so_far.plan.is_some() && context.stop().reason().is_some()) {
+                break;
+            }
+            context.emit(Event::Phase { name: solver.name().into() });
+            let mut part = context.part(share);
+            if let Some(plan) = &so_far.plan {
+                part.warm_start = Some(plan.placement.clone());
+            }
+            let solution = solver.solve(problem, &mut part)?;
+            if solution.status == Status::Infeasible {
+                return Ok(Solution { solver: self.name(), ..solution });
+            }
+            so_far.take(solution);
+        }
+        so_far.solution(self.name(), context)
+    }
+}
+
+/// The best plan and the best bound.
+struct SoFar {
+    plan: Option<Plan>,
+    bound: LowerBound,
+    /// What the solver of the bound, or of the lack of a plan, said about it.
+    reason: Option<String>,
+    statistics: Vec<(&'static str, u64)>,
+}
+
+impl Default for SoFar {
+    fn default() -> Self {
+        SoFar { plan: None, bound: LowerBound::TRIVIAL, reason: None, statistics: Vec::new() }
+    }
+}
+
+impl SoFar {
+    fn take(&mut self, solution: Solution) {
+        let Solution { plan, bound, reason, statistics, .. } = solution;
+        if bound.value > self.bound.value {
+            (self.bound, self.reason) = (bound, reason);
+        } else if self.plan.is_none() {
+            self.reason = reason;
+        }
+        if let Some(plan) = plan
+            && self.plan.as_ref().is_none_or(|best| plan.value() < best.value())
+        {
+            self.plan = Some(plan);
+        }
+        self.statistics.extend(statistics);
+    }
+
+    fn is_enough(&self, context: &Context<'_>) -> bool {
+        self.plan.as_ref().is_some_and(|plan| {
+            tolerance::gap(plan.value(), self.bound.value) == 0.0
+                || context.gap_reached(plan.value(), self.bound.value)
+        })
+    }
+
+    fn solution(self, name: &'static str, context: &Context<'_>) -> Result<Solution, SolveError> {
+        let stop = context.stop().reason();
+        let Some(plan) = self.plan else {
+            let reason = self.reason.unwrap_or_else(|| "no solver found a plan".into());
+            let solution = Solution::without_plan(name, Status::Unknown, self.bound, stop, reason);
+            return Ok(Solution { statistics: self.statistics, ..solution });
+        };
+        // One solver's plan below another's bound would disprove the bound.
+        if self.bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
+            let (bound, value) = (self.bound.value, plan.value());
+            return Err(SolveError::Invariant(format!("a plan of {value} s below the bound of {bound} s")));
+        }
+        let stop = match context.gap_reached(plan.value(), self.bound.value) {
+            true => Some(StopReason::Gap),
+            false => stop,
+        };
+        let solution = Solution::with_plan(name, plan, self.bound, stop);
+        let reason = self.reason.filter(|_| solution.status != Status::Optimal);
+        Ok(Solution { reason, statistics: self.statistics, ..solution })
+    }
+}

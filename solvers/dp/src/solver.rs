@@ -34,9 +34,6 @@ const WALK_STEPS: u64 = 50_000;
 const FIRST_RUN_STEPS: u64 = 3_000_000;
 /// The same for a scan, which takes a fraction of the time for each: some seconds.
 const SCAN_STEPS: u64 = 60_000_000;
-/// Share of the time left that minimum cuts at the boundaries may take, which on graphs that large get further than
-/// ideals.
-const BOUNDARY_SHARE: f64 = 0.8;
 /// Where the caps lie between the lower bound and the value, when the first run was too long.
 const LADDER: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
@@ -112,6 +109,7 @@ impl Search<'_> {
     /// Searches until value and bound meet or something stops it; says what did.
     fn run(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>, SolveError> {
         let Some(space) = UsageSpace::new(self.problem, self.units.len(), MAX_USAGES) else {
+            self.improve_boundaries(context)?;
             return Ok(Some(StopReason::Memory));
         };
         if self.units.is_empty() {
@@ -172,9 +170,7 @@ impl Search<'_> {
         let better = best_over_orders(self.problem, self.units, Effort::Thorough, context);
         context.warm_start = given;
         self.keep(better?, context);
-        let room = Room::new(self.problem, self.units, context.limits.memory);
-        let mut part = context.part(BOUNDARY_SHARE);
-        improve_boundaries(self.problem, self.units, &room, &mut self.best, &mut self.bound, &mut part)?;
+        self.improve_boundaries(context)?;
         for share in LADDER {
             if let Some(stop) = self.done(context) {
                 return Ok(stop);
@@ -193,6 +189,12 @@ impl Search<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// What minimum cuts do for the plan and for the bound, which on large graphs is more than ideals can.
+    fn improve_boundaries(&mut self, context: &mut Context<'_>) -> Result<(), SolveError> {
+        let room = Room::new(self.problem, self.units, context.limits.memory);
+        improve_boundaries(self.problem, self.units, &room, &mut self.best, &mut self.bound, context)
     }
 
     /// Whether to end: `Some(None)` with a proof, `Some(Some(reason))` without.

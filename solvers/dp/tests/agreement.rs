@@ -18,7 +18,7 @@ use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status
 use stagewright_core::tolerance::same;
 use stagewright_dp::Dp;
 use stagewright_search::Dpl;
-use stagewright_search::boundary::boundary_cuts;
+use stagewright_search::boundary::{Boundaries, BoundaryCuts};
 use support::random::{Size, problem};
 use support::{brute_force, textbook};
 
@@ -85,10 +85,12 @@ fn dp_agrees_with_brute_force() {
 fn boundary_cuts_hold() {
     let mut stronger = 0;
     for number in 0..600 {
-        let original = problem(number, Size { operators: 9, devices: 4, groups: false });
+        let original = problem(number, Size { operators: 9, devices: 4, groups: number.is_multiple_of(4) });
         let mut cluster = original.cluster().document().clone();
         for kind in &mut cluster.kinds {
-            kind.count = if kind.class == "cpu" { 0 } else { 1 + (number % 2) as u32 };
+            // Hosts now and then, and more devices than units.
+            let host = u32::from(number.is_multiple_of(7));
+            kind.count = if kind.class == "cpu" { host } else { 1 + (number % 2) as u32 };
             kind.memory_bytes = kind.memory_bytes.filter(|_| number % 3 == 0);
         }
         let cluster = Cluster::from_document(cluster).expect("a valid cluster");
@@ -102,13 +104,16 @@ fn boundary_cuts_hold() {
         let units = Units::new(&problem);
         let stop = Stop::new(None, Default::default());
         for value in [optimum, 1.1 * optimum, 3.0 * optimum] {
-            let Some(bound) = boundary_cuts(&problem, &units, value, &stop) else { continue };
+            let Some(boundaries) = Boundaries::new(&units, &stop) else { continue };
+            let Ok(mut cuts) = BoundaryCuts::new(&problem, &boundaries, value, None, 1) else { continue };
+            while cuts.round(&stop) {}
+            let Some(bound) = cuts.bound() else { continue };
             assert!(bound.value <= optimum, "{number}: {} > {optimum}", bound.value);
             stronger += u32::from(bound.value > strongest(&problem).value * 1.001);
         }
         check_consistent(number, &problem, &solve(&Dpl, &problem, 1), Some(optimum));
     }
-    assert!(stronger > 100, "only {stronger} stronger than the closed forms");
+    assert!(stronger > 60, "only {stronger} stronger than the closed forms");
 }
 
 /// A problem on one kind whose memory all devices together can just hold, so that most orders have no split.

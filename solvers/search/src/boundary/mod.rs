@@ -2,14 +2,49 @@
 //!
 //! A contiguous split is a chain of ideals, sets of units closed under predecessors, and what its stages send each
 //! other is what the boundaries of the chain cut. A minimum cut over the units that may lie on either side of a
-//! boundary bounds what it costs from below ([`boundary_cuts`]), and one between two neighbouring stages makes a plan
-//! better ([`refined`]). Both reach graphs of 10⁵ operators, whose ideals cannot be counted.
+//! boundary bounds what it costs from below ([`BoundaryCuts`]), and one between two neighbouring stages makes a plan
+//! better ([`Boundaries::refined`]). Both reach graphs of 10⁵ operators, whose ideals cannot be counted.
 
-mod bound;
+mod cuts;
 mod flow;
 mod nets;
 mod reach;
 mod refine;
+mod region;
 
-pub use bound::{BoundaryCuts, boundary_cuts};
-pub use refine::refined;
+pub use cuts::{BoundaryCuts, NoCuts};
+
+use stagewright_core::contract::Units;
+use stagewright_core::solver::Stop;
+
+use nets::MergedNets;
+use reach::Reach;
+
+/// What both need of a problem's units.
+#[derive(Debug)]
+pub struct Boundaries<'a> {
+    units: &'a Units,
+    /// Least seconds of each unit on any pool.
+    weight: Vec<f64>,
+    total: f64,
+    nets: MergedNets,
+    reach: Reach,
+}
+
+impl<'a> Boundaries<'a> {
+    /// Prepares units; none where no communication is to be counted, where some unit can run nowhere, or where the time
+    /// ran out. O(units² / 64).
+    pub fn new(units: &'a Units, stop: &Stop) -> Option<Boundaries<'a>> {
+        let least = |unit| {
+            let on_pools = (0..units.pools()).filter_map(|pool| units.seconds(unit, pool));
+            on_pools.min_by(f64::total_cmp)
+        };
+        let weight: Vec<f64> = (0..units.len()).map(least).collect::<Option<_>>()?;
+        let nets = MergedNets::new(units);
+        if nets.len() == 0 {
+            return None;
+        }
+        let reach = Reach::new(units, &weight, stop)?;
+        Some(Boundaries { units, total: weight.iter().sum(), weight, nets, reach })
+    }
+}

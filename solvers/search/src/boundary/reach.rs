@@ -1,6 +1,7 @@
 //! What must lie with a unit on either side of a stage boundary, by weight.
 
 use stagewright_core::contract::Units;
+use stagewright_core::solver::Stop;
 
 /// For every unit, the weight of all that must not come after it and of all that must not come before it, itself
 /// included in both.
@@ -14,11 +15,15 @@ pub(super) struct Reach {
 
 impl Reach {
     /// Sixty-four units at a time walk the order as the bits of a word. O(units / 64 · (edges + 8 units)).
-    pub(super) fn new(units: &Units, weight: &[f64]) -> Reach {
+    /// None where the time ran out.
+    pub(super) fn new(units: &Units, weight: &[f64], stop: &Stop) -> Option<Reach> {
         let count = units.len();
         let mut reach = Reach { ancestors: vec![0.0; count], descendants: vec![0.0; count] };
         let mut seen = vec![0u64; count];
         for begin in (0..count).step_by(64) {
+            if stop.reason().is_some() {
+                return None;
+            }
             let end = (begin + 64).min(count);
             let sums = ByteSums::new(&weight[begin..end]);
             // Units are numbered topologically: what descends from a block lies at its beginning or after.
@@ -48,7 +53,7 @@ impl Reach {
                 }
             }
         }
-        reach
+        Some(reach)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The stages of the best plan, divided anew by minimum cuts and balanced over orders that keep them together.
 
+use rustc_hash::FxHashMap;
 use stagewright_core::bound::LowerBound;
+use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, SolveError};
@@ -10,7 +12,7 @@ use super::chain::Line;
 use super::positions::Positions;
 use super::room::Room;
 use super::{near_cuts, try_line};
-use crate::boundary::{boundary_cuts, refined};
+use crate::boundary::{Boundaries, BoundaryCuts, NoCuts};
 use crate::order;
 use crate::usage::UsageSpace;
 
@@ -30,16 +32,31 @@ pub fn improve_boundaries(
     bound: &mut LowerBound,
     context: &mut Context<'_>,
 ) -> Result<(), SolveError> {
+    let stop = context.stop().clone();
+    if !best.as_ref().is_some_and(|plan| is_open(plan, bound, context)) {
+        return Ok(());
+    }
+    let Some(boundaries) = Boundaries::new(units, &stop) else { return Ok(()) };
     if let Some(space) = &room.space {
-        refine_boundaries(problem, units, space, best, bound, context)?;
+        refine_boundaries(problem, &boundaries, units, space, best, bound, context)?;
     }
     let Some(plan) = best.as_ref().filter(|plan| is_open(plan, bound, context)) else { return Ok(()) };
+    let (memory, threads) = (context.limits.memory, context.threads);
+    let mut cuts = match BoundaryCuts::new(problem, &boundaries, plan.value(), memory, threads) {
+        Ok(cuts) => cuts,
+        Err(NoCuts::DoesNotApply) => return Ok(()),
+        Err(NoCuts::Memory) => {
+            let name = "no minimum cuts at the boundaries: too many for the memory limit".into();
+            context.emit(Event::Phase { name });
+            return Ok(());
+        }
+    };
     context.emit(Event::Phase { name: "minimum cuts at the boundaries".into() });
-    let stop = context.stop().clone();
-    let found = context.in_pool(|| boundary_cuts(problem, units, plan.value(), &stop))?;
-    if let Some(found) = found.filter(|found| found.value > bound.value) {
-        context.emit(Event::Bound { value: found.value, source: found.source });
-        *bound = found;
+    while is_open(plan, bound, context) && context.in_pool(|| cuts.round(&stop))? {
+        if let Some(found) = cuts.bound().filter(|found| found.value > bound.value) {
+            context.emit(Event::Bound { value: found.value, source: found.source });
+            *bound = found;
+        }
     }
     Ok(())
 }
@@ -53,6 +70,7 @@ fn is_open(best: &Plan, bound: &LowerBound, context: &Context<'_>) -> bool {
 
 fn refine_boundaries(
     problem: &Problem,
+    boundaries: &Boundaries<'_>,
     units: &Units,
     space: &UsageSpace,
     best: &mut Option<Plan>,
@@ -63,7 +81,9 @@ fn refine_boundaries(
         let Some(plan) = best.as_ref().filter(|plan| is_open(plan, bound, context)) else { break };
         context.emit(Event::Phase { name: "boundaries refined by minimum cuts".into() });
         let before = plan.value();
-        let Some(stage_of) = refined(units, &stages_of(units, plan), before, context.stop()) else { break };
+        let Some(stage_of) = boundaries.refined(&stages_of(units, plan), before, context.stop()) else {
+            break;
+        };
         for order in orders(units, &stage_of) {
             let positions = Positions::new(problem, units, &order);
             let line = Line { order: &order, positions: &positions, space };
@@ -80,14 +100,11 @@ fn refine_boundaries(
     Ok(())
 }
 
-/// The number of the stage of each unit of a plan.
+/// The number of the stage of each unit of a contiguous plan.
 fn stages_of(units: &Units, plan: &Plan) -> Vec<u32> {
     let placement = &plan.placement;
-    let stages = placement.stages();
-    let stage = |unit: usize| {
-        let device = placement.device_of(units.members(unit)[0]);
-        stages.iter().position(|&stage| stage == device).unwrap_or(0) as u32
-    };
+    let stage_of_device: FxHashMap<DeviceId, u32> = placement.used().into_iter().zip(0..).collect();
+    let stage = |unit: usize| stage_of_device[&placement.device_of(units.members(unit)[0])];
     (0..units.len()).map(stage).collect()
 }
 

@@ -1,0 +1,295 @@
+//! A lower bound on the bottleneck of contiguous splits that counts what stages send each other.
+
+use rayon::prelude::*;
+use stagewright_core::bound::LowerBound;
+use stagewright_core::document::{Communication, ObjectiveKind, Split};
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::Stop;
+use stagewright_core::tolerance::round_down;
+
+use super::Boundaries;
+use super::region::{HIGHEST_PRICE, Region, Side};
+
+/// Evaluations of all boundaries. More raise the bound further, by less and less.
+const ROUNDS: u32 = 48;
+/// How much the first evaluation moves the shares. Later ones move them less: half as far after three times so many
+/// evaluations as settling takes.
+const STEP: f64 = 1.0;
+const SETTLING: f64 = 10.0;
+/// What a step adds to the price of weight, over the part of its window by which a boundary misses it. Prices that move
+/// faster throw the cuts from one end of their windows to the other.
+const PRICE_STEP: f64 = 0.001;
+/// Least width of a window in that rule, over the threshold.
+const LEAST_WIDTH: f64 = 0.1;
+/// Weight by which a sum may be off, over all weight: no unit is fixed to a side by rounding.
+const ROUNDING: f64 = 1e-9;
+/// Part of the memory limit that shares and networks may take, and their bytes for every net at every boundary, and for
+/// every unit and net in the network of a thread.
+const MEMORY_SHARE: f64 = 0.25;
+const BYTES_PER_SHARE: f64 = 10.0;
+const BYTES_PER_NODE: f64 = 400.0;
+
+/// The bound of minimum cuts at the stage boundaries.
+///
+/// Let K be the number of devices (or of units, where they are fewer), w_v the least time of unit v on any kind, W their
+/// sum and x_t the least time of net t. A contiguous split of value at most T is a chain of ideals ∅ = I_0 ⊆ … ⊆ I_K,
+/// the stages their differences, some perhaps empty. For shares θ_tj ≥ 0 with Σ_j θ_tj ≤ 1 let m_j ≥ 0 be a lower bound
+/// on Σ {θ_tj x_t : t has pins on both sides of I_j}. Then
+///
+/// ```text
+/// T ≥ (W + 2 Σ_j m_j) / K
+/// ```
+///
+/// *Proof.* The loads sum to at least W plus x_t for every net and every stage that it is cut by; a net that crosses
+/// any boundary is cut by at least two stages, so it pays at least 2 x_t ≥ 2 Σ_j θ_tj x_t over the boundaries that
+/// it crosses. ∎
+///
+/// *Windows.* Stages 1 to j hold at most jT and the others at most (K − j)T, so w(I_j) ≤ U_j = jT − Σ_{i≤j} m_i and
+/// w(I_j) ≥ L_j = W − (K − j)T + Σ_{i≥j} m_i: a net that crosses boundary i ≤ j has a pin in a stage up to j and pays
+/// there at least once, and likewise from the end. So a unit whose ancestors weigh more than U_j is outside I_j, one
+/// whose descendants weigh more than W − L_j is inside, and m_j is the least of Σ θ_tj x_t [t crosses I] + λ · (weight
+/// by which I misses L_j or U_j) over the ideals that remain, for any price λ: a minimum cut. All m_j hold for plans of
+/// value at most T, so the bound is the smaller of T and what follows from it.
+///
+/// *Shares* are raised by multiplicative weights: a net that the cut of a boundary pays for gets a larger share there.
+/// *Prices* follow the weight by which a cut misses its window. Each evaluation gives a valid bound by itself.
+///
+/// Valid for contiguous throughput with serial communication and no replicas; memory, uplinks, and the two passes of
+/// `separate` training only add to the value. O(rounds · boundaries · minimum cut).
+#[derive(Debug)]
+pub struct BoundaryCuts<'a> {
+    boundaries: &'a Boundaries<'a>,
+    /// Seconds of each net, none more than the value: plans that cut a dearer one are worse.
+    seconds: Vec<f64>,
+    stages: usize,
+    /// The value of a plan.
+    value: f64,
+    bound: f64,
+    rounds: u32,
+    threshold: f64,
+    windows: Vec<Window>,
+    /// Whether a net can cross a boundary: `[boundary][net]`.
+    possible: Vec<Vec<bool>>,
+    /// Logarithms of the shares, but for a constant per net.
+    scores: Vec<Vec<f64>>,
+    prices: Vec<f64>,
+}
+
+/// Lower and upper end of the weight before a boundary.
+type Window = (f64, f64);
+
+/// What an evaluation found at one boundary.
+struct Boundary {
+    /// m_j.
+    seconds: f64,
+    /// w(I_j) of the minimum cut.
+    weight: f64,
+    /// Nets that cross it.
+    crossing: Vec<usize>,
+}
+
+/// Why there is no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoCuts {
+    /// It is not valid for the objective, or there are no boundaries.
+    DoesNotApply,
+    /// The memory limit leaves too little room for it.
+    Memory,
+}
+
+impl<'a> BoundaryCuts<'a> {
+    /// Its stable name.
+    pub const NAME: &'static str = "boundary-cuts";
+
+    /// Prepares the bound on plans that are better than one of the given value. `memory` is in bytes.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn new(
+        problem: &Problem,
+        boundaries: &'a Boundaries<'a>,
+        value: f64,
+        memory: Option<u64>,
+        threads: usize,
+    ) -> Result<BoundaryCuts<'a>, NoCuts> {
+        let objective = problem.objective();
+        let applies = objective.kind == ObjectiveKind::Throughput
+            && objective.split == Split::Contiguous
+            && objective.communication == Communication::Serial
+            && objective.max_replicas == 1;
+        let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
+        let (units, nets) = (boundaries.units.len(), boundaries.nets.len());
+        let stages = devices.min(units);
+        if !applies || stages < 2 || !value.is_finite() {
+            return Err(NoCuts::DoesNotApply);
+        }
+        let bytes = BYTES_PER_SHARE * (stages * nets) as f64
+            + BYTES_PER_NODE * (threads.min(stages) * (units + nets)) as f64;
+        if memory.is_some_and(|memory| bytes > MEMORY_SHARE * memory as f64) {
+            return Err(NoCuts::Memory);
+        }
+        let seconds = boundaries.nets.seconds.iter().map(|&seconds| seconds.min(value)).collect();
+        let mut cuts = BoundaryCuts {
+            boundaries,
+            seconds,
+            stages,
+            value,
+            bound: boundaries.total / stages as f64,
+            rounds: 0,
+            threshold: 0.0,
+            windows: Vec::new(),
+            possible: Vec::new(),
+            scores: vec![vec![0.0; nets]; stages - 1],
+            prices: vec![0.0; stages - 1],
+        };
+        cuts.raise_threshold();
+        Ok(cuts)
+    }
+
+    /// The bound so far, if any evaluation was made.
+    pub fn bound(&self) -> Option<LowerBound> {
+        let bound = LowerBound { value: round_down(self.bound), source: Self::NAME, certificate: None };
+        (self.rounds > 0).then_some(bound)
+    }
+
+    /// One evaluation of all boundaries, on the current rayon pool; whether there is more to try.
+    pub fn round(&mut self, stop: &Stop) -> bool {
+        if self.rounds == ROUNDS || self.bound >= self.value {
+            return false;
+        }
+        if self.bound >= self.threshold {
+            // What the windows were narrowed by holds up to the threshold alone.
+            self.raise_threshold();
+        }
+        let shares = self.shares();
+        let evaluate = |at: usize| self.boundary(&shares[at], self.windows[at], self.prices[at], stop);
+        let Some(found) = (0..self.stages - 1).into_par_iter().map(evaluate).collect::<Option<Vec<_>>>()
+        else {
+            return false;
+        };
+        let sent: f64 = found.iter().map(|boundary| boundary.seconds).sum();
+        let proved = (self.boundaries.total + 2.0 * sent) / self.stages as f64;
+        self.bound = self.bound.max(proved.min(self.threshold));
+        let step = STEP / (1.0 + f64::from(self.rounds) / SETTLING).sqrt();
+        for (at, boundary) in found.iter().enumerate() {
+            for &net in &boundary.crossing {
+                self.scores[at][net] += step;
+            }
+            let (lower, upper) = self.windows[at];
+            let missing = missing_weight(boundary.weight, self.windows[at], self.prices[at]);
+            let width = (upper - lower).max(0.0) + LEAST_WIDTH * self.threshold;
+            let price = self.prices[at] + PRICE_STEP * step * missing / width;
+            self.prices[at] = price.clamp(-HIGHEST_PRICE, HIGHEST_PRICE);
+        }
+        self.narrow(&found);
+        self.rounds += 1;
+        true
+    }
+
+    /// A threshold between the bound and the value, and its windows before any communication is known.
+    fn raise_threshold(&mut self) {
+        self.threshold = 0.5 * (self.bound + self.value);
+        self.windows = self.wide_windows();
+        let units = self.boundaries.units;
+        let can_cross = |net: usize, window: Window| {
+            let pins = units.pins(net);
+            pins.iter().any(|&pin| self.side(pin as usize, window) != Side::Outside)
+                && pins.iter().any(|&pin| self.side(pin as usize, window) != Side::Inside)
+        };
+        let nets = &self.boundaries.nets.representative;
+        let row = |&window| nets.iter().map(|&net| can_cross(net, window)).collect();
+        self.possible = self.windows.iter().map(row).collect();
+    }
+
+    fn wide_windows(&self) -> Vec<Window> {
+        let window = |before: usize| {
+            let after = (self.stages - before) as f64 * self.threshold;
+            (self.boundaries.total - after, before as f64 * self.threshold)
+        };
+        (1..self.stages).map(window).collect()
+    }
+
+    /// Narrows the windows by the communication found before and after each boundary.
+    fn narrow(&mut self, found: &[Boundary]) {
+        let wide = self.wide_windows();
+        let mut before = 0.0;
+        for (at, boundary) in found.iter().enumerate() {
+            before += boundary.seconds;
+            self.windows[at].1 = self.windows[at].1.min(wide[at].1 - before);
+        }
+        let mut after = 0.0;
+        for (at, boundary) in found.iter().enumerate().rev() {
+            after += boundary.seconds;
+            self.windows[at].0 = self.windows[at].0.max(wide[at].0 + after);
+        }
+    }
+
+    fn side(&self, unit: usize, (lower, upper): Window) -> Side {
+        let Boundaries { reach, total, .. } = self.boundaries;
+        let rounding = ROUNDING * total;
+        if reach.ancestors[unit] > upper + rounding {
+            Side::Outside
+        } else if reach.descendants[unit] > total - lower + rounding {
+            Side::Inside
+        } else {
+            Side::Free
+        }
+    }
+
+    /// The seconds of every net at every boundary: shares in proportion to the exponentials of the scores.
+    fn shares(&self) -> Vec<Vec<f64>> {
+        let boundaries = self.stages - 1;
+        let mut shares = vec![vec![0.0; self.seconds.len()]; boundaries];
+        for (net, &seconds) in self.seconds.iter().enumerate() {
+            let possible = || (0..boundaries).filter(|&at| self.possible[at][net]);
+            let largest = possible().map(|at| self.scores[at][net]).fold(f64::NEG_INFINITY, f64::max);
+            let part = |at: usize| (self.scores[at][net] - largest).exp();
+            let all: f64 = possible().map(part).sum();
+            // Rounding lifts the sum of the shares above one by less than the bound is rounded down.
+            possible().for_each(|at| shares[at][net] = seconds * part(at) / all);
+        }
+        shares
+    }
+
+    /// The least of what the nets that cross cost and of the price of missing the window. None where the time ran out.
+    fn boundary(&self, shares: &[f64], window: Window, price: f64, stop: &Stop) -> Option<Boundary> {
+        let Boundaries { units, weight, total, nets, .. } = self.boundaries;
+        let sides: Vec<Side> = (0..units.len()).map(|unit| self.side(unit, window)).collect();
+        let of_side = |side: Side| -> f64 {
+            let on_side = sides.iter().zip(weight).filter(|&(&at, _)| at == side);
+            on_side.map(|(_, weight)| weight).sum()
+        };
+        let (inside, free) = (of_side(Side::Inside), of_side(Side::Free));
+        let scale = total + self.seconds.iter().sum::<f64>();
+        let mut region = Region::new(units, |unit| sides[unit], scale);
+        region.charge(weight, price);
+        for (&net, &share) in nets.representative.iter().zip(shares) {
+            region.add_net(units.pins(net), share);
+        }
+        let division = region.divide(stop)?;
+        // price · (L − w(I)), of which the units are charged for what they leave outside; or |price| · (w(I) − U).
+        let constant = if price > 0.0 { window.0 - inside - free } else { inside - window.1 };
+        let crosses = |at: &usize| {
+            let pins = units.pins(nets.representative[*at]);
+            pins.iter().any(|&pin| division.is_inside(pin) != division.is_inside(pins[0]))
+        };
+        let is_inside = |unit: &usize| division.is_inside(*unit as u32);
+        Some(Boundary {
+            seconds: (division.seconds + price.abs() * constant).max(0.0),
+            weight: (0..units.len()).filter(is_inside).map(|unit| weight[unit]).sum(),
+            crossing: (0..shares.len()).filter(|&at| shares[at] > 0.0).filter(crosses).collect(),
+        })
+    }
+}
+
+/// By how much the price of weight should change: the supergradient of m_j, whose sign says which end of the window is
+/// missed.
+fn missing_weight(weight: f64, (lower, upper): Window, price: f64) -> f64 {
+    if weight < lower || price > 0.0 {
+        lower - weight
+    } else if weight > upper || price < 0.0 {
+        upper - weight
+    } else {
+        0.0
+    }
+}

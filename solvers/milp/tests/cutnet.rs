@@ -2,16 +2,20 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
-use stagewright_milp::Milp;
 use stagewright_milp::cutnet::infeasible::irreducible;
 use stagewright_milp::cutnet::model::{CutNetModel, Domains, Minimise, Range, domains};
 use stagewright_milp::cutnet::run::{Effort, Ending, Outcome, TOLERANCE, solve};
 use stagewright_milp::cutnet::symmetry::{canonical, leaders, restrict};
+use stagewright_milp::{Lns, Milp};
 use stagewright_search::local::placement;
 use support::optimum;
 use support::random::Size;
@@ -40,10 +44,11 @@ fn run(problem: &Problem, units: &Units, domains: &Domains, start: Option<&[u32]
     solve(model, start, effort, &never()).expect("HiGHS takes the model")
 }
 
-fn solve_whole(problem: &Problem, limits: Limits) -> Solution {
+fn solve_whole(solver: &dyn Solver, problem: &Problem, threads: usize, limits: Limits) -> Solution {
     let mut silent = Silent;
     let mut context = Context::new(limits, Default::default(), &mut silent);
-    Milp.solve(problem, &mut context).expect("a problem within the capabilities")
+    context.threads = threads;
+    solver.solve(problem, &mut context).expect("a problem within the capabilities")
 }
 
 #[test]
@@ -89,7 +94,7 @@ fn the_solver_agrees_with_brute_force_and_explains() {
     for number in 0..200 {
         let problem = small(number);
         let Some(optimum) = optimum(&problem) else { continue };
-        let solution = solve_whole(&problem, UNLIMITED);
+        let solution = solve_whole(&Milp, &problem, 1, UNLIMITED);
         match optimum {
             None => {
                 assert_eq!(solution.status, Status::Infeasible, "{number}: {:?}", solution.reason);
@@ -106,6 +111,58 @@ fn the_solver_agrees_with_brute_force_and_explains() {
         }
     }
     assert!(optimal > 100 && explained > 10, "{optimal} {explained}");
+}
+
+/// Whatever neighbourhoods are chosen, the loads of the other devices stay: what is claimed is what `evaluate` says.
+#[test]
+fn large_neighbourhoods_never_lose_and_often_reach_the_optimum() {
+    let (mut plans, mut reached) = (0, 0);
+    for number in 0..30 {
+        let problem = small(number);
+        let Some(optimum) = optimum(&problem) else { continue };
+        let (one, two) =
+            (solve_whole(&Lns, &problem, 1, UNLIMITED), solve_whole(&Lns, &problem, 2, UNLIMITED));
+        assert_eq!(one, two, "{number}");
+        match (one.plan, optimum) {
+            (Some(plan), Some(optimum)) => {
+                assert!(evaluate(&problem, &plan.placement).is_feasible(), "{number}");
+                assert!(one.bound.value <= optimum, "{number}");
+                plans += 1;
+                reached += u32::from(plan.value() <= optimum * (1.0 + 1e-9));
+            }
+            (Some(_), None) => panic!("{number}: a plan where there is none"),
+            (None, _) => {}
+        }
+    }
+    assert!(plans > 10 && reached * 10 >= plans * 9, "{reached} of {plans}");
+}
+
+#[test]
+fn no_time_still_gives_what_there_is() {
+    let limits = Limits { time: Some(Duration::ZERO), ..UNLIMITED };
+    for number in 0..40 {
+        let problem = small(number);
+        for solver in [&Milp as &dyn Solver, &Lns] {
+            let given = solve_whole(solver, &problem, 1, UNLIMITED).plan.map(|plan| plan.placement);
+            let mut silent = Silent;
+            let mut context = Context::new(limits, Default::default(), &mut silent);
+            context.warm_start = given.clone();
+            let solution = solver.solve(&problem, &mut context).expect("an answer");
+            assert_eq!(solution.plan.is_some(), given.is_some(), "{number}: the warm start is lost");
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_run_at_once() {
+    let problem = support::problem(3, Size { operators: 40, devices: 6, groups: false }, Split::Free, false);
+    let units = Units::new(&problem);
+    let Some(domains) = domains(&problem, &units) else { panic!("some unit has no device") };
+    let model = CutNetModel::new(&problem, &units, &domains, NO_START, Minimise::All);
+    let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
+    let interrupted = Stop::new(None, Arc::new(AtomicBool::new(true)));
+    let outcome = solve(model, None, effort, &interrupted).expect("an outcome");
+    assert!(matches!(outcome.ending, Ending::Limit | Ending::Optimal), "{outcome:?}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Certificates: evidence that a bound holds for every plan, replayed from the documents.
 //!
-//! That of column generation has a folder of its own, [`columns`]. The others of colocation classes u and device kinds c, where seconds(u, c) is the sum over the members of u,
-//! and only kinds on which the whole class may run count: it has devices, every member is supported, and one
-//! device is allowed by the pins of all members.
+//! That of column generation has a folder of its own, [`columns`]. The others speak of colocation classes u and device
+//! kinds c, where seconds(u, c) is the sum over the members of u, and only kinds on which the whole class may run
+//! count: it has devices, every member is supported, and one device is allowed by the pins of all members.
 //!
 //! *Fluid.* In any plan with value B, a device has a load of at most B and at least its compute, and r replicas
 //! of a stage share its compute. Weigh the devices of kind c by a price π_c ≥ 0:

@@ -23,7 +23,7 @@ const WIDTHS: [usize; 12] = [64, 24, 16, 12, 9, 7, 5, 4, 3, 2, 1, 0];
 /// Room for the nets that a decision touches, those open before it and those open after it.
 const SLOTS: usize = 2 * WIDTHS[0];
 /// Steps of work for a state.
-const STATE: usize = 64;
+const STATE: usize = 256;
 
 /// Tensors with the same pins: places in the order, ascending, at least two.
 struct Net {

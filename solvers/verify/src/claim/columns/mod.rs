@@ -16,8 +16,8 @@
 //!
 //! # Limits
 //!
-//! The work is counted, about a nanosecond a step, and ends the replay after [`WORK`] steps; tables and lists of
-//! the search take at most about a gibibyte. What is not decided within them is left open.
+//! The work is counted, a nanosecond or two a step, and ends the replay after [`WORK`] steps; tables and lists of the
+//! search take at most about a gibibyte. What is not decided within them is left open.
 
 mod dual;
 mod frontier;
@@ -34,8 +34,8 @@ use stage::{Load, Shape};
 use super::certificate::Proof;
 use crate::read::{Pools, Problem};
 
-/// Most steps of a replay: about half a minute.
-const WORK: u64 = 30_000_000_000;
+/// Most steps of a replay: half a minute at most.
+const WORK: u64 = 10_000_000_000;
 
 /// Steps of work to look up what an operator or a tensor takes.
 const LOOK_UP: usize = 256;

@@ -23,7 +23,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Limits, Observer, Silent, Solver, Status};
 use stagewright_dp::Dp;
 use stagewright_search::{Local, OneDevice, PipeDream};
-use stagewright_verify::{ViolationKind, check};
+use stagewright_verify::{BoundVerdict, ViolationKind, check};
 
 /// Relative agreement with values published to six digits.
 const PUBLISHED: f64 = 1e-5;
@@ -148,8 +148,8 @@ fn free_splits_are_near_the_best_known_and_pass_the_checker() {
     }
 }
 
-/// The bound is never above the best known split, a proof agrees with what is known to be optimal, and some minutes of
-/// one machine are enough to prove several.
+/// The bound is never above the best known split, and the checker replays its certificate; a proof agrees with what is
+/// known to be optimal, and some minutes of one machine are enough to prove several.
 #[test]
 #[cfg(feature = "milp")]
 fn column_generation_bounds_free_splits() {
@@ -159,8 +159,9 @@ fn column_generation_bounds_free_splits() {
     let bnp = stagewright::registry::named("bnp").expect("a solver of this build");
     for path in files(&shared.join("data/msr/throughput")) {
         let name = stem(&path);
+        let model = import(&path);
         let objective = Objective { split: Split::Free, ..Objective::default() };
-        let problem = problem(&import(&path)).with_objective(objective).expect("a problem");
+        let problem = problem(&model).with_objective(objective).expect("a problem");
         let mut silent = Silent;
         let limits = Limits { time: Some(std::time::Duration::from_secs(15)), ..Limits::default() };
         let mut context = Context::new(limits, Default::default(), &mut silent);
@@ -168,6 +169,11 @@ fn column_generation_bounds_free_splits() {
         let solution = bnp.solve(&problem, &mut context).expect("a free problem");
         let value = solution.value().expect("a plan");
         assert!(solution.bound.value <= value, "{name}");
+        let provenance = Provenance { solver: "bnp".into(), seconds: 0.0, seed: 0 };
+        let plan = plan_document(&problem, &solution, provenance);
+        let report = check(&model.graph, problem.cluster().document(), None, &plan).expect("a readable plan");
+        assert!(report.violations.is_empty(), "{name}: {:?}", report.violations);
+        assert!(matches!(report.bound, BoundVerdict::Verified { .. }), "{name}: {:?}", report.bound);
         if let Some(best) = best.get(name) {
             assert!(solution.bound.value <= best * (1.0 + PUBLISHED), "{name}: {:?} {best}", solution.bound);
             if solution.status == Status::Optimal {

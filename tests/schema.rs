@@ -82,11 +82,11 @@ fn written_documents_satisfy_their_schemas() {
 
 #[test]
 fn every_plan_that_the_contract_allows_satisfies_the_schema() {
-    let plan = json!({
+    let mut plan = json!({
         "schema": "stagewright.plan/1", "status": "optimal", "solver": "dp", "seconds": 0.21, "seed": 0, "gap": 0.0,
         "objective": {"kind": "makespan", "split": "free", "communication": "duplex", "training": "separate",
                       "schedule": "1f1b", "microbatches": 8, "max_replicas": 2, "value_s": 0.03},
-        "bound": {"value_s": 0.03, "source": "fluid", "certificate": {"kind": "fluid", "prices": {"acc": 1.0}}},
+        "bound": {"value_s": 0.03, "source": "fluid", "certificate": null},
         "stop": "time", "pins": {"a": "acc0"}, "priority": ["a", "b"], "uplinks": [{"group": "box", "load_s": 0.1}],
         "devices": [{"name": "acc0", "kind": "acc", "stage": 0, "replicas": 1, "calls": [["a"], ["b"]],
                      "load_s": 0.1, "compute_s": 0.1, "communication_s": 0.0, "memory_bytes": 10.0,
@@ -94,9 +94,18 @@ fn every_plan_that_the_contract_allows_satisfies_the_schema() {
     });
     let model =
         import_graph("model", br#"{"schema": "stagewright.graph/1", "operators": []}"#, None).unwrap();
-    let read = import_plan("plan", plan.to_string().as_bytes(), &model).unwrap();
-    assert_valid("plan", &write_plan(&read));
-    assert_eq!(serde_json::from_str::<Value>(&write_plan(&read)).unwrap(), plan);
+    let certificates = [
+        json!({"kind": "fluid", "prices": {"acc": 1.0}}),
+        json!({"kind": "heaviest-unit", "operator": "a"}),
+        json!({"kind": "column-generation", "threshold_s": 0.03, "prices": {"a": 1.5}, "devices": {"acc0": 0.5},
+               "order": ["b", "a"]}),
+    ];
+    for certificate in certificates {
+        plan["bound"]["certificate"] = certificate;
+        let read = import_plan("plan", plan.to_string().as_bytes(), &model).unwrap();
+        assert_valid("plan", &write_plan(&read));
+        assert_eq!(serde_json::from_str::<Value>(&write_plan(&read)).unwrap(), plan);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! no branching yet: where the relaxation leaves a gap, the gap stays.
 
 use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::certificate::Certificate;
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
 use stagewright_core::objective::Objective;
@@ -19,7 +20,7 @@ use stagewright_search::dpl::{Effort, best_over_orders};
 use stagewright_search::local::missing_for_free_throughput;
 
 use crate::colgen::ascent::raise;
-use crate::colgen::generation::{Generation, Preparation};
+use crate::colgen::generation::{Generation, Preparation, Prices};
 use crate::colgen::pricing::FEWEST_CELLS;
 use crate::first::{First, first_plan};
 use crate::lns::improve;
@@ -175,8 +176,9 @@ impl Relaxation {
         let (value, gap) = (plan.value(), context.limits.gap);
         let enough = |low: f64| gap > 0.0 && tolerance::gap(value, low) <= gap;
         let mut generation = Generation::new(problem, &units, &preparation, context.limits.memory);
-        let raised = raise(&mut generation, [self.bound.value, value], enough, &stop, |low| {
-            self.bound = LowerBound { value: low, source: SOURCE, certificate: None };
+        let raised = raise(&mut generation, [self.bound.value, value], enough, &stop, |low, prices| {
+            let certificate = Some(certificate(problem, &units, &preparation, low, &prices));
+            self.bound = LowerBound { value: low, source: SOURCE, certificate };
             context.emit(Event::Bound { value: low, source: SOURCE });
         });
         match raised {
@@ -198,6 +200,25 @@ impl Relaxation {
             ("rounds", rounds),
             ("columns", columns),
         ]);
+    }
+}
+
+/// The evidence that a threshold is excluded: prices of units and devices, the zeros aside, and the order of decisions.
+fn certificate(
+    problem: &Problem,
+    units: &Units,
+    preparation: &Preparation,
+    threshold: f64,
+    prices: &Prices,
+) -> Certificate {
+    let operator = |unit: usize| units.members(unit)[0];
+    let units_priced = prices.units.iter().enumerate().map(|(unit, &price)| (operator(unit), price));
+    let pools = problem.pools().iter().map(|pool| pool.devices[0]);
+    Certificate::ColumnGeneration {
+        threshold,
+        prices: units_priced.filter(|&(_, price)| price > 0.0).collect(),
+        devices: pools.zip(prices.devices.iter().copied()).filter(|&(_, price)| price > 0.0).collect(),
+        order: preparation.states.order().iter().map(|&unit| operator(unit as usize)).collect(),
     }
 }
 

@@ -165,7 +165,7 @@ fn no_excluded_threshold_has_a_split() {
             }
             let mut generation = Generation::new(&problem, &units, &preparation, None);
             match generation.decide(threshold, 1000, &never()).expect("a sound master") {
-                Verdict::Excluded { .. } => {
+                Verdict::Excluded(_) => {
                     assert!(share < 1.0, "{number}: excluded {threshold}, but a split has {best}");
                     excluded += 1;
                 }
@@ -250,7 +250,7 @@ fn no_excluded_threshold_has_a_replicated_split() {
             let mut generation = Generation::new(&problem, &units, &preparation, None);
             if best > 0.0 {
                 let verdict = generation.decide(best * share, 1000, &never()).expect("a sound master");
-                if let Verdict::Excluded { .. } = verdict {
+                if let Verdict::Excluded(_) = verdict {
                     assert!(share < 1.0, "{number}: excluded {best}");
                     excluded += 1;
                 }

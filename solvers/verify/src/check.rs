@@ -28,7 +28,8 @@ use crate::violation::Findings;
 /// # Complexity
 ///
 /// O((V + P) log V + V · K) for V operators, P pins of tensors and K device kinds, and
-/// O((V + P) · D / 64) on top for a convex split over D devices.
+/// O((V + P) · D / 64) on top for a convex split over D devices. A certificate of column generation is replayed within
+/// limits on time and memory that no input exceeds.
 pub fn check(
     graph: &GraphDocument,
     cluster: &ClusterDocument,

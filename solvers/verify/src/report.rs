@@ -64,6 +64,8 @@ pub enum BoundEvidence {
     Fluid,
     /// The heaviest colocation class.
     HeaviestUnit,
+    /// Prices at which the devices cannot hold everything.
+    ColumnGeneration,
 }
 
 impl BoundEvidence {
@@ -73,6 +75,7 @@ impl BoundEvidence {
             BoundEvidence::Value => "value",
             BoundEvidence::Fluid => "fluid",
             BoundEvidence::HeaviestUnit => "heaviest-unit",
+            BoundEvidence::ColumnGeneration => "column-generation",
         }
     }
 }

@@ -170,11 +170,26 @@ impl Choices<'_> {
     }
 
     fn certificate(&mut self) -> CertificateDocument {
-        if self.next().is_multiple_of(2) {
-            let prices = self.some(3, |choices| (choices.kind(), choices.number()));
-            CertificateDocument::Fluid { prices: prices.into_iter().collect() }
-        } else {
-            CertificateDocument::HeaviestUnit { operator: self.operator() }
+        match self.next() % 3 {
+            0 => {
+                let prices = self.some(3, |choices| (choices.kind(), choices.number()));
+                CertificateDocument::Fluid { prices: prices.into_iter().collect() }
+            }
+            1 => CertificateDocument::HeaviestUnit { operator: self.operator() },
+            _ => {
+                let operators = || ["a", "b", "c", "d"].map(str::to_owned);
+                let prices = operators().map(|operator| (operator, self.number()));
+                let devices = self.some(3, |choices| (choices.device(), choices.number()));
+                let mut order = if self.rarely() { self.some(5, Self::operator) } else { operators().into() };
+                let turn = usize::from(self.next()) % order.len().max(1);
+                order.rotate_left(turn);
+                CertificateDocument::ColumnGeneration {
+                    threshold_s: self.number(),
+                    prices: prices.into(),
+                    devices: devices.into_iter().collect(),
+                    order,
+                }
+            }
         }
     }
 

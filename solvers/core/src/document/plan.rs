@@ -195,6 +195,21 @@ pub enum CertificateDocument {
         /// One operator of the class.
         operator: String,
     },
+    /// Prices at which the devices cannot hold all colocation classes below a threshold. No set of classes that a
+    /// stage on r devices may run with a load of at most the threshold is worth more than r times the price of such
+    /// a device, and the classes are worth more together than all devices: so no plan has the threshold as its value.
+    ColumnGeneration {
+        /// The value, in seconds, that no plan has, nor any lower one.
+        threshold_s: f64,
+        /// Price of a colocation class by one of its operators, not negative; zero where it is not given.
+        prices: BTreeMap<String, f64>,
+        /// Price of a device by its name, not negative; for all devices of its kind that no pin tells apart from it,
+        /// and zero where none of them is given.
+        devices: BTreeMap<String, f64>,
+        /// Every colocation class by one of its operators. What is proved does not depend on the order, but the work
+        /// of proving it does: few tensors should lead from the classes before any place to those after it.
+        order: Vec<String>,
+    },
 }
 
 /// One device of a plan.

@@ -7,7 +7,7 @@
 
 use stagewright_core::solver::Stop;
 
-use super::generation::{Generation, Verdict};
+use super::generation::{Generation, Prices, Verdict};
 use super::master::LpError;
 
 /// Values below this are too near to the least doubles for relative tolerances; nothing is claimed for them.
@@ -23,7 +23,8 @@ const GROWTH: u64 = 4;
 /// Most rounds for one threshold: the end of a search without a time limit.
 const MOST_ROUNDS: u64 = 50 << 8;
 
-/// Raises the bound `low` towards `high`, the value of a plan; tells every better bound.
+/// Raises the bound `low` towards `high`, the value of a plan; tells every better bound, with the
+/// prices that show it.
 ///
 /// # Returns
 /// Whether every threshold was decided: the bound is then what the linear relaxation says.
@@ -35,7 +36,7 @@ pub fn raise(
     [mut low, high]: [f64; 2],
     enough: impl Fn(f64) -> bool,
     stop: &Stop,
-    mut tell: impl FnMut(f64),
+    mut tell: impl FnMut(f64, Prices),
 ) -> Result<bool, LpError> {
     if high < LEAST_VALUE {
         return Ok(false);
@@ -52,10 +53,10 @@ pub fn raise(
             let last = ceiling == high && ceiling - low <= PRECISION * high;
             let threshold = if last { high * (1.0 - JUST_BELOW) } else { 0.5 * (low + ceiling) };
             match generation.decide(threshold, rounds, stop)? {
-                Verdict::Excluded { .. } => {
+                Verdict::Excluded(prices) => {
                     // No lowering: pricing admits loads above the threshold by more than rounding.
                     low = threshold;
-                    tell(low);
+                    tell(low, prices);
                 }
                 Verdict::Covered => (covered, ceiling) = (threshold, threshold),
                 Verdict::Spent => (ceiling, undecided) = (threshold, true),

@@ -82,11 +82,8 @@ struct Column {
 /// What is known of a threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// No free split has this value or a lower one: prices of the units show it.
-    Excluded {
-        /// The prices.
-        prices: Vec<f64>,
-    },
+    /// No free split has this value or a lower one: prices show it.
+    Excluded(Prices),
     /// Fractions of columns cover everything: no prices exclude it.
     Covered,
     /// A limit on time, memory or rounds came first.
@@ -114,10 +111,12 @@ pub struct Generation<'a> {
 }
 
 /// Prices of units and of a device of each pool.
-#[derive(Debug, Clone)]
-struct Prices {
-    units: Vec<f64>,
-    devices: Vec<f64>,
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prices {
+    /// By unit.
+    pub units: Vec<f64>,
+    /// By pool.
+    pub devices: Vec<f64>,
 }
 
 impl Prices {
@@ -136,8 +135,8 @@ impl Prices {
 
 /// What pricing said of all kinds.
 struct Reply {
-    /// Most that the devices can hold together, an upper bound.
-    held: f64,
+    /// Per pool the most that one device can hold, an upper bound.
+    most: Vec<f64>,
     /// Columns that beat the master's prices, new to it.
     columns: Vec<Column>,
 }
@@ -222,12 +221,14 @@ impl<'a> Generation<'a> {
                 return Ok(Verdict::Spent);
             };
             let sum: f64 = prices.units.iter().sum();
-            let excess = sum - answer.held;
+            let counts = self.devices.iter().map(|&count| f64::from(count));
+            let held: f64 = answer.most.iter().zip(counts).map(|(most, count)| most * count).sum();
+            let excess = sum - held;
             if centre.as_ref().is_none_or(|(best, _)| excess > *best) {
                 *centre = Some((excess, prices.clone()));
             }
             if excess > MARGIN * sum {
-                return Ok(Verdict::Excluded { prices: prices.units });
+                return Ok(Verdict::Excluded(Prices { units: prices.units, devices: answer.most }));
             }
             for column in &answer.columns {
                 join(&mut master, self.kinds, column)?;
@@ -279,8 +280,7 @@ impl<'a> Generation<'a> {
                 }
             }
         }
-        let held = most.iter().zip(&self.devices).map(|(most, &count)| most * f64::from(count)).sum();
-        Some(Reply { held, columns })
+        Some(Reply { most, columns })
     }
 }
 

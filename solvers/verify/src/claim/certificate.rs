@@ -1,8 +1,8 @@
 //! Certificates: evidence that a bound holds for every plan, replayed from the documents.
 //!
-//! Both speak of colocation classes u and device kinds c, where seconds(u, c) is the sum over the members of u,
-//! and only kinds on which the whole class may run count: it has devices, every member is supported, and one
-//! device is allowed by the pins of all members.
+//! That of column generation has a folder of its own, [`columns`]. The others speak of colocation classes u and device
+//! kinds c, where seconds(u, c) is the sum over the members of u, and only kinds on which the whole class may run
+//! count: it has devices, every member is supported, and one device is allowed by the pins of all members.
 //!
 //! *Fluid.* In any plan with value B, a device has a load of at most B and at least its compute, and r replicas
 //! of a stage share its compute. Weigh the devices of kind c by a price π_c ≥ 0:
@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use stagewright_core::document::CertificateDocument;
 
+use super::columns::{self, Evidence};
 use crate::read::{Allowed, Problem};
 use crate::report::BoundEvidence;
 use crate::score::cost;
@@ -27,16 +28,22 @@ pub(crate) enum Proof {
     Bound(f64),
     /// Nothing: some class may run nowhere, so that there is no plan to bound.
     NoPlan,
+    /// Nothing yet: what was left out to replay it, or the limits of the replay, stand between.
+    Open,
     /// Nothing: the certificate is malformed, and why.
     Malformed(String),
 }
 
-/// Replays a certificate. O(operators · kinds).
+/// Replays a certificate. O(operators · kinds), and for column generation what [`columns`] limits it to.
 pub(crate) fn replay(problem: &Problem, certificate: &CertificateDocument) -> (BoundEvidence, Proof) {
     match certificate {
         CertificateDocument::Fluid { prices } => (BoundEvidence::Fluid, fluid(problem, prices)),
         CertificateDocument::HeaviestUnit { operator } => {
             (BoundEvidence::HeaviestUnit, heaviest_unit(problem, operator))
+        }
+        CertificateDocument::ColumnGeneration { threshold_s, prices, devices, order } => {
+            let evidence = Evidence { threshold: *threshold_s, prices, devices, order };
+            (BoundEvidence::ColumnGeneration, columns::replay(problem, &evidence))
         }
     }
 }

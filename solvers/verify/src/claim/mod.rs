@@ -2,6 +2,7 @@
 
 pub(crate) mod bound;
 pub(crate) mod certificate;
+mod columns;
 pub(crate) mod figures;
 pub(crate) mod gap;
 pub(crate) mod status;

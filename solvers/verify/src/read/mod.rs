@@ -7,6 +7,7 @@ mod cluster;
 mod figure;
 mod graph;
 mod pins;
+mod pools;
 mod rules;
 
 use stagewright_core::document::{
@@ -16,6 +17,7 @@ use stagewright_core::document::{
 pub(crate) use cluster::{Cluster, Kind};
 pub(crate) use graph::{Graph, Tensor};
 pub(crate) use pins::{Allowed, Pins};
+pub(crate) use pools::{Pool, Pools};
 pub(crate) use rules::{InFlight, Rules};
 
 use crate::error::CheckError;

@@ -96,7 +96,7 @@ impl Pins {
     /// For each device that some pin holds without its whole kind, the operators of these pins, ascending.
     /// Two devices of one kind are told apart iff their operators differ; a device that is not listed has
     /// none. O(n log n) for n devices listed in all pins.
-    pub(crate) fn singling_out(&self) -> BTreeMap<(usize, u32), Vec<usize>> {
+    pub(super) fn singling_out(&self) -> BTreeMap<(usize, u32), Vec<usize>> {
         let mut pinned: Vec<_> = self.0.iter().collect();
         pinned.sort_unstable_by_key(|&(&operator, _)| operator);
         let mut operators: BTreeMap<(usize, u32), Vec<usize>> = BTreeMap::new();

@@ -1,0 +1,160 @@
+//! Certificates of column generation on random small problems: the checker replays what the solver claims, and no
+//! certificate whatever, true or tampered with, proves more than brute force allows.
+
+#![cfg(feature = "milp")]
+
+#[path = "../solvers/dp/tests/support/random.rs"]
+mod random;
+
+use rand::seq::SliceRandom;
+use rand::{Rng, RngExt};
+use random::Size;
+use stagewright::report::document::{Provenance, plan_document};
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::{CertificateDocument, PlanDocument, Schedule, Split};
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver};
+use stagewright_milp::Bnp;
+use stagewright_verify::{BoundEvidence, BoundVerdict, Report, check};
+
+const SOURCE: &str = "column-generation";
+/// Most placements of a problem that brute force tries.
+const MOST_PLACEMENTS: f64 = 20_000.0;
+
+fn free(number: u64, operators: usize) -> Problem {
+    let problem = random::problem(number, Size { operators, devices: 4, groups: number.is_multiple_of(3) });
+    let given = *problem.objective();
+    let objective = Objective { split: Split::Free, schedule: Schedule::None, microbatches: 1, ..given };
+    problem.with_objective(objective).expect("a valid objective")
+}
+
+/// The solution of column generation, and the plan as it is written.
+fn solved(problem: &Problem) -> (Solution, PlanDocument) {
+    let mut silent = Silent;
+    let limits = Limits { time: None, ..Limits::default() };
+    let mut context = Context::new(limits, Default::default(), &mut silent);
+    let solution = Bnp.solve(problem, &mut context).expect("a free problem");
+    let provenance = Provenance { solver: "bnp".into(), seconds: 0.0, seed: 0 };
+    let written = serde_json::to_string(&plan_document(problem, &solution, provenance)).expect("JSON");
+    (solution, serde_json::from_str(&written).expect("the same document"))
+}
+
+fn report(problem: &Problem, plan: &PlanDocument) -> Report {
+    check(problem.graph().document(), problem.cluster().document(), None, plan).expect("a sound problem")
+}
+
+#[test]
+fn every_bound_of_column_generation_is_verified() {
+    let (mut verified, mut replicated) = (0, 0);
+    for number in 0..400 {
+        let problem = free(number, 8);
+        let (solution, plan) = solved(&problem);
+        let report = report(&problem, &plan);
+        assert!(report.violations.is_empty(), "{number}: {:?}", report.violations);
+        if solution.plan.is_none() || solution.bound.source != SOURCE {
+            continue;
+        }
+        let BoundVerdict::Verified { by: BoundEvidence::ColumnGeneration, proved_s } = report.bound else {
+            panic!("{number}: {:?} of {:?}", report.bound, plan.bound)
+        };
+        assert!(proved_s >= solution.bound.value, "{number}");
+        verified += 1;
+        replicated += u32::from(problem.objective().max_replicas > 1);
+    }
+    assert!(verified > 150 && replicated > 30, "{verified} verified, {replicated} of them with replicas");
+}
+
+/// The least value over every assignment of classes to devices with every number of replicas; none where there are
+/// too many to try, or none is feasible.
+fn optimum(problem: &Problem) -> Option<f64> {
+    let graph = problem.graph();
+    let (classes, devices) = (graph.class_count(), problem.cluster().device_count());
+    let levels = problem.objective().max_replicas as usize;
+    if (devices as f64).powi(classes as i32) * (levels as f64).powi(devices as i32) > MOST_PLACEMENTS {
+        return None;
+    }
+    let mut choice = vec![0u32; classes + devices];
+    let mut best: Option<f64> = None;
+    loop {
+        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
+        let used = Placement::new(device_of).used();
+        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
+        let replicas = used.iter().map(|&device| (device, choice[classes + device.index()] + 1));
+        let replicas = replicas.filter(|&(_, replicas)| replicas > 1).collect();
+        let evaluation = evaluate(problem, &Placement::with_stages(device_of, Vec::new(), replicas));
+        if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
+            best = Some(evaluation.value);
+        }
+        let size = |at: usize| if at < classes { devices } else { levels };
+        let Some(at) = (0..choice.len()).find(|&at| choice[at] as usize + 1 < size(at)) else { return best };
+        choice[at] += 1;
+        choice[..at].fill(0);
+    }
+}
+
+/// Prices, thresholds and orders of a certificate, changed at random.
+fn tampered(rng: &mut impl Rng, problem: &Problem, optimum: f64) -> CertificateDocument {
+    let graph = problem.graph();
+    let price = |rng: &mut _| f64::from(Rng::next_u32(rng) % 5);
+    let operator = |class: usize| graph.operator(graph.class(class)[0]).name.clone();
+    let classes = || 0..graph.class_count();
+    let seconds = |class: usize| {
+        let op = graph.class(class)[0];
+        (0..problem.pools().len()).filter_map(|pool| problem.seconds(op, pool)).fold(f64::INFINITY, f64::min)
+    };
+    let by_work = rng.random_bool(0.5);
+    let worth = |rng: &mut _, class: usize| match seconds(class) {
+        seconds if by_work && seconds.is_finite() => seconds,
+        _ => price(rng),
+    };
+    let prices = classes().map(|class| (operator(class), worth(rng, class))).collect();
+    let pools = problem.pools().iter().map(|pool| problem.cluster().device_name(pool.devices[0]));
+    let devices = pools.map(|name| (name, if rng.random_bool(0.5) { 0.0 } else { price(rng) })).collect();
+    let mut order: Vec<String> = classes().map(operator).collect();
+    order.shuffle(rng);
+    let threshold_s = optimum * [0.2, 0.5, 0.8, 1.0 - 1e-9, 1.0, 1.0 + 1e-9, 1.5][rng.random_range(0..7)];
+    CertificateDocument::ColumnGeneration { threshold_s, prices, devices, order }
+}
+
+#[test]
+fn no_certificate_proves_what_brute_force_refutes() {
+    let (mut proved, mut near, mut attacked) = (0, 0, 0);
+    for number in 0..800 {
+        let problem = free(number, 5);
+        let Some(best) = optimum(&problem).filter(|&best| best > 0.0) else { continue };
+        let (_, mut plan) = solved(&problem);
+        let own = plan.bound.certificate.clone();
+        let mut rng = seed::stream(0xC0DE, number);
+        let mut attack = |certificate: CertificateDocument| {
+            let CertificateDocument::ColumnGeneration { threshold_s, .. } = certificate else { return };
+            plan.bound.value_s = Some(threshold_s.min(best));
+            plan.bound.certificate = Some(certificate);
+            if let BoundVerdict::Verified { proved_s, .. } = report(&problem, &plan).bound {
+                assert!(
+                    proved_s < best,
+                    "{number}: {proved_s} proved, but a plan has {best}: {:?}",
+                    plan.bound
+                );
+                proved += 1;
+                near += u32::from(proved_s > 0.7 * best);
+            }
+            attacked += 1;
+        };
+        for _ in 0..20 {
+            attack(tampered(&mut rng, &problem, best));
+        }
+        // The true prices at a threshold that some plan meets.
+        if let Some(CertificateDocument::ColumnGeneration { prices, devices, order, .. }) = own {
+            for threshold_s in [best * (1.0 - 1e-9), best, best * (1.0 + 1e-9), best * 1.1] {
+                let (prices, devices, order) = (prices.clone(), devices.clone(), order.clone());
+                attack(CertificateDocument::ColumnGeneration { threshold_s, prices, devices, order });
+            }
+        }
+    }
+    let enough = attacked > 5000 && proved > 500 && near > 100;
+    assert!(enough, "{attacked} attacked, {proved} proved, {near} of them near the optimum");
+}

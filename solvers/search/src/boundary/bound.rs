@@ -8,9 +8,8 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::round_down;
 
-use super::flow::{Network, SINK, SOURCE, UNCUTTABLE};
-use super::nets::{MergedNets, add_net};
 use super::reach::Reach;
+use crate::flow::{MergedNets, Network, SINK, SOURCE, UNCUTTABLE, add_ordered_net};
 
 /// Evaluations of all boundaries. More raise the bound further, by less and less.
 const ROUNDS: usize = 48;
@@ -257,7 +256,7 @@ impl<'a> BoundaryCuts<'a> {
         let constant = if price > 0.0 { window.0 - inside - free } else { inside - window.1 };
         for (net, &capacity) in capacities.iter().enumerate() {
             let pins = units.pins(self.nets.representative[net]);
-            add_net(&mut network, units, pins, |pin| node_of[pin as usize], capacity);
+            add_ordered_net(&mut network, units, pins, |pin| node_of[pin as usize], capacity);
         }
         let cut = network.minimum_cut();
         let is_in = |unit: usize| cut.source_side[node_of[unit] as usize];

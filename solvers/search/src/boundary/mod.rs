@@ -6,8 +6,6 @@
 //! better ([`refined`]). Both reach graphs of 10⁵ operators, whose ideals cannot be counted.
 
 mod bound;
-mod flow;
-mod nets;
 mod reach;
 mod refine;
 

@@ -9,9 +9,8 @@
 use stagewright_core::contract::Units;
 use stagewright_core::solver::Stop;
 
-use super::flow::{Network, SINK, SOURCE, UNCUTTABLE};
-use super::nets::{MergedNets, add_net};
 use super::reach::Reach;
+use crate::flow::{MergedNets, Network, SINK, SOURCE, UNCUTTABLE, add_ordered_net};
 
 /// By how much of its weight a stage may shrink or grow.
 const BAND: f64 = 0.3;
@@ -168,7 +167,7 @@ impl<'a> Pair<'a> {
         }
         for (pins, cost) in &self.nets {
             let node = |pin: u32| node_of[self.place[pin as usize] as usize];
-            add_net(&mut network, self.units, pins, node, (cost / quantum) as i64);
+            add_ordered_net(&mut network, self.units, pins, node, (cost / quantum) as i64);
         }
         let cut = network.minimum_cut();
         node_of.iter().map(|&node| cut.source_side[node as usize]).collect()

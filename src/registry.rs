@@ -7,9 +7,10 @@ use stagewright_core::bound::{Bound, Fluid, HeaviestUnit};
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::Dp;
+use stagewright_search::anchored::Effort;
 use stagewright_search::{
-    AccelerateBalanced, Anchored, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime,
-    GraphPartition, LayerPerDevice, Local, OneDevice, PipeDream,
+    AccelerateBalanced, Anchored, AnchoredFluid, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters,
+    EqualTime, GraphPartition, LayerPerDevice, Local, OneDevice, PipeDream,
 };
 
 use crate::integer::Bnp;
@@ -51,7 +52,12 @@ pub const SOLVERS: &[Entry] = &[
 ];
 
 /// The bounds that need no solver, the cheapest first.
-pub const BOUNDS: &[&dyn Bound] = &[&Fluid, &HeaviestUnit, &Anchored::DEFAULT];
+pub const BOUNDS: &[&dyn Bound] = &[
+    &Fluid,
+    &HeaviestUnit,
+    &Anchored { effort: Effort::DEFAULT },
+    &AnchoredFluid { effort: Effort::DEFAULT },
+];
 
 /// The solver of a name.
 ///

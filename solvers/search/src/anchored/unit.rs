@@ -53,7 +53,7 @@ use super::{Effort, serial_throughput};
 /// let mut builder = GraphBuilder::new("pair");
 /// for name in ["a", "b"] {
 ///     let seconds = [("acc".to_string(), 1.0)].into();
-///     builder.operator(OperatorDocument { seconds, ..OperatorDocument::named(name.into()) });
+///     builder.operator(OperatorDocument { seconds, ..OperatorDocument::named(name) });
 /// }
 /// builder.timed_tensor(TensorDocument {
 ///     name: None,

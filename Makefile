@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: setup demo test lint fmt doc bench bench-large bench-free
+.PHONY: setup demo test lint fmt doc bench bench-large bench-free bench-own-free
 
 # Rust, and what HiGHS is built with: CMake, a C++ compiler, and libclang for its bindings.
 setup:
@@ -41,6 +41,27 @@ bench: setup
 bench-free: setup
 	$(CARGO) build --release --bin stagewright
 	target/release/stagewright bench data/suites/reference-free.toml
+
+# Free splits of built-in workloads at layer granularity.
+bench-own-free: setup
+	$(CARGO) build --release --bin stagewright
+	mkdir -p target/workloads/free
+	$(call on_cluster,bert-large,2xa100+2xv100-32gb,bert --variant large --training --batch 16 --precision fp16)
+	$(call on_cluster,vit-l16,a100-and-v100,vit --variant l16 --training --batch 64 --precision fp16)
+	$(call on_cluster,inception-v3,2xv100+2xp100,inception-v3 --training --batch 64 --precision fp16)
+	$(call on_cluster,gpt-2-xl,4xt4,gpt --variant 2-xl --training --batch 7 --precision fp16)
+	$(call on_cluster,mixtral-8x7b,4xrtx-4090,mixtral --variant 8x7b --precision bf16)
+	$(call on_cluster,resnet-50,2xt4+1xepyc-7742+1xxeon-8480,resnet --variant 50 --batch 32 --precision fp16)
+	$(call on_cluster,gnmt-8,4xp100-pcie:fp32+2xepyc-7742,gnmt --variant 8 --training --batch 64)
+	$(call on_cluster,dlrm,4xv100-32gb:fp32+2xepyc-7742,dlrm --variant terabyte --training --batch 2048)
+	$(call on_cluster,bert-large-pretraining,two-v100-servers-10gbe,bert --variant large-pretraining --training --batch 8 --precision fp16)
+	target/release/stagewright bench data/suites/own-free.toml
+
+# A workload by layers, with its cluster: $(call on_cluster,NAME,CLUSTER,WORKLOAD).
+define on_cluster
+target/release/stagewright workload $(3) --granularity layer | \
+	target/release/stagewright convert - target/workloads/free/$(1).json --cluster $(2)
+endef
 
 # Training graphs of about 1, 10, 50 and 80 thousand operators.
 bench-large: setup

@@ -1,13 +1,16 @@
-//! The solvers by name.
+//! The solvers and the lower bounds by name.
 //!
-//! A new solver is one row of [`SOLVERS`]; the command line, the portfolio and `bench` know nothing else of it.
+//! A new solver is one row of [`SOLVERS`], a new bound one row of [`BOUNDS`]; the command line, the portfolio and
+//! `bench` know nothing else of them.
 
+use stagewright_core::bound::{Bound, Fluid, HeaviestUnit};
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::Dp;
+use stagewright_search::anchored::Effort;
 use stagewright_search::{
-    AccelerateBalanced, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition,
-    LayerPerDevice, Local, OneDevice, PipeDream,
+    AccelerateBalanced, Anchored, AnchoredFluid, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters,
+    EqualTime, GraphPartition, LayerPerDevice, Local, OneDevice, PipeDream,
 };
 
 use crate::integer::{Bnp, Lns, Milp};
@@ -50,6 +53,14 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &OneDevice, role: Role::Baseline },
 ];
 
+/// The bounds that need no solver, the cheapest first.
+pub const BOUNDS: &[&dyn Bound] = &[
+    &Fluid,
+    &HeaviestUnit,
+    &Anchored { effort: Effort::DEFAULT },
+    &AnchoredFluid { effort: Effort::DEFAULT },
+];
+
 /// The solver of a name.
 ///
 /// ```
@@ -71,12 +82,26 @@ pub fn able(objective: &Objective) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use stagewright_core::bound::CLOSED_FORMS;
+
     use super::*;
 
     #[test]
     fn names_are_unique_and_leave_auto_free() {
         let mut names: Vec<_> = SOLVERS.iter().map(|entry| entry.solver.name()).collect();
         names.push("auto");
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn every_closed_form_is_a_bound_and_no_two_share_a_name() {
+        let mut names: Vec<_> = BOUNDS.iter().map(|bound| bound.name()).collect();
+        for closed in CLOSED_FORMS {
+            assert!(names.contains(&closed.name()), "{}", closed.name());
+        }
         let count = names.len();
         names.sort_unstable();
         names.dedup();

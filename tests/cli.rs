@@ -276,9 +276,12 @@ fn bad_usage_and_bad_input_exit_with_2() {
 fn bounds_come_by_source_and_the_solver_is_one_when_asked() {
     let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
     let closed = json(&run(&["bound", &model, "--cluster", &cluster, "--json"]));
-    let sources: Vec<_> =
-        closed["bounds"].as_array().into_iter().flatten().map(|bound| bound["source"].clone()).collect();
-    assert_eq!(sources, ["fluid", "heaviest-unit"]);
+    let sources = |found: &Value| -> Vec<Value> {
+        found["bounds"].as_array().into_iter().flatten().map(|bound| bound["source"].clone()).collect()
+    };
+    assert_eq!(sources(&closed), ["fluid", "heaviest-unit", "anchored", "anchored-fluid"]);
+    let duplex = run(&["bound", &model, "--cluster", &cluster, "--communication", "duplex", "--json"]);
+    assert_eq!(sources(&json(&duplex)), ["fluid", "heaviest-unit"]);
     let proved = json(&run(&["bound", &model, "--cluster", &cluster, "--solver", "dp", "--json"]));
     let strength = |bounds: &Value| bounds["strongest"]["value_s"].as_f64().unwrap_or_default();
     assert_eq!(proved["strongest"]["source"], "dp: exhausted");

@@ -1,8 +1,8 @@
 //! `bound`: lower bounds by source.
 
-use stagewright::core::bound::CLOSED_FORMS;
 use stagewright::core::document::{BoundDocument, ObjectiveDocument};
 use stagewright::core::solver::Status;
+use stagewright::registry::BOUNDS;
 use stagewright::report::document::{Provenance, objective_document, plan_document};
 use stagewright::report::table;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit, Cli
     let solving = resolve::solving(&arguments.solve)?;
     let chosen = arguments.solver.as_deref().map(|name| resolve::solver(name, &objective)).transpose()?;
     let problem = resolve::problem(resolve::documents(&arguments.model, None)?, objective)?;
-    let mut bounds: Vec<BoundDocument> = CLOSED_FORMS
+    let mut bounds: Vec<BoundDocument> = BOUNDS
         .iter()
         .filter(|bound| bound.applies(&problem))
         .map(|bound| {
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit, Cli
         let bounds = Bounds { objective: objective_document(&objective, None), bounds, strongest };
         super::output::json(&bounds)?
     } else if bounds.is_empty() {
-        "no closed form applies to this objective\n".into()
+        "no bound applies to this objective\n".into()
     } else {
         let line = strongest.as_ref().map_or_else(|| "none".into(), table::bound);
         let lines =

@@ -1,6 +1,7 @@
 //! Heuristics, baselines and building blocks that the exact solvers share.
 //!
 //! - [`order`]: linear orders of the units, each a topological order.
+//! - [`anchored`]: bounds for any split that count communication, by minimum cuts around single units.
 //! - [`boundary`]: stage boundaries as minimum cuts, a bound and a refinement.
 //! - [`dpl`]: the exact dynamic program over one linear order, and the solver that tries several.
 //! - [`usage`], [`sweep`]: what every recurrence over stages needs: how many devices of each pool are in use,
@@ -9,9 +10,11 @@
 //! - [`local`]: local search for free splits.
 //! - [`expert`]: what people do by hand or by their framework's default, as baselines.
 
+pub mod anchored;
 pub mod boundary;
 pub mod dpl;
 pub mod expert;
+mod flow;
 pub mod local;
 pub mod one_device;
 pub mod order;
@@ -21,6 +24,7 @@ pub mod sweep;
 mod testing;
 pub mod usage;
 
+pub use anchored::{Anchored, AnchoredFluid};
 pub use dpl::Dpl;
 pub use expert::{
     AccelerateBalanced, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition,

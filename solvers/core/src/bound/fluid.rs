@@ -32,9 +32,7 @@ impl Bound for Fluid {
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         let table = class_seconds(problem);
         let (column_of_kind, columns) = distinct_columns(problem, &table);
-        let game = Game { columns: &columns };
-        let shares = game.maximise()?;
-        let value = game.value(&shares)?.0;
+        let (value, shares) = divided(&columns)?;
         let prices = (0..problem.cluster().kind_count())
             .map(|kind| column_of_kind[kind].map_or(0.0, |at| shares[at] / columns[at].devices))
             .collect();
@@ -46,10 +44,22 @@ impl Bound for Fluid {
     }
 }
 
-/// Kinds with equal times, as one.
-struct Column {
-    devices: f64,
-    seconds: Vec<Option<f64>>,
+/// Devices with equal times.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// How many.
+    pub devices: f64,
+    /// Seconds of every class or unit; none where it cannot run.
+    pub seconds: Vec<Option<f64>>,
+}
+
+/// The bound for given columns, before rounding, and the share of every column in it: the price of a second there
+/// times the devices. None without columns, and where something can run nowhere.
+pub fn divided(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
+    let game = Game { columns };
+    let shares = game.maximise()?;
+    let value = game.value(&shares)?.0;
+    Some((value, shares))
 }
 
 fn distinct_columns(problem: &Problem, table: &[Vec<Option<f64>>]) -> (Vec<Option<usize>>, Vec<Column>) {

@@ -7,7 +7,7 @@
 mod fluid;
 mod heaviest_unit;
 
-pub use fluid::Fluid;
+pub use fluid::{Column, Fluid, divided};
 pub use heaviest_unit::HeaviestUnit;
 
 use crate::certificate::Certificate;
@@ -54,7 +54,12 @@ pub const CLOSED_FORMS: [&dyn Bound; 2] = [&Fluid, &HeaviestUnit];
 
 /// The strongest closed form that applies.
 pub fn strongest(problem: &Problem) -> LowerBound {
-    CLOSED_FORMS
+    strongest_of(&CLOSED_FORMS, problem)
+}
+
+/// The strongest of some bounds that applies.
+pub fn strongest_of(bounds: &[&dyn Bound], problem: &Problem) -> LowerBound {
+    bounds
         .iter()
         .filter(|bound| bound.applies(problem))
         .filter_map(|bound| bound.compute(problem))

@@ -1,9 +1,10 @@
-//! The least value over every assignment of colocation classes to devices, every order of the devices in use and
-//! every number of replicas, as `evaluate` scores them. It knows nothing of units, ideals or windows.
+//! The least value over every assignment of colocation classes to devices, every order of the devices in use where the
+//! split has one, and every number of replicas, as `evaluate` scores them. It knows nothing of units, ideals or windows.
 
 use std::collections::BTreeMap;
 
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::Split;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -28,7 +29,7 @@ fn for_each_order(problem: &Problem, choice: &[usize], best: &mut Option<f64>) {
     let mut used = device_of.clone();
     used.sort_unstable();
     used.dedup();
-    let count = used.len();
+    let count = if problem.objective().split == Split::Contiguous { used.len() } else { 1 };
     permutations(&mut used, count, &mut |order| {
         for_each_replication(problem, order, &mut |replicas| {
             let placement = Placement::with_stages(device_of.clone(), order.to_vec(), replicas.clone());

@@ -6,8 +6,6 @@
 //! better ([`Boundaries::refined`]). Both reach graphs of 10⁵ operators, whose ideals cannot be counted.
 
 mod cuts;
-mod flow;
-mod nets;
 mod reach;
 mod refine;
 mod region;
@@ -17,7 +15,7 @@ pub use cuts::{BoundaryCuts, NoCuts};
 use stagewright_core::contract::Units;
 use stagewright_core::solver::Stop;
 
-use nets::MergedNets;
+use crate::flow::MergedNets;
 use reach::Reach;
 
 /// What both need of a problem's units.

@@ -3,7 +3,7 @@
 use stagewright_core::contract::Units;
 use stagewright_core::solver::Stop;
 
-use super::flow::{Network, SINK, SOURCE, UNCUTTABLE};
+use crate::flow::{Network, SINK, SOURCE, UNCUTTABLE, add_ordered_net};
 
 /// Units of capacity that all weights and nets of a region sum to, about.
 const QUANTA: f64 = (1u64 << 40) as f64;
@@ -100,60 +100,8 @@ impl<'a> Region<'a> {
     /// Adds a net with pins in the region, and what dividing it costs. Nothing is added where no cut can.
     pub(super) fn add_net(&mut self, pins: &[u32], seconds: f64) {
         let capacity = self.capacity(seconds);
-        let (Some(&first), Some(&last)) = (pins.first(), pins.last()) else { return };
-        if capacity == 0 {
-            return;
-        }
         let node_of = &self.node_of;
-        let node = |pin: u32| node_of[pin as usize];
-        let free = || pins.iter().map(|&pin| node(pin)).filter(|&node| node > SINK);
-        let has = |side: u32| pins.iter().any(|&pin| node(pin) == side);
-        let network = &mut self.network;
-        match (has(SOURCE), has(SINK)) {
-            (true, true) => network.arc(SOURCE, SINK, capacity, 0),
-            (true, false) => {
-                if free().next().is_some() {
-                    let exit = network.node();
-                    network.arc(SOURCE, exit, capacity, 0);
-                    free().for_each(|node| network.arc(exit, node, UNCUTTABLE, 0));
-                }
-            }
-            (false, true) => {
-                if free().next().is_some() {
-                    let entry = network.node();
-                    network.arc(entry, SINK, capacity, 0);
-                    free().for_each(|node| network.arc(node, entry, UNCUTTABLE, 0));
-                }
-            }
-            // A pin that comes before all others is inside whenever any of them is, and one that comes after all others
-            // is outside: then one way to cross is enough.
-            (false, false) => {
-                let units = self.units;
-                let before =
-                    |one: u32, other: u32| units.predecessors(other as usize).binary_search(&one).is_ok();
-                let begins = pins[1..].iter().all(|&pin| before(first, pin));
-                let ends = pins[..pins.len() - 1].iter().all(|&pin| before(pin, last));
-                if let [one, other] = *pins {
-                    network.arc(node(one), node(other), capacity, if begins { 0 } else { capacity });
-                } else if begins {
-                    let exit = network.node();
-                    network.arc(node(first), exit, capacity, 0);
-                    pins[1..].iter().for_each(|&pin| network.arc(exit, node(pin), UNCUTTABLE, 0));
-                } else if ends {
-                    let entry = network.node();
-                    network.arc(entry, node(last), capacity, 0);
-                    let others = &pins[..pins.len() - 1];
-                    others.iter().for_each(|&pin| network.arc(node(pin), entry, UNCUTTABLE, 0));
-                } else {
-                    let (entry, exit) = (network.node(), network.node());
-                    network.arc(entry, exit, capacity, 0);
-                    for &pin in pins {
-                        network.arc(node(pin), entry, UNCUTTABLE, 0);
-                        network.arc(exit, node(pin), UNCUTTABLE, 0);
-                    }
-                }
-            }
-        }
+        add_ordered_net(&mut self.network, self.units, pins, |pin| node_of[pin as usize], capacity);
     }
 
     /// The cheapest division; none where the time ran out.

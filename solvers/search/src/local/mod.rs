@@ -24,7 +24,7 @@ mod start;
 mod state;
 mod walk;
 
-use stagewright_core::bound::strongest;
+use stagewright_core::bound::{strongest, strongest_of};
 use stagewright_core::contract::Units;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::evaluate::evaluate;
@@ -39,6 +39,7 @@ use stagewright_core::tolerance;
 pub use polish::{Polisher, polish};
 pub use state::{Assignment, Change, Delta, placement};
 
+use crate::anchored::Anchored;
 use crate::dpl::{Effort, best_over_orders};
 use crate::one_device::everything_on;
 use start::Homeless;
@@ -81,7 +82,7 @@ impl Solver for Local {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let units = Units::new(problem);
-        let bound = strongest(problem);
+        let bound = strongest(problem).max(strongest_of(&[&Anchored::default()], problem));
         if let Some(reason) = impossible(problem, &units) {
             return Ok(Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason));
         }

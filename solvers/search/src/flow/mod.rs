@@ -1,22 +1,28 @@
 //! Minimum cuts: push-relabel with the highest label first (Goldberg and Tarjan 1988; Cherkassky and Goldberg 1997).
 //!
+//! [`MergedNets`] and the functions beside it lay nets into a network, so that a cut pays for what it divides.
+//!
 //! Capacities are integers, so that a cut's value is exact and a bound made of it is one. Only the first phase is
 //! run: it finds the minimum cut, which is all that is asked for. petgraph's maximum flow
 //! clears arrays of the graph's size for every augmenting path, which is out of reach for the networks here.
 
+mod nets;
+
+pub(crate) use nets::{MergedNets, add_net, add_ordered_net};
+
 use stagewright_core::solver::Stop;
 
 /// A capacity above that of any cut without such an arc.
-pub(super) const UNCUTTABLE: i64 = i64::MAX;
+pub(crate) const UNCUTTABLE: i64 = i64::MAX;
 
 /// The node on whose side a minimum cut lies.
-pub(super) const SOURCE: u32 = 0;
+pub(crate) const SOURCE: u32 = 0;
 /// The node on the other side.
-pub(super) const SINK: u32 = 1;
+pub(crate) const SINK: u32 = 1;
 
 /// A network under construction. Nodes 0 and 1 are the source and the sink.
 #[derive(Debug)]
-pub(super) struct Network {
+pub(crate) struct Network {
     nodes: usize,
     /// Tail, head and capacities forth and back.
     arcs: Vec<(u32, u32, i64, i64)>,
@@ -24,33 +30,33 @@ pub(super) struct Network {
 
 /// A minimum cut.
 #[derive(Debug)]
-pub(super) struct MinimumCut {
+pub(crate) struct MinimumCut {
     /// The value of the cut: the flow into the sink.
-    pub(super) value: i64,
+    pub(crate) value: i64,
     /// Whether a node is on the side of the source.
-    pub(super) source_side: Vec<bool>,
+    pub(crate) source_side: Vec<bool>,
 }
 
 impl Network {
     /// A source and a sink.
-    pub(super) fn new() -> Network {
+    pub(crate) fn new() -> Network {
         Network { nodes: 2, arcs: Vec::new() }
     }
 
     /// A further node.
-    pub(super) fn node(&mut self) -> u32 {
+    pub(crate) fn node(&mut self) -> u32 {
         self.nodes += 1;
         self.nodes as u32 - 1
     }
 
     /// An arc, with a capacity for either direction.
-    pub(super) fn arc(&mut self, tail: u32, head: u32, forth: i64, back: i64) {
+    pub(crate) fn arc(&mut self, tail: u32, head: u32, forth: i64, back: i64) {
         self.arcs.push((tail, head, forth, back));
     }
 
     /// The minimum cut, in time O(nodes² · √arcs), far less on networks that are near planar; none where the time ran
     /// out.
-    pub(super) fn minimum_cut(&self, stop: &Stop) -> Option<MinimumCut> {
+    pub(crate) fn minimum_cut(&self, stop: &Stop) -> Option<MinimumCut> {
         Preflow::new(self).run(stop)
     }
 }

@@ -1,0 +1,199 @@
+//! Minimum cuts around a unit: the nearest units, and the cheapest set among them that holds it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::Stop;
+use stagewright_core::tolerance::OPTIMAL_RELATIVE;
+
+use super::Effort;
+use crate::flow::{Network, SINK, SOURCE, add_net};
+
+/// Pools on which everything costs the same.
+pub(super) struct Column {
+    /// One of them.
+    pub(super) pool: usize,
+    pub(super) host: bool,
+    /// Devices of all of them.
+    pub(super) devices: f64,
+    /// Most replicas of a stage.
+    pub(super) replicas: f64,
+    /// Load on one device of all that is supported.
+    pub(super) everything: f64,
+}
+
+/// The units around an anchor.
+pub(super) struct Neighbourhood {
+    /// The anchor first, then the others by distance.
+    pub(super) members: Vec<u32>,
+    /// The nets that these pin.
+    nets: Vec<u32>,
+    /// Whether there were more units to come.
+    pub(super) truncated: bool,
+}
+
+/// The cheapest set of a neighbourhood that holds the anchor.
+pub(super) struct Cut {
+    /// Its cost, rounded down.
+    pub(super) value: f64,
+    /// Its units.
+    pub(super) set: Vec<u32>,
+}
+
+/// A problem, and what the cuts in it share.
+pub(super) struct Around<'a> {
+    pub(super) units: &'a Units,
+    pub(super) columns: Vec<Column>,
+    effort: Effort,
+    /// Place of a unit in the neighbourhood at hand; `ELSEWHERE` between calls.
+    place: Vec<u32>,
+    /// Nets of the neighbourhood at hand.
+    seen: Vec<bool>,
+    work: usize,
+    never: Stop,
+}
+
+const ELSEWHERE: u32 = u32::MAX;
+
+impl<'a> Around<'a> {
+    pub(super) fn new(problem: &Problem, units: &'a Units, effort: Effort) -> Around<'a> {
+        let most = problem.objective().max_replicas;
+        let mut columns: Vec<Column> = Vec::new();
+        for (pool, spec) in problem.pools().iter().enumerate() {
+            let (replicas, host) = (f64::from(most.min(spec.count())), spec.host);
+            let alike = |column: &&mut Column| {
+                let other = column.pool;
+                let times = |unit| units.seconds(unit, pool) == units.seconds(unit, other);
+                let transfers = |net| units.transfer(net, pool) == units.transfer(net, other);
+                (column.replicas, column.host) == (replicas, host)
+                    && (0..units.len()).all(times)
+                    && (0..units.nets().len()).all(transfers)
+            };
+            let devices = f64::from(spec.count());
+            match columns.iter_mut().find(alike) {
+                Some(column) => column.devices += devices,
+                None => {
+                    let everything = everything(units, pool);
+                    columns.push(Column { pool, host, devices, replicas, everything });
+                }
+            }
+        }
+        let (place, seen) = (vec![ELSEWHERE; units.len()], vec![false; units.nets().len()]);
+        Around { units, columns, effort, place, seen, work: 0, never: Stop::new(None, Default::default()) }
+    }
+
+    /// Whether the work that may be done is done.
+    pub(super) fn is_spent(&self) -> bool {
+        self.work > self.effort.work
+    }
+
+    /// Load of a unit by itself, on as many devices of a column as a stage may have; none where it is not supported.
+    pub(super) fn alone(&self, unit: usize, at: usize) -> Option<f64> {
+        let (units, Column { pool, replicas, .. }) = (self.units, &self.columns[at]);
+        let sent: f64 = units.nets_of(unit).iter().map(|&net| units.transfer(net as usize, *pool)).sum();
+        Some((units.seconds(unit, *pool)? + sent) / replicas)
+    }
+
+    /// Seconds of a unit on a column that supports it.
+    pub(super) fn time(&self, unit: usize, at: usize) -> f64 {
+        self.units.seconds(unit, self.columns[at].pool).unwrap_or(0.0)
+    }
+
+    /// The units that a path of weight at most `radius` joins to the anchor: Dijkstra's algorithm over nets, times as
+    /// the lengths.
+    pub(super) fn neighbourhood(&mut self, anchor: usize, at: usize, radius: f64) -> Neighbourhood {
+        let (units, pool) = (self.units, self.columns[at].pool);
+        let radius = radius * (1.0 + OPTIMAL_RELATIVE);
+        let mut near = Neighbourhood { members: Vec::new(), nets: Vec::new(), truncated: false };
+        // The order of floats that are not negative is that of their bits.
+        let mut heap = BinaryHeap::from([Reverse((self.time(anchor, at).to_bits(), anchor as u32))]);
+        while let Some(Reverse((bits, unit))) = heap.pop() {
+            if self.place[unit as usize] != ELSEWHERE {
+                continue;
+            }
+            if near.members.len() == self.effort.neighbourhood.max(1) {
+                near.truncated = true;
+                break;
+            }
+            self.place[unit as usize] = near.members.len() as u32;
+            near.members.push(unit);
+            for &net in units.nets_of(unit as usize) {
+                if units.transfer(net as usize, pool) == 0.0 || self.seen[net as usize] {
+                    continue;
+                }
+                // The first pin to come is the nearest, so the others are reached no sooner through the rest.
+                self.seen[net as usize] = true;
+                near.nets.push(net);
+                for &pin in units.pins(net as usize) {
+                    let distance = f64::from_bits(bits) + self.time(pin as usize, at);
+                    let is_new = self.place[pin as usize] == ELSEWHERE;
+                    if is_new && units.supported(pin as usize, pool) && distance <= radius {
+                        heap.push(Reverse((distance.to_bits(), pin)));
+                    }
+                }
+            }
+        }
+        near.members.iter().for_each(|&unit| self.place[unit as usize] = ELSEWHERE);
+        near.nets.iter().for_each(|&net| self.seen[net as usize] = false);
+        near
+    }
+
+    /// The least, over the sets of a neighbourhood that hold the anchor, of `price` times their work and of what the
+    /// nets that they cut cost, each time and transfer cut down to `ceiling`.
+    pub(super) fn cut(&mut self, near: &Neighbourhood, at: usize, price: f64, ceiling: f64) -> Cut {
+        let (units, pool) = (self.units, self.columns[at].pool);
+        let time = |unit: u32| (price * units.seconds(unit as usize, pool).unwrap_or(0.0)).min(ceiling);
+        let transfer = |net: u32| units.transfer(net as usize, pool).min(ceiling);
+        let scale = near.members.iter().map(|&unit| time(unit)).sum::<f64>()
+            + near.nets.iter().map(|&net| transfer(net)).sum::<f64>();
+        let quantum = scale / (1u64 << 50) as f64;
+        let mut network = Network::new();
+        for &unit in &near.members[1..] {
+            let node = network.node();
+            network.arc(node, SINK, (time(unit) / quantum) as i64, 0);
+        }
+        for (place, &unit) in near.members.iter().enumerate() {
+            self.place[unit as usize] = place as u32;
+        }
+        // Nodes are numbered as the members are, from the sink on.
+        let node_of = |unit: u32| match self.place[unit as usize] {
+            0 => Some(SOURCE),
+            ELSEWHERE if near.truncated && units.supported(unit as usize, pool) => None,
+            ELSEWHERE => Some(SINK),
+            place => Some(SINK + place),
+        };
+        let mut work = near.members.len();
+        for &net in &near.nets {
+            let pins = units.pins(net as usize);
+            work += pins.len();
+            let nodes = pins.iter().filter_map(|&pin| node_of(pin));
+            add_net(&mut network, nodes, (transfer(net) / quantum) as i64);
+        }
+        // What ends the work is counted, not timed, so that the bound is the same on every machine.
+        let (value, set) = match network.minimum_cut(&self.never) {
+            None => (0.0, Vec::new()),
+            Some(cut) => {
+                let inside = |unit: &u32| node_of(*unit).is_some_and(|node| cut.source_side[node as usize]);
+                let set = near.members.iter().copied().filter(inside).collect();
+                (time(near.members[0]) + cut.value as f64 * quantum, set)
+            }
+        };
+        near.members.iter().for_each(|&unit| self.place[unit as usize] = ELSEWHERE);
+        self.work += work;
+        Cut { value, set }
+    }
+}
+
+/// Load on one device of all that a pool supports.
+fn everything(units: &Units, pool: usize) -> f64 {
+    let computed: f64 = (0..units.len()).filter_map(|unit| units.seconds(unit, pool)).sum();
+    let supported = |&unit: &u32| units.supported(unit as usize, pool);
+    let is_cut = |&net: &usize| {
+        let pins = units.pins(net);
+        pins.iter().any(supported) && !pins.iter().all(supported)
+    };
+    let sent = (0..units.nets().len()).filter(is_cut).map(|net| units.transfer(net, pool));
+    computed + sent.sum::<f64>()
+}

@@ -1,0 +1,176 @@
+//! The fluid bound with the communication that work cannot do without.
+
+use stagewright_core::bound::{Bound, Column, LowerBound, divided};
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
+
+use super::around::Around;
+use super::unit::largest;
+use super::{Effort, serial_throughput};
+
+/// Prices of work tried for each unit.
+const PRICES: usize = 6;
+/// How far above the bound so far a threshold is looked for at once, and how often.
+const STRIDE: f64 = 1.5;
+const STRIDES: usize = 4;
+/// Halvings of the interval of thresholds.
+const HALVINGS: usize = 40;
+
+/// The anchored fluid bound. Let a placement have value at most T. For a unit u on a pool c, M = R_c T with R_c the
+/// most replicas of a stage, and a price 0 ≤ λ < 1, let a be at most the least of
+///
+/// ```text
+/// x(C) + λ w(C)          x: transfers of the nets that C cuts, w: its seconds
+/// ```
+///
+/// over the sets C that hold u. If a > M, u is not on c. Else it pays for communication at least
+///
+/// ```text
+/// s_uc = max(0, (a − λM) / (M − a))
+/// ```
+///
+/// seconds for each of its own, and T is at least the fluid bound of the times p_uc (1 + s_uc).
+///
+/// *Proof.* The units of a stage fall into components C that no net joins, and its load before division among
+/// replicas, at most M, is the sum of w(C) + x(C) over them. For u in C, a ≤ x(C) + λ w(C) ≤ w(C) + x(C) ≤ M. So
+/// a (w(C) + x(C)) ≤ M (x(C) + λ w(C)), which is w(C) (a − λM) ≤ x(C) (M − a), or s_uc w(C) ≤ x(C) where a < M. Hence
+/// Σ_{u∈C} p_uc (1 + s_uc) ≤ w(C) + x(C), and over all stages on c the sum is at most T times its devices, which is all
+/// that the proof of the fluid bound asks of the times. ∎
+///
+/// So a threshold T below the fluid bound of these times has no placement, and is a lower bound itself. It is
+/// looked for by bisection. The sets C may be taken within a path of weight M from u, as for
+/// [`Anchored`](super::Anchored), whose minimum cuts these are with a price on work; the price is bisected for the set
+/// that just fills a stage. A host pays for no communication. Work that is left undone leaves s at zero.
+///
+/// Valid for throughput with serial communication, every split rule: memory, uplinks and synchronisation only add to
+/// the value. At most 24 · units · pools minimum cuts, within the effort.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AnchoredFluid {
+    /// How much to look at.
+    pub effort: Effort,
+}
+
+impl Bound for AnchoredFluid {
+    fn name(&self) -> &'static str {
+        "anchored-fluid"
+    }
+
+    fn applies(&self, problem: &Problem) -> bool {
+        serial_throughput(problem)
+    }
+
+    fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        let units = Units::new(problem);
+        let mut around = Around::new(problem, &units, self.effort);
+        let mut bound = largest(&mut around)?.max(Surcharges::none(&around).fluid(&around, f64::INFINITY)?);
+        for _ in 0..STRIDES {
+            let most = STRIDE * bound;
+            let surcharges = Surcharges::new(&mut around, most);
+            if !surcharges.exclude(&around, most) {
+                bound = surcharges.largest_excluded(&around, [bound, most]);
+                break;
+            }
+            bound = most;
+        }
+        Some(LowerBound { value: round_down(bound), source: self.name(), certificate: None })
+    }
+}
+
+/// For every column and unit some prices λ, each with its a.
+struct Surcharges {
+    cuts: Vec<Vec<Vec<[f64; 2]>>>,
+}
+
+impl Surcharges {
+    fn none(around: &Around<'_>) -> Surcharges {
+        Surcharges { cuts: vec![vec![Vec::new(); around.units.len()]; around.columns.len()] }
+    }
+
+    /// Those for thresholds of at most `most`.
+    fn new(around: &mut Around<'_>, most: f64) -> Surcharges {
+        let mut surcharges = Surcharges::none(around);
+        for at in
+            (0..around.columns.len()).filter(|&at| most > 0.0 && !around.columns[at].host).collect::<Vec<_>>()
+        {
+            // The longest first: they add most to the bound.
+            let mut order: Vec<(f64, usize)> =
+                (0..around.units.len()).map(|unit| (around.time(unit, at), unit)).collect();
+            order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            for (_, unit) in order.into_iter().take_while(|&(time, _)| time > 0.0) {
+                if around.is_spent() {
+                    break;
+                }
+                surcharges.cuts[at][unit] = cuts(around, unit, at, most * around.columns[at].replicas);
+            }
+        }
+        surcharges
+    }
+
+    /// The fluid bound of the times with surcharges at a threshold; none where some unit is possible nowhere.
+    fn fluid(&self, around: &Around<'_>, threshold: f64) -> Option<f64> {
+        let columns: Vec<Column> = (0..around.columns.len())
+            .map(|at| {
+                let most = threshold * around.columns[at].replicas;
+                let time = |unit: usize| {
+                    let own = around.units.seconds(unit, around.columns[at].pool)?;
+                    Some(own * (1.0 + surcharge(&self.cuts[at][unit], most)?))
+                };
+                let seconds = (0..around.units.len()).map(time).collect();
+                Column { devices: around.columns[at].devices, seconds }
+            })
+            .collect();
+        divided(&columns).map(|(value, _)| value)
+    }
+
+    /// Whether no placement has at most this value.
+    fn exclude(&self, around: &Around<'_>, threshold: f64) -> bool {
+        self.fluid(around, threshold).is_none_or(|fluid| fluid > threshold * (1.0 + OPTIMAL_RELATIVE))
+    }
+
+    /// The largest threshold that is excluded, by bisection, or else the lower end.
+    fn largest_excluded(&self, around: &Around<'_>, [mut low, mut high]: [f64; 2]) -> f64 {
+        for _ in 0..HALVINGS {
+            let middle = 0.5 * (low + high);
+            if self.exclude(around, middle) { low = middle } else { high = middle }
+        }
+        low
+    }
+}
+
+/// s_uc for M = `most`; none where the unit is not possible there.
+fn surcharge(cuts: &[[f64; 2]], most: f64) -> Option<f64> {
+    let mut surcharge = 0.0f64;
+    for &[price, least] in cuts {
+        if least > most * (1.0 + OPTIMAL_RELATIVE) {
+            return None;
+        }
+        if price < 1.0 && least < most {
+            surcharge = surcharge.max((least - price * most) / (most - least));
+        }
+    }
+    Some(surcharge)
+}
+
+/// Prices and what sets around a unit cost at them, towards the price at which the cheapest set has the load M = `most`.
+fn cuts(around: &mut Around<'_>, unit: usize, at: usize, most: f64) -> Vec<[f64; 2]> {
+    let near = around.neighbourhood(unit, at, most);
+    let mut found = Vec::with_capacity(PRICES);
+    let (mut low, mut high, mut price) = (0.0, 1.0, 1.0);
+    while found.len() < PRICES {
+        // Twice as much is enough to tell what does not fit.
+        let cut = around.cut(&near, at, price, 2.0 * most);
+        found.push([price, cut.value]);
+        if cut.value > most * (1.0 + OPTIMAL_RELATIVE) {
+            break;
+        }
+        let seconds: f64 = cut.set.iter().map(|&member| around.time(member as usize, at)).sum();
+        if cut.value + (1.0 - price) * seconds > most {
+            low = price
+        } else {
+            high = price
+        }
+        price = 0.5 * (low + high);
+    }
+    found
+}

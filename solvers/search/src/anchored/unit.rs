@@ -1,0 +1,155 @@
+//! The bound from the unit that is dearest to hold.
+
+use stagewright_core::bound::{Bound, LowerBound};
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
+
+use super::around::Around;
+use super::{Effort, serial_throughput};
+
+/// The anchored bound. For a unit u and a pool c let A_c(u) be the least of
+///
+/// ```text
+/// Σ_{v∈S} p_vc + Σ {x_tc : t has pins inside S and outside}
+/// ```
+///
+/// over the sets S of units supported on c that hold u. With R_c the most replicas of a stage on c,
+///
+/// ```text
+/// T ≥ max_u min_c A_c(u) / R_c
+/// ```
+///
+/// *Proof.* Some stage holds u, on a pool c, and S, the units of the stage, is one of the sets. With serial
+/// communication its load on one device is the sum above, on r ≤ R_c replicas that divided by r, synchronisation added;
+/// with `separate` training its forward plus its backward load is. The value is at least that, and memory and uplinks
+/// only add to it. The units of the split rule never part what must share a device, so each stage is a set of them. ∎
+///
+/// A host sends for nothing, so A_c(u) = p_uc there. Elsewhere it is a minimum cut with u tied to the source: a unit on
+/// the side of the source pays its time, a net with pins on both sides its transfer.
+///
+/// *Neighbourhoods.* Let a be the load of {u} alone. A set of load at most a may be taken connected, for dropping
+/// the rest of it saves its time and the nets that it cuts; so it holds none but units that a path of weight at most a,
+/// by their times, joins to u. The network is made of these alone, the others being outside. Where they
+/// are too many, the nearest are taken and the pins of the others left out, which divides no more nets than before: the
+/// cut is a bound still.
+///
+/// *Order.* Units are visited by the load of each alone, the largest first, until that is no more than the bound. A set
+/// with load at most the bound settles all of its units.
+///
+/// Valid for throughput with serial communication, every split rule. Integer capacities are rounded down. At most
+/// units · pools minimum cuts, in practice a few per cent of that; ended after a fixed amount of work, the same on every
+/// machine, with what was found until then.
+///
+/// # Example
+///
+/// ```
+/// use stagewright_core::bound::Bound;
+/// # use stagewright_core::{cluster::Cluster, graph::GraphBuilder, objective::Objective, problem::Problem};
+/// # use stagewright_core::document::*;
+/// use stagewright_search::Anchored;
+///
+/// // Two operators of 1 s each; to part them costs 5 s.
+/// let mut builder = GraphBuilder::new("pair");
+/// for name in ["a", "b"] {
+///     let seconds = [("acc".to_string(), 1.0)].into();
+///     builder.operator(OperatorDocument { seconds, ..OperatorDocument::named(name) });
+/// }
+/// builder.timed_tensor(TensorDocument {
+///     name: None,
+///     producer: "a".into(),
+///     consumers: vec!["b".into()],
+///     bytes: 0.0,
+///     seconds: [("acc".to_string(), 5.0)].into(),
+/// });
+/// # let kind = KindDocument {
+/// #     name: "acc".into(), class: "acc".into(), count: 2, host: false, memory_bytes: None, link: None, group: None,
+/// # };
+/// # let cluster = Cluster::from_document(ClusterDocument {
+/// #     schema: CLUSTER_SCHEMA.into(), name: String::new(), classes: Default::default(), kinds: vec![kind],
+/// #     groups: Vec::new(), matrix: None,
+/// # }).unwrap();
+/// let problem = Problem::new(builder.build().unwrap(), cluster, Objective::default(), Default::default()).unwrap();
+/// let bound = Anchored::default().compute(&problem).unwrap();
+/// assert!((bound.value - 2.0).abs() < 1e-6);
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Anchored {
+    /// How much to look at.
+    pub effort: Effort,
+}
+
+impl Bound for Anchored {
+    fn name(&self) -> &'static str {
+        "anchored"
+    }
+
+    fn applies(&self, problem: &Problem) -> bool {
+        serial_throughput(problem)
+    }
+
+    fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        let units = Units::new(problem);
+        let value = largest(&mut Around::new(problem, &units, self.effort))?;
+        Some(LowerBound { value: round_down(value), source: self.name(), certificate: None })
+    }
+}
+
+/// The bound before rounding; none where some unit can run nowhere.
+pub(super) fn largest(around: &mut Around<'_>) -> Option<f64> {
+    let mut order: Vec<(f64, u32)> = Vec::with_capacity(around.units.len());
+    for unit in 0..around.units.len() {
+        let alone = |at| around.alone(unit, at);
+        let least = (0..around.columns.len()).filter_map(alone).min_by(f64::total_cmp)?;
+        order.push((least, unit as u32));
+    }
+    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut settled = vec![false; around.units.len()];
+    let mut bound = 0.0f64;
+    for (alone, unit) in order {
+        if alone <= bound || around.is_spent() {
+            break;
+        }
+        if !settled[unit as usize] {
+            bound = raised(around, unit as usize, bound, &mut settled);
+        }
+    }
+    Some(bound)
+}
+
+/// The larger of the bound and of what a unit gives, which is marked with all that no longer can raise it.
+fn raised(around: &mut Around<'_>, unit: usize, bound: f64, settled: &mut [bool]) -> f64 {
+    let alone = |at: usize| Some((around.alone(unit, at)?, at));
+    let mut columns: Vec<(f64, usize)> = (0..around.columns.len()).filter_map(alone).collect();
+    columns.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut least = f64::INFINITY;
+    let mut sets = Vec::new();
+    for (alone, at) in columns {
+        let (load, set) = match around.columns[at].host {
+            true => (alone, Vec::new()),
+            false => anchored(around, unit, at),
+        };
+        least = least.min(load);
+        sets.push((load, set));
+        if least <= bound {
+            break;
+        }
+    }
+    let bound = bound.max(least);
+    settled[unit] = true;
+    // What is marked costs the bound nothing but strength, so rounding may be forgiven.
+    for (_, set) in sets.iter().filter(|(load, _)| *load <= bound * (1.0 + OPTIMAL_RELATIVE)) {
+        set.iter().for_each(|&member| settled[member as usize] = true);
+    }
+    bound
+}
+
+/// A lower bound on A_c(u) / R_c, and where it is A_c(u) / R_c itself, rounding aside, the set.
+fn anchored(around: &mut Around<'_>, anchor: usize, at: usize) -> (f64, Vec<u32>) {
+    let replicas = around.columns[at].replicas;
+    let everything = around.columns[at].everything;
+    let ceiling = around.alone(anchor, at).map_or(everything, |alone| everything.min(alone * replicas));
+    let near = around.neighbourhood(anchor, at, ceiling);
+    let cut = around.cut(&near, at, 1.0, ceiling);
+    (cut.value / replicas, if near.truncated { Vec::new() } else { cut.set })
+}

@@ -1,0 +1,108 @@
+//! The nets of a problem as arcs of a network in which a cut pays for every net that it divides.
+
+use rustc_hash::FxHashMap;
+use stagewright_core::contract::Units;
+
+use super::{Network, SINK, SOURCE, UNCUTTABLE};
+
+/// Nets with the same pins as one, at the least time of any pool; those that cost nothing are left out.
+#[derive(Debug)]
+pub(crate) struct MergedNets {
+    /// One of the nets that have these pins.
+    pub(crate) representative: Vec<usize>,
+    /// Seconds to move all of them once, on the kind of device where that takes least.
+    pub(crate) seconds: Vec<f64>,
+}
+
+impl MergedNets {
+    pub(crate) fn new(units: &Units) -> MergedNets {
+        let mut place: FxHashMap<&[u32], usize> = FxHashMap::default();
+        let mut merged = MergedNets { representative: Vec::new(), seconds: Vec::new() };
+        for net in 0..units.nets().len() {
+            let pools = 0..units.pools();
+            let seconds = pools.map(|pool| units.transfer(net, pool)).fold(f64::INFINITY, f64::min);
+            if seconds > 0.0 && seconds.is_finite() {
+                let at = *place.entry(units.pins(net)).or_insert_with(|| {
+                    merged.representative.push(net);
+                    merged.seconds.push(0.0);
+                    merged.representative.len() - 1
+                });
+                merged.seconds[at] += seconds;
+            }
+        }
+        merged
+    }
+
+    /// Number of nets.
+    pub(crate) fn len(&self) -> usize {
+        self.seconds.len()
+    }
+}
+
+/// Adds a net to a network by the nodes of its pins, the source and the sink among them as often as they occur. A cut
+/// pays its capacity where some nodes are on one side and some on the other; nothing is added where none can be. No arc
+/// out of the source or into the sink is uncuttable, so that flow stays within the sum of the capacities.
+pub(crate) fn add_net(network: &mut Network, nodes: impl Iterator<Item = u32> + Clone, capacity: i64) {
+    let Some(first) = nodes.clone().next() else { return };
+    let mut others = nodes.clone().filter(|&node| node != first);
+    let Some(second) = others.next() else { return };
+    if capacity == 0 {
+        return;
+    }
+    if others.all(|node| node == second) {
+        network.arc(first, second, capacity, capacity);
+        return;
+    }
+    let at = |side: u32| nodes.clone().any(|node| node == side);
+    let entry = if at(SOURCE) { SOURCE } else { network.node() };
+    let exit = if at(SINK) { SINK } else { network.node() };
+    network.arc(entry, exit, capacity, 0);
+    for node in nodes.filter(|&node| node > SINK) {
+        if entry != SOURCE {
+            network.arc(node, entry, UNCUTTABLE, 0);
+        }
+        if exit != SINK {
+            network.arc(exit, node, UNCUTTABLE, 0);
+        }
+    }
+}
+
+/// As [`add_net`], with fewer arcs, in a network whose cuts respect the order of the units; `node_of` says where a
+/// unit is.
+pub(crate) fn add_ordered_net(
+    network: &mut Network,
+    units: &Units,
+    pins: &[u32],
+    node_of: impl Fn(u32) -> u32 + Copy,
+    capacity: i64,
+) {
+    let (Some(&first), Some(&last)) = (pins.first(), pins.last()) else { return };
+    if pins.iter().any(|&pin| node_of(pin) <= SINK) || capacity == 0 {
+        add_net(network, pins.iter().map(|&pin| node_of(pin)), capacity);
+        return;
+    }
+    // A pin that comes before all others is on the side of the source whenever any of them is, and a pin that comes
+    // after all others on the side of the sink: then one way to cross is enough.
+    let before = |one: u32, other: u32| units.predecessors(other as usize).binary_search(&one).is_ok();
+    let begins = pins[1..].iter().all(|&pin| before(first, pin));
+    match pins {
+        [_, _] if begins => {
+            network.arc(node_of(first), node_of(last), capacity, 0);
+        }
+        [_, readers @ ..] if begins => {
+            let middle = network.node();
+            network.arc(node_of(first), middle, capacity, 0);
+            for &pin in readers {
+                network.arc(middle, node_of(pin), UNCUTTABLE, 0);
+            }
+        }
+        [writers @ .., _] if writers.iter().all(|&pin| before(pin, last)) => {
+            let middle = network.node();
+            for &pin in writers {
+                network.arc(node_of(pin), middle, UNCUTTABLE, 0);
+            }
+            network.arc(middle, node_of(last), capacity, 0);
+        }
+        _ => add_net(network, pins.iter().map(|&pin| node_of(pin)), capacity),
+    }
+}

@@ -1,0 +1,121 @@
+//! The lower bounds on random small problems: against every placement, against their definitions, against each other.
+
+#[path = "../../dp/tests/support/brute_force.rs"]
+mod brute_force;
+#[path = "../../dp/tests/support/random.rs"]
+mod random;
+
+use random::Size;
+use stagewright_core::bound::{Bound, Fluid, HeaviestUnit};
+use stagewright_core::contract::Units;
+use stagewright_core::document::{Communication, Schedule, Split};
+use stagewright_core::meter::Meter;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_search::anchored::Effort;
+use stagewright_search::{Anchored, AnchoredFluid};
+
+const BOUNDS: [&dyn Bound; 4] =
+    [&Fluid, &HeaviestUnit, &ANCHORED, &AnchoredFluid { effort: Effort::DEFAULT }];
+const ANCHORED: Anchored = Anchored { effort: Effort::DEFAULT };
+
+/// The problem of a seed under a split rule; serial communication where so asked.
+fn problem(number: u64, size: Size, split: Split, serial: bool) -> Problem {
+    let problem = random::problem(number, size);
+    let given = *problem.objective();
+    let communication = if serial { Communication::Serial } else { given.communication };
+    let objective = match split {
+        Split::Contiguous => Objective { split, communication, ..given },
+        _ => Objective { split, communication, schedule: Schedule::None, microbatches: 1, ..given },
+    };
+    problem.with_objective(objective).expect("a valid objective")
+}
+
+#[test]
+fn no_bound_passes_the_best_placement() {
+    let mut attacked = [[0; 3]; BOUNDS.len()];
+    let (mut reached, mut last) = (0, 0);
+    for number in 0..500 {
+        for (rule, split) in [Split::Contiguous, Split::Convex, Split::Free].into_iter().enumerate() {
+            // Few devices leave time for more operators, and so for more that has to be sent.
+            let (operators, devices) = if number % 3 == 0 { (9, 2) } else { (5, 4) };
+            let size = Size { operators, devices, groups: number % 2 == 0 };
+            let problem = problem(number, size, split, number % 4 != 0);
+            let Some(optimum) = brute_force::optimum(&problem) else { continue };
+            let mut cheaper = 0.0;
+            for (at, bound) in BOUNDS.iter().enumerate().filter(|(_, bound)| bound.applies(&problem)) {
+                let value = bound.compute(&problem).expect("a feasible problem has bounds").value;
+                assert!(value <= optimum, "{number} {split:?}: {} says {value} > {optimum}", bound.name());
+                attacked[at][rule] += 1;
+                last += u32::from(at + 1 == BOUNDS.len() && value > cheaper * (1.0 + 1e-6));
+                cheaper = value.max(cheaper);
+                reached += u32::from(optimum > 0.0 && value >= optimum * (1.0 - 1e-6));
+            }
+        }
+    }
+    assert!(attacked.iter().flatten().all(|&count| count > 150), "{attacked:?}");
+    assert!(reached > 200 && last > 100, "{reached} reached, the last bound is the strongest {last} times");
+}
+
+/// max_u min_c A_c(u) / R_c by trying every set on every pool.
+fn anchored(problem: &Problem, units: &Units) -> Option<f64> {
+    let mut least = vec![f64::INFINITY; units.len()];
+    for (pool, spec) in problem.pools().iter().enumerate() {
+        let replicas = f64::from(problem.objective().max_replicas.min(spec.count()));
+        let mut meter = Meter::new(units, problem.objective(), pool);
+        for set in 1..1u32 << units.len() {
+            let holds = |unit: &usize| set >> unit & 1 == 1;
+            meter.clear();
+            (0..units.len()).filter(holds).for_each(|unit| meter.add(unit));
+            if meter.supported() {
+                let load = (0..units.passes()).map(|pass| meter.load(pass)).sum::<f64>() / replicas;
+                (0..units.len()).filter(holds).for_each(|unit| least[unit] = least[unit].min(load));
+            }
+        }
+    }
+    let largest = least.into_iter().fold(0.0, f64::max);
+    largest.is_finite().then_some(largest)
+}
+
+#[test]
+fn anchored_is_its_definition() {
+    let (mut compared, mut weaker) = (0, 0);
+    for number in 0..1200 {
+        let split = if number % 3 == 0 { Split::Contiguous } else { Split::Free };
+        let problem = problem(number, Size { operators: 10, devices: 5, groups: false }, split, true);
+        let units = Units::new(&problem);
+        if units.len() > 11 {
+            continue;
+        }
+        let found = ANCHORED.compute(&problem).map(|bound| bound.value);
+        let expected = anchored(&problem, &units);
+        assert_eq!(found.is_some(), expected.is_some(), "{number}");
+        let (Some(found), Some(expected)) = (found, expected) else { continue };
+        assert!((expected - found).abs() <= 1e-8 * expected, "{number}: {found} {expected}");
+        assert!(found <= expected, "{number}: {found} {expected}");
+        for effort in [Effort { neighbourhood: 2, ..Effort::DEFAULT }, Effort { work: 10, ..Effort::DEFAULT }]
+        {
+            let limited = Anchored { effort }.compute(&problem).expect("as without limits").value;
+            assert!(limited <= found * (1.0 + 1e-9), "{number}: {limited} {found}");
+            weaker += u32::from(limited < found * (1.0 - 1e-6));
+        }
+        compared += u32::from(expected > 0.0);
+    }
+    assert!(compared > 700 && weaker > 50, "{compared} compared, {weaker} weaker");
+}
+
+/// The bounds come cheapest first, and none is there for nothing.
+#[test]
+fn every_bound_passes_all_cheaper_ones_somewhere() {
+    let mut stronger = [0; BOUNDS.len()];
+    for number in 0..800 {
+        let problem = problem(number, Size { operators: 12, devices: 4, groups: false }, Split::Free, false);
+        let mut cheaper = 0.0;
+        for (at, bound) in BOUNDS.iter().enumerate().filter(|(_, bound)| bound.applies(&problem)) {
+            let value = bound.compute(&problem).map_or(0.0, |bound| bound.value);
+            stronger[at] += u32::from(value > cheaper * (1.0 + 1e-6));
+            cheaper = value.max(cheaper);
+        }
+    }
+    assert!(stronger.iter().all(|&count| count > 50), "{stronger:?}");
+}

@@ -4,7 +4,7 @@
 //! instances it ends at the value of the best plan, which is a proof. It is the root of a branch and price. There is
 //! no branching yet: where the relaxation leaves a gap, the gap stays.
 
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::LowerBound;
 use stagewright_core::certificate::Certificate;
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
@@ -22,7 +22,7 @@ use stagewright_search::local::missing_for_free_throughput;
 use crate::colgen::ascent::raise;
 use crate::colgen::generation::{Generation, Preparation, Prices};
 use crate::colgen::pricing::FEWEST_CELLS;
-use crate::first::{First, first_plan};
+use crate::first::{First, first_bound, first_plan};
 use crate::lns::improve;
 use crate::milp::missing_for_cut_nets;
 
@@ -55,10 +55,9 @@ impl Solver for Bnp {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
-        let mut relaxation = Relaxation { bound: strongest(problem), reason: None };
-        let without = |status, stop, why| {
-            Ok(Solution::without_plan(self.name(), status, strongest(problem), stop, why))
-        };
+        let mut relaxation = Relaxation { bound: first_bound(problem), reason: None };
+        let bound = relaxation.bound.clone();
+        let without = |status, stop, why| Ok(Solution::without_plan(self.name(), status, bound, stop, why));
         let found = match first_plan(problem, &mut context.part(SEARCH_SHARE))? {
             First::Impossible(why) => return without(Status::Infeasible, None, why),
             First::Plan(found) => found,

@@ -1,13 +1,26 @@
-//! A plan to begin with.
+//! A plan and a bound to begin with.
 
+use stagewright_core::bound::{LowerBound, strongest, strongest_of};
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, SolveError, Solver, Status};
-use stagewright_search::Local;
 use stagewright_search::dpl::{Effort, best_over_orders};
 use stagewright_search::one_device::everything_on;
+use stagewright_search::{Anchored, AnchoredFluid, Local};
+
+/// Colocation classes up to which minimum cuts around units take less than a second together.
+const FEW_CLASSES: usize = 10_000;
+
+/// The strongest bound that takes no search.
+pub(crate) fn first_bound(problem: &Problem) -> LowerBound {
+    let closed = strongest(problem);
+    if problem.graph().class_count() > FEW_CLASSES {
+        return closed;
+    }
+    closed.max(strongest_of(&[&Anchored::default(), &AnchoredFluid::default()], problem))
+}
 
 /// What there is to begin with.
 pub(crate) enum First {

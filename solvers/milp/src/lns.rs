@@ -13,7 +13,7 @@
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::LowerBound;
 use stagewright_core::contract::Units;
 use stagewright_core::evaluate::Evaluation;
 use stagewright_core::problem::Problem;
@@ -26,7 +26,7 @@ use stagewright_search::local::{Polisher, placement};
 
 use crate::cutnet::model::{CutNetModel, Domains, Minimise, Range, devices_of_units, domains};
 use crate::cutnet::run::{Effort, solve};
-use crate::first::{First, first_plan};
+use crate::first::{First, first_bound, first_plan};
 use crate::milp::missing_for_cut_nets;
 
 /// Share of the time for the first plan.
@@ -67,7 +67,7 @@ impl Solver for Lns {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
-        let bound = strongest(problem);
+        let bound = first_bound(problem);
         let without =
             |status, stop, why| Solution::without_plan(self.name(), status, bound.clone(), stop, why);
         let plan = match first_plan(problem, &mut context.part(SEARCH_SHARE))? {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::LowerBound;
 use stagewright_core::contract::Units;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
@@ -20,7 +20,7 @@ use crate::cutnet::infeasible::irreducible;
 use crate::cutnet::model::{CutNetModel, Minimise, Range, devices_of_units, domains};
 use crate::cutnet::run::{Effort, Ending, Outcome, TOLERANCE, solve};
 use crate::cutnet::symmetry::{canonical, leaders, restrict};
-use crate::first::{First, first_plan};
+use crate::first::{First, first_bound, first_plan};
 
 /// Source of the bound.
 const SOURCE: &str = "milp";
@@ -70,7 +70,7 @@ impl Solver for Milp {
             First::Plan(plan) => (plan, None),
             First::Impossible(why) => (None, Some(why)),
         };
-        let bound = strongest(problem);
+        let bound = first_bound(problem);
         let mut search = Search { problem, units: &units, plan, bound, infeasible, reason: None, nodes: 0 };
         if search.infeasible.is_none() {
             search.run(context)?;

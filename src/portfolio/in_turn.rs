@@ -13,14 +13,16 @@ use crate::integer::{Bnp, Lns, Milp};
 
 /// Plans and bounds of splits without an order: the best plan of all solvers with the best bound of all.
 ///
-/// Local search comes first because it has a good plan at once. Column generation proves most problems; where hundreds of
-/// small units leave its bound hardly above that of the work alone, the integer program raises it further. What time is
-/// left goes to large neighbourhoods, which find the last tenths of a percent.
+/// Local search comes first because it has a good plan at once. Column generation proves most problems. Large
+/// neighbourhoods find the last tenths of a percent of the others; and the integer program raises the bound where hundreds
+/// of small units leave column generation hardly above the bound of the work alone, or where uplinks matter, which it
+/// does not see.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InTurn;
 
 /// The solvers, each with the share of the time left that it gets.
-const TURNS: [(&dyn Solver, f64); 4] = [(&Local, 0.15), (&Bnp, 0.5), (&Milp, 0.4), (&Lns, 1.0)];
+const TURNS: [(&dyn Solver, f64); 5] =
+    [(&Local, 0.15), (&Bnp, 0.4), (&Lns, 0.35), (&Milp, 0.75), (&Lns, 1.0)];
 
 /// The solvers of [`TURNS`] that take an objective.
 fn able(objective: &Objective) -> impl Iterator<Item = (&'static dyn Solver, f64)> {

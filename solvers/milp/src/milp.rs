@@ -1,7 +1,7 @@
-//! The cut-net model as a solver: runs of HiGHS of growing length, each from the best plan so far.
+//! The cut-net model as a solver: a short run of HiGHS and a long one from the best plan so far; without a time limit, runs
+//! of growing length.
 //!
-//! HiGHS tells nothing while it runs, so what it found comes out between runs; each is twice as long as the one before,
-//! which costs at most half of the time. The bound of every run counts.
+//! HiGHS tells nothing while it runs, so what it found comes out between runs. The bound of every run counts.
 
 use std::time::Duration;
 
@@ -26,7 +26,9 @@ use crate::first::{First, first_bound, first_plan};
 const SOURCE: &str = "milp";
 /// Share of the time for the search for a first plan.
 const SEARCH_SHARE: f64 = 0.2;
-/// The first run, and most of the time left that it may take.
+/// Share of the time for the first run; the second has the rest.
+const FIRST_SHARE: f64 = 0.15;
+/// The first run where there is no limit. Each that follows is twice as long.
 const FIRST_RUN: Duration = Duration::from_secs(2);
 /// Bytes that HiGHS takes for one entry of the matrix, cuts, presolve and the search tree included, as measured roughly.
 const BYTES_PER_ENTRY: u64 = 600;
@@ -120,7 +122,7 @@ impl Search<'_> {
             self.reason = Some(format!("the integer program would take about {bytes:.1e} bytes"));
             return Ok(());
         }
-        let mut length = FIRST_RUN;
+        let mut length = context.stop().remaining().map_or(FIRST_RUN, |left| left.mul_f64(FIRST_SHARE));
         while !self.done(context) {
             context.emit(Event::Phase { name: format!("integer program, {:.0} s", length.as_secs_f64()) });
             let high = self.plan.as_ref().map_or(f64::INFINITY, Plan::value);
@@ -146,7 +148,7 @@ impl Search<'_> {
                     }
                 }
             }
-            length *= 2;
+            length = context.stop().remaining().unwrap_or(2 * length);
         }
         Ok(())
     }

@@ -1,24 +1,30 @@
 //! Solvers one after the other on one budget, each from the best plan so far.
 
 use stagewright_core::bound::LowerBound;
+use stagewright_core::document::Split;
 use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{
     Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
+use stagewright_dp::Dp;
 use stagewright_search::Local;
 
 use crate::integer::{Bnp, Lns, Milp};
 
 /// Plans and bounds of splits without an order: the best plan of all solvers with the best bound of all.
 ///
-/// Local search comes first because it has a good plan at once. Column generation proves most problems. Large
+/// The best contiguous split comes first, so that no plan is worse than it, then local search because it has a good plan at once. Column generation proves most problems. Large
 /// neighbourhoods find the last tenths of a percent of the others; and the integer program raises the bound where hundreds
 /// of small units leave column generation hardly above the bound of the work alone, or where uplinks matter, which it
 /// does not see.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InTurn;
+
+/// Share of the time for the contiguous split.
+const SEED_SHARE: f64 = 0.15;
 
 /// The solvers, each with the share of the time left that it gets.
 const TURNS: [(&dyn Solver, f64); 5] =
@@ -49,7 +55,8 @@ impl Solver for InTurn {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
-        let mut so_far = SoFar::default();
+        let mut so_far =
+            SoFar { plan: contiguous(problem, &mut context.part(SEED_SHARE))?, ..SoFar::default() };
         for (solver, share) in able(problem.objective()) {
             if so_far.is_enough(context) || (so_far.plan.is_some() && context.stop().reason().is_some()) {
                 break;
@@ -67,6 +74,18 @@ impl Solver for InTurn {
         }
         so_far.solution(self.name(), context)
     }
+}
+
+/// The better of the warm start and the best contiguous split without replicas, as a plan of the problem.
+fn contiguous(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+    let warm = context.warm_start.take().and_then(|warm| Plan::new(problem, warm).ok());
+    let rules = Objective { split: Split::Contiguous, max_replicas: 1, ..*problem.objective() };
+    let Ok(contiguous) = problem.with_objective(rules) else { return Ok(warm) };
+    context.emit(Event::Phase { name: "the best contiguous split".into() });
+    let Some(found) = Dp.solve(&contiguous, context)?.plan else { return Ok(warm) };
+    let device_of = problem.graph().operators().map(|op| found.placement.device_of(op)).collect();
+    let found = Plan::new(problem, Placement::new(device_of)).ok();
+    Ok([warm, found].into_iter().flatten().min_by(|a, b| a.value().total_cmp(&b.value())))
 }
 
 /// The best plan and the best bound.

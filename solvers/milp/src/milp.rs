@@ -30,6 +30,8 @@ const SEARCH_SHARE: f64 = 0.2;
 const FIRST_SHARE: f64 = 0.15;
 /// The first run where there is no limit. Each that follows is twice as long.
 const FIRST_RUN: Duration = Duration::from_secs(2);
+/// Entries of the matrix beyond which not even the relaxation is solved in minutes.
+const MOST_ENTRIES: usize = 4_000_000;
 /// Bytes that HiGHS takes for one entry of the matrix, cuts, presolve and the search tree included, as measured roughly.
 const BYTES_PER_ENTRY: u64 = 600;
 /// Most units named in the reason for infeasibility.
@@ -117,7 +119,12 @@ impl Search<'_> {
         };
         let leaders = leaders(problem, units);
         restrict(problem, &leaders, &mut domains);
-        let bytes = CutNetModel::size(problem, units, &domains) as u64 * BYTES_PER_ENTRY;
+        let entries = CutNetModel::size(problem, units, &domains);
+        if entries > MOST_ENTRIES {
+            self.reason = Some(format!("the integer program would have about {entries:.1e} entries"));
+            return Ok(());
+        }
+        let bytes = entries as u64 * BYTES_PER_ENTRY;
         if context.limits.memory.is_some_and(|memory| bytes > memory) {
             self.reason = Some(format!("the integer program would take about {bytes:.1e} bytes"));
             return Ok(());

@@ -65,7 +65,7 @@ fn every_bound_of_column_generation_is_verified() {
         verified += 1;
         replicated += u32::from(problem.objective().max_replicas > 1);
     }
-    assert!(verified > 150 && replicated > 30, "{verified} verified, {replicated} of them with replicas");
+    assert!(verified > 80 && replicated > 30, "{verified} verified, {replicated} of them with replicas");
 }
 
 /// The least value over every assignment of classes to devices with every number of replicas; none where there are

@@ -240,16 +240,21 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// A pool of the context's number of worker threads.
+    ///
+    /// # Errors
+    /// Where the threads cannot be started.
+    pub fn pool(&self) -> Result<rayon::ThreadPool, SolveError> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.max(1)).build();
+        pool.map_err(|error| SolveError::Threads(error.to_string()))
+    }
+
     /// Runs `work` with the context's number of worker threads.
     ///
     /// # Errors
     /// Where the threads cannot be started.
     pub fn in_pool<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, SolveError> {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(self.threads.max(1))
-            .build()
-            .map_err(|error| SolveError::Threads(error.to_string()))?;
-        Ok(pool.install(work))
+        Ok(self.pool()?.install(work))
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A neighbourhood is a pair or a triple of devices and at most [`MOST_FREE`] of their units; all other units stay where they
 //! are. Moving units among some devices leaves the loads of all others as they are: a net that has pins on another
-//! device has them there before and after, and pins elsewhere before and after. So the largest load of the chosen
-//! devices is what is minimised, disjoint neighbourhoods are solved at the same time, and a plan is better when its
+//! device has them there before and after, and pins elsewhere before and after; only uplinks may change, and plans that
+//! overload them are not kept. So the largest load of the chosen devices is what is minimised, disjoint neighbourhoods are solved at the same time, and a plan is better when its
 //! loads, largest first, are lexicographically smaller.
 //!
 //! Which shape of neighbourhood comes next is drawn by how often each has helped lately (Ropke and Pisinger, "An
@@ -11,6 +11,7 @@
 //! by the clock, so that the thread count cannot change the plan.
 
 use rand::{Rng, RngExt};
+use rayon::ThreadPool;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use stagewright_core::bound::LowerBound;
@@ -27,7 +28,7 @@ use stagewright_search::local::{Polisher, placement};
 use crate::cutnet::model::{CutNetModel, Domains, Minimise, Range, devices_of_units, domains};
 use crate::cutnet::run::{Effort, solve};
 use crate::first::{First, first_bound, first_plan};
-use crate::milp::missing_for_cut_nets;
+use crate::milp::{MOST_ENTRIES, missing_for_cut_nets};
 
 /// Share of the time for the first plan.
 const SEARCH_SHARE: f64 = 0.2;
@@ -38,9 +39,10 @@ const NODES: u32 = 300;
 const GAP: f64 = 1e-4;
 /// Neighbourhoods that are solved at the same time, if there are so many disjoint ones.
 const BATCH: usize = 4;
-/// Batches without a better plan before a walk of local search, moves of it, and walks in a row that end the search.
+/// Batches without a better plan before a walk of local search, its moves, and walks in a row that end the search.
 const PATIENCE: u32 = 8;
-const WALK: u64 = 200_000;
+const WALK_PER_UNIT: u64 = 2_000;
+const LONGEST_WALK: u64 = 200_000;
 const MOST_WALKS: u32 = 12;
 /// What is left of the score of a shape at each use, and what a success adds.
 const MEMORY: f64 = 0.9;
@@ -101,6 +103,7 @@ pub(crate) fn improve(
 ) -> Result<(Plan, u64), SolveError> {
     let units = Units::new(problem);
     let Some(domains) = domains(problem, &units) else { return Ok((plan, 0)) };
+    let pool = context.pool()?;
     context.emit(Event::Phase { name: "large neighbourhoods".into() });
     let polisher = Polisher::new(problem, &units);
     let device_of = devices_of_units(&units, &plan.placement);
@@ -115,9 +118,10 @@ pub(crate) fn improve(
         solved: 0,
     };
     let mut rng = seed::stream(context.seed, LNS_STREAM);
+    let walk = LONGEST_WALK.min(WALK_PER_UNIT * units.len() as u64);
     let (mut idle, mut walks, mut walked) = (0, 0, 0);
     while walks < MOST_WALKS && !search.is_done(bound, context) {
-        if search.step(&mut rng, context)? {
+        if search.step(&mut rng, &pool, context) {
             (idle, walks) = (0, 0);
             continue;
         }
@@ -130,7 +134,7 @@ pub(crate) fn improve(
         let stop = context.stop().clone();
         let found = polisher
             .as_ref()
-            .and_then(|polisher| polisher.polish(&search.best.placement, stream, WALK, &stop));
+            .and_then(|polisher| polisher.polish(&search.best.placement, stream, walk, &stop));
         if let Some(found) = found
             && search.keep(found, context)
         {
@@ -178,15 +182,15 @@ impl Search<'_> {
     }
 
     /// One batch of neighbourhoods; whether any made the plan better.
-    fn step(&mut self, rng: &mut impl Rng, context: &mut Context<'_>) -> Result<bool, SolveError> {
+    fn step(&mut self, rng: &mut impl Rng, pool: &ThreadPool, context: &mut Context<'_>) -> bool {
         let shape = self.draw_shape(rng);
         let batch: Vec<Neighbourhood> =
             self.batch(SHAPES[shape], rng).into_iter().map(|devices| self.around(&devices, rng)).collect();
         let stop = context.stop().clone();
         let seed = rng.random_range(0..1 << 31);
-        let found: Vec<Option<Vec<u32>>> = context.in_pool(|| {
+        let found: Vec<Option<Vec<u32>>> = pool.install(|| {
             batch.par_iter().map(|neighbourhood| self.plan_anew(neighbourhood, seed, &stop)).collect()
-        })?;
+        });
         self.solved += batch.len() as u64;
         let mut improved = false;
         for (neighbourhood, found) in batch.iter().zip(found) {
@@ -202,7 +206,7 @@ impl Search<'_> {
         }
         self.scores[shape] =
             (MEMORY * self.scores[shape] + if improved { REWARD } else { 0.0 }).max(LEAST_SCORE);
-        Ok(improved)
+        improved
     }
 
     fn draw_shape(&self, rng: &mut impl Rng) -> usize {
@@ -285,6 +289,9 @@ impl Search<'_> {
             domains[unit as usize] =
                 neighbourhood.devices.iter().copied().filter(|device| allowed.contains(device)).collect();
         }
+        if CutNetModel::size(self.problem, self.units, &domains) > MOST_ENTRIES {
+            return None;
+        }
         let loads = self.best.evaluation.devices.iter();
         let chosen = loads.filter(|load| neighbourhood.devices.contains(&(load.device.index() as u32)));
         let high = chosen.map(|load| load.load()).fold(0.0, f64::max);
@@ -332,5 +339,5 @@ fn is_smaller(loads: &[f64], than: &[f64]) -> bool {
             return load < than;
         }
     }
-    loads.len() < than.len()
+    false
 }

@@ -1,9 +1,8 @@
 //! The cut-net model as a solver: a short run of HiGHS and a long one from the best plan so far; without a time limit, runs
 //! of growing length.
 //!
-//! HiGHS tells nothing while it runs, so what it found comes out between runs. The bound of every run counts.
-
-use std::time::Duration;
+//! HiGHS tells nothing while it runs, so what it found comes out between runs. The bound of every run counts. Without a
+//! time limit it is nodes of the search tree that end a run, so that the plan does not depend on the clock.
 
 use stagewright_core::bound::LowerBound;
 use stagewright_core::contract::Units;
@@ -28,10 +27,10 @@ const SOURCE: &str = "milp";
 const SEARCH_SHARE: f64 = 0.2;
 /// Share of the time for the first run; the second has the rest.
 const FIRST_SHARE: f64 = 0.15;
-/// The first run where there is no limit. Each that follows is twice as long.
-const FIRST_RUN: Duration = Duration::from_secs(2);
+/// Nodes of the first run where there is no limit. Each that follows has twice as many.
+const FIRST_NODES: u32 = 500;
 /// Entries of the matrix beyond which not even the relaxation is solved in minutes.
-const MOST_ENTRIES: usize = 4_000_000;
+pub(crate) const MOST_ENTRIES: usize = 4_000_000;
 /// Bytes that HiGHS takes for one entry of the matrix, cuts, presolve and the search tree included, as measured roughly.
 const BYTES_PER_ENTRY: u64 = 600;
 /// Most units named in the reason for infeasibility.
@@ -113,6 +112,11 @@ impl Search<'_> {
 
     fn run(&mut self, context: &mut Context<'_>) -> Result<(), SolveError> {
         let (problem, units) = (self.problem, self.units);
+        let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
+        if units.len().saturating_mul(devices) > MOST_ENTRIES {
+            self.reason = Some("the integer program would be too large to begin with".into());
+            return Ok(());
+        }
         let Some(mut domains) = domains(problem, units) else {
             self.infeasible = Some("some unit can run on no device".into());
             return Ok(());
@@ -129,9 +133,14 @@ impl Search<'_> {
             self.reason = Some(format!("the integer program would take about {bytes:.1e} bytes"));
             return Ok(());
         }
-        let mut length = context.stop().remaining().map_or(FIRST_RUN, |left| left.mul_f64(FIRST_SHARE));
+        let mut time = context.stop().remaining().map(|left| left.mul_f64(FIRST_SHARE));
+        let mut nodes = FIRST_NODES;
         while !self.done(context) {
-            context.emit(Event::Phase { name: format!("integer program, {:.0} s", length.as_secs_f64()) });
+            let length = match time {
+                Some(time) => format!("{:.1} s", time.as_secs_f64()),
+                None => format!("{nodes} nodes"),
+            };
+            context.emit(Event::Phase { name: format!("integer program, {length}") });
             let high = self.plan.as_ref().map_or(f64::INFINITY, Plan::value);
             let range = Range { low: self.bound.value, high };
             let model = CutNetModel::new(problem, units, &domains, range, Minimise::All);
@@ -139,8 +148,8 @@ impl Search<'_> {
                 .plan
                 .as_ref()
                 .map(|plan| canonical(problem, &leaders, &devices_of_units(units, &plan.placement)));
-            let effort =
-                Effort { time: Some(length), nodes: None, gap: context.limits.gap, seed: context.seed };
+            let nodes_now = if time.is_none() { Some(nodes) } else { None };
+            let effort = Effort { time, nodes: nodes_now, gap: context.limits.gap, seed: context.seed };
             let stop = context.stop().clone();
             match solve(model, start.as_deref(), effort, &stop) {
                 Err(error) => {
@@ -155,7 +164,11 @@ impl Search<'_> {
                     }
                 }
             }
-            length = context.stop().remaining().unwrap_or(2 * length);
+            time = context.stop().remaining();
+            nodes = nodes.saturating_mul(2);
+            if nodes == u32::MAX {
+                break;
+            }
         }
         Ok(())
     }
@@ -163,11 +176,19 @@ impl Search<'_> {
     fn take(&mut self, outcome: Outcome, context: &mut Context<'_>) {
         let Outcome { ending, bound, device_of, nodes } = outcome;
         self.nodes += nodes;
-        let plan = device_of.map(|device_of| placement(self.problem, self.units, &device_of));
-        self.keep(plan.and_then(|placement| Plan::new(self.problem, placement).ok()), context);
+        let high = self.plan.as_ref().map_or(f64::INFINITY, Plan::value);
+        let found = device_of.map(|device_of| placement(self.problem, self.units, &device_of));
+        let found = found.map(|placement| Plan::new(self.problem, placement));
+        let rejected = matches!(found, Some(Err(_)));
+        self.keep(found.and_then(Result::ok), context);
         match (ending, &self.plan) {
             (Ending::Infeasible, None) => {
                 self.infeasible = Some(self.why_infeasible(context));
+            }
+            _ if rejected => {
+                let why =
+                    "the plan of the integer program breaks a limit by less than its arithmetic resolves";
+                self.reason = Some(why.into());
             }
             (Ending::Optimal | Ending::Infeasible, Some(_)) => {
                 self.reason = Some(format!(
@@ -176,7 +197,6 @@ impl Search<'_> {
             }
             _ => {}
         }
-        let high = self.plan.as_ref().map_or(f64::INFINITY, Plan::value);
         // Rows that leave nothing below the value of the plan prove it, up to the tolerance.
         let bound = match (ending, bound) {
             (Ending::Infeasible, _) => Some(high * (1.0 - TOLERANCE)).filter(|bound| bound.is_finite()),
@@ -203,8 +223,8 @@ impl Search<'_> {
         };
         let bytes: f64 = set.iter().map(|&unit| self.units.bytes(unit as usize, 1)).sum();
         format!(
-            "an irreducible set: the devices cannot hold {}{more}, {bytes} bytes with what is colocated with \
-             them, but hold the others when any of these is left out",
+            "an irreducible set: the devices cannot hold {}{more} together, {bytes} bytes with what is colocated \
+             with them, but can when any one of these is left out",
             named.join(", ")
         )
     }

@@ -6,9 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use stagewright_core::cluster::Cluster;
 use stagewright_core::contract::Units;
-use stagewright_core::document::Split;
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, KindDocument, OperatorDocument, Split, TensorDocument,
+};
 use stagewright_core::evaluate::evaluate;
+use stagewright_core::graph::{Graph, GraphBuilder};
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
 use stagewright_milp::cutnet::infeasible::irreducible;
@@ -151,6 +156,80 @@ fn no_time_still_gives_what_there_is() {
             assert_eq!(solution.plan.is_some(), given.is_some(), "{number}: the warm start is lost");
         }
     }
+}
+
+/// Profiles mark what must not be by absurd times; HiGHS takes no coefficient of that size.
+#[test]
+fn absurd_costs_switch_nothing_off() {
+    let mut solved = 0;
+    for number in 0..80 {
+        let plain = small(number);
+        let mut document = plain.graph().document().clone();
+        for (at, operator) in document.operators.iter_mut().enumerate() {
+            if (number + at as u64).is_multiple_of(3) && operator.seconds.len() > 1 {
+                operator.seconds.values_mut().take(1).for_each(|seconds| *seconds = 1e16);
+            }
+        }
+        let graph = Graph::from_document(document).expect("a valid graph");
+        let problem = Problem::new(graph, plain.cluster().clone(), *plain.objective(), Default::default())
+            .expect("a valid problem");
+        let Some(Some(optimum)) = optimum(&problem) else { continue };
+        if optimum >= 1e15 {
+            continue;
+        }
+        let solution = solve_whole(&Milp, &problem, 1, UNLIMITED);
+        let value = solution.value().expect("a plan");
+        assert!(solution.bound.value <= optimum, "{number}: {} > {optimum}", solution.bound.value);
+        assert!((value - optimum).abs() <= 3.0 * TOLERANCE * optimum, "{number}: {value} {optimum}");
+        solved += 1;
+    }
+    assert!(solved > 30, "{solved}");
+}
+
+/// Memory that two units pass by less than HiGHS's default tolerance for rows: no plan with both is one.
+#[test]
+fn memory_is_as_tight_as_the_evaluation_has_it() {
+    let mut builder = GraphBuilder::new("tight");
+    for (name, bytes) in [("a", 0.5 + 1e-7), ("b", 0.5), ("c", 0.4), ("d", 0.4)] {
+        builder.operator(OperatorDocument {
+            seconds: [("acc".to_string(), 1.0)].into(),
+            parameter_bytes: 1e9 * bytes,
+            ..OperatorDocument::named(name)
+        });
+    }
+    // To part the first two costs as much as all compute.
+    builder.timed_tensor(TensorDocument {
+        name: None,
+        producer: "a".into(),
+        consumers: vec!["b".into()],
+        bytes: 0.0,
+        seconds: [("acc".to_string(), 2.0)].into(),
+    });
+    let kind = KindDocument {
+        name: "acc".into(),
+        class: "acc".into(),
+        count: 2,
+        host: false,
+        memory_bytes: Some(1e9),
+        link: None,
+        group: None,
+    };
+    let cluster = ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: String::new(),
+        classes: Default::default(),
+        kinds: vec![kind],
+        groups: Vec::new(),
+        matrix: None,
+    };
+    let cluster = Cluster::from_document(cluster).expect("a valid cluster");
+    let objective = Objective { split: Split::Free, ..Objective::default() };
+    let graph = builder.build().expect("a valid graph");
+    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a valid problem");
+    let optimum = optimum(&problem).flatten().expect("a plan");
+    let solution = solve_whole(&Milp, &problem, 1, UNLIMITED);
+    assert!(solution.value().is_some_and(|value| (value - optimum).abs() < 1e-9), "{solution:?}");
+    assert!(solution.gap().is_some_and(|gap| gap <= 3.0 * TOLERANCE), "{solution:?}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Why there is no plan: an irreducible set of units that the devices cannot hold together.
 //!
-//! Any unit left out of the set, the others can be packed. It is found by halving (Junker, "QuickXplain: preferred
+//! Any unit left out of the set, the others of the set can be packed. It is found by halving (Junker, "QuickXplain: preferred
 //! explanations and relaxations for over-constrained problems", AAAI 2004), each question being a packing program
 //! without loads and nets.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use good_lp::solvers::highs::highs;
 use good_lp::{Expression, ProblemVariables, SolverModel, Variable, constraint, variable};
@@ -14,8 +14,12 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
-/// Most time for one question.
+/// Most time for all questions together: that there is no plan is known without them.
 const TIME: Duration = Duration::from_secs(5);
+/// Most variables of a question.
+const MOST_VARIABLES: usize = 100_000;
+/// The capacity that a memory becomes.
+const SCALE: f64 = 1e4;
 
 /// Units that cannot be packed, of which none is superfluous, by index. None where all can be packed, or where a question
 /// was not answered in time.
@@ -23,7 +27,11 @@ pub fn irreducible(problem: &Problem, units: &Units, stop: &Stop) -> Option<Vec<
     let mut heaviest: Vec<u32> = (0..units.len() as u32).collect();
     let bytes = |unit: &u32| units.bytes(*unit as usize, 1);
     heaviest.sort_by(|a, b| bytes(b).total_cmp(&bytes(a)).then(a.cmp(b)));
-    let packing = Packing { problem, units, stop };
+    let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
+    if units.len().saturating_mul(devices) > MOST_VARIABLES {
+        return None;
+    }
+    let packing = Packing { problem, units, stop, until: Instant::now() + TIME };
     if packing.fits(&heaviest)? {
         return None;
     }
@@ -36,6 +44,7 @@ struct Packing<'a> {
     problem: &'a Problem,
     units: &'a Units,
     stop: &'a Stop,
+    until: Instant,
 }
 
 impl Packing<'_> {
@@ -61,7 +70,8 @@ impl Packing<'_> {
 
     /// Whether some units fit the devices.
     fn fits(&self, chosen: &[u32]) -> Option<bool> {
-        if self.stop.reason().is_some() {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if self.stop.reason().is_some() || left.is_zero() {
             return None;
         }
         let mut variables = ProblemVariables::new();
@@ -69,7 +79,8 @@ impl Packing<'_> {
         let mut places: Vec<Vec<Variable>> = vec![Vec::new(); chosen.len()];
         for (pool, spec) in self.problem.pools().iter().enumerate() {
             for _ in &spec.devices {
-                let scale = if spec.memory > 0.0 && spec.memory.is_finite() { spec.memory } else { 1.0 };
+                let scale =
+                    if spec.memory > 0.0 && spec.memory.is_finite() { spec.memory / SCALE } else { 1.0 };
                 let mut sum = Expression::from(0.0);
                 for (&unit, places) in chosen.iter().zip(&mut places) {
                     if self.units.supported(unit as usize, pool) {
@@ -98,7 +109,7 @@ impl Packing<'_> {
         model.make_quiet();
         model.set_option("threads", 1);
         model.set_option("parallel", "off");
-        let time = self.stop.remaining().map_or(TIME, |left| left.min(TIME));
+        let time = self.stop.remaining().map_or(left, |remaining| remaining.min(left));
         model.set_option("time_limit", time.as_secs_f64());
         match model.try_solve().ok()?.status() {
             HighsModelStatus::Optimal | HighsModelStatus::ModelEmpty => Some(true),

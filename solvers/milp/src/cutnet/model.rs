@@ -21,8 +21,12 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
-/// The value, in the model's unit, that the known value becomes: HiGHS has absolute tolerances.
+/// The value, in the model's unit, that the known value becomes, and the capacity that a memory becomes: HiGHS has
+/// absolute tolerances.
 const SCALE: f64 = 100.0;
+const MEMORY_SCALE: f64 = 1e4;
+/// Where a cost is cut off, over the value that is known: a device with it is worse than the plan either way.
+const CEILING: f64 = 2.0;
 
 /// What is known before the model is solved.
 #[derive(Debug, Clone, Copy)]
@@ -173,6 +177,11 @@ impl CutNetModel {
         self.places.iter().all(Vec::is_empty)
     }
 
+    /// Number of columns.
+    pub(super) fn columns(&self) -> usize {
+        self.variables.len()
+    }
+
     /// Seconds in one of the model's units of time.
     pub(super) fn unit_seconds(&self) -> f64 {
         self.unit_seconds
@@ -190,13 +199,15 @@ struct Writer<'a> {
     /// T of each pass.
     bottleneck: Vec<Variable>,
     unit_seconds: f64,
+    /// Most that one unit or net may cost, in the model's unit.
+    ceiling: f64,
 }
 
 impl<'a> Writer<'a> {
     fn new(problem: &'a Problem, units: &'a Units, domains: &'a Domains, range: Range) -> Writer<'a> {
         assert!(range.low.is_finite(), "a bound is a number");
         let known = if range.high.is_finite() { range.high } else { range.low };
-        let unit_seconds = if known > 0.0 { known / SCALE } else { 1.0 };
+        let unit_seconds = Some(known / SCALE).filter(|unit| unit.is_normal()).unwrap_or(1.0);
         let mut variables = ProblemVariables::new();
         let mut places = Vec::with_capacity(units.len());
         for domain in domains {
@@ -212,8 +223,17 @@ impl<'a> Writer<'a> {
         let passes = problem.objective().passes();
         let bottleneck: Vec<Variable> =
             (0..passes).map(|_| variables.add(variable().min(0.0).max(most))).collect();
-        let mut writer =
-            Writer { problem, units, domains, variables, rows: Vec::new(), places, bottleneck, unit_seconds };
+        let mut writer = Writer {
+            problem,
+            units,
+            domains,
+            variables,
+            rows: Vec::new(),
+            places,
+            bottleneck,
+            unit_seconds,
+            ceiling: CEILING * range.high / unit_seconds,
+        };
         let sum: Expression = writer.bottleneck.iter().sum();
         writer.rows.push(constraint!(sum >= range.low / unit_seconds * (1.0 - 1e-9)));
         writer
@@ -230,9 +250,11 @@ impl<'a> Writer<'a> {
         for (pool, spec) in self.problem.pools().iter().enumerate() {
             for device in &spec.devices {
                 let device = device.index() as u32;
-                if minimise == Minimise::All || self.may_change(device) {
-                    self.load(pool, device, &nets);
+                // What does not change keeps its memory, and stays convex.
+                if minimise == Minimise::Changing && !self.may_change(device) {
+                    continue;
                 }
+                self.load(pool, device, &nets);
                 self.memory(pool, device);
                 if self.problem.objective().split == Split::Convex {
                     self.convex(device);
@@ -361,13 +383,14 @@ impl<'a> Writer<'a> {
             let mut compute = Expression::from(0.0);
             for unit in 0..self.units.len() as u32 {
                 let seconds = self.units.pass_seconds(unit as usize, pool, pass) / self.unit_seconds;
+                let seconds = seconds.min(self.ceiling);
                 if seconds > 0.0 {
                     compute.add_mul(seconds, self.place(unit, device).expression());
                 }
             }
             let (mut sent, mut received) = (Expression::from(0.0), Expression::from(0.0));
             for net in nets.iter().filter(|net| usize::from(net.key.pass) == pass && !host) {
-                let seconds = net.seconds[pool] / self.unit_seconds;
+                let seconds = (net.seconds[pool] / self.unit_seconds).min(self.ceiling);
                 if seconds == 0.0 {
                     continue;
                 }
@@ -406,7 +429,7 @@ impl<'a> Writer<'a> {
             return;
         }
         // Devices without memory, or nearly so, hold what takes none.
-        let scale = if capacity > 0.0 { capacity } else { 1.0 };
+        let scale = if capacity > 0.0 { capacity / MEMORY_SCALE } else { 1.0 };
         let mut sum = Expression::from(0.0);
         for unit in 0..self.units.len() as u32 {
             let share = bytes(unit) / scale;
@@ -430,7 +453,7 @@ impl<'a> Writer<'a> {
         for pass in 0..self.bottleneck.len() {
             let mut load = Expression::from(0.0);
             for net in nets.iter().filter(|net| usize::from(net.key.pass) == pass) {
-                let seconds = net.uplink[group] / self.unit_seconds;
+                let seconds = (net.uplink[group] / self.unit_seconds).min(self.ceiling);
                 if seconds == 0.0 {
                     continue;
                 }

@@ -1,7 +1,7 @@
 //! A run of HiGHS that keeps its bound whatever ends it.
 //!
 //! HiGHS runs on a thread of its own, which this one watches: an interrupt returns at once, and the run it leaves behind
-//! ends with its own time limit. It uses one thread, since what its parallel search finds depends on timing.
+//! ends with its own limits of time and nodes. It uses one thread, since what its parallel search finds depends on timing.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -12,11 +12,18 @@ use thiserror::Error;
 
 use super::model::CutNetModel;
 
-/// By how much a bound of HiGHS is lowered before it is claimed, relative: its tolerances are 1e-6 and 1e-7 absolute,
-/// and the value is about 100 in the model's unit of time.
+/// By how much a bound of HiGHS is lowered before it is claimed, relative to it.
 pub const TOLERANCE: f64 = 1e-6;
-/// Time between two looks at the clock, and time after its limit in which HiGHS may still hand over what it has.
+/// The tolerance of HiGHS for rows and integers, absolute; that of reduced costs is a tenth of it. The value is about
+/// 100 in the model's unit, and every column lies between 0 and 1 or between 0 and the value.
+const FEASIBILITY: f64 = 1e-9;
+/// By how much a bound is lowered further for every column, in the model's unit: what reduced costs within their tolerance
+/// may hide.
+const PER_COLUMN: f64 = 1e-9;
+/// Time between two looks at the clock; the part of its time that HiGHS does not get, because it is late to look at its
+/// own; and time after the limit in which it may still hand over what it has.
 const LOOK: Duration = Duration::from_millis(10);
+const MARGIN: f64 = 0.03;
 const GRACE: Duration = Duration::from_millis(500);
 
 /// HiGHS failed.
@@ -75,12 +82,12 @@ pub fn solve(
         (Some(time), Some(left)) => Some(time.min(left)),
         (time, left) => time.or(left),
     };
-    let deadline = time.and_then(|time| Instant::now().checked_add(time + GRACE));
+    let deadline = time.and_then(|time| Instant::now().checked_add(time));
     let (send, receive) = channel();
     let start = start.map(|device_of| model.start(device_of));
     let run = move || {
         // Nobody listens after an interrupt.
-        let _ = send.send(run(model, start, effort, time));
+        let _ = send.send(run(model, start, effort, deadline));
     };
     std::thread::Builder::new()
         .name("highs".into())
@@ -92,7 +99,7 @@ pub fn solve(
             Err(RecvTimeoutError::Disconnected) => return Err(RunError("nothing".into())),
             Err(RecvTimeoutError::Timeout) => {
                 let interrupted = stop.is_interrupted();
-                if interrupted || deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                if interrupted || deadline.is_some_and(|deadline| Instant::now() > deadline + GRACE) {
                     return Ok(Outcome { ending: Ending::Limit, bound: None, device_of: None, nodes: 0 });
                 }
             }
@@ -104,9 +111,10 @@ fn run(
     model: CutNetModel,
     start: Option<Vec<f64>>,
     effort: Effort,
-    time: Option<Duration>,
+    deadline: Option<Instant>,
 ) -> Result<Outcome, RunError> {
     let (reader, unit_seconds, is_linear) = (model.reader(), model.unit_seconds(), model.is_linear());
+    let slack = PER_COLUMN * model.columns() as f64;
     let failed = |what: &dyn std::fmt::Debug| RunError(format!("{what:?}"));
     let mut program = model.into_highs().try_into_inner().map_err(|error| failed(&error))?;
     program.make_quiet();
@@ -115,14 +123,17 @@ fn run(
     program.set_option("random_seed", (effort.seed % (1 << 31)) as i32);
     program.set_option("mip_rel_gap", effort.gap.max(TOLERANCE));
     program.set_option("mip_abs_gap", 0.0);
-    if let Some(time) = time {
-        program.set_option("time_limit", time.as_secs_f64());
-    }
+    program.set_option("mip_feasibility_tolerance", FEASIBILITY);
     if let Some(nodes) = effort.nodes {
         program.set_option("mip_max_nodes", nodes.min(i32::MAX as u32) as i32);
     }
     if let Some(start) = &start {
         program.try_set_solution(Some(start), None, None, None).map_err(|error| failed(&error))?;
+    }
+    if let Some(deadline) = deadline {
+        // Writing the model took its part.
+        let left = deadline.saturating_duration_since(Instant::now());
+        program.set_option("time_limit", left.as_secs_f64() * (1.0 - MARGIN));
     }
     let solved = program.try_solve().map_err(|error| failed(&error))?;
     let ending = match solved.status() {
@@ -144,7 +155,7 @@ fn run(
     let dual = dual.filter(|bound| bound.is_finite());
     let bound = dual
         .filter(|_| ending != Ending::Infeasible)
-        .map(|bound| (bound * unit_seconds).max(0.0) * (1.0 - TOLERANCE));
+        .map(|bound| (bound * (1.0 - TOLERANCE) - slack).max(0.0) * unit_seconds);
     let nodes = solved.int_info_value(c"mip_node_count").map_or(0, |nodes| nodes.max(0) as u64);
     let found = solved.primal_solution_status() == HighsSolutionStatus::Feasible;
     let device_of = found.then(|| reader(solved.get_solution().columns()));

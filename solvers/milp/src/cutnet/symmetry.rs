@@ -23,13 +23,14 @@ pub fn leaders(problem: &Problem, units: &Units) -> Vec<u32> {
 
 /// Takes from the leaders' domains the devices that renaming makes needless.
 pub fn restrict(problem: &Problem, leaders: &[u32], domains: &mut Domains) {
-    for (rank, &leader) in leaders.iter().enumerate() {
-        let domain = &mut domains[leader as usize];
-        for pool in problem.pools() {
-            let needless = pool.devices.iter().skip(rank + 1).map(|device| device.index() as u32);
-            let needless: Vec<u32> = needless.collect();
-            domain.retain(|device| !needless.contains(device));
+    let mut position = vec![0; problem.cluster().device_count()];
+    for pool in problem.pools() {
+        for (at, device) in pool.devices.iter().enumerate() {
+            position[device.index()] = at;
         }
+    }
+    for (rank, &leader) in leaders.iter().enumerate() {
+        domains[leader as usize].retain(|&device| position[device as usize] <= rank);
     }
 }
 

@@ -23,7 +23,8 @@ use crate::integer::{Bnp, Lns, Milp};
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InTurn;
 
-/// Gap that is none: the arithmetic of the integer program resolves no less.
+/// Source of the bound of the integer program, and the gap that is none for it: its arithmetic resolves no less.
+const INTEGER_PROGRAM: &str = "milp";
 const SOLVED: f64 = 2e-6;
 /// Share of the time for the contiguous split, in small graphs and in large ones, where what moves single operators or
 /// plans a few devices hardly gets beyond it; and the operators that make a graph large.
@@ -32,7 +33,7 @@ const LARGE: usize = 10_000;
 
 /// The solvers, each with the share of the time left that it gets.
 const TURNS: [(&dyn Solver, f64); 5] =
-    [(&Local, 0.15), (&Bnp, 0.4), (&Lns, 0.35), (&Milp, 0.75), (&Lns, 1.0)];
+    [(&Local, 0.15), (&Bnp, 0.5), (&Lns, 0.35), (&Milp, 0.75), (&Lns, 1.0)];
 
 /// The solvers of [`TURNS`] that take an objective.
 fn able(objective: &Objective) -> impl Iterator<Item = (&'static dyn Solver, f64)> {
@@ -138,8 +139,9 @@ impl SoFar {
     }
 
     fn is_enough(&self, context: &Context<'_>) -> bool {
+        let none = if self.bound.source == INTEGER_PROGRAM { SOLVED } else { 0.0 };
         self.plan.as_ref().is_some_and(|plan| {
-            tolerance::gap(plan.value(), self.bound.value) <= SOLVED
+            tolerance::gap(plan.value(), self.bound.value) <= none
                 || context.gap_reached(plan.value(), self.bound.value)
         })
     }

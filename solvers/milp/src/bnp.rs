@@ -31,7 +31,7 @@ const SOURCE: &str = "column-generation";
 /// Share of the time for the first search for a plan, and of what is left then for the bound. The rest is for plans
 /// again.
 const SEARCH_SHARE: f64 = 0.3;
-const BOUND_SHARE: f64 = 0.7;
+const BOUND_SHARE: f64 = 0.8;
 /// Most states of the state graph, and the share of the memory limit for it and pricing's table over it.
 const MOST_STATES: usize = 1 << 20;
 const STATES_SHARE: f64 = 0.5;

@@ -16,10 +16,11 @@ use crate::integer::{Bnp, Lns, Milp};
 
 /// Plans and bounds of splits without an order: the best plan of all solvers with the best bound of all.
 ///
-/// The best contiguous split comes first, so that no plan is worse than it, then local search because it has a good plan at once. Column generation proves most problems. Large
-/// neighbourhoods find the last tenths of a percent of the others; and the integer program raises the bound where hundreds
-/// of small units leave column generation hardly above the bound of the work alone, or where uplinks matter, which it
-/// does not see.
+/// The best contiguous split comes first, so that no plan is worse than what was found of it, then local search because it
+/// has a good plan at once. Column generation proves most problems. Large neighbourhoods find the last tenths of a percent
+/// of the others, and have the rest of the time as well; the integer program between their two turns raises the bound
+/// where hundreds of small units leave column generation hardly above the bound of the work alone, or where uplinks
+/// matter, which it does not see.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InTurn;
 
@@ -51,7 +52,7 @@ impl Solver for InTurn {
     }
 
     fn summary(&self) -> &'static str {
-        "local search, column generation, the integer program and large neighbourhoods in turn"
+        "the contiguous splitter, local search, column generation, large neighbourhoods and the integer program in turn"
     }
 
     fn capabilities(&self) -> Capabilities {

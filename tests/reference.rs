@@ -236,6 +236,7 @@ fn one_device_has_the_value_of_all_its_work() {
                 schedule: Schedule::None,
                 microbatches: None,
                 max_replicas: None,
+                calls: None,
                 value_s: None,
             },
             bound: BoundDocument { value_s: None, source: "none".into(), certificate: None },

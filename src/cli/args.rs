@@ -95,7 +95,7 @@ pub(crate) struct ObjectiveArguments {
     /// How the passes of a training step are scored [default: combined]
     #[arg(long, value_enum)]
     pub(crate) training: Option<TrainingArgument>,
-    /// Calls per accelerator, for latency [default: 1]
+    /// Most calls of an accelerator, for latency [default: 1]
     #[arg(long, value_name = "Q")]
     pub(crate) calls: Option<u32>,
     /// Pipeline schedule, which decides the activations in memory [default: none]

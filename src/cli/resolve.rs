@@ -197,6 +197,7 @@ pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, Cli
         schedule: document.schedule,
         microbatches: document.microbatches.unwrap_or(1),
         max_replicas: document.max_replicas.unwrap_or(1),
+        calls: document.calls.unwrap_or(1),
     };
     objective.validate().map_err(|error| {
         CliError::new("P003", error.to_string()).help("correct the options of the objective")
@@ -251,12 +252,16 @@ pub(crate) fn override_objective(
     if arguments.max_replicas.is_some() {
         document.max_replicas = arguments.max_replicas;
     }
-    if let Some(calls) = arguments.calls
-        && (calls != 1 || document.kind != ObjectiveKind::Latency)
-    {
-        let why =
-            if calls == 0 { "--calls is 0" } else { "--calls is only for latency, which has no solver yet" };
-        return Err(CliError::new("U001", why).at("--calls").help("leave it out"));
+    if let Some(calls) = arguments.calls {
+        let why = match (calls, document.kind) {
+            (0, _) => "--calls is 0",
+            (_, ObjectiveKind::Latency) => "",
+            _ => "--calls is only for --objective latency",
+        };
+        if !why.is_empty() {
+            return Err(CliError::new("U001", why).at("--calls").help("leave it out"));
+        }
+        document.calls = Some(calls);
     }
     Ok(())
 }

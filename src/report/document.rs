@@ -1,8 +1,8 @@
 //! From a solution to the plan document.
 
 use stagewright_core::document::{
-    BoundDocument, DeviceDocument, ObjectiveDocument, PLAN_SCHEMA, PlanDocument, PlanStatus, Schedule,
-    UplinkDocument,
+    BoundDocument, DeviceDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus,
+    Schedule, UplinkDocument,
 };
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
@@ -55,6 +55,7 @@ pub fn objective_document(objective: &Objective, value: Option<f64>) -> Objectiv
         schedule: objective.schedule,
         microbatches: (objective.schedule != Schedule::None).then_some(objective.microbatches),
         max_replicas: (objective.max_replicas > 1).then_some(objective.max_replicas),
+        calls: (objective.kind == ObjectiveKind::Latency).then_some(objective.calls),
         value_s: value,
     }
 }

@@ -23,6 +23,8 @@ pub struct Objective {
     /// Most devices that one stage may be replicated on, at least 1. The replicas of a stage lie in one pool:
     /// they are of one kind, and no pin tells them apart (see [`crate::problem::Pool`]).
     pub max_replicas: u32,
+    /// For latency, most calls of one accelerator, at least 1; it means nothing for other objectives and is 1.
+    pub calls: u32,
 }
 
 impl Default for Objective {
@@ -35,6 +37,7 @@ impl Default for Objective {
             schedule: Schedule::None,
             microbatches: 1,
             max_replicas: 1,
+            calls: 1,
         }
     }
 }
@@ -45,7 +48,7 @@ pub enum ObjectiveError {
     /// A count of zero.
     #[error("{what} is 0, expected at least 1")]
     Zero {
-        /// Microbatches or replicas.
+        /// Microbatches, replicas or calls.
         what: &'static str,
     },
     /// Microbatches without a schedule.
@@ -54,6 +57,12 @@ pub enum ObjectiveError {
     /// A schedule of a split that has no pipeline order.
     #[error("a pipeline schedule needs a contiguous split: a {0:?} split has no order of stages")]
     ScheduleWithoutOrder(Split),
+    /// A rule of pipelines for an objective that is not one.
+    #[error("{0} is a rule of pipelines, which {kind} does not have", kind = .1)]
+    OnlyForThroughput(&'static str, &'static str),
+    /// Several calls of an accelerator where nothing is called.
+    #[error("{0} calls an accelerator are for latency alone")]
+    CallsWithoutLatency(u32),
 }
 
 impl Objective {
@@ -68,6 +77,15 @@ impl Objective {
         if self.max_replicas == 0 {
             return Err(ObjectiveError::Zero { what: "max_replicas" });
         }
+        if self.calls == 0 {
+            return Err(ObjectiveError::Zero { what: "calls" });
+        }
+        if self.calls > 1 && self.kind != ObjectiveKind::Latency {
+            return Err(ObjectiveError::CallsWithoutLatency(self.calls));
+        }
+        if self.kind == ObjectiveKind::Latency {
+            self.validate_latency()?;
+        }
         if self.schedule == Schedule::None && self.microbatches > 1 {
             return Err(ObjectiveError::MicrobatchesWithoutSchedule(self.microbatches));
         }
@@ -75,6 +93,21 @@ impl Objective {
             return Err(ObjectiveError::ScheduleWithoutOrder(self.split));
         }
         Ok(())
+    }
+
+    /// A call brings its inputs in, computes and sends its outputs out in sequence, for one sample: nothing overlaps, and
+    /// there is no pipeline.
+    fn validate_latency(&self) -> Result<(), ObjectiveError> {
+        let of_pipelines = [
+            (self.communication != Communication::Serial, "communication that overlaps"),
+            (self.training != Training::Combined, "training with separate passes"),
+            (self.schedule != Schedule::None, "a schedule"),
+            (self.max_replicas > 1, "a replicated stage"),
+        ];
+        match of_pipelines.into_iter().find(|&(asked, _)| asked) {
+            Some((_, what)) => Err(ObjectiveError::OnlyForThroughput(what, "latency")),
+            None => Ok(()),
+        }
     }
 
     /// Microbatches whose activations a stage keeps, `from_last` counting from the last stage, which is 1.

@@ -186,6 +186,7 @@ fn plan(graph: &GraphDocument, devices: &[(&str, usize)], device_of: &[Option<us
             schedule: Schedule::None,
             microbatches: None,
             max_replicas: None,
+            calls: None,
             value_s: None,
         },
         bound: BoundDocument { value_s: None, source: "none".to_owned(), certificate: None },

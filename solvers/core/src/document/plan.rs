@@ -144,7 +144,7 @@ pub enum Schedule {
 pub struct ObjectiveDocument {
     /// What is minimised.
     pub kind: ObjectiveKind,
-    /// The split rule.
+    /// The split rule. Latency has a rule of its own, that of its calls, and does not read it.
     pub split: Split,
     /// The communication mode.
     pub communication: Communication,
@@ -160,6 +160,9 @@ pub struct ObjectiveDocument {
     /// tells them apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_replicas: Option<u32>,
+    /// For latency, most calls of one accelerator; 1 where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u32>,
     /// The value; null where there is no plan.
     pub value_s: Option<f64>,
 }
@@ -225,9 +228,10 @@ pub struct DeviceDocument {
     /// Devices that run this stage, this one included. The others are of its kind and appear in the same
     /// pins: one that a pin tells apart from it is no replica.
     pub replicas: u32,
-    /// For latency: the operators of each call, in order.
+    /// For latency: the operators of each call of an accelerator, the calls in order; null for a host, which makes none.
     pub calls: Option<Vec<Vec<String>>>,
-    /// The load. With `separate` training, forward plus backward load.
+    /// The load. With `separate` training, forward plus backward load. For latency, the seconds in use: the sum over
+    /// the calls, or over the operators of a host.
     pub load_s: f64,
     /// Seconds of compute, before division among replicas.
     pub compute_s: f64,

@@ -1,5 +1,6 @@
 //! From a solution to the plan document.
 
+use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{
     BoundDocument, DeviceDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus,
     Schedule, UplinkDocument,
@@ -79,6 +80,7 @@ fn devices(problem: &Problem, plan: &Plan) -> Vec<DeviceDocument> {
     for op in graph.operators() {
         ops[plan.placement.device_of(op).index()].push(graph.operator(op).name.clone());
     }
+    let mut calls = calls(problem, plan);
     plan.evaluation
         .devices
         .iter()
@@ -88,7 +90,7 @@ fn devices(problem: &Problem, plan: &Plan) -> Vec<DeviceDocument> {
             kind: cluster.kind(cluster.kind_of(load.device)).name.clone(),
             stage: ordered.then_some(at as u32),
             replicas: load.replicas,
-            calls: None,
+            calls: std::mem::take(&mut calls[load.device.index()]),
             load_s: load.load(),
             compute_s: load.compute(),
             communication_s: load.communication(),
@@ -98,7 +100,35 @@ fn devices(problem: &Problem, plan: &Plan) -> Vec<DeviceDocument> {
         .collect()
 }
 
+/// The calls of each device by index, each with its operators; none for hosts and for objectives without calls.
+fn calls(problem: &Problem, plan: &Plan) -> Vec<Option<Vec<Vec<String>>>> {
+    let (graph, cluster) = (problem.graph(), problem.cluster());
+    let mut calls = vec![None; cluster.device_count()];
+    if problem.objective().kind != ObjectiveKind::Latency {
+        return calls;
+    }
+    let mut numbers: Vec<(DeviceId, u32)> =
+        plan.evaluation.calls.iter().map(|call| (call.device, call.call)).collect();
+    numbers.sort_unstable();
+    for op in graph.operators() {
+        let call = (plan.placement.device_of(op), plan.placement.call_of(op));
+        // Hosts are not called.
+        let Ok(at) = numbers.binary_search(&call) else { continue };
+        let first = numbers.partition_point(|number| number.0 < call.0);
+        let of_device: &mut Vec<Vec<String>> = calls[call.0.index()].get_or_insert_default();
+        if of_device.len() <= at - first {
+            of_device.resize(at - first + 1, Vec::new());
+        }
+        of_device[at - first].push(graph.operator(op).name.clone());
+    }
+    calls
+}
+
 fn uplinks(problem: &Problem, plan: &Plan) -> Vec<UplinkDocument> {
+    // The model of latency has none.
+    if problem.objective().kind == ObjectiveKind::Latency {
+        return Vec::new();
+    }
     let groups = &problem.cluster().document().groups;
     groups
         .iter()

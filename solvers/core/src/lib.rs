@@ -1,10 +1,11 @@
 //! The core of Stagewright: documents, graph, cluster, cost model, problem, placement and evaluation.
 //!
 //! Each module imports only those before it in this order: `document`, `tolerance`, `seed`, `graph`, `cluster`,
-//! `objective`, `cost`, `magnitude`, `problem`, `contract`, `placement`, `meter`, `evaluate`, `certificate`, `bound`,
-//! `solver`.
+//! `objective`, `cost`, `magnitude`, `problem`, `contract`, `placement`, `meter`, `offload`, `evaluate`, `calls`,
+//! `certificate`, `bound`, `solver`.
 
 pub mod bound;
+pub mod calls;
 pub mod certificate;
 pub mod cluster;
 pub mod contract;
@@ -15,6 +16,7 @@ pub mod graph;
 mod magnitude;
 pub mod meter;
 pub mod objective;
+pub mod offload;
 pub mod placement;
 pub mod problem;
 pub mod seed;

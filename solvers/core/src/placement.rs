@@ -13,6 +13,7 @@ pub struct Placement {
     device_of: Vec<DeviceId>,
     stages: Vec<DeviceId>,
     replicas: BTreeMap<DeviceId, u32>,
+    call_of: Vec<u32>,
 }
 
 /// One stage of a contiguous placement, in terms of pools and units.
@@ -29,7 +30,7 @@ pub struct StageAssignment {
 impl Placement {
     /// A placement without an order of stages, one device for each operator by index.
     pub fn new(device_of: Vec<DeviceId>) -> Self {
-        Placement { device_of, stages: Vec::new(), replicas: BTreeMap::new() }
+        Placement { device_of, stages: Vec::new(), replicas: BTreeMap::new(), call_of: Vec::new() }
     }
 
     /// A placement with its devices in pipeline order; `replicas` lists those stages that more than one device
@@ -39,7 +40,17 @@ impl Placement {
         stages: Vec<DeviceId>,
         replicas: BTreeMap<DeviceId, u32>,
     ) -> Self {
-        Placement { device_of, stages, replicas }
+        Placement { device_of, stages, replicas, call_of: Vec::new() }
+    }
+
+    /// A placement for one sample through offloaded calls: besides its device, each operator has the number of the call
+    /// of that device that runs it. The calls of a device run by increasing number; for a host the number means nothing.
+    ///
+    /// # Panics
+    /// Where the two are not of one length.
+    pub fn with_calls(device_of: Vec<DeviceId>, call_of: Vec<u32>) -> Self {
+        assert_eq!(device_of.len(), call_of.len(), "a call for every operator");
+        Placement { call_of, ..Placement::new(device_of) }
     }
 
     /// Gives the stages the devices of their pools in order; empty stages are left out.
@@ -68,12 +79,23 @@ impl Placement {
             }
         }
         assert!(device_of.iter().all(|&device| device != UNSET), "a unit has no stage");
-        Placement { device_of, stages, replicas }
+        Placement { device_of, stages, replicas, call_of: Vec::new() }
     }
 
     /// The device of an operator.
     pub fn device_of(&self, op: OpId) -> DeviceId {
         self.device_of[op.index()]
+    }
+
+    /// Whether it says which calls run its operators.
+    pub fn has_calls(&self) -> bool {
+        !self.call_of.is_empty()
+    }
+
+    /// The number of the call that runs an operator: 0 where the placement does not say, which makes one call of
+    /// everything on a device.
+    pub fn call_of(&self, op: OpId) -> u32 {
+        self.call_of.get(op.index()).copied().unwrap_or(0)
     }
 
     /// The devices in pipeline order; empty where the placement has no order.

@@ -1,0 +1,154 @@
+//! Calls for a placement that does not say which of its operators run in one call.
+//!
+//! A split of a model says where every operator runs. For its latency the operators of an accelerator have to be grouped
+//! into calls, and the value depends on how. [`assign`] is that step, always the same one, taken before a split is
+//! evaluated and never within the evaluation.
+
+use crate::document::ObjectiveKind;
+use crate::graph::OpId;
+use crate::placement::Placement;
+use crate::problem::Problem;
+
+/// Groups the operators of each accelerator into calls, as few as this rule finds: whatever hosts can run is run; then
+/// one accelerator runs, in one call, everything of its own that waits for nothing else; the accelerator that is done
+/// with it goes first, else the one that gets furthest; and so on. Where a split allows one call each, as a contiguous
+/// one does, that is what it gets.
+///
+/// The calls are convex and wait for one another in an order, whatever the placement; they may be more than the
+/// objective allows. O(accelerators in use · (operators + edges)).
+pub fn assign(problem: &Problem, placement: &Placement) -> Placement {
+    let graph = problem.graph();
+    let device_of: Vec<_> = graph.operators().map(|op| placement.device_of(op)).collect();
+    let mut rounds = Rounds::new(problem, placement);
+    while rounds.run_hosts() || rounds.run_a_call() {}
+    Placement::with_calls(device_of, rounds.call_of)
+}
+
+/// The placement with calls, where the objective is latency and it has none.
+pub fn assign_if_missing(problem: &Problem, placement: Placement) -> Placement {
+    if problem.objective().kind != ObjectiveKind::Latency || placement.has_calls() {
+        return placement;
+    }
+    assign(problem, &placement)
+}
+
+struct Rounds<'p> {
+    problem: &'p Problem,
+    /// Index into `ready` by operator.
+    queue_of: Vec<u32>,
+    /// Whether a queue is that of a host.
+    host: Vec<bool>,
+    /// Predecessors of each operator that have not run.
+    waiting: Vec<u32>,
+    /// Operators that wait for nothing, by device in use.
+    ready: Vec<Vec<OpId>>,
+    /// Operators that have not run, by device in use.
+    left: Vec<usize>,
+    calls: Vec<u32>,
+    call_of: Vec<u32>,
+}
+
+impl<'p> Rounds<'p> {
+    fn new(problem: &'p Problem, placement: &Placement) -> Rounds<'p> {
+        let graph = problem.graph();
+        let mut used: Vec<_> = graph.operators().map(|op| placement.device_of(op)).collect();
+        used.sort_unstable();
+        used.dedup();
+        let queue = |op| used.binary_search(&placement.device_of(op)).expect("every device in use is listed");
+        let mut rounds = Rounds {
+            problem,
+            queue_of: graph.operators().map(|op| queue(op) as u32).collect(),
+            host: used.iter().map(|&device| problem.pools()[problem.pool_of(device)].host).collect(),
+            waiting: graph.operators().map(|op| graph.predecessors(op).len() as u32).collect(),
+            ready: vec![Vec::new(); used.len()],
+            left: vec![0; used.len()],
+            calls: vec![0; used.len()],
+            call_of: vec![0; graph.operator_count()],
+        };
+        for op in graph.operators() {
+            let queue = rounds.queue_of[op.index()] as usize;
+            rounds.left[queue] += 1;
+            if rounds.waiting[op.index()] == 0 {
+                rounds.ready[queue].push(op);
+            }
+        }
+        rounds
+    }
+
+    /// Runs what waits for nothing on the hosts; whether there was anything.
+    fn run_hosts(&mut self) -> bool {
+        let mut any = false;
+        for queue in 0..self.ready.len() {
+            while let Some(op) = self.host[queue].then(|| self.ready[queue].pop()).flatten() {
+                self.done(op, None);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Runs one call; whether there was anything left to call.
+    fn run_a_call(&mut self) -> bool {
+        let mut best: Option<(usize, Vec<OpId>)> = None;
+        for queue in 0..self.ready.len() {
+            if self.ready[queue].is_empty() {
+                continue;
+            }
+            let members = self.closure(queue);
+            let complete = members.len() == self.left[queue];
+            if complete || best.as_ref().is_none_or(|(_, most)| members.len() > most.len()) {
+                best = Some((queue, members));
+            }
+            if complete {
+                break;
+            }
+        }
+        let Some((queue, members)) = best else { return false };
+        self.ready[queue].clear();
+        for op in members {
+            self.call_of[op.index()] = self.calls[queue];
+            self.done(op, Some(queue));
+        }
+        self.calls[queue] += 1;
+        true
+    }
+
+    /// All that a device can run without waiting for another.
+    fn closure(&mut self, queue: usize) -> Vec<OpId> {
+        let graph = self.problem.graph();
+        let mut members = self.ready[queue].clone();
+        let mut at = 0;
+        while at < members.len() {
+            for &next in graph.successors(members[at]) {
+                if self.queue_of[next.index()] as usize == queue {
+                    self.waiting[next.index()] -= 1;
+                    if self.waiting[next.index()] == 0 {
+                        members.push(next);
+                    }
+                }
+            }
+            at += 1;
+        }
+        // It has only been asked what could run.
+        for &op in &members {
+            for &next in graph.successors(op) {
+                if self.queue_of[next.index()] as usize == queue {
+                    self.waiting[next.index()] += 1;
+                }
+            }
+        }
+        members
+    }
+
+    /// An operator has run, `within` a call of a device whose members are known already.
+    fn done(&mut self, op: OpId, within: Option<usize>) {
+        self.left[self.queue_of[op.index()] as usize] -= 1;
+        for &next in self.problem.graph().successors(op) {
+            self.waiting[next.index()] -= 1;
+            let queue = self.queue_of[next.index()] as usize;
+            if self.waiting[next.index()] == 0 && Some(queue) != within {
+                self.ready[queue].push(next);
+            }
+        }
+    }
+}

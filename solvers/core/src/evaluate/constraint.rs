@@ -1,0 +1,133 @@
+//! The constraints that placements can break.
+
+use std::collections::BTreeMap;
+
+use super::{DeviceLoad, Violation};
+use crate::cluster::DeviceId;
+use crate::document::Pass;
+use crate::placement::Placement;
+use crate::problem::Problem;
+
+pub(super) fn check_colocation(problem: &Problem, placement: &Placement, violations: &mut Vec<Violation>) {
+    let graph = problem.graph();
+    for class in 0..graph.class_count() {
+        let members = graph.class(class);
+        let first = members[0];
+        if let Some(&second) =
+            members.iter().find(|&&op| placement.device_of(op) != placement.device_of(first))
+        {
+            violations.push(Violation::Colocation {
+                first: graph.operator(first).name.clone(),
+                second: graph.operator(second).name.clone(),
+            });
+        }
+    }
+}
+
+pub(super) fn check_replicas(problem: &Problem, devices: &[DeviceLoad], violations: &mut Vec<Violation>) {
+    let most = problem.objective().max_replicas;
+    for &DeviceLoad { device, replicas, .. } in devices {
+        if replicas == 0 || replicas > most {
+            let device = problem.cluster().device_name(device);
+            violations.push(Violation::Replicas { device, replicas, most });
+        }
+    }
+}
+
+pub(super) fn check_device_counts(
+    problem: &Problem,
+    devices: &[DeviceLoad],
+    violations: &mut Vec<Violation>,
+) {
+    let mut used: BTreeMap<usize, u64> = BTreeMap::new();
+    for device in devices {
+        *used.entry(problem.cluster().kind_of(device.device)).or_default() += u64::from(device.replicas);
+    }
+    for (kind, used) in used {
+        let spec = problem.cluster().kind(kind);
+        if used > u64::from(spec.count) {
+            violations.push(Violation::Devices { kind: spec.name.clone(), used, count: spec.count });
+        }
+    }
+}
+
+/// The replicas of a stage lie in the pool of its named device. Which devices they are is not said, so the
+/// rule holds iff no pool is overdrawn. A pool that is a whole kind is left to the count of the kind.
+pub(super) fn check_pools(problem: &Problem, devices: &[DeviceLoad], violations: &mut Vec<Violation>) {
+    let mut stages: BTreeMap<usize, Vec<&DeviceLoad>> = BTreeMap::new();
+    for device in devices {
+        stages.entry(problem.pool_of(device.device)).or_default().push(device);
+    }
+    for (pool, stages) in stages {
+        let spec = &problem.pools()[pool];
+        let used = stages.iter().map(|stage| u64::from(stage.replicas)).sum();
+        if used > u64::from(spec.count()) && spec.count() < problem.cluster().kind(spec.kind).count {
+            let names = stages.iter().map(|stage| problem.cluster().device_name(stage.device));
+            let devices = names.collect::<Vec<_>>().join(", ");
+            violations.push(Violation::Pool { devices, used, count: spec.count() });
+        }
+    }
+}
+
+pub(super) fn check_order(
+    problem: &Problem,
+    placement: &Placement,
+    slot: &[u32],
+    violations: &mut Vec<Violation>,
+) {
+    let graph = problem.graph();
+    let mut has_forward = vec![false; graph.class_count()];
+    for op in graph.operators().filter(|&op| graph.is_forward(op)) {
+        has_forward[graph.class_of(op)] = true;
+    }
+    for tensor in graph.tensors() {
+        let producer = graph.producer(tensor);
+        for &consumer in graph.consumers(tensor) {
+            let from = slot[placement.device_of(producer).index()];
+            let to = slot[placement.device_of(consumer).index()];
+            let against = match (graph.operator(producer).pass, graph.operator(consumer).pass) {
+                (Pass::Forward, Pass::Forward) => from > to,
+                (Pass::Backward, Pass::Backward) => {
+                    from < to
+                        && !(has_forward[graph.class_of(producer)] && has_forward[graph.class_of(consumer)])
+                }
+                _ => false,
+            };
+            if against {
+                violations.push(Violation::Order {
+                    producer: graph.operator(producer).name.clone(),
+                    consumer: graph.operator(consumer).name.clone(),
+                });
+            }
+        }
+    }
+}
+
+/// One sweep along the topological order per device: an operator is `left` once a forward path from the device
+/// has left it. O(devices · (operators + edges)).
+pub(super) fn check_convexity(
+    problem: &Problem,
+    placement: &Placement,
+    used: &[DeviceId],
+    violations: &mut Vec<Violation>,
+) {
+    let graph = problem.graph();
+    for &device in used {
+        let mut left = vec![false; graph.operator_count()];
+        for &op in graph.topological().iter().filter(|&&op| graph.is_forward(op)) {
+            let here = placement.device_of(op) == device;
+            if here && left[op.index()] {
+                violations.push(Violation::Convexity {
+                    device: problem.cluster().device_name(device),
+                    operator: graph.operator(op).name.clone(),
+                });
+                break;
+            }
+            for &next in graph.successors(op).iter().filter(|&&next| graph.is_forward(next)) {
+                if left[op.index()] || (here && placement.device_of(next) != device) {
+                    left[next.index()] = true;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The bottleneck load: time per sample of a full pipeline.
+
+use super::constraint::{
+    check_colocation, check_convexity, check_device_counts, check_order, check_pools, check_replicas,
+};
+use super::{DeviceLoad, Evaluation, Violation, slots};
+use crate::document::{Pass, Split};
+use crate::graph::TensorId;
+use crate::meter::PassSums;
+use crate::objective::synchronisation;
+use crate::placement::Placement;
+use crate::problem::Problem;
+use crate::tolerance;
+
+/// Evaluates a placement, in O(operators + pins log devices).
+pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
+    let graph = problem.graph();
+    let cluster = problem.cluster();
+    let used = placement.used();
+    let slot = slots(problem, &used);
+    let slot_of = |op| slot[placement.device_of(op).index()] as usize;
+
+    let separate = problem.objective().passes() == 2;
+    let mut devices: Vec<DeviceLoad> = used
+        .iter()
+        .map(|&device| DeviceLoad {
+            device,
+            replicas: placement.replicas(device),
+            pass_loads: [0.0; 2],
+            sums: Default::default(),
+            memory_bytes: 0.0,
+        })
+        .collect();
+    let mut violations = Vec::new();
+    let mut parameters = vec![0.0; used.len()];
+    let mut activations = vec![0.0; used.len()];
+    for op in graph.operators() {
+        let at = slot_of(op);
+        let document = graph.operator(op);
+        let pass = usize::from(separate && document.pass != Pass::Forward);
+        match problem.seconds(op, problem.pool_of(devices[at].device)) {
+            Some(seconds) => devices[at].sums[pass].compute += seconds,
+            None => violations.push(Violation::Unsupported {
+                operator: document.name.clone(),
+                device: cluster.device_name(devices[at].device),
+            }),
+        }
+        devices[at].memory_bytes +=
+            document.parameter_bytes + document.optimizer_bytes + document.workspace_bytes;
+        parameters[at] += document.parameter_bytes;
+        activations[at] += document.activation_bytes;
+    }
+
+    let mut uplinks = vec![[0.0; 2]; cluster.group_count()];
+    let mut places: Vec<usize> = Vec::new();
+    for tensor in graph.tensors() {
+        places.clear();
+        places.extend(graph.pins(tensor).iter().map(|&op| slot_of(op)));
+        let producer = places[0];
+        places.sort_unstable();
+        places.dedup();
+        if places.len() < 2 {
+            continue;
+        }
+        let pass = usize::from(separate && !graph.is_forward(graph.producer(tensor)));
+        for &at in &places {
+            let seconds = problem.costs().transfer(tensor, cluster.kind_of(devices[at].device));
+            let sums = &mut devices[at].sums[pass];
+            if at == producer { sums.sent += seconds } else { sums.received += seconds }
+        }
+        add_uplinks(problem, &devices, &places, tensor, pass, &mut uplinks);
+    }
+
+    let stages = used.len() as u32;
+    for (at, device) in devices.iter_mut().enumerate() {
+        let pool = &problem.pools()[problem.pool_of(device.device)];
+        let in_flight = problem.objective().in_flight(stages - at as u32);
+        device.memory_bytes += f64::from(in_flight) * activations[at];
+        for pass in 0..problem.objective().passes() {
+            let PassSums { compute, sent, received } = device.sums[pass];
+            device.pass_loads[pass] =
+                problem.objective().load(compute, sent, received) / f64::from(device.replicas);
+        }
+        device.pass_loads[problem.objective().passes() - 1] +=
+            synchronisation(parameters[at], device.replicas, pool.bandwidth);
+        if !tolerance::fits(device.memory_bytes, pool.memory) {
+            violations.push(Violation::Memory {
+                device: cluster.device_name(device.device),
+                bytes: device.memory_bytes,
+                limit: pool.memory,
+            });
+        }
+    }
+    check_colocation(problem, placement, &mut violations);
+    check_replicas(problem, &devices, &mut violations);
+    check_device_counts(problem, &devices, &mut violations);
+    check_pools(problem, &devices, &mut violations);
+    match problem.objective().split {
+        Split::Contiguous => check_order(problem, placement, &slot, &mut violations),
+        Split::Convex => check_convexity(problem, placement, &used, &mut violations),
+        Split::Free => {}
+    }
+    Evaluation { value: bottleneck(&devices, &uplinks), devices, uplinks, calls: Vec::new(), violations }
+}
+
+/// The largest load, or the largest forward load plus the largest backward load.
+fn bottleneck(devices: &[DeviceLoad], uplinks: &[[f64; 2]]) -> f64 {
+    (0..2)
+        .map(|pass| {
+            let loads = devices.iter().map(|device| device.pass_loads[pass]);
+            loads.chain(uplinks.iter().map(|uplink| uplink[pass])).fold(0.0, f64::max)
+        })
+        .sum()
+}
+
+/// A tensor crosses a group's uplink iff it has pins on both sides.
+fn add_uplinks(
+    problem: &Problem,
+    devices: &[DeviceLoad],
+    places: &[usize],
+    tensor: TensorId,
+    pass: usize,
+    uplinks: &mut [[f64; 2]],
+) {
+    let group_of =
+        |&at: &usize| problem.cluster().group_of_kind(problem.cluster().kind_of(devices[at].device));
+    for (group, uplink) in uplinks.iter_mut().enumerate() {
+        let inside = places.iter().filter(|at| group_of(at) == Some(group)).count();
+        if 0 < inside && inside < places.len() {
+            uplink[pass] += problem.costs().uplink(tensor, group);
+        }
+    }
+}

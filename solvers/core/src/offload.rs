@@ -1,0 +1,301 @@
+//! One sample through offloaded calls: when every call starts and every result is ready.
+//!
+//! An accelerator runs a set of operators as one call j: it waits for every input, brings the inputs in, computes and
+//! sends the outputs out, all in sequence. Hosts run any number of operators at once and pay for no transfer:
+//!
+//! - start_j ≥ ready_u for every operator u outside j that feeds j, and start_j ≥ finish_i for the call i before j on the
+//!   same accelerator;
+//! - finish_j = start_j + Σ_{v∈j} p_v + Σ x_t over the tensors t made outside j and read inside + Σ x_t over the tensors
+//!   made inside and read outside, another call of the same accelerator included;
+//! - ready_v = finish_j for v ∈ j, and on a host the largest ready_u over its inputs, plus p_v.
+//!
+//! The value is the largest ready time (Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph
+//! Operators", NeurIPS 2020, Section 4). It is a longest path over calls and host operators, and exists iff those are
+//! acyclic together with the order of each accelerator's calls; then every call is convex as well.
+
+use crate::graph::{Graph, OpId, TensorId};
+use crate::problem::Problem;
+
+/// Seconds of operators and transfers by pool in flat tables, and the graph that they belong to.
+#[derive(Debug, Clone)]
+pub struct Offload<'p> {
+    problem: &'p Problem,
+    /// `[pool][operator]`; not a number where the pool cannot run it.
+    seconds: Vec<f64>,
+    /// `[pool][tensor]`; zero for hosts.
+    transfer: Vec<f64>,
+}
+
+/// Where an operator runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Site {
+    /// On a host of this pool.
+    Host(u32),
+    /// In this call.
+    Call(u32),
+}
+
+/// A call of an accelerator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// Pool of the accelerator.
+    pub pool: u32,
+    /// The call of the same accelerator that comes before it.
+    pub after: Option<u32>,
+}
+
+/// Seconds of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CallSums {
+    /// Of its operators.
+    pub compute: f64,
+    /// Of its outputs.
+    pub sent: f64,
+    /// Of its inputs.
+    pub received: f64,
+    /// Until it starts.
+    pub start: f64,
+}
+
+impl CallSums {
+    /// Seconds from its start to its end.
+    pub fn load(&self) -> f64 {
+        self.compute + self.received + self.sent
+    }
+
+    /// Seconds until its end.
+    pub fn finish(&self) -> f64 {
+        self.start + self.load()
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<'p> Offload<'p> {
+    /// Lays the tables out, in O(pools · (operators + tensors)).
+    pub fn new(problem: &'p Problem) -> Offload<'p> {
+        let graph = problem.graph();
+        let pools = problem.pools();
+        let seconds = (0..pools.len())
+            .flat_map(|pool| graph.operators().map(move |op| problem.seconds(op, pool).unwrap_or(f64::NAN)));
+        let transfer = pools.iter().flat_map(|pool| {
+            graph
+                .tensors()
+                .map(|tensor| if pool.host { 0.0 } else { problem.costs().transfer(tensor, pool.kind) })
+        });
+        Offload { seconds: seconds.collect(), transfer: transfer.collect(), problem }
+    }
+
+    /// The problem.
+    pub fn problem(&self) -> &'p Problem {
+        self.problem
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &'p Graph {
+        self.problem.graph()
+    }
+
+    /// Seconds of an operator on a pool; none where it cannot or must not run there.
+    #[inline]
+    pub fn seconds(&self, op: OpId, pool: usize) -> Option<f64> {
+        let seconds = self.seconds[pool * self.graph().operator_count() + op.index()];
+        (!seconds.is_nan()).then_some(seconds)
+    }
+
+    /// Seconds that a tensor takes over the link of a pool; zero for hosts.
+    #[inline]
+    pub fn transfer(&self, tensor: TensorId, pool: usize) -> f64 {
+        self.transfer[pool * self.graph().tensor_count() + tensor.index()]
+    }
+}
+
+/// The longest path over calls and host operators, with what it needs to be found again without allocating.
+#[derive(Debug, Clone)]
+pub struct Timeline {
+    calls: Vec<CallSums>,
+    ready: Vec<f64>,
+    /// Operators of each call as a list: its first, and after each operator the next.
+    first: Vec<u32>,
+    next: Vec<u32>,
+    /// Inputs that an operator on a host, or a call, still waits for.
+    waiting_ops: Vec<u32>,
+    waiting_calls: Vec<u32>,
+    /// The call after each one on the same accelerator.
+    following: Vec<u32>,
+    /// The last tensor that each call has received.
+    received: Vec<u32>,
+    open: Vec<Node>,
+}
+
+/// An operator on a host, or a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Node {
+    Op(u32),
+    Call(u32),
+}
+
+impl Timeline {
+    /// A timeline for the operators of a graph.
+    pub fn new(graph: &Graph) -> Timeline {
+        let operators = graph.operator_count();
+        Timeline {
+            calls: Vec::new(),
+            ready: vec![0.0; operators],
+            first: Vec::new(),
+            next: vec![NONE; operators],
+            waiting_ops: vec![0; operators],
+            waiting_calls: Vec::new(),
+            following: Vec::new(),
+            received: Vec::new(),
+            open: Vec::new(),
+        }
+    }
+
+    /// The calls as last scheduled.
+    pub fn calls(&self) -> &[CallSums] {
+        &self.calls
+    }
+
+    /// Seconds until the result of an operator is ready, as last scheduled.
+    pub fn ready(&self, op: OpId) -> f64 {
+        self.ready[op.index()]
+    }
+
+    /// The operators of a call as last scheduled, the last one first.
+    pub fn members(&self, call: usize) -> impl Iterator<Item = OpId> + '_ {
+        let some = |op: u32| (op != NONE).then_some(op);
+        std::iter::successors(some(self.first[call]), move |&op| some(self.next[op as usize])).map(OpId)
+    }
+
+    /// Whether a call waited for a cycle that it is on or behind, when the last schedule failed.
+    pub fn is_stuck(&self, call: usize) -> bool {
+        self.waiting_calls[call] > 0
+    }
+
+    /// Schedules all calls and host operators, in O(operators + pins): the value, or none where something waits for
+    /// itself. An operator counts no time on a pool that cannot run it. Calls may be empty; then they last no time.
+    ///
+    /// # Panics
+    /// Where a site names a call that is not in `calls`, or a call one that is not there.
+    pub fn schedule(&mut self, offload: &Offload<'_>, sites: &[Site], calls: &[Call]) -> Option<f64> {
+        self.gather(offload, sites, calls);
+        let mut value = 0.0f64;
+        let mut left = calls.len();
+        self.open.clear();
+        let roots = offload.graph().operators().map(|op| op.0);
+        self.open.extend(roots.filter_map(|op| {
+            let free = matches!(sites[op as usize], Site::Host(_)) && self.waiting_ops[op as usize] == 0;
+            free.then_some(Node::Op(op))
+        }));
+        left += sites.iter().filter(|site| matches!(site, Site::Host(_))).count();
+        let free_calls = (0..calls.len() as u32).filter(|&call| self.waiting_calls[call as usize] == 0);
+        self.open.extend(free_calls.map(Node::Call));
+        while let Some(node) = self.open.pop() {
+            left -= 1;
+            match node {
+                Node::Op(op) => {
+                    let Site::Host(pool) = sites[op as usize] else { unreachable!("calls are other nodes") };
+                    let at = op as usize;
+                    let seconds = offload.seconds(OpId(op), pool as usize).unwrap_or(0.0);
+                    self.ready[at] += seconds;
+                    value = value.max(self.ready[at]);
+                    self.release(offload, sites, OpId(op));
+                }
+                Node::Call(call) => {
+                    let finish = self.calls[call as usize].finish();
+                    value = value.max(finish);
+                    let mut member = self.first[call as usize];
+                    while member != NONE {
+                        self.ready[member as usize] = finish;
+                        self.release(offload, sites, OpId(member));
+                        member = self.next[member as usize];
+                    }
+                    if let Some(&next) = self.following.get(call as usize).filter(|&&next| next != NONE) {
+                        self.arrive(Node::Call(next), finish);
+                    }
+                }
+            }
+        }
+        (left == 0).then_some(value)
+    }
+
+    /// The sums of the calls, and what every node waits for.
+    fn gather(&mut self, offload: &Offload<'_>, sites: &[Site], calls: &[Call]) {
+        let graph = offload.graph();
+        for table in [&mut self.first, &mut self.following, &mut self.received] {
+            table.clear();
+            table.resize(calls.len(), NONE);
+        }
+        self.calls.clear();
+        self.calls.resize(calls.len(), CallSums::default());
+        self.waiting_calls.clear();
+        self.waiting_calls.resize(calls.len(), 0);
+        self.waiting_ops.fill(0);
+        self.ready.fill(0.0);
+        for (at, call) in (0..).zip(calls) {
+            if let Some(after) = call.after {
+                self.following[after as usize] = at;
+                self.waiting_calls[at as usize] += 1;
+            }
+        }
+        for op in graph.operators() {
+            if let Site::Call(call) = sites[op.index()] {
+                let pool = calls[call as usize].pool as usize;
+                self.calls[call as usize].compute += offload.seconds(op, pool).unwrap_or(0.0);
+                self.next[op.index()] = std::mem::replace(&mut self.first[call as usize], op.0);
+            }
+        }
+        for tensor in graph.tensors() {
+            let from = sites[graph.producer(tensor).index()];
+            let mut leaves = false;
+            for &consumer in graph.consumers(tensor) {
+                match sites[consumer.index()] {
+                    Site::Host(_) => self.waiting_ops[consumer.index()] += 1,
+                    here if here == from => continue,
+                    Site::Call(call) => {
+                        self.waiting_calls[call as usize] += 1;
+                        if std::mem::replace(&mut self.received[call as usize], tensor.0) != tensor.0 {
+                            let pool = calls[call as usize].pool as usize;
+                            self.calls[call as usize].received += offload.transfer(tensor, pool);
+                        }
+                    }
+                }
+                leaves = true;
+            }
+            if let (true, Site::Call(call)) = (leaves, from) {
+                let pool = calls[call as usize].pool as usize;
+                self.calls[call as usize].sent += offload.transfer(tensor, pool);
+            }
+        }
+    }
+
+    /// Hands the result of an operator to those that read it elsewhere.
+    fn release(&mut self, offload: &Offload<'_>, sites: &[Site], op: OpId) {
+        let graph = offload.graph();
+        let (from, ready) = (sites[op.index()], self.ready[op.index()]);
+        for &tensor in graph.outputs(op) {
+            for &consumer in graph.consumers(tensor) {
+                match sites[consumer.index()] {
+                    Site::Host(_) => self.arrive(Node::Op(consumer.0), ready),
+                    here if here == from => {}
+                    Site::Call(call) => self.arrive(Node::Call(call), ready),
+                }
+            }
+        }
+    }
+
+    fn arrive(&mut self, node: Node, at: f64) {
+        let (waiting, since) = match node {
+            Node::Op(op) => (&mut self.waiting_ops[op as usize], &mut self.ready[op as usize]),
+            Node::Call(call) => {
+                (&mut self.waiting_calls[call as usize], &mut self.calls[call as usize].start)
+            }
+        };
+        *since = since.max(at);
+        *waiting -= 1;
+        if *waiting == 0 {
+            self.open.push(node);
+        }
+    }
+}

@@ -23,7 +23,7 @@ use super::args::{
 };
 use super::error::CliError;
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
-use super::{quantity, unpriced};
+use super::{output, quantity, unpriced};
 
 /// The documents of a problem, with what errors call them.
 pub(crate) struct Documents {
@@ -189,6 +189,13 @@ pub(crate) fn problem(documents: Documents, objective: Objective) -> Result<Prob
 pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, CliError> {
     let mut document = stagewright::report::document::objective_document(&Objective::default(), None);
     override_objective(&mut document, arguments)?;
+    if document.kind == ObjectiveKind::Latency {
+        // Calls have a rule of their own, and hosts run what they like between them.
+        document.split = Split::Free;
+        if arguments.split.is_some() {
+            output::note("latency does not read --split: its rule is that of the calls");
+        }
+    }
     let objective = Objective {
         kind: document.kind,
         split: document.split,

@@ -163,6 +163,12 @@ pub fn replicated(name: &str, replicas: u32) -> String {
 
 /// The objective with those of its rules that are not the default.
 pub fn objective(objective: &ObjectiveDocument) -> String {
+    if objective.kind == ObjectiveKind::Latency {
+        return match objective.calls.unwrap_or(1) {
+            1 => "latency, one call of each accelerator".into(),
+            calls => format!("latency, at most {calls} calls of each accelerator"),
+        };
+    }
     let mut words = vec![
         match objective.kind {
             ObjectiveKind::Throughput => "throughput",

@@ -8,7 +8,10 @@
 //!   forward operator gets a place in that order by mirroring: a tensor from backward operator a to backward
 //!   operator b, where either's class has no forward operator, puts b's unit before a's. All other backward and
 //!   update operators follow their class. Units on a cycle of the order can only share a device, so strongly
-//!   connected components are fused.
+//!   connected components are fused;
+//! - for **latency** they are contracted until all tensors between them are acyclic, so that any chain of units can be
+//!   cut into calls. That leaves out plans in which only hosts run one operator of a component, or one of a class before
+//!   and another after a call: what is found is a plan, what is not found is not excluded.
 //!
 //! Costs come from the original tensors alone: a net's pins are the units of the tensor's pins, nets inside one
 //! unit vanish, and nets with the same producer, pins and pass are added up.
@@ -20,7 +23,7 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use rustc_hash::FxHashMap;
 
-use crate::document::{Pass, Split};
+use crate::document::{ObjectiveKind, Pass, Split};
 use crate::graph::{Compressed, OpId};
 use crate::problem::Problem;
 
@@ -74,9 +77,11 @@ impl Units {
     /// # Panics
     /// Where a pair names a class that the graph does not have.
     pub fn with_fused(problem: &Problem, pairs: &[(u32, u32)]) -> Units {
-        let mut class_edges = match problem.objective().split {
-            Split::Contiguous => order_of_classes(problem),
-            Split::Convex | Split::Free => Vec::new(),
+        let objective = problem.objective();
+        let mut class_edges = match (objective.kind, objective.split) {
+            (ObjectiveKind::Latency, _) => tensors_between_classes(problem),
+            (_, Split::Contiguous) => order_of_classes(problem),
+            (_, Split::Convex | Split::Free) => Vec::new(),
         };
         // Two classes that come before each other are on a cycle.
         class_edges.extend(pairs.iter().flat_map(|&(one, other)| [(one, other), (other, one)]));
@@ -282,6 +287,20 @@ impl Units {
     pub fn parameter_bytes(&self, unit: usize) -> f64 {
         self.parameter_bytes[unit]
     }
+}
+
+/// What an order of calls must respect, as edges between colocation classes.
+fn tensors_between_classes(problem: &Problem) -> Vec<(u32, u32)> {
+    let graph = problem.graph();
+    let mut edges = Vec::new();
+    for tensor in graph.tensors() {
+        let from = graph.class_of(graph.producer(tensor)) as u32;
+        let consumers = graph.consumers(tensor).iter().map(|&op| graph.class_of(op) as u32);
+        edges.extend(consumers.filter(|&to| to != from).map(|to| (from, to)));
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    edges
 }
 
 /// The order that a contiguous split must respect, as edges between colocation classes.

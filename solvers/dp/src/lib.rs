@@ -24,6 +24,7 @@
 mod allowance;
 mod batch;
 mod catalogue;
+mod latency;
 mod lattice;
 mod recurrence;
 mod scan;

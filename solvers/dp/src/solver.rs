@@ -7,6 +7,8 @@
 
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
+use stagewright_core::document::ObjectiveKind;
+use stagewright_core::objective::Objective;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{
@@ -21,6 +23,7 @@ use stagewright_search::usage::UsageSpace;
 
 use crate::allowance::{Budget, Halt};
 use crate::catalogue::Catalogue;
+use crate::latency;
 use crate::lattice::Lattice;
 use crate::recurrence::{Counts, Recurrence, Run};
 use crate::uplink::{MOST_GROUPS, Uplinks};
@@ -47,15 +50,18 @@ impl Solver for Dp {
     }
 
     fn summary(&self) -> &'static str {
-        "exact dynamic program over the lattice of ideals (contiguous throughput)"
+        "dynamic program over the lattice of ideals (contiguous throughput, exact; latency, one block after the other)"
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing: missing_for_contiguous_dp, exact: true, deterministic_across_threads: true }
+        Capabilities { missing, exact: true, deterministic_across_threads: true }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
+        if problem.objective().kind == ObjectiveKind::Latency {
+            return latency::solve(self.name(), problem, context);
+        }
         let units = Units::new(problem);
         let best = best_over_orders(problem, &units, Effort::Plain, context)?;
         let mut search =
@@ -94,6 +100,13 @@ impl Solver for Dp {
         solution.statistics =
             vec![("ideals", counts.ideals), ("steps", counts.steps), ("peak_bytes", counts.peak_bytes)];
         Ok(solution)
+    }
+}
+
+fn missing(objective: &Objective) -> Option<&'static str> {
+    match objective.kind {
+        ObjectiveKind::Latency => None,
+        _ => missing_for_contiguous_dp(objective),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod boundary;
 pub mod dpl;
 pub mod expert;
 mod flow;
+pub mod latency;
 pub mod local;
 pub mod one_device;
 pub mod order;

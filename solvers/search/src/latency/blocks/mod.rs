@@ -1,0 +1,207 @@
+//! Block dynamic program: the best total order of calls and host segments.
+//!
+//! A chain of ideals ∅ = I₀ ⊂ I₁ ⊂ … ⊂ V cuts the model into blocks. A block is run as one call of an accelerator,
+//! which costs its load, or on the hosts, which costs its longest path; and it is run when all before it is done. So
+//!
+//! ```text
+//! f(I, calls made) = min over ideals J ⊂ I of f(J, calls before) + min(load(I \ J), host path(I \ J))
+//! ```
+//!
+//! is the latency of the best plan of that shape. It is never below the latency that the plan is worth, where blocks of
+//! separate branches overlap; on a chain of operators every plan has that shape, and the value is the optimum.
+//!
+//! From an ideal J the supersets are walked depth first, adding units by increasing position, so that each is met once,
+//! with sums for the call and the host path kept up to date ([`walk`]). A walk ends where memory, and a value to beat,
+//! leave neither. Over all ideals that are listed, O(pairs of ideals · (pins of a unit + calls)); over the prefixes of one
+//! order, O(units² · …), which any graph can afford.
+
+mod costs;
+mod ideals;
+mod table;
+mod walk;
+
+pub use ideals::Ideals;
+
+use rayon::prelude::*;
+use stagewright_core::calls::assign_if_missing;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::Units;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Event, Plan, SolveError, Stop};
+use stagewright_core::tolerance;
+
+use super::host::Hosts;
+use crate::order;
+use costs::Costs;
+use table::{Block, Table};
+use walk::Walker;
+
+/// Most calls of an accelerator that the program looks at; more are for local search to find.
+const MOST_CALLS: u32 = 4;
+
+/// What a run may use.
+#[derive(Debug, Clone, Copy)]
+struct Limits<'a> {
+    stop: &'a Stop,
+    /// Bytes of tables; none is no limit.
+    memory: Option<u64>,
+    /// Only plans below this value are looked for.
+    below: f64,
+    threads: usize,
+}
+
+/// The outcome of a run.
+enum Outcome {
+    /// The best plan of its shape below the value asked for.
+    Best(Placement),
+    /// There is none.
+    None,
+    /// A limit of time or memory ended it.
+    Stopped,
+}
+
+/// The best plan over a set of ideals, each accelerator making up to `calls` calls of at most that share of its memory.
+fn blocks(
+    problem: &Problem,
+    units: &Units,
+    ideals: &Ideals,
+    calls: u32,
+    limits: Limits<'_>,
+    pool: &rayon::ThreadPool,
+) -> Outcome {
+    let costs = Costs::new(problem, units, ideals.order(), calls);
+    let workers = limits.threads.max(1);
+    let Some(mut table) = Table::new(&costs, ideals, workers, limits.memory) else { return Outcome::Stopped };
+    let mut walkers: Vec<Walker> = (0..workers).map(|_| Walker::new(&costs, ideals, limits)).collect();
+    for level in ideals.levels() {
+        table.settle(level.clone());
+        let (settled, pending) = table.split();
+        let mut shares: Vec<_> = walkers.iter_mut().zip(pending).collect();
+        // Neighbours in a level are about equally dear: deal them out in turn.
+        let stopped = pool.install(|| {
+            shares.par_iter_mut().enumerate().any(|(share, (walker, pending))| {
+                let mut mine = level.clone().skip(share).step_by(workers);
+                mine.any(|from| walker.expand(from, settled, pending).is_err())
+            })
+        });
+        if stopped {
+            return Outcome::Stopped;
+        }
+    }
+    match table.read(limits.below) {
+        Some(blocks) => Outcome::Best(placement(problem, units, &costs, ideals, &blocks, calls)),
+        None => Outcome::None,
+    }
+}
+
+/// The best plan over the prefixes of several orders, from one that the context may bring; none where none fits. It holds
+/// what runs on the hosts alone, and on each accelerator alone.
+///
+/// # Errors
+/// Where worker threads cannot be started, and broken invariants.
+pub fn over_orders(
+    problem: &Problem,
+    units: &Units,
+    context: &mut Context<'_>,
+) -> Result<Option<Plan>, SolveError> {
+    let mut best: Option<Plan> = None;
+    if let Some(warm) = context.warm_start.take() {
+        let warm = assign_if_missing(problem, warm);
+        if let Ok(plan) = Plan::new(problem, warm) {
+            keep_better(&mut best, plan, context);
+        }
+    }
+    let mut tried: Vec<Vec<u32>> = Vec::new();
+    for rule in order::PLAIN {
+        let order = rule.order(problem, units);
+        if tried.contains(&order) || context.stop().reason().is_some() {
+            continue;
+        }
+        tried.push(order.clone());
+        over_ideals(problem, units, &Ideals::prefixes(order), &mut best, context)?;
+    }
+    Ok(best)
+}
+
+/// Betters a plan over a set of ideals; whether no limit cut the search short.
+///
+/// With q calls an accelerator the program runs once for each number up to q, since it splits an accelerator's memory
+/// evenly among its calls: more calls are more blocks, each smaller.
+///
+/// # Errors
+/// As for [`over_orders`].
+pub fn over_ideals(
+    problem: &Problem,
+    units: &Units,
+    ideals: &Ideals,
+    best: &mut Option<Plan>,
+    context: &mut Context<'_>,
+) -> Result<bool, SolveError> {
+    let mut complete = true;
+    for calls in 1..=problem.objective().calls.min(MOST_CALLS) {
+        let limits = Limits {
+            stop: &context.stop().clone(),
+            memory: context.limits.memory,
+            below: best
+                .as_ref()
+                .map_or(f64::INFINITY, |plan| plan.value() * (1.0 - tolerance::OPTIMAL_RELATIVE)),
+            threads: context.threads,
+        };
+        match blocks(problem, units, ideals, calls, limits, &context.pool()?) {
+            // The hosts' memory is not part of the program.
+            Outcome::Best(placement) => {
+                if let Ok(plan) = Plan::new(problem, placement) {
+                    keep_better(best, plan, context);
+                }
+            }
+            Outcome::None => {}
+            Outcome::Stopped => complete = false,
+        }
+    }
+    Ok(complete)
+}
+
+fn keep_better(best: &mut Option<Plan>, plan: Plan, context: &mut Context<'_>) {
+    if best.as_ref().is_none_or(|best| plan.value() < best.value()) {
+        context.emit(Event::Incumbent { value: plan.value() });
+        *best = Some(plan);
+    }
+}
+
+/// The placement of a chain of blocks: one device after the other, each with its calls in order.
+fn placement(
+    problem: &Problem,
+    units: &Units,
+    costs: &Costs,
+    ideals: &Ideals,
+    blocks: &[Block],
+    calls: u32,
+) -> Placement {
+    let hosts = Hosts::new(problem);
+    let mut device_of = vec![DeviceId(u32::MAX); problem.graph().operator_count()];
+    let mut call_of = vec![0; device_of.len()];
+    let mut made = vec![0u32; problem.pools().len()];
+    for block in blocks {
+        let members = ideals.difference(block.from, block.to);
+        let ops = members.flat_map(|position| units.members(ideals.order()[position] as usize));
+        match block.pool {
+            Some(pool) => {
+                let pool = costs.pools[pool].pool;
+                let device = problem.pools()[pool].devices[(made[pool] / calls) as usize];
+                for op in ops {
+                    device_of[op.index()] = device;
+                    call_of[op.index()] = made[pool] % calls;
+                }
+                made[pool] += 1;
+            }
+            None => {
+                for &op in ops {
+                    device_of[op.index()] =
+                        hosts.device(op).expect("a block on hosts has units they can run");
+                }
+            }
+        }
+    }
+    Placement::with_calls(device_of, call_of)
+}

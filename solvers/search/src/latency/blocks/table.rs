@@ -1,0 +1,206 @@
+//! The value of every ideal by calls made, and how it was reached.
+//!
+//! A host segment after a host segment is one longer segment, so each ideal has two rows: what ends with a call, from
+//! which both kinds of block can follow, and what ends on the hosts, from which only a call can.
+
+use std::ops::Range;
+
+use super::costs::Costs;
+use super::ideals::Ideals;
+
+/// One way to an ideal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Cell {
+    value: f64,
+    /// The ideal before.
+    from: u32,
+    /// Which pool of [`Costs`] was called.
+    pool: u32,
+}
+
+const UNREACHED: Cell = Cell { value: f64::INFINITY, from: u32::MAX, pool: u32::MAX };
+
+/// A block of a plan.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Block {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// Which pool of [`Costs`] is called; none for the hosts.
+    pub(super) pool: Option<usize>,
+}
+
+/// Rows of all ideals: settled ones, and for each worker those in the making.
+#[derive(Debug)]
+pub(super) struct Table {
+    settled: Settled,
+    pending: Vec<Pending>,
+}
+
+/// Rows that are final.
+#[derive(Debug)]
+pub(super) struct Settled {
+    /// How many calls of each pool a number of calls stands for.
+    usage: Usage,
+    called: Vec<Cell>,
+    hosted: Vec<Cell>,
+}
+
+/// Rows that one worker has found so far.
+#[derive(Debug)]
+pub(super) struct Pending {
+    width: usize,
+    called: Vec<Cell>,
+    hosted: Vec<Cell>,
+}
+
+/// Calls made of every pool, as one number in mixed radix.
+#[derive(Debug, Clone)]
+struct Usage {
+    strides: Vec<usize>,
+    limits: Vec<usize>,
+    len: usize,
+}
+
+impl Usage {
+    fn new(costs: &Costs) -> Option<Usage> {
+        let mut strides = Vec::new();
+        let mut len = 1usize;
+        for pool in &costs.pools {
+            strides.push(len);
+            len = len.checked_mul(pool.most as usize + 1)?;
+        }
+        Some(Usage { strides, limits: costs.pools.iter().map(|pool| pool.most as usize).collect(), len })
+    }
+
+    fn has_room(&self, usage: usize, pool: usize) -> bool {
+        usage / self.strides[pool] % (self.limits[pool] + 1) < self.limits[pool]
+    }
+}
+
+impl Table {
+    /// Empty rows, unless they take more than `memory` bytes.
+    pub(super) fn new(costs: &Costs, ideals: &Ideals, workers: usize, memory: Option<u64>) -> Option<Table> {
+        let usage = Usage::new(costs)?;
+        let cells = usage.len.checked_mul(ideals.count())?;
+        let bytes = cells.checked_mul(2 * size_of::<Cell>())?.checked_mul(workers + 1)?;
+        if memory.is_some_and(|most| bytes as u64 > most) {
+            return None;
+        }
+        let pending =
+            || Pending { width: usage.len, called: vec![UNREACHED; cells], hosted: vec![UNREACHED; cells] };
+        let pending: Vec<Pending> = (0..workers).map(|_| pending()).collect();
+        let mut settled = Settled { called: vec![UNREACHED; cells], hosted: vec![UNREACHED; cells], usage };
+        if let Some(start) = settled.called.first_mut() {
+            start.value = 0.0;
+        }
+        Some(Table { settled, pending })
+    }
+
+    /// Makes the rows of some ideals final: of equal values the one from the first ideal counts, whoever found it.
+    pub(super) fn settle(&mut self, ideals: Range<usize>) {
+        let width = self.settled.usage.len;
+        let cells = ideals.start * width..ideals.end * width;
+        let better = |a: &Cell, b: &Cell| (a.value, a.from) < (b.value, b.from);
+        for pending in &self.pending {
+            for at in cells.clone() {
+                if better(&pending.called[at], &self.settled.called[at]) {
+                    self.settled.called[at] = pending.called[at];
+                }
+                if better(&pending.hosted[at], &self.settled.hosted[at]) {
+                    self.settled.hosted[at] = pending.hosted[at];
+                }
+            }
+        }
+    }
+
+    /// The final rows to read, and those of each worker to write.
+    pub(super) fn split(&mut self) -> (&Settled, &mut [Pending]) {
+        (&self.settled, &mut self.pending)
+    }
+
+    /// The blocks of the best plan, if it is worth less than `below`.
+    pub(super) fn read(&self, below: f64) -> Option<Vec<Block>> {
+        let Settled { usage, called, hosted } = &self.settled;
+        let cell = |ideal: usize, at: usize, on_hosts: bool| {
+            if on_hosts { hosted[ideal * usage.len + at] } else { called[ideal * usage.len + at] }
+        };
+        let last = called.len() / usage.len - 1;
+        let ends = (0..usage.len).flat_map(|at| [(at, false), (at, true)]);
+        let (mut at, mut on_hosts) =
+            ends.min_by(|a, b| cell(last, a.0, a.1).value.total_cmp(&cell(last, b.0, b.1).value))?;
+        let mut ideal = last;
+        if cell(ideal, at, on_hosts).value >= below {
+            return None;
+        }
+        let mut blocks = Vec::new();
+        while ideal != 0 {
+            let Cell { from, pool, .. } = cell(ideal, at, on_hosts);
+            let pool = (!on_hosts).then_some(pool as usize);
+            blocks.push(Block { from: from as usize, to: ideal, pool });
+            ideal = from as usize;
+            match pool {
+                None => on_hosts = false,
+                Some(pool) => {
+                    at -= usage.strides[pool];
+                    on_hosts = cell(ideal, at, true).value < cell(ideal, at, false).value;
+                }
+            }
+        }
+        blocks.reverse();
+        Some(blocks)
+    }
+}
+
+impl Settled {
+    /// Least value of an ideal, and least value of those ways that end with a call.
+    pub(super) fn least(&self, ideal: usize) -> (f64, f64) {
+        let row = ideal * self.usage.len..(ideal + 1) * self.usage.len;
+        let least = |cells: &[Cell]| cells.iter().map(|cell| cell.value).fold(f64::INFINITY, f64::min);
+        let called = least(&self.called[row.clone()]);
+        (called.min(least(&self.hosted[row])), called)
+    }
+
+    /// Fills `ways` with what one more call of a pool can follow: calls made with it, and the value before.
+    pub(super) fn before_call(&self, ideal: usize, pool: usize, below: f64, ways: &mut Vec<(u32, f64)>) {
+        ways.clear();
+        let row = ideal * self.usage.len;
+        for at in 0..self.usage.len {
+            let value = self.called[row + at].value.min(self.hosted[row + at].value);
+            if value < below && self.usage.has_room(at, pool) {
+                ways.push(((at + self.usage.strides[pool]) as u32, value));
+            }
+        }
+    }
+
+    /// Fills `ways` with what a host segment can follow: calls made, and the value before.
+    pub(super) fn before_hosts(&self, ideal: usize, below: f64, ways: &mut Vec<(u32, f64)>) {
+        ways.clear();
+        let row = ideal * self.usage.len;
+        let values = (0..self.usage.len).map(|at| (at as u32, self.called[row + at].value));
+        ways.extend(values.filter(|&(_, value)| value < below));
+    }
+}
+
+impl Pending {
+    /// A block that leads from one ideal to another at a cost, after each of the ways.
+    #[inline]
+    pub(super) fn call(&mut self, from: usize, to: usize, pool: usize, cost: f64, ways: &[(u32, f64)]) {
+        relax(&mut self.called[to * self.width..(to + 1) * self.width], from, pool, cost, ways);
+    }
+
+    /// The same on the hosts.
+    #[inline]
+    pub(super) fn host(&mut self, from: usize, to: usize, cost: f64, ways: &[(u32, f64)]) {
+        relax(&mut self.hosted[to * self.width..(to + 1) * self.width], from, u32::MAX as usize, cost, ways);
+    }
+}
+
+#[inline]
+fn relax(row: &mut [Cell], from: usize, pool: usize, cost: f64, ways: &[(u32, f64)]) {
+    for &(at, before) in ways {
+        let cell = &mut row[at as usize];
+        if before + cost < cell.value {
+            *cell = Cell { value: before + cost, from: from as u32, pool: pool as u32 };
+        }
+    }
+}

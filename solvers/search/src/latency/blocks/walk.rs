@@ -1,0 +1,233 @@
+//! All blocks that can follow an ideal: its supersets, depth first, with the load of a call and the path on the hosts.
+
+use super::Limits;
+use super::costs::{Costs, PoolCosts};
+use super::ideals::Ideals;
+use super::table::{Pending, Settled};
+
+/// Supersets between two looks at the clock.
+const BETWEEN_CHECKS: u32 = 1 << 14;
+
+/// The time is over.
+#[derive(Debug)]
+pub(super) struct Halted;
+
+/// Walks the supersets of one ideal at a time.
+pub(super) struct Walker<'a> {
+    costs: &'a Costs,
+    ideals: &'a Ideals,
+    limits: Limits<'a>,
+    /// Readers of each net that are not in the superset.
+    left: Vec<u32>,
+    /// Readers of each net that are in the block.
+    inside: Vec<u32>,
+    /// Seconds on the hosts until a unit of the block is ready; zero for all others, which are ready before.
+    ready: Vec<f64>,
+    in_block: Vec<bool>,
+    frames: Vec<Frame>,
+    call_ways: Vec<(u32, f64)>,
+    host_ways: Vec<(u32, f64)>,
+    steps: u32,
+}
+
+/// A superset on the way down.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    ideal: u32,
+    /// The position that was added last.
+    added: u32,
+    /// Next transition to try.
+    next: u32,
+    call: Option<CallSums>,
+    /// The longest path of the block on the hosts.
+    path: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct CallSums {
+    compute: f64,
+    received: f64,
+    sent: f64,
+    bytes: f64,
+}
+
+impl<'a> Walker<'a> {
+    pub(super) fn new(costs: &'a Costs, ideals: &'a Ideals, limits: Limits<'a>) -> Walker<'a> {
+        Walker {
+            costs,
+            ideals,
+            limits,
+            left: vec![0; costs.readers.len()],
+            inside: vec![0; costs.readers.len()],
+            ready: vec![0.0; costs.host.len()],
+            in_block: vec![false; costs.host.len()],
+            frames: Vec::new(),
+            call_ways: Vec::new(),
+            host_ways: Vec::new(),
+            steps: 0,
+        }
+    }
+
+    /// Reports every block that can follow an ideal on a plan below the value asked for.
+    pub(super) fn expand(
+        &mut self,
+        from: usize,
+        settled: &Settled,
+        pending: &mut Pending,
+    ) -> Result<(), Halted> {
+        let (least, least_called) = settled.least(from);
+        let below = self.limits.below - self.tail(from);
+        if least >= below {
+            return Ok(());
+        }
+        settled.before_hosts(from, below, &mut self.host_ways);
+        let mut hosts = (least_called < below).then_some(least_called);
+        self.prepare(from);
+        for (at, pool) in self.costs.pools.iter().enumerate() {
+            settled.before_call(from, at, below, &mut self.call_ways);
+            let call = (!self.call_ways.is_empty()).then_some(least);
+            // The hosts go along with the first pool.
+            self.walk(from, at, pool, call, hosts.take(), pending)?;
+        }
+        // Without accelerators they go by themselves.
+        if let (Some(hosts), Some(none)) = (hosts, self.costs.pools.is_empty().then_some(&NO_POOL)) {
+            self.walk(from, 0, none, None, Some(hosts), pending)?;
+        }
+        Ok(())
+    }
+
+    /// Seconds that what is not in an ideal takes at least.
+    fn tail(&self, ideal: usize) -> f64 {
+        let next = self.ideals.transitions(ideal).iter();
+        next.map(|&(unit, _)| self.costs.tail[unit as usize]).fold(0.0, f64::max)
+    }
+
+    fn prepare(&mut self, from: usize) {
+        self.left.copy_from_slice(&self.costs.readers);
+        for unit in self.ideals.members(from) {
+            for &net in &self.costs.read[unit] {
+                self.left[net as usize] -= 1;
+            }
+        }
+    }
+
+    /// Walks with one pool, and with the hosts if asked to; `call` and `hosts` are the least values before such a block.
+    fn walk(
+        &mut self,
+        from: usize,
+        at: usize,
+        pool: &PoolCosts,
+        call: Option<f64>,
+        hosts: Option<f64>,
+        pending: &mut Pending,
+    ) -> Result<(), Halted> {
+        if call.is_none() && hosts.is_none() {
+            return Ok(());
+        }
+        let sums = call.map(|_| CallSums::default());
+        let path = hosts.map(|_| 0.0);
+        self.frames.push(Frame { ideal: from as u32, added: u32::MAX, next: 0, call: sums, path });
+        let mut halted = false;
+        while let Some(&Frame { ideal, added, next, call: sums, path }) = self.frames.last() {
+            let transitions = self.ideals.transitions(ideal as usize);
+            let Some(&(unit, to)) = transitions.get(next as usize).filter(|_| !halted) else {
+                self.frames.pop();
+                if added != u32::MAX {
+                    self.remove(added as usize);
+                }
+                continue;
+            };
+            if let Some(top) = self.frames.last_mut() {
+                top.next += 1;
+            }
+            if added != u32::MAX && unit < added {
+                continue;
+            }
+            self.steps += 1;
+            if self.steps >= BETWEEN_CHECKS {
+                self.steps = 0;
+                halted = self.limits.stop.reason().is_some();
+            }
+            let below = self.limits.below;
+            let sums = sums.zip(call).and_then(|(sums, least)| {
+                let sums = self.with_call(pool, sums, unit as usize)?;
+                (least + sums.compute + sums.received < below).then_some(sums)
+            });
+            let path = path.zip(hosts).and_then(|(path, least)| {
+                let ready = self.with_host(unit as usize)?;
+                let path = path.max(ready);
+                (least + path < below).then_some((path, ready))
+            });
+            if sums.is_none() && path.is_none() {
+                continue;
+            }
+            self.add(unit as usize, path.map_or(0.0, |path| path.1));
+            let path = path.map(|path| path.0);
+            let below = below - self.tail(to as usize);
+            if let (Some(CallSums { compute, received, sent, .. }), Some(least)) = (sums, call)
+                && least + compute + received + sent < below
+            {
+                pending.call(from, to as usize, at, compute + received + sent, &self.call_ways);
+            }
+            if let (Some(path), Some(least)) = (path, hosts)
+                && least + path < below
+            {
+                pending.host(from, to as usize, path, &self.host_ways);
+            }
+            self.frames.push(Frame { ideal: to, added: unit, next: 0, call: sums, path });
+        }
+        if halted { Err(Halted) } else { Ok(()) }
+    }
+
+    /// The sums of a call with one more unit; none where it cannot have it.
+    #[inline]
+    fn with_call(&self, pool: &PoolCosts, sums: CallSums, unit: usize) -> Option<CallSums> {
+        let seconds = pool.seconds[unit];
+        let bytes = sums.bytes + self.costs.bytes[unit];
+        if seconds.is_nan() || !stagewright_core::tolerance::fits(bytes, pool.memory) {
+            return None;
+        }
+        let mut sums = CallSums { compute: sums.compute + seconds, bytes, ..sums };
+        for &net in &self.costs.read[unit] {
+            let net = net as usize;
+            if !self.in_block[self.costs.producer[net] as usize] {
+                if self.inside[net] == 0 {
+                    sums.received += pool.transfer[net];
+                }
+            } else if self.left[net] == 1 {
+                sums.sent -= pool.transfer[net];
+            }
+        }
+        sums.sent += self.costs.made[unit].iter().map(|&net| pool.transfer[net as usize]).sum::<f64>();
+        Some(sums)
+    }
+
+    /// Seconds on the hosts until one more unit is ready; none where no host can run it.
+    #[inline]
+    fn with_host(&self, unit: usize) -> Option<f64> {
+        let own = self.costs.host[unit];
+        let before = self.costs.predecessors[unit].iter().map(|&before| self.ready[before as usize]);
+        (!own.is_nan()).then(|| before.fold(0.0, f64::max) + own)
+    }
+
+    fn add(&mut self, unit: usize, ready: f64) {
+        for &net in &self.costs.read[unit] {
+            self.left[net as usize] -= 1;
+            self.inside[net as usize] += 1;
+        }
+        self.in_block[unit] = true;
+        self.ready[unit] = ready;
+    }
+
+    fn remove(&mut self, unit: usize) {
+        for &net in &self.costs.read[unit] {
+            self.left[net as usize] += 1;
+            self.inside[net as usize] -= 1;
+        }
+        self.in_block[unit] = false;
+        self.ready[unit] = 0.0;
+    }
+}
+
+static NO_POOL: PoolCosts =
+    PoolCosts { pool: usize::MAX, most: 0, memory: 0.0, seconds: Vec::new(), transfer: Vec::new() };

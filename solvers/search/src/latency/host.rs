@@ -1,10 +1,11 @@
-//! The host of each operator: the fastest one that may run it, since hosts are unlimited and pay for no transfer.
+//! The host of each operator: the one that is fastest for its colocation class, since hosts are unlimited and pay for no
+//! transfer.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::problem::Problem;
 
-/// The fastest host pool of every operator.
+/// The fastest host of every colocation class.
 #[derive(Debug, Clone)]
 pub struct Hosts {
     /// Pool, its first device and the seconds, by operator.
@@ -14,14 +15,21 @@ pub struct Hosts {
 impl Hosts {
     /// O(host pools · operators).
     pub fn new(problem: &Problem) -> Hosts {
-        let pools = || problem.pools().iter().enumerate().filter(|(_, pool)| pool.host);
-        let best = problem.graph().operators().map(|op| {
-            let able = pools().filter_map(|(at, pool)| {
-                problem.seconds(op, at).map(|seconds| (at as u32, pool.devices[0], seconds))
+        let graph = problem.graph();
+        let mut best = vec![None; graph.operator_count()];
+        for class in 0..graph.class_count() {
+            let members = graph.class(class);
+            let hosts = problem.pools().iter().enumerate().filter(|(_, pool)| pool.host);
+            let able = hosts.filter_map(|(at, pool)| {
+                let seconds: Option<f64> = members.iter().map(|&op| problem.seconds(op, at)).sum();
+                Some((at, pool.devices[0], seconds?))
             });
-            able.min_by(|a, b| a.2.total_cmp(&b.2))
-        });
-        Hosts { best: best.collect() }
+            let Some((at, device, _)) = able.min_by(|a, b| a.2.total_cmp(&b.2)) else { continue };
+            for &op in members {
+                best[op.index()] = problem.seconds(op, at).map(|seconds| (at as u32, device, seconds));
+            }
+        }
+        Hosts { best }
     }
 
     /// The pool that runs an operator.

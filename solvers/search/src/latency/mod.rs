@@ -7,3 +7,4 @@
 
 pub mod blocks;
 pub mod host;
+pub mod local;

@@ -41,6 +41,7 @@ pub use state::{Assignment, Change, Delta, placement};
 
 use crate::anchored::Anchored;
 use crate::dpl::{Effort, best_over_orders};
+use crate::latency;
 use crate::one_device::everything_on;
 use start::Homeless;
 
@@ -68,12 +69,15 @@ impl Solver for Local {
     }
 
     fn summary(&self) -> &'static str {
-        "local search from the best contiguous split (free throughput, upper bound)"
+        "local search (free throughput, from the best contiguous split; latency, from the best order of blocks)"
     }
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            missing: missing_for_free_throughput,
+            missing: |objective| match objective.kind {
+                ObjectiveKind::Latency => None,
+                _ => missing_for_free_throughput(objective),
+            },
             exact: false,
             deterministic_across_threads: true,
         }
@@ -81,6 +85,9 @@ impl Solver for Local {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
+        if problem.objective().kind == ObjectiveKind::Latency {
+            return latency::local::solve(self.name(), problem, context);
+        }
         let units = Units::new(problem);
         let bound = strongest(problem).max(strongest_of(&[&Anchored::default()], problem));
         if let Some(reason) = impossible(problem, &units) {

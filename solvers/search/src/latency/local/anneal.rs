@@ -1,0 +1,87 @@
+//! One walk of simulated annealing (Kirkpatrick, Gelatt and Vecchi, Science 1983).
+
+use rand::{Rng, RngExt};
+use stagewright_core::placement::Placement;
+use stagewright_core::solver::Stop;
+
+use super::moves::Moves;
+use super::state::State;
+
+/// Moves between two looks at the clock.
+const BETWEEN_CHECKS: u64 = 64;
+/// Temperature at the end, as a share of the value.
+const COLD: f64 = 1e-6;
+/// Relative improvement that is not rounding.
+const BETTER: f64 = 1.0 - 1e-12;
+
+/// How long and how hot a walk is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cooling {
+    /// Moves to try.
+    pub(super) moves: u64,
+    /// Temperature at the start, as a share of the value: a loss of that share is taken with probability 1/e.
+    pub(super) hot: f64,
+    /// Value at which there is nothing left to gain.
+    pub(super) target: f64,
+}
+
+/// Walks from a state: the best value on the way with its placement, and the moves tried.
+pub(super) fn anneal(
+    mut state: State<'_>,
+    cooling: Cooling,
+    rng: &mut impl Rng,
+    stop: &Stop,
+) -> (f64, Placement, u64) {
+    let mut best = state.value();
+    let mut placement = state.placement();
+    let graph = state.problem().graph();
+    if graph.operator_count() == 0 {
+        return (best, placement, 0);
+    }
+    let mut moves = Moves::new(graph);
+    let mut was = Vec::new();
+    let factor = (COLD / cooling.hot).powf(BETWEEN_CHECKS as f64 / cooling.moves.max(1) as f64);
+    let mut temperature = cooling.hot * best;
+    let mut tried = 0;
+    let mut best_is_here = true;
+    while tried < cooling.moves && best > cooling.target {
+        if tried % BETWEEN_CHECKS == 0 {
+            if stop.reason().is_some() {
+                break;
+            }
+            temperature *= factor;
+        }
+        tried += 1;
+        let before = state.value();
+        let drawn = moves.draw(&state, rng);
+        if drawn.is_empty() {
+            continue;
+        }
+        // What leaves the best state behind keeps it first.
+        let most = before - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
+        let kept = best_is_here && before <= best;
+        let Some(after) = state.shift(drawn.iter().copied(), &mut was) else { continue };
+        if after > most {
+            state.restore(&was, before);
+            continue;
+        }
+        if kept && after > best {
+            // Rebuilding the way back is cheaper than a copy at every improvement.
+            let here = state.value();
+            let forth: Vec<_> = was.iter().map(|&(op, _)| (op, state.site(op))).collect();
+            state.restore(&was, before);
+            placement = state.placement();
+            let back = state.shift(forth.into_iter(), &mut was);
+            debug_assert!(back.is_some_and(|value| (value - here).abs() <= 1e-9 * here));
+            best_is_here = false;
+        }
+        if after < best * BETTER {
+            best = after;
+            best_is_here = true;
+        }
+    }
+    if best_is_here {
+        placement = state.placement();
+    }
+    (best, placement, tried)
+}

@@ -1,0 +1,125 @@
+//! Local search over calls: pieces of the model move between calls and hosts.
+//!
+//! A state says for each operator whether it is on its host or in which call; every state is feasible, and its value is
+//! the timeline of [`stagewright_core::offload`], found anew after a move, which costs as much as reading the graph. It sees
+//! what the block program of [`super::blocks`] does not: calls and hosts at work at the same time.
+//!
+//! `moves` draws the moves, `anneal` walks (simulated annealing), and here walks run in rounds, each from the best plans of
+//! the round before, the same whatever the number of threads.
+
+mod anneal;
+mod moves;
+mod state;
+
+use rayon::prelude::*;
+use stagewright_core::bound::strongest;
+use stagewright_core::calls::assign_if_missing;
+use stagewright_core::contract::Units;
+use stagewright_core::offload::Offload;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, StopReason};
+use stagewright_core::tolerance;
+
+use super::blocks::over_orders;
+use anneal::{Cooling, anneal};
+use state::{Slots, State};
+
+/// Walks of a round, and how many are as hot as can be, from the coolest on.
+const WALKS: u64 = 8;
+const COOLEST: f64 = 3e-4;
+const HOTTEST: f64 = 0.03;
+/// Most rounds, and most in a row that find nothing better: the budget of a search without a time limit.
+const ROUNDS: u64 = 60;
+const PATIENCE: u64 = 10;
+/// Moves of a walk in the first round for each operator, at least and at most in all, and how they grow.
+const MOVES_PER_OPERATOR: u64 = 20;
+const FEWEST_MOVES: u64 = 1 << 10;
+const MOST_MOVES: u64 = 1 << 20;
+const GROWTH: f64 = 1.4;
+/// Gap above which every plan is close enough.
+const LARGEST_GAP: f64 = 0.999;
+
+/// Local search from the best order of blocks.
+pub(crate) fn solve(
+    name: &'static str,
+    problem: &Problem,
+    context: &mut Context<'_>,
+) -> Result<Solution, SolveError> {
+    let bound = strongest(problem);
+    let warm = context.warm_start.clone().map(|warm| assign_if_missing(problem, warm));
+    let warm = warm.and_then(|warm| Plan::new(problem, warm).ok());
+    let start = match warm {
+        // Whoever brings a plan has looked at the orders.
+        Some(plan) => Some(plan),
+        None => over_orders(problem, &Units::new(problem), &mut context.part(0.3))?,
+    };
+    let Some(start) = start else {
+        let why = "no chain of blocks that was tried fits the devices, and there is no other start";
+        let stop = context.stop().reason();
+        return Ok(Solution::without_plan(name, Status::Unknown, bound, stop, why.into()));
+    };
+    let gap = context.limits.gap.clamp(2.0 * tolerance::OPTIMAL_RELATIVE, LARGEST_GAP);
+    let (plan, moves) = improve(problem, start, bound.value / (1.0 - gap), context)?;
+    let stop = match context.gap_reached(plan.value(), bound.value) {
+        true => Some(StopReason::Gap),
+        false => context.stop().reason(),
+    };
+    Ok(Solution { statistics: vec![("moves", moves)], ..Solution::with_plan(name, plan, bound, stop) })
+}
+
+/// Betters a plan until it is worth `target` or less, a limit strikes, or several rounds in a row find nothing. Also the
+/// number of moves tried.
+///
+/// # Errors
+/// Where worker threads cannot be started, and broken invariants.
+pub fn improve(
+    problem: &Problem,
+    plan: Plan,
+    target: f64,
+    context: &mut Context<'_>,
+) -> Result<(Plan, u64), SolveError> {
+    context.emit(Event::Phase { name: "local search over calls".into() });
+    let offload = Offload::new(problem);
+    let slots = Slots::new(problem);
+    // Hosts that are not the fastest of an operator are no part of the search.
+    let Some(first) = State::of_placement(&offload, &slots, &plan.placement) else { return Ok((plan, 0)) };
+    let mut best: (f64, Placement) = (first.value(), first.placement());
+    let mut population = vec![best.clone(); WALKS as usize];
+    let (stop, seed) = (context.stop().clone(), context.seed);
+    let pool = context.pool()?;
+    let (mut tried, mut improved) = (0, 0);
+    for round in 0..ROUNDS {
+        if round - improved >= PATIENCE || best.0 <= target || stop.reason().is_some() {
+            break;
+        }
+        let first = (problem.graph().operator_count() as u64 * MOVES_PER_OPERATOR).max(FEWEST_MOVES);
+        let moves = ((first as f64 * GROWTH.powi(round as i32)) as u64).min(MOST_MOVES);
+        let walk = |(walk, start): (usize, &(f64, Placement))| {
+            let walk = walk as u64;
+            let hot = COOLEST * (HOTTEST / COOLEST).powf(walk as f64 / (WALKS - 1) as f64);
+            let mut rng = seed::stream(seed, round * WALKS + walk + 1);
+            let state = State::of_placement(&offload, &slots, &start.1)?;
+            Some(anneal(state, Cooling { moves, hot, target }, &mut rng, &stop))
+        };
+        let found: Vec<_> = pool.install(|| population.par_iter().enumerate().map(walk).collect());
+        for (member, found) in population.iter_mut().zip(found.into_iter()) {
+            let Some((value, placement, moves)) = found else { continue };
+            tried += moves;
+            if value < best.0 * (1.0 - tolerance::OPTIMAL_RELATIVE) {
+                best = (value, placement.clone());
+                improved = round;
+                context.emit(Event::Incumbent { value });
+            }
+            *member = (value, placement);
+        }
+        let worst = (0..population.len()).rev().max_by(|&a, &b| population[a].0.total_cmp(&population[b].0));
+        if let Some(worst) = worst {
+            population[worst] = best.clone();
+        }
+        context.emit(Event::Progress { done: round + 1, total: Some(ROUNDS) });
+    }
+    let found = Plan::new(problem, best.1)?;
+    Ok((if found.value() < plan.value() { found } else { plan }, tried))
+}

@@ -1,0 +1,169 @@
+//! The moves: pieces of a call, closed under what comes before or after within it, go elsewhere.
+//!
+//! A single operator can hardly leave a call: what comes before it in the call and what comes after would then wait for
+//! one another. So a move takes a *piece*, an operator with all that comes before it (or all that comes after it) in its
+//! call or, on hosts, by itself, and everything that must share a device with a member. It goes
+//!
+//! - to a neighbour: the site of something outside that it reads from or feeds (a boundary shifts; where the piece is the
+//!   whole call, two calls merge);
+//! - to a call that is empty (a call splits);
+//! - to the hosts.
+//!
+//! Or two accelerators change places, with all their calls.
+
+use rand::{Rng, RngExt};
+use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::offload::Site;
+
+use super::state::State;
+
+/// Draws moves, without allocating.
+#[derive(Debug)]
+pub(super) struct Moves {
+    piece: Vec<OpId>,
+    /// Round in which an operator was last put into a piece.
+    stamp: Vec<u32>,
+    round: u32,
+    around: Vec<Site>,
+    moves: Vec<(OpId, Site)>,
+}
+
+/// Share of moves by kind, of 16: to hosts, to an empty call, exchanges; the rest go to neighbours.
+const TO_HOSTS: u32 = 4;
+const TO_EMPTY: u32 = 2;
+const EXCHANGES: u32 = 1;
+/// On hosts, share of pieces that take what comes before or after along, of 4.
+const HOST_PIECES: u32 = 2;
+/// Most operators on hosts that a piece takes along.
+const MOST_ON_HOSTS: usize = 64;
+
+impl Moves {
+    pub(super) fn new(graph: &Graph) -> Moves {
+        Moves {
+            piece: Vec::new(),
+            stamp: vec![0; graph.operator_count()],
+            round: 0,
+            around: Vec::new(),
+            moves: Vec::new(),
+        }
+    }
+
+    /// One move; empty where what was drawn makes none.
+    pub(super) fn draw(&mut self, state: &State<'_>, rng: &mut impl Rng) -> &[(OpId, Site)] {
+        self.moves.clear();
+        let graph = state.problem().graph();
+        let op = OpId(rng.random_range(0..graph.operator_count() as u32));
+        let kind = rng.random_range(0..16u32);
+        if kind < EXCHANGES {
+            self.exchange(state, op, rng);
+            return &self.moves;
+        }
+        let before = rng.random_bool(0.5);
+        self.take(state, op, before, rng);
+        if kind < EXCHANGES + TO_HOSTS {
+            for &op in &self.piece {
+                self.moves.extend(state.on_host(op).map(|site| (op, site)));
+            }
+            if self.moves.len() < self.piece.len() {
+                self.moves.clear();
+            }
+            return &self.moves;
+        }
+        let to = if kind < EXCHANGES + TO_HOSTS + TO_EMPTY {
+            empty_call(state, rng)
+        } else {
+            self.find_around(state);
+            (!self.around.is_empty()).then(|| self.around[rng.random_range(0..self.around.len())])
+        };
+        if let Some(to) = to {
+            self.moves.extend(self.piece.iter().map(|&op| (op, to)));
+        }
+        &self.moves
+    }
+
+    /// The operator with all before it, or all after it, on its site, and what is colocated with any of them.
+    fn take(&mut self, state: &State<'_>, op: OpId, before: bool, rng: &mut impl Rng) {
+        let graph = state.problem().graph();
+        self.round = self.round.wrapping_add(1);
+        self.piece.clear();
+        let home = state.site(op);
+        let along = match home {
+            Site::Call(_) => true,
+            Site::Host(_) => rng.random_range(0..4u32) < HOST_PIECES,
+        };
+        let most = match home {
+            Site::Call(_) => usize::MAX,
+            Site::Host(_) => rng.random_range(1..=MOST_ON_HOSTS),
+        };
+        self.push(op);
+        let mut at = 0;
+        while at < self.piece.len() {
+            let member = self.piece[at];
+            at += 1;
+            for &other in graph.class(graph.class_of(member)) {
+                self.push(other);
+            }
+            if !along || self.piece.len() >= most {
+                continue;
+            }
+            let next = if before { graph.predecessors(member) } else { graph.successors(member) };
+            for &other in next.iter().filter(|&&other| state.site(other) == home) {
+                self.push(other);
+            }
+        }
+    }
+
+    fn push(&mut self, op: OpId) {
+        if self.stamp[op.index()] != self.round {
+            self.stamp[op.index()] = self.round;
+            self.piece.push(op);
+        }
+    }
+
+    /// The calls around a piece.
+    fn find_around(&mut self, state: &State<'_>) {
+        let graph = state.problem().graph();
+        self.around.clear();
+        for &op in &self.piece {
+            let near = graph.predecessors(op).iter().chain(graph.successors(op));
+            for &other in near.filter(|other| self.stamp[other.index()] != self.round) {
+                let site = state.site(other);
+                if matches!(site, Site::Call(_)) && site != state.site(op) {
+                    self.around.push(site);
+                }
+            }
+        }
+        self.around.sort_unstable();
+        self.around.dedup();
+    }
+
+    /// Two accelerators change places, call for call.
+    fn exchange(&mut self, state: &State<'_>, op: OpId, rng: &mut impl Rng) {
+        let slots = state.slots();
+        let Site::Call(one) = state.site(op) else { return };
+        let one = slots.of_device(one);
+        let other = slots.of_device(rng.random_range(0..slots.calls.len() as u32));
+        if one == other {
+            return;
+        }
+        for op in state.problem().graph().operators() {
+            let Site::Call(call) = state.site(op) else { continue };
+            if one.contains(&call) {
+                self.moves.push((op, Site::Call(call - one.start + other.start)));
+            } else if other.contains(&call) {
+                self.moves.push((op, Site::Call(call - other.start + one.start)));
+            }
+        }
+    }
+}
+
+/// The first empty call of a random accelerator.
+fn empty_call(state: &State<'_>, rng: &mut impl Rng) -> Option<Site> {
+    let calls = state.slots().calls.len() as u32;
+    if calls == 0 {
+        return None;
+    }
+    let any = rng.random_range(0..calls);
+    let mut of_device = state.slots().of_device(any);
+    of_device.find(|&call| state.members(call) == 0).map(Site::Call)
+}

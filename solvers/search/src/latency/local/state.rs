@@ -1,0 +1,247 @@
+//! A feasible assignment of operators to calls and hosts, with its timeline.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::OpId;
+use stagewright_core::meter::Compensated;
+use stagewright_core::offload::{Call, Offload, Site, Timeline};
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::tolerance;
+
+use crate::latency::host::Hosts;
+
+/// Every call that could be made: so many of each accelerator, on as many accelerators as there are operators.
+#[derive(Debug)]
+pub(super) struct Slots {
+    pub(super) calls: Vec<Call>,
+    /// Device and number of each.
+    seats: Vec<(DeviceId, u32)>,
+    hosts: Hosts,
+}
+
+impl Slots {
+    pub(super) fn new(problem: &Problem) -> Slots {
+        let most = problem.graph().operator_count().max(1);
+        let numbers = problem.objective().calls.min(u32::try_from(most).unwrap_or(u32::MAX));
+        let mut slots = Slots { calls: Vec::new(), seats: Vec::new(), hosts: Hosts::new(problem) };
+        for (pool, spec) in problem.pools().iter().enumerate().filter(|(_, spec)| !spec.host) {
+            for &device in spec.devices.iter().take(most) {
+                for number in 0..numbers {
+                    let before = u32::try_from(slots.calls.len()).ok().and_then(|at| at.checked_sub(1));
+                    slots.calls.push(Call { pool: pool as u32, after: before.filter(|_| number > 0) });
+                    slots.seats.push((device, number));
+                }
+            }
+        }
+        slots
+    }
+
+    /// The device of a call.
+    pub(super) fn device(&self, call: u32) -> DeviceId {
+        self.seats[call as usize].0
+    }
+
+    /// Calls from the first of one device to the first of the next.
+    pub(super) fn of_device(&self, call: u32) -> std::ops::Range<u32> {
+        let device = self.device(call);
+        let first = call - self.seats[call as usize].1;
+        let len = self.seats[first as usize..].iter().take_while(|seat| seat.0 == device).count() as u32;
+        first..first + len
+    }
+}
+
+/// A step back: where an operator was.
+pub(super) type Was = (OpId, Site);
+
+/// A feasible assignment.
+#[derive(Debug, Clone)]
+pub(super) struct State<'p> {
+    offload: &'p Offload<'p>,
+    slots: &'p Slots,
+    sites: Vec<Site>,
+    /// Operators of each call.
+    members: Vec<u32>,
+    /// By device.
+    bytes: Vec<Compensated>,
+    timeline: Timeline,
+    value: f64,
+}
+
+impl<'p> State<'p> {
+    /// A placement as a state, operators on hosts moved to the fastest; none where that is not feasible.
+    pub(super) fn of_placement(
+        offload: &'p Offload<'p>,
+        slots: &'p Slots,
+        placement: &Placement,
+    ) -> Option<State<'p>> {
+        let problem = offload.problem();
+        let graph = offload.graph();
+        let mut seats: Vec<(DeviceId, u32, u32)> =
+            (0..).zip(&slots.seats).map(|(call, &(device, number))| (device, number, call)).collect();
+        seats.sort_unstable();
+        // The numbers of a device's calls need not be those of its first slots: bring them there, in order.
+        let mut numbers: Vec<(DeviceId, u32)> =
+            graph.operators().map(|op| (placement.device_of(op), placement.call_of(op))).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let site = |op: OpId| {
+            let device = placement.device_of(op);
+            if problem.pools()[problem.pool_of(device)].host {
+                return slots.hosts.pool(op).map(Site::Host);
+            }
+            let first = numbers.partition_point(|number| number.0 < device);
+            let number = numbers.binary_search(&(device, placement.call_of(op))).ok()? - first;
+            let at = seats.binary_search_by_key(&(device, number as u32), |seat| (seat.0, seat.1)).ok()?;
+            Some(Site::Call(seats[at].2))
+        };
+        let sites: Vec<Site> = graph.operators().map(site).collect::<Option<_>>()?;
+        let mut state = State {
+            members: vec![0; slots.calls.len()],
+            bytes: vec![Compensated::default(); problem.cluster().device_count()],
+            timeline: Timeline::new(graph),
+            value: f64::INFINITY,
+            offload,
+            slots,
+            sites,
+        };
+        for op in graph.operators() {
+            let site = state.sites[op.index()];
+            state.count(op, site, 1.0)?;
+        }
+        state.value = state.timeline.schedule(offload, &state.sites, &slots.calls)?;
+        state.fits_everywhere().then_some(state)
+    }
+
+    pub(super) fn value(&self) -> f64 {
+        self.value
+    }
+
+    pub(super) fn problem(&self) -> &'p Problem {
+        self.offload.problem()
+    }
+
+    pub(super) fn slots(&self) -> &'p Slots {
+        self.slots
+    }
+
+    pub(super) fn site(&self, op: OpId) -> Site {
+        self.sites[op.index()]
+    }
+
+    /// Operators of a call.
+    pub(super) fn members(&self, call: u32) -> u32 {
+        self.members[call as usize]
+    }
+
+    /// The site of an operator on its host, if it has one.
+    pub(super) fn on_host(&self, op: OpId) -> Option<Site> {
+        self.slots.hosts.pool(op).map(Site::Host)
+    }
+
+    /// Moves operators to sites, unless a device cannot run or hold them or something would wait for itself: the new
+    /// value, and in `was` the way back.
+    pub(super) fn shift(
+        &mut self,
+        moves: impl Iterator<Item = (OpId, Site)>,
+        was: &mut Vec<Was>,
+    ) -> Option<f64> {
+        was.clear();
+        let mut able = true;
+        for (op, to) in moves {
+            let from = self.sites[op.index()];
+            if from == to {
+                continue;
+            }
+            was.push((op, from));
+            able &= self.put(op, from, to);
+        }
+        let touched = |state: &State<'_>| was.iter().all(|&(op, _)| state.fits(state.sites[op.index()], op));
+        let value = if able && !was.is_empty() && touched(self) {
+            self.timeline.schedule(self.offload, &self.sites, &self.slots.calls)
+        } else {
+            None
+        };
+        match value {
+            Some(value) => {
+                self.value = value;
+                Some(value)
+            }
+            None => {
+                self.restore(was, self.value);
+                None
+            }
+        }
+    }
+
+    /// Takes a shift back; `value` is what there was before.
+    pub(super) fn restore(&mut self, was: &[Was], value: f64) {
+        for &(op, from) in was.iter().rev() {
+            let to = self.sites[op.index()];
+            self.put(op, to, from);
+        }
+        self.value = value;
+    }
+
+    fn put(&mut self, op: OpId, from: Site, to: Site) -> bool {
+        let known = self.count(op, from, -1.0).is_some();
+        self.sites[op.index()] = to;
+        let able = self.count(op, to, 1.0).is_some();
+        let pool = match to {
+            Site::Host(pool) => pool,
+            Site::Call(call) => self.slots.calls[call as usize].pool,
+        };
+        known && able && self.offload.seconds(op, pool as usize).is_some()
+    }
+
+    fn count(&mut self, op: OpId, site: Site, times: f64) -> Option<()> {
+        if let Site::Call(call) = site {
+            let members = &mut self.members[call as usize];
+            *members = members.wrapping_add_signed(times as i32);
+        }
+        let device = self.device(site, op)?;
+        self.bytes[device.index()].add(times * bytes(self.offload.problem(), op));
+        Some(())
+    }
+
+    fn device(&self, site: Site, op: OpId) -> Option<DeviceId> {
+        match site {
+            Site::Host(_) => self.slots.hosts.device(op),
+            Site::Call(call) => Some(self.slots.device(call)),
+        }
+    }
+
+    fn fits(&self, site: Site, op: OpId) -> bool {
+        self.device(site, op).is_some_and(|device| {
+            let problem = self.problem();
+            tolerance::fits(
+                self.bytes[device.index()].value(),
+                problem.pools()[problem.pool_of(device)].memory,
+            )
+        })
+    }
+
+    fn fits_everywhere(&self) -> bool {
+        self.problem().graph().operators().all(|op| self.fits(self.sites[op.index()], op))
+    }
+
+    /// As a placement.
+    pub(super) fn placement(&self) -> Placement {
+        let graph = self.offload.graph();
+        let (mut device_of, mut call_of) = (Vec::new(), Vec::new());
+        for op in graph.operators() {
+            let site = self.sites[op.index()];
+            device_of.push(self.device(site, op).expect("every operator has a device"));
+            call_of.push(match site {
+                Site::Host(_) => 0,
+                Site::Call(call) => self.slots.seats[call as usize].1,
+            });
+        }
+        Placement::with_calls(device_of, call_of)
+    }
+}
+
+/// Bytes of an operator on the device that runs it.
+fn bytes(problem: &Problem, op: OpId) -> f64 {
+    let document = problem.graph().operator(op);
+    document.parameter_bytes + document.optimizer_bytes + document.workspace_bytes + document.activation_bytes
+}

@@ -214,6 +214,7 @@ impl Choices<'_> {
             schedule: self.of(&[Schedule::None, Schedule::GPipe, Schedule::OneFOneB]),
             microbatches: if self.rarely() { None } else { Some(self.of(&[1, 2, u32::MAX])) },
             max_replicas: self.maybe(|choices| choices.of(&[1, 2, u32::MAX])),
+            calls: self.maybe(|choices| choices.of(&[1, 2, u32::MAX])),
             value_s: self.maybe(Self::number),
         };
         plan.bound.value_s = self.maybe(Self::number);

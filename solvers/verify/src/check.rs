@@ -27,9 +27,9 @@ use crate::violation::Findings;
 ///
 /// # Complexity
 ///
-/// O((V + P) log V + V · K) for V operators, P pins of tensors and K device kinds, and
-/// O((V + P) · D / 64) on top for a convex split over D devices. A certificate of column generation is replayed within
-/// limits on time and memory that no input exceeds.
+/// O((V + P) log V + V · K) for V operators, P pins of tensors and K device kinds, and O((V + P) · D / 64) on
+/// top for a convex split over D devices, or O(C) for C calls under latency. A certificate of column
+/// generation is replayed within limits on time and memory that no input exceeds.
 pub fn check(
     graph: &GraphDocument,
     cluster: &ClusterDocument,

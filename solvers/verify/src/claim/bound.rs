@@ -1,4 +1,4 @@
-//! The bound is not above the value of a feasible plan, and is what its certificate proves.
+//! The bound is not above the value of a feasible plan, and not above what its evidence proves.
 //!
 //! A feasible plan refutes any bound above its value, whatever the evidence. Below it, what can be replayed
 //! for the bound decides: for throughput its certificate; for latency the critical path, if it claims to be

@@ -5,12 +5,12 @@ use stagewright_core::document::{ClusterDocument, GraphDocument, PinsDocument, P
 use crate::claim::{bound, figures, gap, status};
 use crate::constraint::memory::Memory;
 use crate::constraint::{
-    Placed, colocation, contiguous, convex, memory, pins, placement, replicas, stages, support,
+    Placed, calls, colocation, contiguous, convex, memory, pins, placement, replicas, stages, support, waits,
 };
 use crate::error::CheckError;
-use crate::read::Problem;
+use crate::read::{Objective, Problem};
 use crate::report::{DeviceFigures, Report};
-use crate::score::{Score, score};
+use crate::score::{Score, latency, score};
 use crate::violation::Findings;
 
 /// Checks a plan against the problem it is for.
@@ -27,9 +27,9 @@ use crate::violation::Findings;
 ///
 /// # Complexity
 ///
-/// O((V + P) log V + V · K) for V operators, P pins of tensors and K device kinds, and
-/// O((V + P) · D / 64) on top for a convex split over D devices. A certificate of column generation is replayed within
-/// limits on time and memory that no input exceeds.
+/// O((V + P) log V + V · K) for V operators, P pins of tensors and K device kinds, and O((V + P) · D / 64) on
+/// top for a convex split over D devices, or O(C) for C calls under latency. A certificate of column
+/// generation is replayed within limits on time and memory that no input exceeds.
 pub fn check(
     graph: &GraphDocument,
     cluster: &ClusterDocument,
@@ -80,16 +80,43 @@ fn examine<'a>(
     let Some(placed) = draft.complete() else { return Ok(None) };
 
     replicas::check(problem, &placed, findings);
-    let stages = stages::check(problem, &placed, findings);
-    match problem.rules.split {
-        Split::Contiguous => contiguous::check(problem, &placed, &stages, findings),
-        Split::Convex => convex::check(problem, &placed, findings),
-        Split::Free => {}
-    }
-    let memory = memory::check(problem, &placed, &stages, findings);
-    let Some(score) = score(problem, &placed)? else { return Ok(None) };
+    let (memory, score) = match problem.rules.objective {
+        Objective::Throughput => pipelined(problem, &placed, findings)?,
+        Objective::Latency { calls } => offloaded(problem, &placed, calls, findings)?,
+    };
+    let Some(score) = score else { return Ok(None) };
     figures::check(problem, plan, &score, &memory, findings);
     Ok(Some((placed, memory, score)))
+}
+
+/// A placement as a pipeline: the stages, the split rule, the loads.
+fn pipelined(
+    problem: &Problem,
+    placed: &Placed,
+    findings: &mut Findings,
+) -> Result<(Vec<Memory>, Option<Score>), CheckError> {
+    let stages = stages::check(problem, placed, findings);
+    match problem.rules.split {
+        Split::Contiguous => contiguous::check(problem, placed, &stages, findings),
+        Split::Convex => convex::check(problem, placed, findings),
+        Split::Free => {}
+    }
+    let memory = memory::check(problem, placed, &stages, findings);
+    Ok((memory, score(problem, placed)?))
+}
+
+/// A placement as calls of accelerators, at most so many of each.
+fn offloaded(
+    problem: &Problem,
+    placed: &Placed,
+    most: u32,
+    findings: &mut Findings,
+) -> Result<(Vec<Memory>, Option<Score>), CheckError> {
+    let stages = stages::absent(placed, findings);
+    let memory = memory::check(problem, placed, &stages, findings);
+    let Some(steps) = calls::check(problem, placed, most, findings) else { return Ok((memory, None)) };
+    let Some(waits) = waits::check(problem, placed, &steps, findings) else { return Ok((memory, None)) };
+    Ok((memory, latency(problem, placed, &steps, &waits)?))
 }
 
 fn device_figures(

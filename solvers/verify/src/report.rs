@@ -8,7 +8,7 @@ use crate::violation::Violation;
 /// one they can't be computed of (an operator missing, or on a device that can't run it).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The value.
+    /// The value: the largest load, or the last ready time.
     pub value_s: Option<f64>,
     /// The largest forward load, where training is `separate`.
     pub forward_s: Option<f64>,
@@ -16,7 +16,8 @@ pub struct Report {
     pub backward_s: Option<f64>,
     /// The devices in the order of the plan.
     pub devices: Vec<DeviceFigures>,
-    /// Every group of the cluster with the load of its uplink, in the order of the cluster.
+    /// Every group of the cluster with the load of its uplink, in the order of the cluster; none for latency,
+    /// where uplinks play no part.
     pub uplinks: Vec<(String, f64)>,
     /// What is wrong; empty where the plan is what it says.
     pub violations: Vec<Violation>,
@@ -42,11 +43,13 @@ pub struct DeviceFigures {
     pub stage: Option<u32>,
     /// Devices that run the stage.
     pub replicas: u32,
-    /// The load of each replica; forward plus backward where training is `separate`.
+    /// The load of each replica; forward plus backward where training is `separate`. For latency, compute
+    /// plus communication.
     pub load_s: f64,
     /// Seconds of compute, before division among replicas.
     pub compute_s: f64,
-    /// Seconds of communication, before division among replicas and without their synchronisation.
+    /// Seconds of communication, before division among replicas and without their synchronisation. For
+    /// latency, of all that the calls bring in and send out.
     pub communication_s: f64,
     /// Bytes in use, with the microbatches in flight; with one microbatch where the schedule needs stages that
     /// the plan does not give.
@@ -66,6 +69,8 @@ pub enum BoundEvidence {
     HeaviestUnit,
     /// Prices at which the devices cannot hold everything.
     ColumnGeneration,
+    /// The longest path of the graph, each operator at its fastest.
+    CriticalPath,
 }
 
 impl BoundEvidence {
@@ -76,6 +81,7 @@ impl BoundEvidence {
             BoundEvidence::Fluid => "fluid",
             BoundEvidence::HeaviestUnit => "heaviest-unit",
             BoundEvidence::ColumnGeneration => "column-generation",
+            BoundEvidence::CriticalPath => "critical-path",
         }
     }
 }
@@ -87,14 +93,14 @@ pub enum BoundVerdict {
     NoClaim,
     /// Nothing speaks against it, and nothing the checker can replay for it.
     NotVerified,
-    /// Its certificate proves it.
+    /// Its evidence proves it.
     Verified {
-        /// The kind of certificate.
+        /// What proves it.
         by: BoundEvidence,
-        /// The bound that the certificate proves, at least the claimed one.
+        /// The bound that this proves, at least the claimed one.
         proved_s: f64,
     },
-    /// It is above the value of the plan, or its certificate does not prove it.
+    /// It is above the value of the plan, or above what its evidence proves.
     Refuted {
         /// What speaks against it.
         by: BoundEvidence,

@@ -22,13 +22,16 @@ pub enum ViolationKind {
     InFlightMemory,
     /// The split rule is broken, or the stages are not an order.
     Order,
+    /// For latency: the calls of an accelerator are not its operators, each in one of at most so many, or the
+    /// calls and the operators of hosts wait for each other.
+    Calls,
     /// The value is not what the placement gives.
     Value,
     /// A figure of a device is not what the placement gives.
     DeviceFigures,
     /// The load of an uplink is not what the placement gives.
     UplinkFigures,
-    /// The bound exceeds the value of a plan or what its certificate proves.
+    /// The bound exceeds the value of a plan or what its evidence proves.
     Bound,
     /// The status does not go with the value and the bound.
     Status,
@@ -48,6 +51,7 @@ impl ViolationKind {
             ViolationKind::Memory => "memory",
             ViolationKind::InFlightMemory => "in-flight-memory",
             ViolationKind::Order => "order",
+            ViolationKind::Calls => "calls",
             ViolationKind::Value => "value",
             ViolationKind::DeviceFigures => "device-figures",
             ViolationKind::UplinkFigures => "uplink-figures",
@@ -67,7 +71,8 @@ impl ViolationKind {
             | ViolationKind::Colocation
             | ViolationKind::Memory
             | ViolationKind::InFlightMemory
-            | ViolationKind::Order => true,
+            | ViolationKind::Order
+            | ViolationKind::Calls => true,
             ViolationKind::Value
             | ViolationKind::DeviceFigures
             | ViolationKind::UplinkFigures

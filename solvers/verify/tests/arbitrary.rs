@@ -193,6 +193,44 @@ impl Choices<'_> {
         }
     }
 
+    fn objective(&mut self) -> ObjectiveDocument {
+        let mut objective = ObjectiveDocument {
+            kind: self.of(&[ObjectiveKind::Throughput, ObjectiveKind::Latency]),
+            split: self.of(&[Split::Contiguous, Split::Convex, Split::Free]),
+            communication: self.of(&[Communication::Serial, Communication::Overlap, Communication::Duplex]),
+            training: self.of(&[Training::Combined, Training::Separate]),
+            schedule: self.of(&[Schedule::None, Schedule::GPipe, Schedule::OneFOneB]),
+            microbatches: if self.rarely() { None } else { Some(self.of(&[1, 2, u32::MAX])) },
+            max_replicas: self.maybe(|choices| choices.of(&[1, 2, u32::MAX])),
+            calls: None,
+            value_s: self.maybe(Self::number),
+        };
+        if objective.kind == ObjectiveKind::Latency {
+            objective.calls = self.maybe(|choices| choices.of(&[1, 2, u32::MAX]));
+            if !self.rarely() {
+                objective.communication = Communication::Serial;
+                objective.training = Training::Combined;
+                objective.schedule = Schedule::None;
+                objective.max_replicas = None;
+            }
+        } else if self.rarely() {
+            objective.calls = self.maybe(|choices| choices.of(&[0, 1, 2]));
+        }
+        objective
+    }
+
+    fn calls(&mut self, ops: &[String]) -> Option<Vec<Vec<String>>> {
+        if self.rarely() {
+            return self.maybe(|choices| choices.some(3, |choices| choices.some(3, Self::operator)));
+        }
+        let mut calls = vec![Vec::new(), Vec::new()];
+        for operator in ops {
+            calls[usize::from(self.next()) % 2].push(operator.clone());
+        }
+        calls.retain(|call| !call.is_empty() || self.rarely());
+        Some(calls)
+    }
+
     fn plan(&mut self) -> PlanDocument {
         let mut plan: PlanDocument = read(json!({
             "schema": PLAN_SCHEMA, "status": "feasible", "solver": "", "gap": null, "seconds": 0.0, "seed": 0,
@@ -206,17 +244,10 @@ impl Choices<'_> {
             PlanStatus::Infeasible,
             PlanStatus::Unknown,
         ]);
-        plan.objective = ObjectiveDocument {
-            kind: if self.rarely() { ObjectiveKind::Latency } else { ObjectiveKind::Throughput },
-            split: self.of(&[Split::Contiguous, Split::Convex, Split::Free]),
-            communication: self.of(&[Communication::Serial, Communication::Overlap, Communication::Duplex]),
-            training: self.of(&[Training::Combined, Training::Separate]),
-            schedule: self.of(&[Schedule::None, Schedule::GPipe, Schedule::OneFOneB]),
-            microbatches: if self.rarely() { None } else { Some(self.of(&[1, 2, u32::MAX])) },
-            max_replicas: self.maybe(|choices| choices.of(&[1, 2, u32::MAX])),
-            value_s: self.maybe(Self::number),
-        };
+        plan.objective = self.objective();
+        let latency = plan.objective.kind == ObjectiveKind::Latency;
         plan.bound.value_s = self.maybe(Self::number);
+        plan.bound.source = self.of(&["", "critical-path"]).to_owned();
         plan.bound.certificate = self.maybe(Self::certificate);
         plan.gap = self.maybe(Self::number);
         plan.pins = self.pins();
@@ -229,7 +260,8 @@ impl Choices<'_> {
         for (ops, (name, kind)) in homes.into_iter().zip([("acc0", "acc"), ("acc1", "acc"), ("far0", "far")])
         {
             let odd = self.rarely();
-            let stages = [None, Some(plan.devices.len() as u32)];
+            let stages = [None, if latency { None } else { Some(plan.devices.len() as u32) }];
+            let calls = if latency || self.rarely() { self.calls(&ops) } else { None };
             plan.devices.push(DeviceDocument {
                 name: if odd { self.device() } else { name.to_owned() },
                 kind: if odd { self.kind() } else { kind.to_owned() },
@@ -239,7 +271,7 @@ impl Choices<'_> {
                     self.of(&stages)
                 },
                 replicas: if self.rarely() { self.of(&[0, 2, u32::MAX]) } else { 1 },
-                calls: None,
+                calls,
                 load_s: self.number(),
                 compute_s: self.number(),
                 communication_s: self.number(),

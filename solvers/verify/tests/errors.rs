@@ -4,7 +4,7 @@ mod documents;
 
 use documents::{Case, read, valid};
 use serde_json::json;
-use stagewright_core::document::{ClassDocument, Communication, ObjectiveKind, Schedule};
+use stagewright_core::document::{ClassDocument, Communication, ObjectiveKind, Schedule, Training};
 
 fn after(corrupt: impl FnOnce(&mut Case)) -> &'static str {
     let mut case = valid();
@@ -131,8 +131,51 @@ fn rules_without_their_figures() {
 }
 
 #[test]
+fn rules_of_pipelines_under_latency() {
+    let latency = |change: fn(&mut Case)| {
+        let mut case = valid();
+        case.plan.objective.kind = ObjectiveKind::Latency;
+        change(&mut case);
+        case
+    };
+    let sentences = [
+        (latency(|case| case.plan.objective.communication = Communication::Overlap), "serial communication"),
+        (latency(|case| case.plan.objective.communication = Communication::Duplex), "serial communication"),
+        (latency(|case| case.plan.objective.training = Training::Separate), "combined training"),
+        (latency(|case| case.plan.objective.max_replicas = Some(2)), "a max_replicas of 1"),
+    ];
+    for (case, needs) in sentences {
+        let error = case.check().expect_err("a rule of pipelines");
+        assert_eq!(error.code(), "rule");
+        assert_eq!(error.to_string(), format!("the objective latency needs {needs}"));
+    }
+    let scheduled = latency(|case| {
+        case.plan.objective.schedule = Schedule::GPipe;
+        case.plan.objective.microbatches = Some(2);
+    });
+    assert_eq!(scheduled.error(), "rule");
+    // One replica and one call are what latency has anyway.
+    latency(|case| case.plan.objective.max_replicas = Some(1)).report();
+    latency(|case| case.plan.objective.calls = Some(1)).report();
+    latency(|case| case.plan.objective.calls = Some(u32::MAX)).report();
+}
+
+#[test]
+fn calls_out_of_place() {
+    assert_eq!(after(|case| case.plan.objective.calls = Some(0)), "rule");
+    assert_eq!(after(|case| case.plan.objective.calls = Some(2)), "rule");
+    let none = |case: &mut Case| {
+        case.plan.objective.kind = ObjectiveKind::Latency;
+        case.plan.objective.calls = Some(0);
+    };
+    assert_eq!(after(none), "rule");
+    let mut one = valid();
+    one.plan.objective.calls = Some(1);
+    assert_eq!(one.broken(), [""; 0]);
+}
+
+#[test]
 fn not_checked() {
-    assert_eq!(after(|case| case.plan.objective.kind = ObjectiveKind::Latency), "not-checked");
     assert_eq!(after(|case| case.plan.objective.kind = ObjectiveKind::Makespan), "not-checked");
     assert_eq!(after(|case| case.plan.objective.schedule = Schedule::Interleaved), "not-checked");
     assert_eq!(after(|case| case.plan.objective.schedule = Schedule::ZeroBubble), "not-checked");

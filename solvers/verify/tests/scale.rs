@@ -4,7 +4,8 @@ mod documents;
 
 use documents::{Case, placement, read};
 use serde_json::json;
-use stagewright_core::document::{OperatorDocument, Split, TensorDocument};
+use stagewright_core::document::{ObjectiveKind, OperatorDocument, Split, TensorDocument};
+use stagewright_verify::ViolationKind;
 
 const OPERATORS: usize = 100_000;
 const DEVICES: usize = 200;
@@ -39,6 +40,43 @@ fn chain() -> Case {
         pins: None,
         plan: placement(&devices),
     }
+}
+
+/// The chain with each block in so many calls.
+fn offloaded(calls: usize) -> Case {
+    let mut case = chain();
+    case.plan.objective.kind = ObjectiveKind::Latency;
+    case.plan.objective.calls = Some(calls as u32);
+    for device in &mut case.plan.devices {
+        device.stage = None;
+        device.calls = Some(device.ops.chunks(device.ops.len() / calls).map(<[String]>::to_vec).collect());
+    }
+    case
+}
+
+#[test]
+fn large_graphs_are_checked_for_latency() {
+    // 100,000 operators one after the other, and every call but the first brings a tensor in, every but the
+    // last sends one out.
+    for (calls, value) in [(1, 100_000.0 + 2.0 * 199.0), (500, 100_000.0 + 2.0 * 99_999.0)] {
+        let report = offloaded(calls).report();
+        assert!(report.holds(), "{:?}", report.violations);
+        assert_eq!(report.value_s, Some(value));
+    }
+    // The last operator moves to the first call: everything is on a cycle.
+    let mut case = offloaded(1);
+    let moved = case.plan.devices[DEVICES - 1].ops.pop().unwrap();
+    case.plan.devices[DEVICES - 1].calls.as_mut().unwrap()[0].pop();
+    case.plan.devices[0].calls.as_mut().unwrap()[0].push(moved.clone());
+    case.plan.devices[0].ops.push(moved);
+    let violations = case.report().violations;
+    assert_eq!(violations.len(), 1);
+    assert_eq!(violations[0].kind, ViolationKind::Calls);
+    assert!(violations[0].message.len() < 1000, "{}", violations[0].message);
+    // In the wrong order, no device can begin.
+    let mut case = offloaded(500);
+    case.plan.devices.iter_mut().for_each(|device| device.calls.as_mut().unwrap().reverse());
+    assert_eq!(case.broken(), ["calls"]);
 }
 
 #[test]

@@ -1,13 +1,16 @@
-//! The bound is not above the value of a feasible plan, and is what its certificate proves.
+//! The bound is not above the value of a feasible plan, and not above what its evidence proves.
 //!
-//! A feasible plan refutes any bound above its value, whatever the evidence. Below it, a certificate that can be
-//! replayed decides; without one the bound is not verified, which is not the same as wrong.
+//! A feasible plan refutes any bound above its value, whatever the evidence. Below it, what can be replayed
+//! for the bound decides: for throughput its certificate; for latency the critical path, if it claims to be
+//! that, since the certificates speak of another objective. Without such evidence the bound is not verified,
+//! which is not the same as wrong.
 
 use stagewright_core::document::PlanDocument;
 use stagewright_core::tolerance;
 
 use super::certificate::{Proof, replay};
-use crate::read::Problem;
+use super::critical_path;
+use crate::read::{Objective, Problem};
 use crate::report::{BoundEvidence, BoundVerdict};
 use crate::violation::{Findings, Subject, ViolationKind};
 
@@ -32,18 +35,28 @@ pub(crate) fn check(
         let message = format!("the bound is {claimed:?} s, but the plan itself takes {value:?} s");
         return refute(BoundEvidence::Value, Some(value), message);
     }
-    let Some(certificate) = &plan.bound.certificate else { return BoundVerdict::NotVerified };
-    let (by, proof) = replay(problem, certificate);
+    let Some((by, proof)) = evidence(problem, plan) else { return BoundVerdict::NotVerified };
     let name = by.name();
     match proof {
         Proof::NoPlan | Proof::Open => BoundVerdict::NotVerified,
         Proof::Malformed(why) => refute(by, None, format!("the {name} certificate is malformed: {why}")),
-        Proof::Bound(proved) if exceeds(claimed, proved) => refute(
-            by,
-            Some(proved),
-            format!("the bound is {claimed:?} s, but its {name} certificate proves {proved:?} s"),
-        ),
+        Proof::Bound(proved) if exceeds(claimed, proved) => {
+            refute(by, Some(proved), format!("the bound is {claimed:?} s, but {name} proves {proved:?} s"))
+        }
         Proof::Bound(proved_s) => BoundVerdict::Verified { by, proved_s },
+    }
+}
+
+/// What the evidence for the bound proves, if there is any that speaks of the objective.
+fn evidence(problem: &Problem, plan: &PlanDocument) -> Option<(BoundEvidence, Proof)> {
+    match problem.rules.objective {
+        Objective::Throughput => {
+            plan.bound.certificate.as_ref().map(|certificate| replay(problem, certificate))
+        }
+        Objective::Latency { .. } if plan.bound.source == critical_path::SOURCE => {
+            Some((BoundEvidence::CriticalPath, critical_path::prove(problem)))
+        }
+        Objective::Latency { .. } => None,
     }
 }
 

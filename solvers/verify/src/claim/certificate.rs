@@ -95,7 +95,7 @@ fn proved(bound: f64) -> Proof {
 }
 
 /// The kinds on which a whole class may run, with its seconds there.
-fn runs_on<'a>(problem: &'a Problem, class: usize) -> impl Iterator<Item = (usize, f64)> + 'a {
+pub(super) fn runs_on<'a>(problem: &'a Problem, class: usize) -> impl Iterator<Item = (usize, f64)> + 'a {
     let members = &problem.graph.classes[class];
     let pinned = members.iter().filter_map(|&operator| problem.pins.of(operator));
     let allowed: Option<Allowed> = pinned.fold(None, |sofar, pins| match sofar {

@@ -55,7 +55,9 @@ fn device_figures(device: &DeviceDocument, figures: &[(&str, f64, f64)], finding
 /// A group that the plan leaves out must carry nothing.
 fn uplinks(problem: &Problem, plan: &PlanDocument, score: &Score, findings: &mut Findings) {
     let names = problem.cluster.groups.iter().map(|group| group.name.as_str());
-    let mut missing: BTreeMap<&str, f64> = names.zip(score.uplinks.iter().copied()).collect();
+    // Where uplinks play no part, they carry nothing.
+    let loads = score.uplinks.iter().copied().chain(std::iter::repeat(0.0));
+    let mut missing: BTreeMap<&str, f64> = names.zip(loads).collect();
     let mut wrong = |name: &str, message: String| {
         findings.push(ViolationKind::UplinkFigures, Subject::Group(name.to_owned()), || message);
     };

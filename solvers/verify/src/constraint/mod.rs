@@ -3,6 +3,7 @@
 //! A device of a plan that runs nothing is not in use: it takes no place in the pipeline and counts as none of
 //! the devices of its kind.
 
+pub(crate) mod calls;
 pub(crate) mod colocation;
 pub(crate) mod contiguous;
 pub(crate) mod convex;
@@ -12,5 +13,6 @@ pub(crate) mod placement;
 pub(crate) mod replicas;
 pub(crate) mod stages;
 pub(crate) mod support;
+pub(crate) mod waits;
 
 pub(crate) use placement::Placed;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use stagewright_core::document::{DeviceDocument, PlanDocument};
 
-use crate::read::{Problem, Tensor};
+use crate::read::Problem;
 use crate::violation::{Findings, Subject, ViolationKind};
 
 /// A device of the plan as far as it could be read.
@@ -85,14 +85,6 @@ impl Placed<'_> {
     /// Name of a device.
     pub(crate) fn name(&self, device: usize) -> &str {
         &self.devices[device].document.name
-    }
-
-    /// Writes the devices with a pin of the tensor into `touched`, ascending, each once.
-    pub(crate) fn touched(&self, tensor: &Tensor, touched: &mut Vec<usize>) {
-        touched.clear();
-        touched.extend(tensor.pins().map(|operator| self.device_of[operator]));
-        touched.sort_unstable();
-        touched.dedup();
     }
 }
 

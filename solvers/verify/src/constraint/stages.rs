@@ -31,6 +31,19 @@ impl Stages {
     }
 }
 
+/// Reports the used devices that have a stage, where there is no pipeline to have a place in. O(devices).
+pub(crate) fn absent(placed: &Placed, findings: &mut Findings) -> Stages {
+    for device in placed.devices.iter().filter(|device| !device.operators.is_empty()) {
+        if let Some(stage) = device.document.stage {
+            let name = &device.document.name;
+            findings.push(ViolationKind::Order, Subject::Device(name.clone()), || {
+                format!("device {name:?} is stage {stage}, but without a pipeline there are no stages")
+            });
+        }
+    }
+    Stages::Absent
+}
+
 /// Reads the stages, and reports where a rule that reads them finds no order. O(devices log devices).
 pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings) -> Stages {
     let ranked_memory = matches!(problem.rules.in_flight, InFlight::FromLast(_));

@@ -23,6 +23,20 @@ impl Tensor<'_> {
         std::iter::once(self.producer).chain(self.consumers.iter().copied())
     }
 
+    /// Its producer with each of its consumers.
+    pub(crate) fn arcs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.consumers.iter().map(|&consumer| (self.producer, consumer))
+    }
+
+    /// Writes the homes of its pins into `touched`, ascending, each once; `home_of` gives that of each
+    /// operator.
+    pub(crate) fn touches(&self, home_of: &[usize], touched: &mut Vec<usize>) {
+        touched.clear();
+        touched.extend(self.pins().map(|operator| home_of[operator]));
+        touched.sort_unstable();
+        touched.dedup();
+    }
+
     /// How messages call it: its name, or who makes it.
     pub(crate) fn label(&self) -> String {
         match &self.document.name {
@@ -135,10 +149,7 @@ fn read_tensor<'a>(
 }
 
 fn acyclic(operators: &[OperatorDocument], tensors: &[Tensor]) -> Result<Vec<usize>, CheckError> {
-    let arcs: Vec<(usize, usize)> = tensors
-        .iter()
-        .flat_map(|tensor| tensor.consumers.iter().map(|&consumer| (tensor.producer, consumer)))
-        .collect();
+    let arcs: Vec<(usize, usize)> = tensors.iter().flat_map(Tensor::arcs).collect();
     topological::sort(operators.len(), &arcs).map_err(|cycle| CheckError::Cycle {
         operators: cycle.into_iter().map(|operator| operators[operator].name.clone()).collect(),
     })

@@ -18,7 +18,7 @@ pub(crate) use cluster::{Cluster, Kind};
 pub(crate) use graph::{Graph, Tensor};
 pub(crate) use pins::{Allowed, Pins};
 pub(crate) use pools::{Pool, Pools};
-pub(crate) use rules::{InFlight, Rules};
+pub(crate) use rules::{InFlight, Objective, Rules};
 
 use crate::error::CheckError;
 use crate::score::cost;

@@ -17,9 +17,20 @@ pub(crate) enum InFlight {
     FromLast(u32),
 }
 
+/// What is minimised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Objective {
+    /// The bottleneck load.
+    Throughput,
+    /// One sample through offloaded calls, at most this many of an accelerator.
+    Latency { calls: u32 },
+}
+
 /// The rules under which a plan is scored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
+    pub(crate) objective: Objective,
+    /// Not read under latency, which has the rule of its calls.
     pub(crate) split: Split,
     pub(crate) communication: Communication,
     pub(crate) training: Training,
@@ -30,11 +41,7 @@ pub(crate) struct Rules {
 impl Rules {
     /// Reads the objective, unless it is one that this version does not check.
     pub(super) fn read(objective: &ObjectiveDocument) -> Result<Self, CheckError> {
-        match objective.kind {
-            ObjectiveKind::Throughput => {}
-            ObjectiveKind::Latency => return Err(CheckError::NotChecked { what: "the objective latency" }),
-            ObjectiveKind::Makespan => return Err(CheckError::NotChecked { what: "the objective makespan" }),
-        }
+        let minimised = minimised(objective)?;
         let microbatches = |rule| match objective.microbatches {
             Some(count) if count > 0 => Ok(count),
             _ => Err(CheckError::Rule { rule, needs: "at least one microbatch" }),
@@ -54,12 +61,45 @@ impl Rules {
         if max_replicas == 0 {
             return Err(CheckError::Rule { rule: "max_replicas", needs: "at least one device a stage" });
         }
+        if let Objective::Latency { .. } = minimised {
+            nothing_of_pipelines(objective)?;
+        }
         Ok(Rules {
+            objective: minimised,
             split: objective.split,
             communication: objective.communication,
             training: objective.training,
             in_flight,
             max_replicas,
         })
+    }
+}
+
+fn minimised(objective: &ObjectiveDocument) -> Result<Objective, CheckError> {
+    let calls = objective.calls.unwrap_or(1);
+    match objective.kind {
+        ObjectiveKind::Makespan => Err(CheckError::NotChecked { what: "the objective makespan" }),
+        _ if calls == 0 => {
+            Err(CheckError::Rule { rule: "calls", needs: "at least one call of an accelerator" })
+        }
+        ObjectiveKind::Throughput if calls > 1 => {
+            Err(CheckError::Rule { rule: "several calls of an accelerator", needs: "the objective latency" })
+        }
+        ObjectiveKind::Throughput => Ok(Objective::Throughput),
+        ObjectiveKind::Latency => Ok(Objective::Latency { calls }),
+    }
+}
+
+/// A call brings its inputs in, computes and sends its outputs out, one after the other and for one sample.
+fn nothing_of_pipelines(objective: &ObjectiveDocument) -> Result<(), CheckError> {
+    let needs = [
+        (objective.communication == Communication::Serial, "serial communication"),
+        (objective.training == Training::Combined, "combined training"),
+        (objective.schedule == Schedule::None, "no schedule"),
+        (objective.max_replicas.is_none_or(|most| most <= 1), "a max_replicas of 1"),
+    ];
+    match needs.into_iter().find(|(met, _)| !met) {
+        Some((_, needs)) => Err(CheckError::Rule { rule: "the objective latency", needs }),
+        None => Ok(()),
     }
 }

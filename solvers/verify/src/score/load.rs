@@ -23,7 +23,7 @@ pub(super) fn sums(problem: &Problem, placed: &Placed) -> Result<Option<Vec<[Sum
     }
     let mut touched = Vec::new();
     for tensor in &problem.graph.tensors {
-        placed.touched(tensor, &mut touched);
+        tensor.touches(&placed.device_of, &mut touched);
         if touched.len() < 2 {
             continue;
         }

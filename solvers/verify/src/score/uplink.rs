@@ -10,7 +10,7 @@ pub(super) fn loads(problem: &Problem, placed: &Placed) -> Vec<[f64; 2]> {
     let mut loads = vec![[0.0; 2]; problem.cluster.groups.len()];
     let mut touched = Vec::new();
     for tensor in &problem.graph.tensors {
-        placed.touched(tensor, &mut touched);
+        tensor.touches(&placed.device_of, &mut touched);
         // Devices to the groups they are in; what is in no group is outside all of them.
         let mut sides: Vec<Option<usize>> =
             touched.iter().map(|&device| problem.cluster.kinds[placed.devices[device].kind].group).collect();

@@ -19,7 +19,7 @@ pub(crate) struct Score {
     pub(crate) halves: Option<[f64; 2]>,
     /// One for each device of the placement.
     pub(crate) devices: Vec<DeviceScore>,
-    /// One for each group.
+    /// One for each group; none where uplinks play no part.
     pub(crate) uplinks: Vec<f64>,
 }
 

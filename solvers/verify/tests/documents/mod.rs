@@ -21,7 +21,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use stagewright_core::document::{ClusterDocument, GraphDocument, PinsDocument, PlanDocument};
+use stagewright_core::document::{ClusterDocument, GraphDocument, ObjectiveKind, PinsDocument, PlanDocument};
 use stagewright_verify::{CheckError, Report};
 
 /// A problem and a plan for it.
@@ -106,6 +106,50 @@ pub(crate) fn placement(devices: &[(&str, &str, &[&str])]) -> PlanDocument {
         "bound": {"value_s": null, "source": "none", "certificate": null},
         "gap": null, "seconds": 0.0, "seed": 0, "devices": devices
     }))
+}
+
+/// A plan for latency without claims, of at most so many calls an accelerator: for each device its name and
+/// kind and the operators of its calls in order. What is of the kind `host` makes none and runs all that is
+/// listed.
+pub(crate) fn offload(most: u32, devices: &[(&str, &str, &[&[&str]])]) -> PlanDocument {
+    let mut plan = placement(&[]);
+    plan.objective.kind = ObjectiveKind::Latency;
+    plan.objective.calls = Some(most);
+    for &(name, kind, calls) in devices {
+        let ops = calls.concat();
+        let calls = (kind != "host").then_some(calls);
+        plan.devices.push(read(json!({
+            "name": name, "kind": kind, "stage": null, "replicas": 1, "calls": calls, "load_s": 0.0,
+            "compute_s": 0.0, "communication_s": 0.0, "memory_bytes": 0.0, "ops": ops})));
+    }
+    plan
+}
+
+/// Two accelerators `acc` of class gpu, with a link of 1 byte/s, and a host of two sockets of class cpu.
+pub(crate) fn hosted() -> ClusterDocument {
+    read(json!({
+        "schema": "stagewright.cluster/1",
+        "kinds": [
+            {"name": "acc", "class": "gpu", "count": 2, "memory_bytes": 100.0, "link": {"bandwidth": 1.0}},
+            {"name": "host", "class": "cpu", "count": 2, "host": true}
+        ]
+    }))
+}
+
+/// A graph of operators, each with its seconds on every class, and of tensors: producer, consumers and bytes,
+/// which on [`hosted`] are the seconds to move it.
+pub(crate) fn graph(operators: &[(&str, f64)], tensors: &[(&str, &[&str], f64)]) -> GraphDocument {
+    let operators: Vec<Value> = operators
+        .iter()
+        .map(|(name, seconds)| json!({"name": name, "seconds": {"gpu": seconds, "cpu": seconds}}))
+        .collect();
+    let tensors: Vec<Value> = tensors
+        .iter()
+        .map(|(producer, consumers, bytes)| {
+            json!({"producer": producer, "consumers": consumers, "bytes": bytes})
+        })
+        .collect();
+    read(json!({"schema": "stagewright.graph/1", "operators": operators, "tensors": tensors}))
 }
 
 /// The chain with a and b on acc0 and c on far0, and every figure claimed:

@@ -1,5 +1,6 @@
 //! Stagewright decides where every operator of a neural network runs.
 
+pub mod calls;
 pub mod clusters;
 pub mod diagnose;
 pub mod formats;

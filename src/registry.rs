@@ -6,11 +6,11 @@
 use stagewright_core::bound::{Bound, Fluid, HeaviestUnit};
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
-use stagewright_dp::Dp;
+use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_search::anchored::Effort;
 use stagewright_search::{
     AccelerateBalanced, Anchored, AnchoredFluid, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters,
-    EqualTime, GraphPartition, LayerPerDevice, Local, OneDevice, PipeDream,
+    EqualTime, GraphPartition, LatencyGreedy, LayerPerDevice, Local, OneDevice, PipeDream,
 };
 
 use crate::integer::{Bnp, Lns, Milp};
@@ -50,6 +50,8 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &LayerPerDevice, role: Role::Baseline },
     Entry { solver: &EmbeddingsOnHost, role: Role::Baseline },
     Entry { solver: &GraphPartition, role: Role::Baseline },
+    Entry { solver: &LatencyGreedy, role: Role::Baseline },
+    Entry { solver: &MaxLoadSplit, role: Role::Baseline },
     Entry { solver: &OneDevice, role: Role::Baseline },
 ];
 

@@ -1,6 +1,7 @@
 //! `check`: recompute a plan, sharing no code with the solvers that made it.
 
 use serde::Serialize;
+use stagewright::calls::assign_calls;
 use stagewright::core::document::{ObjectiveDocument, PlanDocument};
 use stagewright::formats::import_plan;
 use stagewright::report::table::{self, DeviceRow};
@@ -18,6 +19,11 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
     let Input { label, bytes } = read(&arguments.plan)?;
     let mut plan = import_plan(&label, &bytes, &documents.model)?;
     resolve::override_objective(&mut plan.objective, &arguments.objective)?;
+    if assign_calls(&documents.model.graph, &documents.cluster, &mut plan) {
+        output::note(
+            "the split says nothing of calls: they were assigned, as few as the rule of calls finds",
+        );
+    }
     let report = check(&documents.model.graph, &documents.cluster, documents.pins.as_ref(), &plan).map_err(
         |error| {
             CliError::new(&format!("V:{}", error.code()), error.to_string())

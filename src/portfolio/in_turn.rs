@@ -1,7 +1,7 @@
 //! Solvers one after the other on one budget, each from the best plan so far.
 
 use stagewright_core::bound::LowerBound;
-use stagewright_core::document::Split;
+use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -14,36 +14,73 @@ use stagewright_search::Local;
 
 use crate::integer::{Bnp, Lns, Milp};
 
-/// Plans and bounds of splits without an order: the best plan of all solvers with the best bound of all.
+/// The best plan of several solvers with the best bound of all.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InTurn(&'static Course);
+
+/// Which solvers run, in which order.
+struct Course {
+    summary: &'static str,
+    /// What it lacks for an objective.
+    missing: fn(&Objective) -> Option<&'static str>,
+    /// The plan to start from, if there is one, within this share of the time in small graphs and in large ones.
+    seed: Option<(Seed, [f64; 2])>,
+    /// The solvers, each with the share of the time left that it gets.
+    turns: &'static [(&'static dyn Solver, f64)],
+}
+
+type Seed = fn(&Problem, &mut Context<'_>) -> Result<Option<Plan>, SolveError>;
+
+impl std::fmt::Debug for Course {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.summary)
+    }
+}
+
+/// Splits without an order of stages.
 ///
 /// The best contiguous split comes first, so that no plan is worse than what was found of it, then local search because it
 /// has a good plan at once. Column generation proves most problems. Large neighbourhoods find the last tenths of a percent
 /// of the others, and have the rest of the time as well; the integer program between their two turns raises the bound
 /// where hundreds of small units leave column generation hardly above the bound of the work alone, or where uplinks
-/// matter, which it does not see.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct InTurn;
+/// matter, which it does not see. What moves single operators or plans a few devices hardly gets beyond the contiguous
+/// split in large graphs, so there it has more of the time.
+static SPLITS: Course = Course {
+    summary: "the contiguous splitter, local search, column generation, large neighbourhoods and the integer program in turn",
+    missing: |objective| missing(&SPLITS, ObjectiveKind::Throughput, objective),
+    seed: Some((contiguous, [0.15, 0.6])),
+    turns: &[(&Local, 0.15), (&Bnp, 0.5), (&Lns, 0.35), (&Milp, 0.75), (&Lns, 1.0)],
+};
+
+/// Latency: the best order of blocks is often the best plan and takes moments; local search and large neighbourhoods see
+/// what overlaps besides, and the integer program raises the bound.
+static CALLS: Course = Course {
+    summary: "the block program, local search, large neighbourhoods and the integer program in turn",
+    missing: |objective| missing(&CALLS, ObjectiveKind::Latency, objective),
+    seed: None,
+    turns: &[(&Dp, 0.3), (&Local, 0.4), (&Lns, 0.4), (&Milp, 0.8), (&Local, 1.0)],
+};
+
+/// The courses, for any objective that one of their solvers takes.
+pub(super) static COURSES: [InTurn; 2] = [InTurn(&SPLITS), InTurn(&CALLS)];
 
 /// Source of the bound of the integer program, and the gap that is none for it: its arithmetic resolves no less.
 const INTEGER_PROGRAM: &str = "milp";
 const SOLVED: f64 = 2e-6;
-/// Share of the time for the contiguous split, in small graphs and in large ones, where what moves single operators or
-/// plans a few devices hardly gets beyond it; and the operators that make a graph large.
-const SEED_SHARES: [f64; 2] = [0.15, 0.6];
+/// Operators that make a graph large.
 const LARGE: usize = 10_000;
 
-/// The solvers, each with the share of the time left that it gets.
-const TURNS: [(&dyn Solver, f64); 5] =
-    [(&Local, 0.15), (&Bnp, 0.5), (&Lns, 0.35), (&Milp, 0.75), (&Lns, 1.0)];
-
-/// The solvers of [`TURNS`] that take an objective.
-fn able(objective: &Objective) -> impl Iterator<Item = (&'static dyn Solver, f64)> {
+/// The solvers of a course that take an objective.
+fn able(course: &Course, objective: &Objective) -> impl Iterator<Item = (&'static dyn Solver, f64)> {
     let takes = |solver: &dyn Solver| (solver.capabilities().missing)(objective).is_none();
-    TURNS.into_iter().filter(move |&(solver, _)| takes(solver))
+    course.turns.iter().copied().filter(move |&(solver, _)| takes(solver))
 }
 
-fn missing(objective: &Objective) -> Option<&'static str> {
-    able(objective).next().is_none().then_some("what none of its solvers takes")
+fn missing(course: &Course, kind: ObjectiveKind, objective: &Objective) -> Option<&'static str> {
+    if objective.kind != kind || (kind == ObjectiveKind::Throughput && objective.split == Split::Contiguous) {
+        return Some("objectives of another kind");
+    }
+    able(course, objective).next().is_none().then_some("what none of its solvers takes")
 }
 
 impl Solver for InTurn {
@@ -52,19 +89,21 @@ impl Solver for InTurn {
     }
 
     fn summary(&self) -> &'static str {
-        "the contiguous splitter, local search, column generation, large neighbourhoods and the integer program in turn"
+        self.0.summary
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing, exact: true, deterministic_across_threads: true }
+        Capabilities { missing: self.0.missing, exact: true, deterministic_across_threads: true }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
-        let seed_share = SEED_SHARES[usize::from(problem.graph().operator_count() > LARGE)];
-        let mut so_far =
-            SoFar { plan: contiguous(problem, &mut context.part(seed_share))?, ..SoFar::default() };
-        for (turn, (solver, share)) in (0..).zip(able(problem.objective())) {
+        let large = usize::from(problem.graph().operator_count() > LARGE);
+        let mut so_far = SoFar::default();
+        if let Some((seed, shares)) = self.0.seed {
+            so_far.plan = seed(problem, &mut context.part(shares[large]))?;
+        }
+        for (turn, (solver, share)) in (0..).zip(able(self.0, problem.objective())) {
             if so_far.is_enough(context) || (so_far.plan.is_some() && context.stop().reason().is_some()) {
                 break;
             }

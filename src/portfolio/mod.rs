@@ -2,7 +2,7 @@
 
 mod in_turn;
 
-use in_turn::InTurn;
+use in_turn::COURSES;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
@@ -38,8 +38,8 @@ fn others(able: &[&str]) -> String {
 
 /// Chooses by the first rule that applies:
 ///
-/// 1. the throughput of a split without an order of stages: the contiguous splitter, local search, column generation,
-///    large neighbourhoods and the integer program in turn, as far as they are built and take the objective;
+/// 1. the throughput of a split without an order of stages, and latency: the searches, exact methods and bounds for it in
+///    turn, as far as they are built and take the objective;
 /// 2. an exact solver that takes the objective; the one for contiguous throughput seeds itself with the DP over
 ///    linear orders and keeps its best plan and bound when a limit ends it, so size needs no rule of its own;
 /// 3. a search that takes it.
@@ -56,8 +56,8 @@ pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
             .map(|entry| entry.solver)
             .find(|solver| (solver.capabilities().missing)(objective).is_none())
     };
-    if (InTurn.capabilities().missing)(objective).is_none() {
-        return Ok(Choice { solver: &InTurn, rule: "searches and bounds in turn, the split has no order" });
+    if let Some(solver) = COURSES.iter().find(|course| (course.capabilities().missing)(objective).is_none()) {
+        return Ok(Choice { solver, rule: "several solvers in turn, no one of them is best at it" });
     }
     if let Some(solver) = takes(Role::Exact) {
         return Ok(Choice { solver, rule: "an exact solver takes the objective" });

@@ -75,7 +75,7 @@ fn bound_document(problem: &Problem, solution: &Solution) -> BoundDocument {
 
 fn devices(problem: &Problem, plan: &Plan) -> Vec<DeviceDocument> {
     let (graph, cluster) = (problem.graph(), problem.cluster());
-    let ordered = !plan.placement.stages().is_empty();
+    let ordered = !plan.placement.stages().is_empty() && problem.objective().kind != ObjectiveKind::Latency;
     let mut ops: Vec<Vec<String>> = vec![Vec::new(); cluster.device_count()];
     for op in graph.operators() {
         ops[plan.placement.device_of(op).index()].push(graph.operator(op).name.clone());

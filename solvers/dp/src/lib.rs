@@ -26,6 +26,7 @@ mod batch;
 mod catalogue;
 mod latency;
 mod lattice;
+mod max_load_split;
 mod recurrence;
 mod scan;
 mod solver;
@@ -38,4 +39,5 @@ mod walk;
 mod weight;
 mod window;
 
+pub use max_load_split::MaxLoadSplit;
 pub use solver::Dp;

@@ -8,6 +8,7 @@
 //!   and how `separate` training is reduced to one pass at a time.
 //! - [`pipedream`], [`one_device`]: baselines.
 //! - [`local`]: local search for free splits.
+//! - [`latency`]: plans for one sample through offloaded calls.
 //! - [`expert`]: what people do by hand or by their framework's default, as baselines.
 
 pub mod anchored;
@@ -31,6 +32,7 @@ pub use expert::{
     AccelerateBalanced, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition,
     LayerPerDevice,
 };
+pub use latency::greedy::LatencyGreedy;
 pub use local::Local;
 pub use one_device::OneDevice;
 pub use pipedream::PipeDream;

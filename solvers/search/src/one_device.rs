@@ -4,6 +4,7 @@
 //! one device is it a proof that there is none.
 
 use stagewright_core::bound::strongest;
+use stagewright_core::calls::assign_if_missing;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::{Violation, evaluate};
@@ -26,9 +27,7 @@ impl Solver for OneDevice {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            missing: |objective| {
-                (objective.kind != ObjectiveKind::Throughput).then_some("objectives other than throughput")
-            },
+            missing: |objective| (objective.kind == ObjectiveKind::Makespan).then_some("the makespan"),
             exact: false,
             deterministic_across_threads: true,
         }
@@ -40,7 +39,7 @@ impl Solver for OneDevice {
         let mut best: Option<Plan> = None;
         let mut obstacles: Vec<Violation> = Vec::new();
         for pool in problem.pools() {
-            let placement = everything_on(problem, pool.devices[0]);
+            let placement = assign_if_missing(problem, everything_on(problem, pool.devices[0]));
             let mut evaluation = evaluate(problem, &placement);
             if !evaluation.is_feasible() {
                 obstacles.append(&mut evaluation.violations);

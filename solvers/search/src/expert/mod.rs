@@ -39,6 +39,7 @@ mod multilevel;
 mod support;
 
 use stagewright_core::bound::strongest;
+use stagewright_core::calls::assign_if_missing;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{ObjectiveKind, Schedule};
 use stagewright_core::evaluate::evaluate;
@@ -55,12 +56,13 @@ pub use equal_time::EqualTime;
 pub use graph_partition::GraphPartition;
 pub use layer_per_device::LayerPerDevice;
 
-/// What every rule takes: the throughput of any split, under schedules in which a device runs one stage.
+/// What every rule takes: latency, with calls assigned to its split, and the throughput of any split under schedules in
+/// which a device runs one stage.
 const CAPABILITIES: Capabilities = Capabilities { missing, exact: false, deterministic_across_threads: true };
 
 fn missing(objective: &Objective) -> Option<&'static str> {
-    if objective.kind != ObjectiveKind::Throughput {
-        Some("objectives other than throughput")
+    if objective.kind == ObjectiveKind::Makespan {
+        Some("the makespan")
     } else if matches!(objective.schedule, Schedule::Interleaved | Schedule::ZeroBubble) {
         Some("schedules other than gpipe and 1f1b")
     } else {
@@ -91,6 +93,7 @@ fn outcome(
     SolveError::check(rule, problem)?;
     let bound = strongest(problem);
     let placed = place().and_then(|Placed { placement, note }| {
+        let placement = assign_if_missing(problem, placement);
         let evaluation = evaluate(problem, &placement);
         match evaluation.violations.as_slice() {
             [] => Ok((Plan { placement, evaluation }, note)),

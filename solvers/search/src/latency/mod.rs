@@ -2,9 +2,11 @@
 //!
 //! The rule is that of [`stagewright_core::offload`]. Here are the ways to plans:
 //!
-//! - `greedy`: the published baseline, which fills one accelerator after the other;
-//! - `blocks`: the best total order of calls and host segments, by dynamic programming over ideals.
+//! - [`greedy`]: the published baseline, which fills one accelerator after the other;
+//! - [`blocks`]: the best total order of calls and host segments, by dynamic programming over ideals;
+//! - [`local`]: local search over calls and hosts, which also sees what runs side by side.
 
 pub mod blocks;
+pub mod greedy;
 pub mod host;
 pub mod local;

@@ -1,0 +1,64 @@
+//! A baseline for latency: the contiguous split of least bottleneck load, each device called once.
+//!
+//! It is what a pipeline planner would use for one sample (column "max-load DP" of Tarnawski et al., NeurIPS 2020, Table 4).
+
+use stagewright_core::bound::strongest;
+use stagewright_core::calls::assign;
+use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
+
+use crate::Dp;
+
+/// The latency of the split of least bottleneck load.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MaxLoadSplit;
+
+impl Solver for MaxLoadSplit {
+    fn name(&self) -> &'static str {
+        "max-load-split"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the contiguous split of least bottleneck load, one call each (latency baseline)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            missing: |objective| {
+                (objective.kind != ObjectiveKind::Latency).then_some("objectives other than latency")
+            },
+            exact: false,
+            deterministic_across_threads: true,
+        }
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let bound = strongest(problem);
+        let rules = Objective {
+            kind: ObjectiveKind::Throughput,
+            split: Split::Contiguous,
+            calls: 1,
+            ..*problem.objective()
+        };
+        let without =
+            |bound, stop, why| Ok(Solution::without_plan(self.name(), Status::Unknown, bound, stop, why));
+        let pipeline = match problem.with_objective(rules) {
+            Ok(pipeline) => pipeline,
+            Err(error) => return without(bound, None, error.to_string()),
+        };
+        context.warm_start = None;
+        let split = Dp.solve(&pipeline, context)?;
+        let Some(plan) = split.plan else {
+            let why = split.reason.unwrap_or_else(|| "there is no contiguous split".into());
+            return without(bound, split.stop, why);
+        };
+        match Plan::new(problem, assign(problem, &plan.placement)) {
+            Ok(plan) => Ok(Solution::with_plan(self.name(), plan, bound, split.stop)),
+            // Its order is that of the forward operators alone.
+            Err(error) => without(bound, split.stop, error.to_string()),
+        }
+    }
+}

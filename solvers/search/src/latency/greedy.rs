@@ -1,0 +1,102 @@
+//! The published greedy baseline: one accelerator after the other is filled along an order of the model.
+//!
+//! Colocation classes and what lies on a cycle of theirs are units; the units, in a depth-first topological order, go into
+//! one call of the first accelerator until the next one does not fit, then into one of the second, and so on; what is left
+//! runs on the hosts (Tarnawski et al., NeurIPS 2020, Section 6.2). Which depth-first order is left open there, so values
+//! may differ from the published ones. Two things go beyond: a unit that an accelerator cannot run ends its call, and with
+//! accelerators of several kinds they are taken in the order of the cluster.
+
+use stagewright_core::bound::strongest;
+use stagewright_core::contract::Units;
+use stagewright_core::document::ObjectiveKind;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
+use stagewright_core::tolerance;
+
+use super::host::Hosts;
+use crate::order;
+
+/// The published greedy.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LatencyGreedy;
+
+impl Solver for LatencyGreedy {
+    fn name(&self) -> &'static str {
+        "latency-greedy"
+    }
+
+    fn summary(&self) -> &'static str {
+        "accelerators filled in turn along a depth-first order (latency baseline)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            missing: |objective| {
+                (objective.kind != ObjectiveKind::Latency).then_some("objectives other than latency")
+            },
+            exact: false,
+            deterministic_across_threads: true,
+        }
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let bound = strongest(problem);
+        let stop = context.stop().reason();
+        let plan = match fill(problem) {
+            Ok(placement) => Plan::new(problem, placement).map_err(|error| error.to_string()),
+            Err(why) => Err(why),
+        };
+        Ok(match plan {
+            Ok(plan) => Solution::with_plan(self.name(), plan, bound, stop),
+            Err(why) => Solution::without_plan(self.name(), Status::Unknown, bound, stop, why),
+        })
+    }
+}
+
+/// The placement, or why a unit has no place.
+fn fill(problem: &Problem) -> Result<Placement, String> {
+    let units = Units::new(problem);
+    let hosts = Hosts::new(problem);
+    let mut device_of = vec![None; problem.graph().operator_count()];
+    let accelerators = problem.pools().iter().enumerate().filter(|(_, pool)| !pool.host);
+    let mut devices: Vec<_> =
+        accelerators.flat_map(|(at, pool)| pool.devices.iter().map(move |&device| (device, at))).collect();
+    devices.sort_unstable();
+    let mut devices = devices.into_iter().peekable();
+    let (mut bytes, mut empty) = (0.0, true);
+    for unit in order::depth_first(&units).into_iter().map(|unit| unit as usize) {
+        while let Some(&(device, pool)) = devices.peek() {
+            let fits = tolerance::fits(bytes + units.bytes(unit, 1), problem.pools()[pool].memory);
+            if fits && units.supported(unit, pool) {
+                bytes += units.bytes(unit, 1);
+                empty = false;
+                for op in units.members(unit) {
+                    device_of[op.index()] = Some(device);
+                }
+                break;
+            }
+            // A unit that an empty accelerator does not take is for the hosts, and the accelerator for the next unit.
+            if empty {
+                break;
+            }
+            devices.next();
+            (bytes, empty) = (0.0, true);
+        }
+        for &op in units.members(unit) {
+            let device = &mut device_of[op.index()];
+            if device.is_none() {
+                *device = hosts.device(op);
+            }
+            if device.is_none() {
+                let name = &problem.graph().operator(op).name;
+                return Err(format!(
+                    "no accelerator has room for `{name}` in its turn, and no host can run it"
+                ));
+            }
+        }
+    }
+    let calls = vec![0; device_of.len()];
+    Ok(Placement::with_calls(device_of.into_iter().flatten().collect(), calls))
+}

@@ -1,0 +1,67 @@
+//! Calls for a plan document that has none: the step between a split and its latency.
+
+use stagewright_core::calls::assign;
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::{ClusterDocument, GraphDocument, ObjectiveKind, PinsDocument, PlanDocument};
+use stagewright_core::graph::Graph;
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+
+/// Gives the accelerators of a split their calls, by [`assign`], where the plan's objective is latency and no device has
+/// any; whether it did. A plan that does not fit the documents is left as it is, for a checker to say what is wrong with it.
+pub fn assign_calls(graph: &GraphDocument, cluster: &ClusterDocument, plan: &mut PlanDocument) -> bool {
+    let has_calls = plan.devices.iter().any(|device| device.calls.is_some());
+    if plan.objective.kind != ObjectiveKind::Latency || has_calls || plan.devices.is_empty() {
+        return false;
+    }
+    let Some((problem, placement)) = placement(graph, cluster, plan) else { return false };
+    let placement = assign(&problem, &placement);
+    for device in &mut plan.devices {
+        // A split of the reference package numbers its devices; a call has no place in a pipeline.
+        device.stage = None;
+        let Some(id) = problem.cluster().device_named(&device.name) else { continue };
+        if problem.pools()[problem.pool_of(id)].host {
+            continue;
+        }
+        let mut calls: Vec<Vec<String>> = Vec::new();
+        for op in problem.graph().operators().filter(|&op| placement.device_of(op) == id) {
+            let call = placement.call_of(op) as usize;
+            calls.resize_with(calls.len().max(call + 1), Vec::new);
+            calls[call].push(problem.graph().operator(op).name.clone());
+        }
+        device.calls = Some(calls);
+    }
+    true
+}
+
+/// The placement of a plan document, if every operator has one device of the cluster.
+fn placement(
+    graph: &GraphDocument,
+    cluster: &ClusterDocument,
+    plan: &PlanDocument,
+) -> Option<(Problem, Placement)> {
+    let graph = Graph::from_document(graph.clone()).ok()?;
+    let cluster = Cluster::from_document(cluster.clone()).ok()?;
+    let objective = Objective {
+        kind: ObjectiveKind::Latency,
+        split: plan.objective.split,
+        calls: plan.objective.calls.unwrap_or(1),
+        ..Objective::default()
+    };
+    let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).ok()?;
+    let mut device_of = vec![None; problem.graph().operator_count()];
+    let by_name: std::collections::BTreeMap<&str, _> =
+        problem.graph().operators().map(|op| (problem.graph().operator(op).name.as_str(), op)).collect();
+    for device in &plan.devices {
+        let id = problem.cluster().device_named(&device.name)?;
+        for name in &device.ops {
+            let place = &mut device_of[by_name.get(name.as_str())?.index()];
+            if place.replace(id).is_some() {
+                return None;
+            }
+        }
+    }
+    let device_of = device_of.into_iter().collect::<Option<Vec<_>>>()?;
+    Some((problem, Placement::new(device_of)))
+}

@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: setup demo test lint fmt doc bench bench-large bench-free bench-own-free
+.PHONY: setup demo test lint fmt doc bench bench-large bench-free bench-latency bench-own-free
 
 # Rust, and what HiGHS is built with: CMake, a C++ compiler, and libclang for its bindings.
 setup:
@@ -41,6 +41,11 @@ bench: setup
 bench-free: setup
 	$(CARGO) build --release --bin stagewright
 	target/release/stagewright bench data/suites/reference-free.toml
+
+# Latency of the published instances.
+bench-latency: setup
+	$(CARGO) build --release --bin stagewright
+	target/release/stagewright bench data/suites/reference-latency.toml
 
 # Free splits of built-in workloads at layer granularity.
 bench-own-free: setup

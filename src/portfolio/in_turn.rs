@@ -1,6 +1,7 @@
 //! Solvers one after the other on one budget, each from the best plan so far.
 
 use stagewright_core::bound::LowerBound;
+use stagewright_core::calls::assign_if_missing;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
@@ -9,8 +10,8 @@ use stagewright_core::solver::{
     Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
-use stagewright_dp::Dp;
-use stagewright_search::Local;
+use stagewright_dp::{Dp, MaxLoadSplit};
+use stagewright_search::{LatencyGreedy, Local};
 
 use crate::integer::{Bnp, Lns, Milp};
 
@@ -57,7 +58,7 @@ static SPLITS: Course = Course {
 static CALLS: Course = Course {
     summary: "the block program, local search, large neighbourhoods and the integer program in turn",
     missing: |objective| missing(&CALLS, ObjectiveKind::Latency, objective),
-    seed: None,
+    seed: Some((baselines, [0.1, 0.3])),
     turns: &[(&Dp, 0.3), (&Local, 0.4), (&Lns, 0.4), (&Milp, 0.8), (&Local, 1.0)],
 };
 
@@ -130,6 +131,18 @@ impl Solver for InTurn {
     }
 }
 
+/// The better of the warm start and of what people would take, so that no plan is worse: accelerators filled in turn, and
+/// the pipeline of least load.
+fn baselines(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+    let warm = context.warm_start.take().map(|warm| assign_if_missing(problem, warm));
+    let mut best = warm.and_then(|warm| Plan::new(problem, warm).ok());
+    for baseline in [&LatencyGreedy as &dyn Solver, &MaxLoadSplit] {
+        let found = baseline.solve(problem, &mut context.part(1.0))?.plan;
+        best = [best, found].into_iter().flatten().min_by(|a, b| a.value().total_cmp(&b.value()));
+    }
+    Ok(best)
+}
+
 /// The better of the warm start and the best contiguous split without replicas, as a plan of the problem.
 fn contiguous(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
     let warm = context.warm_start.take().and_then(|warm| Plan::new(problem, warm).ok());
@@ -162,7 +175,7 @@ impl SoFar {
         let Solution { plan, bound, reason, statistics, .. } = solution;
         if bound.value > self.bound.value {
             (self.bound, self.reason) = (bound, reason);
-        } else if self.plan.is_none() {
+        } else if self.plan.is_none() && plan.is_none() {
             self.reason = reason;
         }
         if let Some(plan) = plan

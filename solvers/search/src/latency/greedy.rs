@@ -56,7 +56,7 @@ impl Solver for LatencyGreedy {
 }
 
 /// The placement, or why a unit has no place.
-fn fill(problem: &Problem) -> Result<Placement, String> {
+pub(super) fn fill(problem: &Problem) -> Result<Placement, String> {
     let units = Units::new(problem);
     let hosts = Hosts::new(problem);
     let mut device_of = vec![None; problem.graph().operator_count()];

@@ -9,16 +9,32 @@ use stagewright_core::solver::Stop;
 pub struct Ideals {
     /// Unit at each position.
     order: Vec<u32>,
-    /// 64-bit words of a set.
-    words: usize,
-    /// Positions in each ideal.
-    sets: Vec<u64>,
+    /// The positions in each ideal; none where the ideals are the prefixes of the order.
+    sets: Option<Sets>,
     /// First transition of each ideal.
     first: Vec<u32>,
     /// Position that joins, and the ideal that it leads to, by position.
     transitions: Vec<(u32, u32)>,
     /// First ideal of each size.
     sizes: Vec<u32>,
+}
+
+/// Sets of positions in one array.
+#[derive(Debug)]
+struct Sets {
+    /// 64-bit words of a set.
+    words: usize,
+    bits: Vec<u64>,
+}
+
+impl Sets {
+    fn count(&self) -> usize {
+        self.bits.len() / self.words
+    }
+
+    fn get(&self, at: usize) -> &[u64] {
+        &self.bits[at * self.words..(at + 1) * self.words]
+    }
 }
 
 /// Ideals between two looks at the clock.
@@ -28,15 +44,8 @@ impl Ideals {
     /// The prefixes of an order.
     pub fn prefixes(order: Vec<u32>) -> Ideals {
         let len = order.len();
-        let words = len.div_ceil(64).max(1);
-        let mut sets = vec![0u64; words * (len + 1)];
-        for at in 0..len {
-            sets.copy_within(at * words..(at + 1) * words, (at + 1) * words);
-            sets[(at + 1) * words + at / 64] |= 1 << (at % 64);
-        }
         Ideals {
-            words,
-            sets,
+            sets: None,
             first: (0..=len as u32).chain([len as u32]).collect(),
             transitions: (0..len as u32).map(|at| (at, at + 1)).collect(),
             sizes: (0..=len as u32 + 1).collect(),
@@ -58,36 +67,29 @@ impl Ideals {
             order.iter().map(|&unit| along(units.predecessors(unit as usize))).collect();
         let successors: Vec<Vec<u32>> =
             order.iter().map(|&unit| along(units.successors(unit as usize))).collect();
-        let mut ideals = Ideals {
-            words,
-            sets: vec![0; words],
-            first: vec![0],
-            transitions: Vec::new(),
-            sizes: vec![0],
-            order,
-        };
+        let mut sets = Sets { words, bits: vec![0; words] };
+        let (mut first, mut transitions, mut sizes) = (vec![0u32], Vec::new(), vec![0u32]);
         let mut ready: Vec<Vec<u32>> =
             vec![(0..len as u32).filter(|&at| predecessors[at as usize].is_empty()).collect()];
         for size in 0..=len {
-            let from = ideals.sizes[size] as usize;
-            let to = ideals.sets.len() / words;
-            ideals.sizes.push(to as u32);
+            let (from, to) = (sizes[size] as usize, sets.count());
+            sizes.push(to as u32);
             let mut next: FxHashMap<Box<[u64]>, u32> = FxHashMap::default();
             let mut next_ready: Vec<Vec<u32>> = Vec::new();
             for at in from..to {
-                if at % BETWEEN_CHECKS == 0
-                    && (stop.reason().is_some() || memory.is_some_and(|most| ideals.bytes() > most))
-                {
+                let bytes = size_of_val(&*sets.bits) + size_of_val(&*transitions) + size_of_val(&*first);
+                let too_much = memory.is_some_and(|most| bytes as u64 > most);
+                if too_much || (at % BETWEEN_CHECKS == 0 && stop.reason().is_some()) {
                     return None;
                 }
                 for &unit in &ready[at - from] {
-                    let mut set: Box<[u64]> = ideals.set(at).into();
+                    let mut set: Box<[u64]> = sets.get(at).into();
                     set[unit as usize / 64] |= 1 << (unit % 64);
                     let child = match next.get(&set) {
                         Some(&child) => child,
                         None => {
-                            let child = u32::try_from(ideals.sets.len() / words).ok()?;
-                            ideals.sets.extend_from_slice(&set);
+                            let child = u32::try_from(sets.count()).ok()?;
+                            sets.bits.extend_from_slice(&set);
                             let inside = |at: &u32| set[*at as usize / 64] >> (at % 64) & 1 == 1;
                             let freed = successors[unit as usize].iter().copied();
                             let freed = freed.filter(|&next| predecessors[next as usize].iter().all(inside));
@@ -103,17 +105,18 @@ impl Ideals {
                             child
                         }
                     };
-                    ideals.transitions.push((unit, child));
+                    transitions.push((unit, child));
                 }
-                ideals.first.push(u32::try_from(ideals.transitions.len()).ok()?);
+                first.push(u32::try_from(transitions.len()).ok()?);
             }
             ready = next_ready;
         }
-        Some(ideals)
+        Some(Ideals { order, sets: Some(sets), first, transitions, sizes })
     }
 
-    fn bytes(&self) -> u64 {
-        (size_of_val(&*self.sets) + size_of_val(&*self.transitions) + size_of_val(&*self.first)) as u64
+    /// Whether each ideal holds the one before.
+    pub(super) fn are_prefixes(&self) -> bool {
+        self.sets.is_none()
     }
 
     /// Number of ideals.
@@ -137,19 +140,20 @@ impl Ideals {
         &self.transitions[self.first[ideal] as usize..self.first[ideal + 1] as usize]
     }
 
-    fn set(&self, ideal: usize) -> &[u64] {
-        &self.sets[ideal * self.words..(ideal + 1) * self.words]
+    fn contains(&self, ideal: usize, at: usize) -> bool {
+        match &self.sets {
+            Some(sets) => sets.get(ideal)[at / 64] >> (at % 64) & 1 == 1,
+            None => at < ideal,
+        }
     }
 
     /// The positions in an ideal.
     pub(super) fn members(&self, ideal: usize) -> impl Iterator<Item = usize> + '_ {
-        let set = self.set(ideal);
-        (0..self.order.len()).filter(move |at| set[at / 64] >> (at % 64) & 1 == 1)
+        (0..self.order.len()).filter(move |&at| self.contains(ideal, at))
     }
 
     /// The positions in one ideal and not in a smaller one.
     pub(super) fn difference(&self, smaller: usize, larger: usize) -> impl Iterator<Item = usize> + '_ {
-        let before = self.set(smaller);
-        self.members(larger).filter(move |at| before[at / 64] >> (at % 64) & 1 == 0)
+        self.members(larger).filter(move |&at| !self.contains(smaller, at))
     }
 }

@@ -23,7 +23,7 @@ mod walk;
 pub use ideals::Ideals;
 
 use rayon::prelude::*;
-use stagewright_core::calls::assign_if_missing;
+use stagewright_core::calls::{assign, assign_if_missing};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
 use stagewright_core::placement::Placement;
@@ -31,7 +31,9 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, SolveError, Stop};
 use stagewright_core::tolerance;
 
+use super::greedy;
 use super::host::Hosts;
+use crate::one_device::everything_on;
 use crate::order;
 use costs::Costs;
 use table::{Block, Table};
@@ -95,8 +97,8 @@ fn blocks(
     }
 }
 
-/// The best plan over the prefixes of several orders, from one that the context may bring; none where none fits. It holds
-/// what runs on the hosts alone, and on each accelerator alone.
+/// The best plan over the prefixes of several orders, from one that the context may bring; none where none fits. It is no
+/// worse than the hosts alone, each accelerator alone, and accelerators filled in turn.
 ///
 /// # Errors
 /// Where worker threads cannot be started, and broken invariants.
@@ -109,6 +111,13 @@ pub fn over_orders(
     if let Some(warm) = context.warm_start.take() {
         let warm = assign_if_missing(problem, warm);
         if let Ok(plan) = Plan::new(problem, warm) {
+            keep_better(&mut best, plan, context);
+        }
+    }
+    // Plans at once, in case a limit cuts the program short.
+    let alone = problem.pools().iter().map(|pool| assign(problem, &everything_on(problem, pool.devices[0])));
+    for simple in greedy::fill(problem).into_iter().chain(alone) {
+        if let Ok(plan) = Plan::new(problem, simple) {
             keep_better(&mut best, plan, context);
         }
     }

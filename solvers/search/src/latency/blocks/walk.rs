@@ -28,6 +28,8 @@ pub(super) struct Walker<'a> {
     call_ways: Vec<(u32, f64)>,
     host_ways: Vec<(u32, f64)>,
     steps: u32,
+    /// The prefix that `left` is for.
+    prefix: usize,
 }
 
 /// A superset on the way down.
@@ -57,7 +59,7 @@ impl<'a> Walker<'a> {
             costs,
             ideals,
             limits,
-            left: vec![0; costs.readers.len()],
+            left: costs.readers.clone(),
             inside: vec![0; costs.readers.len()],
             ready: vec![0.0; costs.host.len()],
             in_block: vec![false; costs.host.len()],
@@ -65,6 +67,7 @@ impl<'a> Walker<'a> {
             call_ways: Vec::new(),
             host_ways: Vec::new(),
             steps: 0,
+            prefix: 0,
         }
     }
 
@@ -103,6 +106,15 @@ impl<'a> Walker<'a> {
     }
 
     fn prepare(&mut self, from: usize) {
+        // Ideals come by size, so prefixes only grow.
+        if self.ideals.are_prefixes() {
+            for unit in std::mem::replace(&mut self.prefix, from)..from {
+                for &net in &self.costs.read[unit] {
+                    self.left[net as usize] -= 1;
+                }
+            }
+            return;
+        }
         self.left.copy_from_slice(&self.costs.readers);
         for unit in self.ideals.members(from) {
             for &net in &self.costs.read[unit] {

@@ -20,7 +20,8 @@ use stagewright_search::dpl::{Effort, best_over_orders};
 use stagewright_search::local::missing_for_free_throughput;
 
 use crate::colgen::ascent::raise;
-use crate::colgen::generation::{Generation, Preparation, Prices};
+use crate::colgen::generation::{Generation, Prices};
+use crate::colgen::preparation::Preparation;
 use crate::colgen::pricing::FEWEST_CELLS;
 use crate::first::{First, first_bound, first_plan};
 use crate::lns::improve;
@@ -193,7 +194,7 @@ impl Relaxation {
             }
             Ok(_) => {}
         }
-        let (rounds, columns) = (generation.rounds(), generation.columns() as u64);
+        let (rounds, columns) = (generation.rounds(), generation.columns().len() as u64);
         statistics.extend([
             ("states", preparation.states.len() as u64),
             ("rounds", rounds),

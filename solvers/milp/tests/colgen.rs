@@ -19,10 +19,12 @@ use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
 use stagewright_milp::Bnp;
 use stagewright_milp::colgen::cuts::Cuts;
-use stagewright_milp::colgen::generation::{Generation, Preparation, Verdict};
+use stagewright_milp::colgen::generation::{Generation, Verdict};
 use stagewright_milp::colgen::kind::{Kind, Limit};
 use stagewright_milp::colgen::order::narrow;
+use stagewright_milp::colgen::preparation::Preparation;
 use stagewright_milp::colgen::pricing::{Effort, Pricing, Question};
+use stagewright_milp::colgen::rules::Rules;
 use stagewright_milp::colgen::states::States;
 use stagewright_search::dpl::{Effort as OrderEffort, best_over_orders};
 use support::optimum;
@@ -316,8 +318,8 @@ fn a_relaxed_state_graph_bounds_from_above() {
         let cuts = Cuts::new(&units);
         let order = narrow(units.len(), &cuts, &never());
         let pools = units.pools();
-        let Some(full) = States::new(&order, &cuts, pools, 1 << 20) else { continue };
-        let Some((small, true)) = States::relaxed(&order, &cuts, pools, full.len() / 2, &never()) else {
+        let Some(full) = States::new(&order, &cuts, &Rules::default(), pools, 1 << 20) else { continue };
+        let Some((small, Some(_))) = States::relaxed(&order, &cuts, pools, full.len() / 2, &never()) else {
             continue;
         };
         let prices = vec![1.0; units.len()];

@@ -19,10 +19,16 @@
 //! techniques in column generation", INFORMS Journal on Computing, 2018).
 
 pub mod ascent;
+pub mod branch;
 pub mod cuts;
+pub mod dive;
 pub mod generation;
 pub mod kind;
 pub mod master;
+pub mod node;
 pub mod order;
+pub mod preparation;
 pub mod pricing;
+pub mod rules;
 pub mod states;
+pub mod tree;

@@ -27,8 +27,8 @@ use stagewright_milp::colgen::pricing::{Effort, Pricing, Question};
 use stagewright_milp::colgen::rules::Rules;
 use stagewright_milp::colgen::states::States;
 use stagewright_search::dpl::{Effort as OrderEffort, best_over_orders};
-use support::optimum;
 use support::random::Size;
+use support::{optimum, replicated_optimum, resources};
 
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
 
@@ -49,23 +49,6 @@ fn solve(problem: &Problem, threads: usize, limits: Limits) -> Solution {
     let mut context = Context::new(limits, Default::default(), &mut silent);
     context.threads = threads;
     Bnp.solve(problem, &mut context).expect("a free problem")
-}
-
-/// Both resources of a set by their definition: sums over the units and the nets with pins on both sides.
-fn resources(units: &Units, kind: &Kind, set: u32) -> [f64; 2] {
-    let inside = |unit: u32| set >> unit & 1 == 1;
-    let cut: f64 = (0..units.nets().len())
-        .filter(|&net| {
-            let count = units.pins(net).iter().filter(|&&unit| inside(unit)).count();
-            0 < count && count < units.pins(net).len()
-        })
-        .map(|net| units.transfer(net, kind.pool))
-        .sum();
-    let of = |resource: &stagewright_milp::colgen::kind::Resource| {
-        let held = (0..units.len()).filter(|&unit| inside(unit as u32));
-        held.map(|unit| resource.units[unit]).sum::<f64>() + resource.cut * cut
-    };
-    [of(&kind.first), kind.second.as_ref().map_or(0.0, of)]
 }
 
 #[test]
@@ -206,36 +189,6 @@ fn bounds_and_plans_against_brute_force() {
         }
     }
     assert!(optimal > 3 * open && raised > 50, "{optimal} optimal, {open} open, {raised} raised");
-}
-
-/// The least value over every assignment of classes to devices with every number of replicas; none where there are
-/// too many to try.
-fn replicated_optimum(problem: &Problem) -> Option<Option<f64>> {
-    let graph = problem.graph();
-    let (devices, most) = (problem.cluster().device_count(), problem.objective().max_replicas);
-    let (classes, levels) = (graph.class_count(), most as usize);
-    if (devices as f64).powi(classes as i32) * (levels as f64).powi(devices as i32) > 50_000.0 {
-        return None;
-    }
-    let mut choice = vec![0u32; classes + devices];
-    let mut best: Option<f64> = None;
-    loop {
-        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
-        let used = Placement::new(device_of).used();
-        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
-        let replicas = used.iter().map(|&device| (device, choice[classes + device.index()] + 1));
-        let replicas = replicas.filter(|&(_, replicas)| replicas > 1).collect();
-        let evaluation = evaluate(problem, &Placement::with_stages(device_of, Vec::new(), replicas));
-        if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
-            best = Some(evaluation.value);
-        }
-        let size = |at: usize| if at < classes { devices } else { levels };
-        let Some(at) = (0..choice.len()).find(|&at| choice[at] as usize + 1 < size(at)) else {
-            return Some(best);
-        };
-        choice[at] += 1;
-        choice[..at].fill(0);
-    }
 }
 
 #[test]

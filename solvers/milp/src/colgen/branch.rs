@@ -63,17 +63,15 @@ pub fn fractional(
     let mut near = of_kinds
         .into_iter()
         .chain(net_pairs(units).into_iter().map(|pair| (extents.together(pair), Question::Pair(pair))));
-    let (extent, question) =
-        best(&mut near).or_else(|| best(&mut extents.differing().into_iter()))?;
+    let (extent, question) = best(&mut near).or_else(|| best(&mut extents.differing().into_iter()))?;
     Some(question.split(rules, kinds.len(), extent >= 0.5))
 }
 
-/// A question that the rules leave open, whatever the shares.
+/// A question that the rules leave open, whatever the shares. O(units²) at the worst.
 pub fn unanswered(rules: &Rules, kinds: &[Kind], units: &Units) -> Branching {
     let known = Known::new(rules, units.len());
-    let all = || (0..units.len() as u32).flat_map(|u| (0..u).map(move |v| [v, u]));
-    let open = net_pairs(units).into_iter().find(|&pair| !known.answers(pair));
-    if let Some(pair) = open.or_else(|| all().find(|&pair| !known.answers(pair))) {
+    let all = (0..units.len() as u32).flat_map(|v| (0..v).map(move |u| [u, v]));
+    if let Some(pair) = net_pairs(units).into_iter().chain(all).find(|&pair| !known.answers(pair)) {
         return Branching::Two(Question::Pair(pair).split(rules, kinds.len(), true));
     }
     let allowed = rules.narrow(kinds);

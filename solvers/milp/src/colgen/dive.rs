@@ -21,8 +21,9 @@ use stagewright_core::seed;
 use stagewright_core::solver::{Plan, Stop};
 use stagewright_search::local::{Polisher, placement};
 
+use super::generation::Pace;
 use super::master::LpError;
-use super::node::{Ground, Node, Relaxed, Shares, WHOLE};
+use super::node::{Ground, Node, Relaxed, Shares, Task, WHOLE};
 use super::rules::{Column, Rules};
 
 /// Rounds of each form of the relaxation at each place of a dive.
@@ -73,7 +74,8 @@ impl Dive {
         let mut places: Vec<Place> = Vec::new();
         let mut next = Some((Node { rules: Rules::default(), columns: columns.clone() }, 0));
         while let Some((node, depth)) = next.take() {
-            if let Relaxed::Open(shares) = ground.relax(&node, self.threshold, ROUNDS, stop)? {
+            let task = Task { threshold: self.threshold, rounds: ROUNDS, pace: Pace::Quick };
+            if let Relaxed::Open(shares) = ground.relax(&node, task, stop)? {
                 let whole = shares.partition().map(|rest| node.rules.placed.iter().chain(rest));
                 if let Some(plan) = whole.and_then(|columns| ground.plan(columns)) {
                     return Ok(Some(plan));
@@ -156,7 +158,7 @@ fn sketch(rules: &Rules, shares: &Shares) -> Vec<Column> {
 fn completed(ground: &Ground<'_>, sketch: &[Column]) -> Option<Vec<u32>> {
     let (pools, kinds) = (ground.problem.pools(), &ground.preparation.kinds);
     let mut used = vec![0usize; pools.len()];
-    let mut device_of: Vec<Option<(usize, u32)>> = vec![None; ground.units.len()];
+    let mut device_of: Vec<Option<u32>> = vec![None; ground.units.len()];
     let mut work = vec![0.0; ground.problem.cluster().device_count()];
     let seconds = |unit: usize, pool: usize| ground.units.seconds(unit, pool);
     for column in sketch {
@@ -165,7 +167,7 @@ fn completed(ground: &Ground<'_>, sketch: &[Column]) -> Option<Vec<u32>> {
         used[pool] += 1;
         for unit in column.units.iter().map(|&unit| unit as usize) {
             if device_of[unit].is_none() {
-                device_of[unit] = Some((pool, device.index() as u32));
+                device_of[unit] = Some(device.index() as u32);
                 work[device.index()] += seconds(unit, pool)?;
             }
         }
@@ -176,12 +178,11 @@ fn completed(ground: &Ground<'_>, sketch: &[Column]) -> Option<Vec<u32>> {
     for unit in left {
         let places = pools.iter().enumerate().flat_map(|(pool, spec)| {
             let seconds = seconds(unit, pool);
-            spec.devices.iter().filter_map(move |device| Some((pool, device.index(), seconds?)))
+            spec.devices.iter().filter_map(move |device| Some((device.index(), seconds?)))
         });
-        let (pool, device, seconds) =
-            places.min_by(|&(_, a, x), &(_, b, y)| (work[a] + x).total_cmp(&(work[b] + y)))?;
+        let (device, seconds) = places.min_by(|&(a, x), &(b, y)| (work[a] + x).total_cmp(&(work[b] + y)))?;
         work[device] += seconds;
-        device_of[unit] = Some((pool, device as u32));
+        device_of[unit] = Some(device as u32);
     }
-    device_of.into_iter().map(|device| device.map(|(_, device)| device)).collect()
+    device_of.into_iter().collect()
 }

@@ -40,11 +40,33 @@ const LEAST_WEIGHT: f64 = 0.01;
 /// Bytes of a unit of a column: in the list, in the table of known ones, and in the LP solver's matrix.
 const BYTES_PER_COLUMN_UNIT: u64 = 40;
 
-/// How hard pricing looks, from quick to thorough; the next where one finds nothing.
-const EFFORTS: [Effort; 2] = [
-    Effort { entries: 1 << 25, cells: 1 << 13, labels: 1_000_000, precision: 1e-4, second: false },
-    Effort { entries: 1 << 27, cells: 1 << 16, labels: 4_000_000, precision: 1e-6, second: true },
-];
+/// How hard pricing looks where it finds nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// To the last, which pays where one bound is wanted.
+    Thorough,
+    /// Exactly, as long as the labels suffice: tables as fine as those of a thorough one would take most of the time
+    /// where there are many nodes.
+    Brisk,
+    /// By a coarse table alone, which proves nothing; its sets fit by their true resources all the same.
+    Quick,
+}
+
+impl Pace {
+    /// From quick to thorough; the next where one finds nothing.
+    fn efforts(self) -> &'static [Effort] {
+        const FIRST: Effort =
+            Effort { entries: 1 << 25, cells: 1 << 13, labels: 1_000_000, precision: 1e-4, second: false };
+        const EXACT: Effort = Effort { labels: 4_000_000, precision: 1e-6, second: true, ..FIRST };
+        const FINEST: Effort = Effort { entries: 1 << 27, cells: 1 << 16, ..EXACT };
+        const COARSE: Effort = Effort { entries: 1 << 22, cells: 1 << 10, labels: 0, ..FIRST };
+        match self {
+            Pace::Thorough => &[FIRST, FINEST],
+            Pace::Brisk => &[FIRST, EXACT],
+            Pace::Quick => &[COARSE],
+        }
+    }
+}
 
 /// What is known of a threshold.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,7 +96,9 @@ pub struct Generation<'a> {
     column_units: u64,
     most_column_units: u64,
     table: Vec<f32>,
-    efforts: [Effort; 2],
+    efforts: &'static [Effort],
+    /// Most entries of the table that the memory has room for.
+    most_entries: usize,
     /// The best prices at the threshold before, where the next one begins.
     centre: Option<Prices>,
     rounds: u64,
@@ -146,7 +170,8 @@ impl<'a> Generation<'a> {
             column_units: 0,
             most_column_units: memory.map_or(u64::MAX, |memory| memory / 4 / BYTES_PER_COLUMN_UNIT),
             table: Vec::new(),
-            efforts: EFFORTS.map(|effort| Effort { entries: effort.entries.min(entries), ..effort }),
+            efforts: Pace::Thorough.efforts(),
+            most_entries: entries,
             centre: None,
             rounds: 0,
         }
@@ -155,6 +180,11 @@ impl<'a> Generation<'a> {
     /// From now on thresholds are decided for covers or for partitions.
     pub fn require(&mut self, coverage: Coverage) {
         (self.coverage, self.centre) = (coverage, None);
+    }
+
+    /// From now on pricing looks so hard.
+    pub fn set_pace(&mut self, pace: Pace) {
+        self.efforts = pace.efforts();
     }
 
     /// Adds columns that the rules admit.
@@ -234,7 +264,7 @@ impl<'a> Generation<'a> {
                 (None, Some(before)) => (before, false),
                 (None, None) => (own, true),
             };
-            let Some(answer) = self.price(&prices, &dual, threshold, self.efforts[level], stop) else {
+            let Some(answer) = self.price(&prices, &dual, threshold, self.effort(level), stop) else {
                 return Ok(Verdict::Spent);
             };
             let sum: f64 = prices.units.iter().sum();
@@ -264,6 +294,11 @@ impl<'a> Generation<'a> {
             }
         }
         Ok(Verdict::Spent)
+    }
+
+    fn effort(&self, level: usize) -> Effort {
+        let effort = self.efforts[level];
+        Effort { entries: effort.entries.min(self.most_entries), ..effort }
     }
 
     /// Prices every kind. None where the clock ran out.

@@ -8,6 +8,7 @@
 //! A partition is a plan only by the word of [`Plan::new`], which evaluates operators and tensors: columns leave out
 //! uplinks, memory where the second resource is taken, and how the passes of `separate` training add up.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stagewright_core::cluster::DeviceId;
@@ -16,7 +17,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Plan, Stop};
 
-use super::generation::{Generation, Verdict};
+use super::generation::{Generation, Pace, Verdict};
 use super::master::{Coverage, LpError};
 use super::preparation::Preparation;
 use super::rules::{Column, Rules};
@@ -48,6 +49,17 @@ pub struct Node {
     pub columns: Arc<[Column]>,
 }
 
+/// How to relax a node.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    /// The threshold.
+    pub threshold: f64,
+    /// Most rounds for each form of the relaxation.
+    pub rounds: u64,
+    /// How hard pricing looks.
+    pub pace: Pace,
+}
+
 /// What the relaxation of a node says.
 pub enum Relaxed {
     /// No partition of the node has a value of the threshold or less.
@@ -77,27 +89,22 @@ impl Shares {
 }
 
 impl Ground<'_> {
-    /// The relaxation of a node at a threshold, in at most so many rounds for either form of it.
+    /// The relaxation of a node.
     ///
     /// # Errors
     /// Where the LP solver fails.
-    pub fn relax(
-        &self,
-        node: &Node,
-        threshold: f64,
-        rounds: u64,
-        stop: &Stop,
-    ) -> Result<Relaxed, LpError> {
+    pub fn relax(&self, node: &Node, task: Task, stop: &Stop) -> Result<Relaxed, LpError> {
         let Some(preparation) = self.preparation.under(&node.rules, self.states) else {
             return Ok(Relaxed::Unknown);
         };
         let mut generation =
             Generation::under(self.problem, self.units, &preparation, &node.rules, self.memory);
         generation.inherit(node.columns.iter().filter(|column| node.rules.admit(column)).cloned());
+        generation.set_pace(task.pace);
         let mut whole = false;
         for coverage in [Coverage::Cover, Coverage::Partition] {
             generation.require(coverage);
-            match generation.decide(threshold, rounds, stop)? {
+            match generation.decide(task.threshold, task.rounds, stop)? {
                 Verdict::Excluded(_) => return Ok(Relaxed::Excluded),
                 _ if stop.reason().is_some() => return Ok(Relaxed::Unknown),
                 verdict => whole = verdict == Verdict::Covered,
@@ -107,12 +114,13 @@ impl Ground<'_> {
         Ok(Relaxed::Open(Shares { of, columns: generation.columns().into(), whole }))
     }
 
-    /// The plan that some columns are; none where they are no partition, or break what columns do not see.
+    /// The plan that some columns are; none where they hold a unit twice or not at all, need more devices than there
+    /// are, or break what columns do not see.
     pub fn plan<'c>(&self, columns: impl IntoIterator<Item = &'c Column>) -> Option<Plan> {
         let pools = self.problem.pools();
         let mut used = vec![0usize; pools.len()];
         let mut device_of: Vec<Option<DeviceId>> = vec![None; self.units.len()];
-        let mut replicas = std::collections::BTreeMap::new();
+        let mut replicas = BTreeMap::new();
         for column in columns {
             let kind = &self.preparation.kinds[column.kind];
             let device = *pools[kind.pool].devices.get(used[kind.pool])?;

@@ -20,8 +20,9 @@ use stagewright_core::solver::{Plan, Stop};
 
 use super::ascent::JUST_BELOW;
 use super::branch::{Branching, fractional, unanswered};
+use super::generation::Pace;
 use super::master::LpError;
-use super::node::{Ground, Node, Relaxed};
+use super::node::{Ground, Node, Relaxed, Task};
 use super::rules::{Column, Rules};
 
 /// Nodes that are relaxed side by side.
@@ -106,13 +107,15 @@ pub fn search(
 }
 
 fn visit(ground: &Ground<'_>, node: &Node, threshold: f64, stop: &Stop) -> Result<Outcome, LpError> {
-    let shares = match ground.relax(node, threshold, ROUNDS, stop)? {
+    let task = Task { threshold, rounds: ROUNDS, pace: Pace::Brisk };
+    let shares = match ground.relax(node, task, stop)? {
         Relaxed::Excluded => return Ok(Outcome::Closed),
         Relaxed::Unknown => return Ok(Outcome::Undecided),
         Relaxed::Open(shares) => shares,
     };
     let partition = shares.partition();
-    let plan = partition.as_ref().and_then(|columns| ground.plan(columns.iter().copied()));
+    let is_whole = partition.is_some();
+    let plan = partition.and_then(|columns| ground.plan(columns));
     if let Some(plan) = plan.filter(|plan| plan.value() <= threshold * (1.0 + ROUNDING)) {
         return Ok(Outcome::Plan(plan));
     }
@@ -123,7 +126,7 @@ fn visit(ground: &Ground<'_>, node: &Node, threshold: f64, stop: &Stop) -> Resul
     Ok(match unanswered(&node.rules, kinds, ground.units) {
         Branching::Two(rules) => Outcome::Split(rules, shares.columns),
         // The one partition that is left, and no plan of this value.
-        Branching::Single if partition.is_some() => Outcome::Closed,
+        Branching::Single if is_whole => Outcome::Closed,
         Branching::Single | Branching::Indistinct => Outcome::Undecided,
     })
 }

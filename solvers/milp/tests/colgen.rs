@@ -1,34 +1,35 @@
 //! Column generation on random small problems: pricing against every set, bounds against every placement.
 
+#[path = "support/columns.rs"]
+mod columns;
 mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use columns::{replicated_optimum, resources};
 use rand::RngExt;
-use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::meter::Meter;
 use stagewright_core::objective::Objective;
-use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
 use stagewright_milp::Bnp;
 use stagewright_milp::colgen::cuts::Cuts;
 use stagewright_milp::colgen::generation::{Generation, Verdict};
-use stagewright_milp::colgen::kind::{Kind, Limit};
+use stagewright_milp::colgen::kind::Limit;
 use stagewright_milp::colgen::order::narrow;
 use stagewright_milp::colgen::preparation::Preparation;
 use stagewright_milp::colgen::pricing::{Effort, Pricing, Question};
 use stagewright_milp::colgen::rules::Rules;
 use stagewright_milp::colgen::states::States;
 use stagewright_search::dpl::{Effort as OrderEffort, best_over_orders};
+use support::optimum;
 use support::random::Size;
-use support::{optimum, replicated_optimum, resources};
 
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
 
@@ -242,7 +243,7 @@ fn a_replicated_contiguous_split_is_not_lost() {
 #[test]
 fn the_same_whatever_the_threads() {
     for number in 0..8 {
-        let problem = problem(number, Size { operators: 14, devices: 5, groups: false }, false);
+        let problem = problem(number, Size { operators: 9, devices: 4, groups: false }, false);
         assert_eq!(solve(&problem, 1, UNLIMITED), solve(&problem, 2, UNLIMITED), "{number}");
     }
 }

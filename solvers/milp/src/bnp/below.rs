@@ -1,11 +1,11 @@
 //! Below the root: dives for plans, and trees for the proof.
 //!
-//! Dives come in batches of [`BATCH`] thresholds spread over what lies between the bound and the plan, run side by side
-//! and kept in their order.
+//! Dives come in batches of [`BATCH`] thresholds spread over what lies between the bound and the plan, run
+//! side by side and kept in their order.
 //!
-//! A tree answers for one threshold: the one just below the plan, which is the proof, and where that takes too
-//! many nodes thresholds between the bound and the plan, bisected. When none is left that so many nodes decide, the same
-//! begins anew with more of them.
+//! A tree answers for one threshold: the one just below the plan, which is the proof, and where that takes
+//! too many nodes thresholds between the bound and the plan, bisected, with fewer nodes each. When none is
+//! left that so many decide, the same begins anew with more of them.
 
 use std::sync::Arc;
 
@@ -22,11 +22,12 @@ use crate::colgen::ascent::JUST_BELOW;
 use crate::colgen::dive::Dive;
 use crate::colgen::master::LpError;
 use crate::colgen::node::Ground;
+use crate::colgen::preparation::Preparation;
 use crate::colgen::rules::Column;
 use crate::colgen::tree::{BATCH, search};
 
 use super::Answer;
-use super::root::{Root, most_states};
+use super::root::most_states;
 
 /// Source of a bound that a tree proves.
 const SOURCE: &str = "branch-and-price";
@@ -34,10 +35,13 @@ const SOURCE: &str = "branch-and-price";
 const PATIENCE: u32 = 3;
 /// Tasks of random streams from here on.
 const STREAM: u64 = 2 << 32;
-/// Nodes of a tree at first, their growth, and the most.
+/// Nodes of the tree just below the plan at first, their growth, and the most: the end of a search without a
+/// time limit.
 const NODES: u64 = 64;
 const GROWTH: u64 = 8;
-const MOST_NODES: u64 = NODES * 8 * 8 * 8;
+const MOST_NODES: u64 = NODES * GROWTH * GROWTH;
+/// By how much fewer nodes the tree of a lower threshold has: it proves less.
+const LOWER: u64 = 8;
 /// Relative distance between bound and plan at which thresholds are no longer bisected.
 const PRECISION: f64 = 1e-4;
 
@@ -51,13 +55,14 @@ impl<'a> Below<'a> {
     pub(super) fn new(
         problem: &'a Problem,
         units: &'a Units,
-        root: &'a Root,
+        preparation: &'a Preparation,
+        columns: &[Column],
         context: &Context<'_>,
     ) -> Below<'a> {
         let memory = context.limits.memory.map(|memory| memory / BATCH as u64);
         let states = most_states(units, memory);
-        let ground = Ground { problem, units, preparation: &root.preparation, states, memory };
-        Below { ground, columns: root.columns.clone().into() }
+        let ground = Ground { problem, units, preparation, states, memory };
+        Below { ground, columns: columns.into() }
     }
 
     /// Dives until the time is up, the bound is near enough, or [`PATIENCE`] is out.
@@ -109,10 +114,19 @@ impl<'a> Below<'a> {
         let (mut most, mut nodes) = (NODES, 0);
         while most <= MOST_NODES {
             let mut ceiling = answer.plan.value();
-            let mut threshold = ceiling * (1.0 - JUST_BELOW);
+            let (mut threshold, mut limit) = (ceiling * (1.0 - JUST_BELOW), most);
             while !answer.enough(context) && stop.reason().is_none() {
-                let tell = |plan: &Plan| context.emit(Event::Incumbent { value: plan.value() });
-                let verdict = search(&self.ground, self.columns.clone(), threshold, most, &pool, &stop, tell);
+                let mut found = None;
+                let tell = |plan: &Plan| {
+                    context.emit(Event::Incumbent { value: plan.value() });
+                    found = Some(plan.clone());
+                };
+                let verdict =
+                    search(&self.ground, self.columns.clone(), threshold, limit, &pool, &stop, tell);
+                if let Some(plan) = found {
+                    answer.plan = plan;
+                    ceiling = ceiling.min(answer.plan.value());
+                }
                 let verdict = match verdict {
                     Ok(verdict) => verdict,
                     Err(error) => {
@@ -121,10 +135,6 @@ impl<'a> Below<'a> {
                     }
                 };
                 nodes += verdict.nodes;
-                if let Some(plan) = verdict.plan {
-                    answer.plan = plan;
-                    ceiling = ceiling.min(answer.plan.value());
-                }
                 if verdict.excluded {
                     let bound = LowerBound { value: verdict.threshold, source: SOURCE, certificate: None };
                     if bound.value > answer.bound.value {
@@ -138,11 +148,14 @@ impl<'a> Below<'a> {
                 if ceiling - low <= PRECISION * value {
                     break;
                 }
-                threshold = 0.5 * (low + ceiling);
+                (threshold, limit) = (0.5 * (low + ceiling), most / LOWER);
             }
             most *= GROWTH;
         }
         answer.statistics.push(("nodes", nodes));
+        if stop.reason().is_none() {
+            answer.reason = Some("branch and price ended with its nodes, some thresholds undecided".into());
+        }
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
-//! Free splits with a proof: plans from search, bounds from column generation, and branch and price for what is
-//! between them.
+//! Free splits with a proof: plans from search, bounds from column generation, and branch and price for what
+//! is between them.
 //!
-//! The linear relaxation of the cover by columns is tight on pipelines of neural networks: on most of the published
-//! instances it ends at the value of the best plan, which is a proof (`root`). Where it leaves a gap, dives look for
-//! better plans, and trees over pairs of units prove what the relaxation cannot (`below`). Plans then come from large
-//! neighbourhoods, in the time that is left.
+//! The linear relaxation of the cover by columns is tight on pipelines of neural networks: on most of the
+//! published instances it ends at the value of the best plan, which is a proof (`root`). Where it leaves a
+//! gap, dives look for better plans, and trees over pairs of units prove what the relaxation cannot
+//! (`below`). Plans then come from large neighbourhoods, in the time that is left.
 
 mod below;
 mod root;
@@ -28,19 +28,20 @@ use crate::lns::improve;
 use crate::milp::missing_for_cut_nets;
 
 use below::Below;
-use root::Root;
+use root::{Root, prepare};
 
-/// Share of the time for the first search for a plan, and of what is left then for the bound. The rest is for plans
-/// again.
+/// Share of the time for the first search for a plan, and of what is left then for the bound. The rest is for
+/// plans again.
 const SEARCH_SHARE: f64 = 0.3;
 const BOUND_SHARE: f64 = 0.8;
-/// Shares of the time left for dives and then for trees, both of which begin only where the root was decided. Where
-/// it was not, on graphs of hundreds of small units, a relaxation takes seconds and its shares are too thin to dive by:
-/// dives then end with half of the units placed, and the time is better spent on neighbourhoods.
+/// Shares of the time left for dives and then for trees, both of which begin only where the root was decided.
+/// Where it was not, on graphs of hundreds of small units, a relaxation takes seconds and its shares are too
+/// thin to dive by: dives then end with half of the units placed, and the time is better spent on
+/// neighbourhoods.
 const DIVE_SHARE: f64 = 0.25;
 const TREE_SHARE: f64 = 0.75;
 
-/// Local search for the plan, column generation for the bound.
+/// Local search and dives for the plan, column generation and branch and price for the bound.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bnp;
 
@@ -50,7 +51,7 @@ impl Solver for Bnp {
     }
 
     fn summary(&self) -> &'static str {
-        "column generation over what one device can hold, with plans from search (free throughput)"
+        "branch and price over what one device can hold, with plans from search (free throughput)"
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -74,7 +75,7 @@ impl Solver for Bnp {
         };
         let mut answer = Answer { plan, bound, reason: None, statistics: Vec::new() };
         answer.price(problem, context)?;
-        if !answer.enough(context) && context.stop().reason().is_none() {
+        if answer.goes_on(context) {
             answer.search_on(problem, context)?;
         }
         answer.solution(self.name(), context)
@@ -105,29 +106,39 @@ impl Answer {
         }
     }
 
+    /// Whether there is something left to prove, and time for it.
+    fn goes_on(&self, context: &Context<'_>) -> bool {
+        !self.enough(context) && context.stop().reason().is_none()
+    }
+
     /// The root, dives and trees.
     fn price(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
         if self.enough(context) {
             return Ok(());
         }
         let units = Units::new(problem);
-        let value = self.plan.value();
-        let Answer { bound, reason, statistics, .. } = self;
-        let root =
-            Root::new(problem, &units, value, bound, reason, statistics, &mut context.part(BOUND_SHARE));
-        let Some(root) = root else { return Ok(()) };
-        let below = Below::new(problem, &units, &root, context);
-        if root.decided && !self.enough(context) && context.stop().reason().is_none() {
+        let mut part = context.part(BOUND_SHARE);
+        let Some(preparation) = prepare(problem, &units, self, &mut part) else { return Ok(()) };
+        let mut root = Root::new(problem, &units, &preparation, &part);
+        let decided = root.raise(self, &mut part);
+        if decided && self.goes_on(context) {
+            let below = Below::new(problem, &units, &preparation, root.columns(), context);
+            let value = self.plan.value();
             below.dive(self, &mut context.part(DIVE_SHARE))?;
+            if self.plan.value() < value && self.goes_on(context) {
+                // What the relaxation proves has a certificate; what a tree proves has none.
+                root.raise(self, &mut context.part(BOUND_SHARE));
+            }
+            if self.goes_on(context) {
+                below.branch(self, &mut context.part(TREE_SHARE))?;
+            }
         }
-        if root.decided && !self.enough(context) && context.stop().reason().is_none() {
-            below.branch(self, &mut context.part(TREE_SHARE))?;
-        }
+        self.statistics.extend(root.statistics());
         Ok(())
     }
 
-    /// Plans again, in the time that the bound left: by large neighbourhoods, or where those lack something by local
-    /// search from the plan.
+    /// Plans again, in the time that the bound left: by large neighbourhoods, or where those lack something
+    /// by local search from the plan.
     fn search_on(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
         if missing_for_cut_nets(problem.objective()).is_none() {
             let (better, neighbourhoods) = improve(problem, self.plan.clone(), &self.bound, context)?;

@@ -13,77 +13,97 @@ use crate::colgen::preparation::Preparation;
 use crate::colgen::pricing::FEWEST_CELLS;
 use crate::colgen::rules::Column;
 
+use super::Answer;
+
 /// Source of the bound.
 const SOURCE: &str = "column-generation";
 /// Most states of the state graph, and the share of the memory limit for it and pricing's table over it.
 const MOST_STATES: usize = 1 << 20;
 const STATES_SHARE: f64 = 0.5;
 
-/// What the root leaves to the search below it.
-pub(super) struct Root {
-    /// Kinds, order and state graph.
-    pub(super) preparation: Preparation,
-    /// The columns that were generated.
-    pub(super) columns: Vec<Column>,
-    /// Whether every threshold was decided, so that the bound is the most that the relaxation says.
-    pub(super) decided: bool,
+/// The kinds, the order and the state graph of a problem, as large as the memory has room for; where there
+/// are none, or not all of it, the answer says why.
+pub(super) fn prepare(
+    problem: &Problem,
+    units: &Units,
+    answer: &mut Answer,
+    context: &mut Context<'_>,
+) -> Option<Preparation> {
+    context.emit(Event::Phase { name: "column generation".into() });
+    let most = most_states(units, context.limits.memory);
+    let preparation = Preparation::new(problem, units, most, context.stop());
+    answer.reason = match &preparation {
+        None => Some("column generation had no time or memory to begin".into()),
+        Some(preparation) if preparation.relaxed => {
+            Some("column generation left out the cheapest of the nets, which are too many".into())
+        }
+        Some(_) => None,
+    };
+    preparation
 }
 
-impl Root {
-    /// Column generation from `bound` up to `value`, that of a plan; raises the bound as far as it is proved, and says in
-    /// `reason` what held it back. None where there was no time or memory to begin.
+/// The relaxation of the whole problem.
+pub(super) struct Root<'a> {
+    problem: &'a Problem,
+    units: &'a Units,
+    preparation: &'a Preparation,
+    generation: Generation<'a>,
+}
+
+impl<'a> Root<'a> {
+    /// Without columns.
     pub(super) fn new(
-        problem: &Problem,
-        units: &Units,
-        value: f64,
-        bound: &mut LowerBound,
-        reason: &mut Option<String>,
-        statistics: &mut Vec<(&'static str, u64)>,
-        context: &mut Context<'_>,
-    ) -> Option<Root> {
-        context.emit(Event::Phase { name: "column generation".into() });
+        problem: &'a Problem,
+        units: &'a Units,
+        preparation: &'a Preparation,
+        context: &Context<'_>,
+    ) -> Root<'a> {
+        let generation = Generation::new(problem, units, preparation, context.limits.memory);
+        Root { problem, units, preparation, generation }
+    }
+
+    /// The columns so far.
+    pub(super) fn columns(&self) -> &[Column] {
+        self.generation.columns()
+    }
+
+    /// Raises the bound towards the value of the plan, with certificates. Whether every threshold was
+    /// decided, so that the bound is the most that the relaxation says.
+    pub(super) fn raise(&mut self, answer: &mut Answer, context: &mut Context<'_>) -> bool {
         let stop = context.stop().clone();
-        let most = most_states(units, context.limits.memory);
-        let Some(preparation) = Preparation::new(problem, units, most, &stop) else {
-            *reason = Some("column generation had no time or memory to begin".into());
-            return None;
-        };
-        if preparation.relaxed {
-            *reason = Some("column generation left out the cheapest of the nets, which are too many".into());
-        }
-        let gap = context.limits.gap;
+        let (low, value, gap) = (answer.bound.value, answer.plan.value(), context.limits.gap);
         let enough = |low: f64| gap > 0.0 && tolerance::gap(value, low) <= gap;
-        let mut generation = Generation::new(problem, units, &preparation, context.limits.memory);
-        let raised = raise(&mut generation, [bound.value, value], enough, &stop, |low, prices| {
-            let certificate = Some(certificate(problem, units, &preparation, low, &prices));
-            *bound = LowerBound { value: low, source: SOURCE, certificate };
+        let raised = raise(&mut self.generation, [low, value], enough, &stop, |low, prices| {
+            let certificate = certificate(self.problem, self.units, self.preparation, low, &prices);
+            answer.bound = LowerBound { value: low, source: SOURCE, certificate: Some(certificate) };
             context.emit(Event::Bound { value: low, source: SOURCE });
         });
-        let decided = raised == Ok(true);
-        match raised {
-            Err(error) => *reason = Some(error.to_string()),
-            Ok(_) if reason.is_none() && stop.reason().is_none() => {
-                let why = match decided {
-                    true => "the linear relaxation of column generation ends here",
-                    false => {
-                        "column generation ended with its rounds or its memory, some thresholds undecided"
-                    }
-                };
-                *reason = Some(why.into());
-            }
-            Ok(_) => {}
+        let why = match &raised {
+            Err(error) => Some(error.to_string()),
+            Ok(_) if stop.reason().is_some() => None,
+            Ok(true) => Some("the linear relaxation of column generation ends here".into()),
+            Ok(false) => Some(
+                "column generation ended with its rounds or its memory, some thresholds undecided".into(),
+            ),
+        };
+        if answer.reason.is_none() || raised.is_err() {
+            answer.reason = why;
         }
-        let columns = generation.columns().to_vec();
-        statistics.extend([
-            ("states", preparation.states.len() as u64),
-            ("rounds", generation.rounds()),
-            ("columns", columns.len() as u64),
-        ]);
-        Some(Root { preparation, columns, decided })
+        raised == Ok(true)
+    }
+
+    /// Counts of what was done.
+    pub(super) fn statistics(&self) -> [(&'static str, u64); 3] {
+        [
+            ("states", self.preparation.states.len() as u64),
+            ("rounds", self.generation.rounds()),
+            ("columns", self.columns().len() as u64),
+        ]
     }
 }
 
-/// The evidence that a threshold is excluded: prices of units and devices, the zeros aside, and the order of decisions.
+/// The evidence that a threshold is excluded: prices of units and devices, the zeros aside, and the order of
+/// decisions.
 fn certificate(
     problem: &Problem,
     units: &Units,

@@ -6,15 +6,17 @@
 //! t(u, v) = Σ_{columns S ∋ u, v} x_S,
 //! ```
 //!
-//! which is 0 or 1 in every partition. Where x is a fractional solution of the partition with columns of one kind,
-//! some pair has 0 < t < 1: two columns with fractions share a unit u, as each unit is covered once, and they differ in
-//! some v (Ryan and Foster, 1981). With several kinds two columns may be the same set; then u is in a column of some kind
-//! to a fractional extent k(u, c) = Σ_{columns S ∋ u of kind c} x_S, and the question is the kind. The question is one
-//! whose extent is nearest to a half. Pairs in one net come first: they are near to each other in the order of
-//! decisions, so that remembering one costs few states, and whether a tensor is cut is what matters most.
+//! which is 0 or 1 in every partition. Where x is a fractional solution of the partition with columns of one
+//! kind, some pair has 0 < t < 1: two columns with fractions share a unit u, as each unit is covered once,
+//! and they differ in some v (Ryan and Foster, 1981). With several kinds two columns may be the same set;
+//! then u is in a column of some kind to a fractional extent k(u, c) = Σ_{columns S ∋ u of kind c} x_S, and
+//! the question is the kind. The question is one whose extent is nearest to a half. Pairs in one net come
+//! first: they are near to each other in the order of decisions, so that remembering one costs few states,
+//! and whether a tensor is cut is what matters most.
 //!
-//! Where nothing is fractional and the partition is no plan all the same, because of what columns do not see, the
-//! question is one that the rules have not answered yet. Where every question is answered there is one partition left.
+//! Where nothing is fractional and the partition is no plan all the same, because of what columns do not see,
+//! the question is one that the rules have not answered yet. Where every question is answered there is one
+//! partition left.
 
 use petgraph::unionfind::UnionFind;
 use rustc_hash::{FxHashMap, FxHashSet};

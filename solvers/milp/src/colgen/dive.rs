@@ -1,18 +1,18 @@
 //! Diving: from a fractional solution straight down to a plan.
 //!
-//! At a threshold T a dive relaxes what is left of the problem, places the columns whose share is one and the one with
-//! the largest share below, and goes on with the units and devices that remain, for which columns are generated anew.
-//! Every column that is placed fits a device by its exact load, so a dive that places everything has a plan of T or
-//! less, what columns do not see aside.
+//! At a threshold T a dive relaxes what is left of the problem, places the columns whose share is one and the
+//! one with the largest share below, and goes on with the units and devices that remain, for which columns
+//! are generated anew. Every column that is placed fits a device by its exact load, so a dive that places
+//! everything has a plan of T or less, what columns do not see aside.
 //!
-//! Where the rest is excluded, the dive turns back: to the highest place at which another column may be placed instead,
-//! at most [`SECOND_CHOICES`] times in all (limited discrepancy search; Harvey and Ginsberg, 1995; Sadykov,
-//! Vanderbeck, Pessoa, Tahiri and Uchoa, "Primal heuristics for branch and price: the assets of diving methods",
-//! INFORMS Journal on Computing, 2019). What went furthest is not lost: units that are left go to the device of the
-//! column with the largest share in them, and a walk of local search mends it.
+//! Where the rest is excluded, the dive turns back: to the highest place at which another column may be
+//! placed instead, at most three times in all (limited discrepancy search; Harvey and Ginsberg,
+//! 1995; Sadykov, Vanderbeck, Pessoa, Tahiri and Uchoa, "Primal heuristics for branch and price: the assets
+//! of diving methods", INFORMS Journal on Computing, 2019). What went furthest is not lost: units that are
+//! left go to the device of the column with the largest share in them, and a walk of local search mends it.
 //!
-//! Whether a dive succeeds is erratic in T, so thresholds vary from dive to dive, and shares are perturbed by a random
-//! stream of the dive.
+//! Whether a dive succeeds is erratic in T, so thresholds vary from dive to dive, and shares are perturbed by
+//! a random stream of the dive.
 
 use std::sync::Arc;
 
@@ -54,8 +54,8 @@ struct Place {
 }
 
 impl Dive {
-    /// Dives from the root with some columns to begin with. None where neither the dive nor what mends it ends in a
-    /// plan.
+    /// Dives from the root with some columns to begin with. None where neither the dive nor what mends it
+    /// ends in a plan.
     ///
     /// The plan depends on the arguments alone, unless `stop` ends the dive.
     ///
@@ -153,8 +153,8 @@ fn sketch(rules: &Rules, shares: &Shares) -> Vec<Column> {
     rules.placed.iter().chain(rest.into_iter().map(|(column, _)| column)).cloned().collect()
 }
 
-/// A device for every unit: columns get devices as long as there are some, units of no such column go where the
-/// least is, by work. None where a unit can run nowhere.
+/// A device for every unit: columns get devices as long as there are some, units of no such column go where
+/// the least is, by work. None where a unit can run nowhere.
 fn completed(ground: &Ground<'_>, sketch: &[Column]) -> Option<Vec<u32>> {
     let (pools, kinds) = (ground.problem.pools(), &ground.preparation.kinds);
     let mut used = vec![0usize; pools.len()];

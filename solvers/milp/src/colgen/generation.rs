@@ -1,12 +1,13 @@
 //! The dialogue of master and pricing at a threshold.
 //!
-//! The master proposes prices, pricing answers with columns that beat them and with β, and either the prices exclude
-//! the threshold, or the columns cover everything, or both go on. Prices of the master jump about, so what is priced
-//! is their mean with the best prices so far, those with the largest Σ π − Σ n β (smoothing); where that yields no
-//! new column, the master's own prices are next, and where those yield none, pricing looks harder.
+//! The master proposes prices, pricing answers with columns that beat them and with β, and either the prices
+//! exclude the threshold, or the columns cover everything, or both go on. Prices of the master jump about, so
+//! what is priced is their mean with the best prices so far, those with the largest Σ π − Σ n β (smoothing);
+//! where that yields no new column, the master's own prices are next, and where those yield none, pricing
+//! looks harder.
 //!
-//! Prices of a partition may be negative. That changes nothing in the proof: each unit is held once, so the prices of
-//! the sets of a split add up to Σ π, and a device that holds nothing holds 0 ≤ β.
+//! Prices of a partition may be negative. That changes nothing in the proof: each unit is held once, so the
+//! prices of the sets of a split add up to Σ π, and a device that holds nothing holds 0 ≤ β.
 
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ use super::rules::{Column, Rules};
 
 /// Share of the best prices so far in the prices to try next.
 const SMOOTHING: f64 = 0.5;
-/// By how much the prices of all units must exceed what the devices can hold, relative, to exclude a threshold:
-/// well above what rounding does to either sum.
+/// By how much the prices of all units must exceed what the devices can hold, relative, to exclude a
+/// threshold: well above what rounding does to either sum.
 const MARGIN: f64 = 1e-7;
 /// Share of a column in the master's solution that is none.
 const NO_SHARE: f64 = 1e-7;
@@ -45,8 +46,8 @@ const BYTES_PER_COLUMN_UNIT: u64 = 40;
 pub enum Pace {
     /// To the last, which pays where one bound is wanted.
     Thorough,
-    /// Exactly, as long as the labels suffice: tables as fine as those of a thorough one would take most of the time
-    /// where there are many nodes.
+    /// Exactly, as long as the labels suffice: tables as fine as those of a thorough one would take most of
+    /// the time where there are many nodes.
     Brisk,
     /// By a coarse table alone, which proves nothing; its sets fit by their true resources all the same.
     Quick,
@@ -136,8 +137,8 @@ struct Reply {
 }
 
 impl<'a> Generation<'a> {
-    /// Covers by all columns, of which there is none yet. The table of pricing takes at most half of `memory` bytes, or
-    /// its least size.
+    /// Covers by all columns, of which there is none yet. The table of pricing takes at most half of `memory`
+    /// bytes, or its least size.
     pub fn new(
         problem: &Problem,
         units: &Units,
@@ -347,8 +348,8 @@ fn needs(kind: &Kind, set: &Priced) -> f64 {
     }
 }
 
-/// What it costs to leave a unit uncovered: its least compute on any kind, scaled to a mean of one because the LP
-/// solver's tolerances are absolute; nothing for what is placed.
+/// What it costs to leave a unit uncovered: its least compute on any kind, scaled to a mean of one because
+/// the LP solver's tolerances are absolute; nothing for what is placed.
 fn weights(units: &Units, kinds: &[Kind], placed: &[bool]) -> Vec<f64> {
     let least = |unit: usize| {
         let costs = kinds.iter().filter(|kind| kind.allowed[unit]).map(|kind| kind.first.units[unit]);

@@ -5,12 +5,13 @@
 //!                     Σ_{columns S of pool c} r_S x_S ≤ n_c   for every pool c         (price of a device)
 //! ```
 //!
-//! with x, s ≥ 0, r the devices that a column takes and a_u the weight of leaving u uncovered. The optimum is zero
-//! iff fractions of the columns cover everything. π_u ≤ a_u, so the weights bound the prices.
+//! with x, s ≥ 0, r the devices that a column takes and a_u the weight of leaving u uncovered. The optimum is
+//! zero iff fractions of the columns cover everything. π_u ≤ a_u, so the weights bound the prices.
 //!
-//! A split covers every unit once and not more often. The master of a *partition* says so: its rows are equations
-//! with a surplus of the same weight, so −a_u ≤ π_u ≤ a_u. It is the narrower relaxation, because the load is not
-//! monotone and half a set need not fit where the set does; the cover is the one whose prices settle sooner.
+//! A split covers every unit once and not more often. The master of a *partition* says so: its rows are
+//! equations with a surplus of the same weight, so −a_u ≤ π_u ≤ a_u. It is the narrower relaxation, because
+//! the load is not monotone and half a set need not fit where the set does; the cover is the one whose prices
+//! settle sooner.
 //!
 //! Nothing is claimed on the word of the LP solver: its prices are only a proposal to [`super::pricing`].
 

@@ -1,12 +1,13 @@
 //! A node of the search: the linear relaxation under its rules, and the plan that a partition is.
 //!
-//! The relaxation at a threshold T is that of the cover first, whose prices settle sooner, and where fractions of
-//! columns cover everything that of the partition. Prices that exclude either exclude every partition of the node into
-//! columns at T. Nothing else is ever claimed: where the rounds end early the shares are those of the moment,
-//! which is all that a branching or a dive asks of them.
+//! The relaxation at a threshold T is that of the cover first, whose prices settle sooner, and where
+//! fractions of columns cover everything that of the partition. Prices that exclude either exclude every
+//! partition of the node into columns at T. Nothing else is ever claimed: where the rounds end early the
+//! shares are those of the moment, which is all that a branching or a dive asks of them.
 //!
-//! A partition is a plan only by the word of [`Plan::new`], which evaluates operators and tensors: columns leave out
-//! uplinks, memory where the second resource is taken, and how the passes of `separate` training add up.
+//! A partition is a plan only by the word of [`Plan::new`], which evaluates operators and tensors: columns
+//! leave out uplinks, memory where the second resource is taken, and how the passes of `separate` training
+//! add up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -114,8 +115,8 @@ impl Ground<'_> {
         Ok(Relaxed::Open(Shares { of, columns: generation.columns().into(), whole }))
     }
 
-    /// The plan that some columns are; none where they hold a unit twice or not at all, need more devices than there
-    /// are, or break what columns do not see.
+    /// The plan that some columns are; none where they hold a unit twice or not at all, need more devices
+    /// than there are, or break what columns do not see.
     pub fn plan<'c>(&self, columns: impl IntoIterator<Item = &'c Column>) -> Option<Plan> {
         let pools = self.problem.pools();
         let mut used = vec![0usize; pools.len()];

@@ -25,8 +25,8 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// An order, the nets and a state graph of at most `most` states; none where even the cheapest relaxation has
-    /// more, or the clock ran out.
+    /// An order, the nets and a state graph of at most `most` states; none where even the cheapest relaxation
+    /// has more, or the clock ran out.
     pub fn new(problem: &Problem, units: &Units, most: usize, stop: &Stop) -> Option<Preparation> {
         let all = Cuts::new(units);
         let order = order::narrow(units.len(), &all, stop);

@@ -2,13 +2,13 @@
 //!
 //! The columns of a node are those of the problem that every rule admits. There are three kinds of rules.
 //!
-//! - **Pairs.** Two units are *together*: a column holds both or neither; or *apart*: it holds one of them at most
-//!   (Ryan and Foster, "An integer programming approach to scheduling", 1981). Of the partitions into columns each
-//!   has a pair either together or apart, so the two rules split a node's partitions in two.
-//! - **Bars.** A column of some kind does not hold some unit. Where there are several kinds, a unit is barred either
-//!   from one of them or from all others.
-//! - **Placed columns.** Some columns are part of the partition; the others hold none of their units and share the
-//!   devices that are left. Diving places columns.
+//! - **Pairs.** Two units are *together*: a column holds both or neither; or *apart*: it holds one of them at
+//!   most (Ryan and Foster, "An integer programming approach to scheduling", 1981). In every partition into
+//!   columns a pair is either together or apart, so the two rules split a node's partitions in two.
+//! - **Bars.** A column of some kind does not hold some unit. Where there are several kinds, a unit is barred
+//!   either from one of them or from all others.
+//! - **Placed columns.** Some columns are part of the partition; the others hold none of their units and
+//!   share the devices that are left. Diving places columns.
 //!
 //! Every rule only takes columns away, so whatever bounds the columns of the problem bounds those of a node.
 //! Pricing carries pairs as state: the decision on the first of the two units is remembered until the last

@@ -1,18 +1,19 @@
 //! The state graph of the frontier program.
 //!
-//! A set S of units is decided unit by unit along a linear order: outside or inside. After some decisions, all that
-//! the load of S still depends on is, per *open* net (some pins decided, some not), whether the pins so far are all
-//! outside, all inside, or mixed. A net is paid when it first becomes mixed, and forgotten after its last pin. A
-//! layer holds the states between two decisions; the graph of layers depends on the nets and the order alone, not
-//! on prices, loads or thresholds, so it is built once and every pricing walks it.
+//! A set S of units is decided unit by unit along a linear order: outside or inside. After some decisions,
+//! all that the load of S still depends on is, per *open* net (some pins decided, some not), whether the pins
+//! so far are all outside, all inside, or mixed. A net is paid when it first becomes mixed, and forgotten
+//! after its last pin. A layer holds the states between two decisions; the graph of layers depends on the
+//! nets and the order alone, not on prices, loads or thresholds, so it is built once and every pricing walks
+//! it.
 //!
-//! The [`Rules`] of a node of the search are state as well. A unit of some pairs takes a slot of its own from its
-//! decision to that of the last unit it is paired with, which remembers whether it is inside; a decision that a rule
-//! forbids leads to [`FORBIDDEN`]. What is placed already is always outside. All others being outside, everything
-//! outside is never forbidden.
+//! The [`Rules`] of a node of the search are state as well. A unit of some pairs takes a slot of its own from
+//! its decision to that of the last unit it is paired with, which remembers whether it is inside; a decision
+//! that a rule forbids leads to [`FORBIDDEN`]. What is placed already is always outside. All others being
+//! outside, everything outside is never forbidden.
 //!
-//! A graph with more than a stated number of states is not built. [`States::relaxed`] then leaves out the cheapest
-//! nets where too many are open: every set's load falls or stays, so bounds stay valid.
+//! A graph with more than a stated number of states is not built. [`States::relaxed`] then leaves out the
+//! cheapest nets where too many are open: every set's load falls or stays, so bounds stay valid.
 
 use rustc_hash::FxHashMap;
 use stagewright_core::solver::Stop;
@@ -127,8 +128,8 @@ impl States {
         Some(states)
     }
 
-    /// The state graph with as many of the dearest nets as `most` states allow, and these nets where any was left out.
-    /// None where the clock ran out, or there are more units than `most`.
+    /// The state graph with as many of the dearest nets as `most` states allow, and these nets where any was
+    /// left out. None where the clock ran out, or there are more units than `most`.
     pub fn relaxed(
         order: &[u32],
         cuts: &Cuts,

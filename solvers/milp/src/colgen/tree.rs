@@ -1,12 +1,15 @@
-//! Branch and price at a threshold: whether any partition into columns is a plan of this value or a lower one.
+//! Branch and price at a threshold: whether any partition into columns is a plan of this value or a lower
+//! one.
 //!
-//! The root is the whole problem. A node whose relaxation is excluded is closed; one whose partition is a plan gives
-//! it, and lowers the threshold to just below its value, which closed nodes stay closed for; any other is split by
-//! [`super::branch`]. When no node is left, the threshold is excluded: no free split has that value or a lower one.
+//! The root is the whole problem. A node whose relaxation is excluded is closed; one whose partition is a
+//! plan gives it, and lowers the threshold to just below its value, which closed nodes stay closed for; any
+//! other is split by [`super::branch`]. When no node is left, the threshold is excluded: no free split has
+//! that value or a lower one.
 //!
-//! Nodes are taken depth first, a few at a time: the deepest ones are relaxed side by side, and what they say is taken in
-//! their order, so that neither plan nor verdict depends on the number of threads. A node that has no room for its
-//! state graph, or is undecided in spite of its rules, stays open, and with it the threshold.
+//! Nodes are taken depth first, a few at a time: the deepest ones are relaxed side by side, and what they say
+//! is taken in their order, so that neither plan nor verdict depends on the number of threads. A node that
+//! has no room for its state graph, or is undecided in spite of its rules, stays open, and with it the
+//! threshold.
 //!
 //! Literature: Ryan and Foster, "An integer programming approach to scheduling" (1981); Barnhart, Johnson,
 //! Nemhauser, Savelsbergh and Vance, "Branch-and-price: column generation for solving huge integer programs"
@@ -53,8 +56,8 @@ enum Outcome {
     Undecided,
 }
 
-/// Searches the tree of a threshold, with at most `most` nodes; `tell` is told of every plan, each better than the
-/// one before.
+/// Searches the tree of a threshold, with at most `most` nodes; `tell` is told of every plan, each better
+/// than the one before.
 ///
 /// The verdict depends on the arguments other than the pool, unless `stop` ends the search.
 ///

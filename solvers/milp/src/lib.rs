@@ -1,5 +1,5 @@
-//! Integer programming on HiGHS: the cut-net model of free and convex splits, column generation over what one device can
-//! hold, and large-neighbourhood search.
+//! Integer programming on HiGHS: the cut-net model of free and convex splits, branch and price over what one
+//! device can hold, and large-neighbourhood search.
 
 mod bnp;
 pub mod colgen;

@@ -16,7 +16,7 @@ const LEAST_VALUE: f64 = 1e-280;
 const PRECISION: f64 = 2e-5;
 /// Relative distance below the incumbent at which a threshold is asked for when everything else below it is
 /// excluded: less than the tolerance of optimality, more than rounding.
-const JUST_BELOW: f64 = 5e-10;
+pub const JUST_BELOW: f64 = 5e-10;
 /// Rounds for each threshold at first, and their growth when some were not decided.
 const ROUNDS: u64 = 50;
 const GROWTH: u64 = 4;

@@ -1,27 +1,34 @@
 //! The dialogue of master and pricing at a threshold.
 //!
-//! The master proposes prices, pricing answers with columns that beat them and with β, and either the prices exclude
-//! the threshold, or the columns cover everything, or both go on. Prices of the master jump about, so what is priced
-//! is their mean with the best prices so far, those with the largest Σ π − Σ n β (smoothing); where that yields no
-//! new column, the master's own prices are next, and where those yield none, pricing looks harder.
+//! The master proposes prices, pricing answers with columns that beat them and with β, and either the prices
+//! exclude the threshold, or the columns cover everything, or both go on. Prices of the master jump about, so
+//! what is priced is their mean with the best prices so far, those with the largest Σ π − Σ n β (smoothing);
+//! where that yields no new column, the master's own prices are next, and where those yield none, pricing
+//! looks harder.
+//!
+//! Prices of a partition may be negative. That changes nothing in the proof: each unit is held once, so the
+//! prices of the sets of a split add up to Σ π, and a device that holds nothing holds 0 ≤ β.
+
+use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 
-use super::cuts::Cuts;
-use super::kind::{Kind, Limit, kinds};
-use super::master::{Dual, LpError, Master};
-use super::order;
+use super::kind::{Kind, Limit};
+use super::master::{Coverage, Dual, LpError, Master};
+use super::preparation::Preparation;
 use super::pricing::{Effort, Priced, Pricing, Question};
-use super::states::States;
+use super::rules::{Column, Rules};
 
 /// Share of the best prices so far in the prices to try next.
 const SMOOTHING: f64 = 0.5;
-/// By how much the prices of all units must exceed what the devices can hold, relative, to exclude a threshold:
-/// well above what rounding does to either sum.
+/// By how much the prices of all units must exceed what the devices can hold, relative, to exclude a
+/// threshold: well above what rounding does to either sum.
 const MARGIN: f64 = 1e-7;
+/// Share of a column in the master's solution that is none.
+const NO_SHARE: f64 = 1e-7;
 /// Uncovered weight, relative to all weight, that counts as none.
 const COVERED: f64 = 1e-7;
 /// By how much a column must beat the price of its devices, relative to the mean weight of a unit.
@@ -34,55 +41,38 @@ const LEAST_WEIGHT: f64 = 0.01;
 /// Bytes of a unit of a column: in the list, in the table of known ones, and in the LP solver's matrix.
 const BYTES_PER_COLUMN_UNIT: u64 = 40;
 
-/// How hard pricing looks, from quick to thorough; the next where one finds nothing.
-const EFFORTS: [Effort; 2] = [
-    Effort { entries: 1 << 25, cells: 1 << 13, labels: 1_000_000, precision: 1e-4, second: false },
-    Effort { entries: 1 << 27, cells: 1 << 16, labels: 4_000_000, precision: 1e-6, second: true },
-];
-
-/// Everything that column generation needs of a problem.
-pub struct Preparation {
-    /// The kinds of columns.
-    pub kinds: Vec<Kind>,
-    /// The state graph.
-    pub states: States,
-    /// The state graph without nets, for pools that pay nothing for them.
-    pub plain: States,
-    /// Whether nets were left out of the state graph.
-    pub relaxed: bool,
+/// How hard pricing looks where it finds nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// To the last, which pays where one bound is wanted.
+    Thorough,
+    /// Exactly, as long as the labels suffice: tables as fine as those of a thorough one would take most of
+    /// the time where there are many nodes.
+    Brisk,
+    /// By a coarse table alone, which proves nothing; its sets fit by their true resources all the same.
+    Quick,
 }
 
-impl Preparation {
-    /// An order, the nets and a state graph of at most `most` states; none where even the cheapest relaxation has
-    /// more, or the clock ran out.
-    pub fn new(problem: &Problem, units: &Units, most: usize, stop: &Stop) -> Option<Preparation> {
-        let cuts = Cuts::new(units);
-        let order = order::narrow(units.len(), &cuts, stop);
-        let (states, relaxed) = States::relaxed(&order, &cuts, units.pools(), most, stop)?;
-        let plain = States::new(&order, &Cuts::default(), units.pools(), most)?;
-        Some(Preparation { kinds: kinds(problem, units), states, plain, relaxed })
+impl Pace {
+    /// From quick to thorough; the next where one finds nothing.
+    fn efforts(self) -> &'static [Effort] {
+        const FIRST: Effort =
+            Effort { entries: 1 << 25, cells: 1 << 13, labels: 1_000_000, precision: 1e-4, second: false };
+        const EXACT: Effort = Effort { labels: 4_000_000, precision: 1e-6, second: true, ..FIRST };
+        const FINEST: Effort = Effort { entries: 1 << 27, cells: 1 << 16, ..EXACT };
+        const COARSE: Effort = Effort { entries: 1 << 22, cells: 1 << 10, labels: 0, ..FIRST };
+        match self {
+            Pace::Thorough => &[FIRST, FINEST],
+            Pace::Brisk => &[FIRST, EXACT],
+            Pace::Quick => &[COARSE],
+        }
     }
-
-    /// The state graph that a kind is priced on.
-    pub fn states(&self, kind: &Kind) -> &States {
-        if self.states.cut(kind.pool).is_some() { &self.states } else { &self.plain }
-    }
-}
-
-/// A set that one stage can hold.
-#[derive(Debug, Clone, PartialEq)]
-struct Column {
-    kind: usize,
-    /// Ascending.
-    units: Vec<u32>,
-    /// The least threshold at which it is a column.
-    needs: f64,
 }
 
 /// What is known of a threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// No free split has this value or a lower one: prices show it.
+    /// No partition into the columns that the rules admit has this value or a lower one: prices show it.
     Excluded(Prices),
     /// Fractions of columns cover everything: no prices exclude it.
     Covered,
@@ -99,12 +89,17 @@ pub struct Generation<'a> {
     devices: Vec<u32>,
     weights: Vec<f64>,
     columns: Vec<Column>,
-    known: FxHashSet<(usize, Vec<u32>)>,
+    known: FxHashSet<(usize, Arc<[u32]>)>,
+    coverage: Coverage,
+    /// Columns with a share in the last solution of the master, by index, with the share.
+    shares: Vec<(usize, f64)>,
     /// Units over all columns, and most of them that the memory has room for.
     column_units: u64,
     most_column_units: u64,
     table: Vec<f32>,
-    efforts: [Effort; 2],
+    efforts: &'static [Effort],
+    /// Most entries of the table that the memory has room for.
+    most_entries: usize,
     /// The best prices at the threshold before, where the next one begins.
     centre: Option<Prices>,
     rounds: u64,
@@ -137,39 +132,87 @@ impl Prices {
 struct Reply {
     /// Per pool the most that one device can hold, an upper bound.
     most: Vec<f64>,
-    /// Columns that beat the master's prices, new to it.
-    columns: Vec<Column>,
+    /// Number of new columns, which beat the master's prices; they are the last.
+    columns: usize,
 }
 
 impl<'a> Generation<'a> {
-    /// Without columns. The table of pricing takes at most half of `memory` bytes, or its least size.
+    /// Covers by all columns, of which there is none yet. The table of pricing takes at most half of `memory`
+    /// bytes, or its least size.
     pub fn new(
         problem: &Problem,
         units: &Units,
         preparation: &'a Preparation,
         memory: Option<u64>,
     ) -> Generation<'a> {
+        Generation::under(problem, units, preparation, &Rules::default(), memory)
+    }
+
+    /// The same with the columns that some rules admit, for which the preparation was made.
+    pub fn under(
+        problem: &Problem,
+        units: &Units,
+        preparation: &'a Preparation,
+        rules: &Rules,
+        memory: Option<u64>,
+    ) -> Generation<'a> {
         let entries = memory.map_or(usize::MAX, |memory| (memory / 2 / size_of::<f32>() as u64) as usize);
         let kinds = &preparation.kinds;
+        let devices: Vec<u32> = problem.pools().iter().map(|pool| pool.count()).collect();
         Generation {
             kinds,
             pricings: kinds.iter().map(|kind| Pricing::new(preparation.states(kind), kind)).collect(),
-            devices: problem.pools().iter().map(|pool| pool.count()).collect(),
-            weights: weights(units, kinds),
+            devices: rules.devices_left(&devices, kinds),
+            weights: weights(units, kinds, &rules.is_placed(units.len())),
             columns: Vec::new(),
             known: FxHashSet::default(),
+            coverage: Coverage::Cover,
+            shares: Vec::new(),
             column_units: 0,
             most_column_units: memory.map_or(u64::MAX, |memory| memory / 4 / BYTES_PER_COLUMN_UNIT),
             table: Vec::new(),
-            efforts: EFFORTS.map(|effort| Effort { entries: effort.entries.min(entries), ..effort }),
+            efforts: Pace::Thorough.efforts(),
+            most_entries: entries,
             centre: None,
             rounds: 0,
         }
     }
 
-    /// Number of columns.
-    pub fn columns(&self) -> usize {
-        self.columns.len()
+    /// From now on thresholds are decided for covers or for partitions.
+    pub fn require(&mut self, coverage: Coverage) {
+        (self.coverage, self.centre) = (coverage, None);
+    }
+
+    /// From now on pricing looks so hard.
+    pub fn set_pace(&mut self, pace: Pace) {
+        self.efforts = pace.efforts();
+    }
+
+    /// Adds columns that the rules admit.
+    pub fn inherit(&mut self, columns: impl IntoIterator<Item = Column>) {
+        for column in columns {
+            self.keep(&column);
+        }
+    }
+
+    /// Adds a column; whether it is new.
+    fn keep(&mut self, column: &Column) -> bool {
+        let new = self.known.insert((column.kind, column.units.clone()));
+        if new {
+            self.column_units += column.units.len() as u64;
+            self.columns.push(column.clone());
+        }
+        new
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The columns with a share in the last solution of the master, with the share.
+    pub fn shares(&self) -> Vec<(&Column, f64)> {
+        self.shares.iter().map(|&(at, share)| (&self.columns[at], share)).collect()
     }
 
     /// Rounds of master and pricing so far.
@@ -195,10 +238,13 @@ impl<'a> Generation<'a> {
         centre: &mut Option<(f64, Prices)>,
         stop: &Stop,
     ) -> Result<Verdict, LpError> {
-        let mut master = Master::new(&self.weights, &self.devices)?;
+        let mut master = Master::new(&self.weights, &self.devices, self.coverage)?;
+        self.shares.clear();
         let reach = threshold * (1.0 + LOAD_ROUNDING);
-        for column in self.columns.iter().filter(|column| column.needs <= reach) {
-            join(&mut master, self.kinds, column)?;
+        let within = |at: &usize| self.columns[*at].needs <= reach;
+        let mut joined: Vec<usize> = (0..self.columns.len()).filter(within).collect();
+        for &at in &joined {
+            join(&mut master, self.kinds, &self.columns[at])?;
         }
         let all: f64 = self.weights.iter().sum();
         let (mut smoothing, mut level) = (0.0, 0);
@@ -208,6 +254,8 @@ impl<'a> Generation<'a> {
             }
             self.rounds += 1;
             let Some(dual) = master.solve(stop)? else { return Ok(Verdict::Spent) };
+            let shares = joined.iter().copied().zip(dual.shares.iter().copied());
+            self.shares = shares.filter(|&(_, share)| share > NO_SHARE).collect();
             if dual.uncovered <= COVERED * all {
                 return Ok(Verdict::Covered);
             }
@@ -217,24 +265,25 @@ impl<'a> Generation<'a> {
                 (None, Some(before)) => (before, false),
                 (None, None) => (own, true),
             };
-            let Some(answer) = self.price(&prices, &dual, threshold, self.efforts[level], stop) else {
+            let Some(answer) = self.price(&prices, &dual, threshold, self.effort(level), stop) else {
                 return Ok(Verdict::Spent);
             };
             let sum: f64 = prices.units.iter().sum();
+            let scale: f64 = prices.units.iter().map(|price| price.abs()).sum();
             let counts = self.devices.iter().map(|&count| f64::from(count));
             let held: f64 = answer.most.iter().zip(counts).map(|(most, count)| most * count).sum();
             let excess = sum - held;
             if centre.as_ref().is_none_or(|(best, _)| excess > *best) {
                 *centre = Some((excess, prices.clone()));
             }
-            if excess > MARGIN * sum {
+            if excess > MARGIN * scale {
                 return Ok(Verdict::Excluded(Prices { units: prices.units, devices: answer.most }));
             }
-            for column in &answer.columns {
-                join(&mut master, self.kinds, column)?;
-            }
-            if !answer.columns.is_empty() {
-                self.columns.extend(answer.columns);
+            if answer.columns > 0 {
+                for at in self.columns.len() - answer.columns..self.columns.len() {
+                    join(&mut master, self.kinds, &self.columns[at])?;
+                    joined.push(at);
+                }
                 smoothing = SMOOTHING;
             } else if !is_own {
                 // Other prices may hide what those of the master show.
@@ -248,6 +297,11 @@ impl<'a> Generation<'a> {
         Ok(Verdict::Spent)
     }
 
+    fn effort(&self, level: usize) -> Effort {
+        let effort = self.efforts[level];
+        Effort { entries: effort.entries.min(self.most_entries), ..effort }
+    }
+
     /// Prices every kind. None where the clock ran out.
     fn price(
         &mut self,
@@ -259,7 +313,7 @@ impl<'a> Generation<'a> {
     ) -> Option<Reply> {
         // Per pool the most that one device can hold; a stage with replicas takes several devices.
         let mut most = vec![0.0; self.devices.len()];
-        let mut columns = Vec::new();
+        let before = self.columns.len();
         for (at, kind) in self.kinds.iter().enumerate() {
             let replicas = f64::from(kind.replicas);
             let goal = prices.devices[kind.pool] * replicas;
@@ -274,13 +328,10 @@ impl<'a> Generation<'a> {
                 let needs = needs(kind, &set);
                 let mut units = set.units;
                 units.sort_unstable();
-                if self.known.insert((at, units.clone())) {
-                    self.column_units += units.len() as u64;
-                    columns.push(Column { kind: at, units, needs });
-                }
+                self.keep(&Column { kind: at, units: units.into(), needs });
             }
         }
-        Some(Reply { most, columns })
+        Some(Reply { most, columns: self.columns.len() - before })
     }
 }
 
@@ -297,16 +348,19 @@ fn needs(kind: &Kind, set: &Priced) -> f64 {
     }
 }
 
-/// What it costs to leave a unit uncovered: its least compute on any kind, scaled to a mean of one because the LP
-/// solver's tolerances are absolute.
-fn weights(units: &Units, kinds: &[Kind]) -> Vec<f64> {
+/// What it costs to leave a unit uncovered: its least compute on any kind, scaled to a mean of one because
+/// the LP solver's tolerances are absolute; nothing for what is placed.
+fn weights(units: &Units, kinds: &[Kind], placed: &[bool]) -> Vec<f64> {
     let least = |unit: usize| {
         let costs = kinds.iter().filter(|kind| kind.allowed[unit]).map(|kind| kind.first.units[unit]);
         Some(costs.fold(f64::INFINITY, f64::min)).filter(|least| least.is_finite()).unwrap_or(0.0)
     };
     let mut weights: Vec<f64> = (0..units.len()).map(least).collect();
-    let mean = weights.iter().sum::<f64>() / weights.len().max(1) as f64;
+    let left = placed.iter().filter(|&&placed| !placed).count();
+    let mean = weights.iter().sum::<f64>() / left.max(1) as f64;
     let scale = if mean > 0.0 { 1.0 / mean } else { 0.0 };
-    weights.iter_mut().for_each(|weight| *weight = *weight * scale + LEAST_WEIGHT);
+    for (weight, &placed) in weights.iter_mut().zip(placed) {
+        *weight = if placed { 0.0 } else { *weight * scale + LEAST_WEIGHT };
+    }
     weights
 }

@@ -5,8 +5,13 @@
 //!                     Σ_{columns S of pool c} r_S x_S ≤ n_c   for every pool c         (price of a device)
 //! ```
 //!
-//! with x, s ≥ 0, r the devices that a column takes and a_u the weight of leaving u uncovered. The optimum is zero
-//! iff fractions of the columns cover everything. π_u ≤ a_u, so the weights bound the prices.
+//! with x, s ≥ 0, r the devices that a column takes and a_u the weight of leaving u uncovered. The optimum is
+//! zero iff fractions of the columns cover everything. π_u ≤ a_u, so the weights bound the prices.
+//!
+//! A split covers every unit once and not more often. The master of a *partition* says so: its rows are
+//! equations with a surplus of the same weight, so −a_u ≤ π_u ≤ a_u. It is the narrower relaxation, because
+//! the load is not monotone and half a set need not fit where the set does; the cover is the one whose prices
+//! settle sooner.
 //!
 //! Nothing is claimed on the word of the LP solver: its prices are only a proposal to [`super::pricing`].
 
@@ -21,11 +26,22 @@ use thiserror::Error;
 #[error("the LP solver answered {0}")]
 pub struct LpError(pub String);
 
+/// How often columns cover a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coverage {
+    /// Once or more often.
+    Cover,
+    /// Once.
+    Partition,
+}
+
 /// What the master says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dual {
-    /// Weight of what is left uncovered.
+    /// Weight of what is left uncovered, or covered too often.
     pub uncovered: f64,
+    /// Share of each column, in the order in which they were added.
+    pub shares: Vec<f64>,
     /// Price of each unit.
     pub units: Vec<f64>,
     /// Price of a device of each pool.
@@ -39,6 +55,9 @@ pub struct Master {
     spent: Duration,
     covers: Vec<Row>,
     pools: Vec<Row>,
+    coverage: Coverage,
+    /// Slacks and surpluses, which come before the columns.
+    slacks: usize,
 }
 
 impl Master {
@@ -46,13 +65,21 @@ impl Master {
     ///
     /// # Errors
     /// Where the LP solver does not take it.
-    pub fn new(weights: &[f64], devices: &[u32]) -> Result<Master, LpError> {
+    pub fn new(weights: &[f64], devices: &[u32], coverage: Coverage) -> Result<Master, LpError> {
         let mut problem = ColProblem::new();
-        let covers: Vec<Row> = weights.iter().map(|_| problem.add_row(1.0..)).collect();
+        let row = |problem: &mut ColProblem| match coverage {
+            Coverage::Cover => problem.add_row(1.0..),
+            Coverage::Partition => problem.add_row(1.0..=1.0),
+        };
+        let covers: Vec<Row> = weights.iter().map(|_| row(&mut problem)).collect();
         let pools: Vec<Row> = devices.iter().map(|&count| problem.add_row(..=f64::from(count))).collect();
         for (&weight, &cover) in weights.iter().zip(&covers) {
             problem.add_column(weight, 0.0.., [(cover, 1.0)]);
+            if coverage == Coverage::Partition {
+                problem.add_column(weight, 0.0.., [(cover, -1.0)]);
+            }
         }
+        let slacks = problem.num_cols();
         let mut model =
             problem.try_optimise(Sense::Minimise).map_err(|status| LpError(format!("{status:?}")))?;
         model.make_quiet();
@@ -62,7 +89,7 @@ impl Master {
         model.set_option("simplex_strategy", 4);
         model.set_option("threads", 1);
         model.set_option("parallel", "off");
-        Ok(Master { model: Some(model), spent: Duration::ZERO, covers, pools })
+        Ok(Master { model: Some(model), spent: Duration::ZERO, covers, pools, coverage, slacks })
     }
 
     /// Adds a column of some units that takes `replicas` devices of a pool.
@@ -99,9 +126,11 @@ impl Master {
         let uncovered = solved.objective_value();
         let solution = solved.get_solution();
         let duals = solution.dual_rows();
+        let least = if self.coverage == Coverage::Cover { 0.0 } else { f64::NEG_INFINITY };
         let dual = Dual {
             uncovered,
-            units: duals[..self.covers.len()].iter().map(|&price| price.max(0.0)).collect(),
+            shares: solution.columns()[self.slacks..].to_vec(),
+            units: duals[..self.covers.len()].iter().map(|&price| price.max(least)).collect(),
             devices: duals[self.covers.len()..].iter().map(|&price| (-price).max(0.0)).collect(),
         };
         self.model = Some(solved.into());

@@ -26,7 +26,7 @@
 use stagewright_core::solver::Stop;
 
 use super::kind::{Kind, Resource};
-use super::states::States;
+use super::states::{FORBIDDEN, States};
 
 /// Relative slack for sums taken in another order.
 const ROUNDING: f64 = 1e-11;
@@ -202,7 +202,7 @@ impl<'a> Pricing<'a> {
                 here.fill(f32::NEG_INFINITY);
                 for choice in [0, 1] {
                     let next = self.states.next(state)[choice];
-                    if choice == 1 && !self.kind.allowed[unit] {
+                    if next == FORBIDDEN || (choice == 1 && !self.kind.allowed[unit]) {
                         continue;
                     }
                     let cut = self.cut.map_or(0.0, |cut| cut[state][choice]);
@@ -229,7 +229,7 @@ impl<'a> Pricing<'a> {
             let next = self.states.next(state);
             let cut = self.cut.map_or([0.0; 2], |cut| cut[state]);
             let value = |choice: usize| {
-                if choice == 1 && !self.kind.allowed[unit] {
+                if next[choice] == FORBIDDEN || (choice == 1 && !self.kind.allowed[unit]) {
                     return f32::NEG_INFINITY;
                 }
                 let step = step(self.kind, unit, choice == 1, cut[choice], prices);
@@ -276,8 +276,10 @@ impl<'a> Pricing<'a> {
             moves.clear();
             for (at, (state, _)) in active.iter().enumerate() {
                 let [outside, inside] = self.states.next(*state as usize);
-                moves.push((outside, at as u32, 0));
-                if self.kind.allowed[unit] {
+                if outside != FORBIDDEN {
+                    moves.push((outside, at as u32, 0));
+                }
+                if inside != FORBIDDEN && self.kind.allowed[unit] {
                     moves.push((inside, at as u32, 1));
                 }
             }

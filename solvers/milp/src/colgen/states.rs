@@ -1,26 +1,35 @@
 //! The state graph of the frontier program.
 //!
-//! A set S of units is decided unit by unit along a linear order: outside or inside. After some decisions, all that
-//! the load of S still depends on is, per *open* net (some pins decided, some not), whether the pins so far are all
-//! outside, all inside, or mixed. A net is paid when it first becomes mixed, and forgotten after its last pin. A
-//! layer holds the states between two decisions; the graph of layers depends on the nets and the order alone, not
-//! on prices, loads or thresholds, so it is built once and every pricing walks it.
+//! A set S of units is decided unit by unit along a linear order: outside or inside. After some decisions,
+//! all that the load of S still depends on is, per *open* net (some pins decided, some not), whether the pins
+//! so far are all outside, all inside, or mixed. A net is paid when it first becomes mixed, and forgotten
+//! after its last pin. A layer holds the states between two decisions; the graph of layers depends on the
+//! nets and the order alone, not on prices, loads or thresholds, so it is built once and every pricing walks
+//! it.
 //!
-//! A graph with more than a stated number of states is not built. [`States::relaxed`] then leaves out the cheapest
-//! nets where too many are open: every set's load falls or stays, so bounds stay valid.
+//! The [`Rules`] of a node of the search are state as well. A unit of some pairs takes a slot of its own from
+//! its decision to that of the last unit it is paired with, which remembers whether it is inside; a decision
+//! that a rule forbids leads to [`FORBIDDEN`]. What is placed already is always outside. All others being
+//! outside, everything outside is never forbidden.
+//!
+//! A graph with more than a stated number of states is not built. [`States::relaxed`] then leaves out the
+//! cheapest nets where too many are open: every set's load falls or stays, so bounds stay valid.
 
 use rustc_hash::FxHashMap;
 use stagewright_core::solver::Stop;
 
 use super::cuts::Cuts;
+use super::rules::Rules;
 
+/// Where a decision leads that the rules forbid.
+pub const FORBIDDEN: u32 = u32::MAX;
 const OUTSIDE: u128 = 0;
 const INSIDE: u128 = 1;
 const MIXED: u128 = 2;
 /// Bits of a status, and all of them set.
 const BITS: u32 = 2;
 const STATUS: u128 = (1 << BITS) - 1;
-/// Most nets open at once.
+/// Most nets and paired units open at once.
 const SLOTS: usize = 128 / BITS as usize;
 
 /// Layers of states with the two decisions at each.
@@ -45,11 +54,31 @@ struct Touch {
     closes: bool,
 }
 
+/// A decision before that bears on the one at hand.
+struct Watch {
+    slot: u32,
+    together: bool,
+}
+
+/// What the decision on one unit touches.
+#[derive(Default)]
+struct Step {
+    nets: Vec<Touch>,
+    /// Paired units that are decided already.
+    watches: Vec<Watch>,
+    /// Where the decision is remembered for the units it is paired with.
+    remembered: Option<u32>,
+    /// Slots that are empty after the decision.
+    forgotten: Vec<u32>,
+    /// Whether the unit can only be outside.
+    outside: bool,
+}
+
 impl States {
     /// The state graph; none where it has more than `most` states or needs too many slots.
-    /// O(states · nets of a unit).
-    pub fn new(order: &[u32], cuts: &Cuts, pools: usize, most: usize) -> Option<States> {
-        let touches = touches(order, cuts)?;
+    /// O(states · nets and pairs of a unit).
+    pub fn new(order: &[u32], cuts: &Cuts, rules: &Rules, pools: usize, most: usize) -> Option<States> {
+        let steps = steps(order, cuts, rules)?;
         let (links, link_of) = links(cuts, pools);
         let mut states = States {
             order: order.to_vec(),
@@ -61,7 +90,7 @@ impl States {
         let mut paid = vec![[0.0; 2]; links.len()];
         let mut layer: Vec<u128> = vec![0];
         let mut index: FxHashMap<u128, u32> = FxHashMap::default();
-        for touches in &touches {
+        for step in &steps {
             let begin = states.next.len() + layer.len();
             if begin > most {
                 return None;
@@ -70,10 +99,13 @@ impl States {
             index.clear();
             let mut following: Vec<u128> = Vec::new();
             for &key in &layer {
-                let mut next = [0; 2];
+                let mut next = [FORBIDDEN; 2];
                 paid.fill([0.0; 2]);
                 for (choice, next) in next.iter_mut().enumerate() {
-                    let key = decide(key, touches, choice == 1, |net| {
+                    if step.forbids(key, choice == 1) {
+                        continue;
+                    }
+                    let key = step.decide(key, choice == 1, |net| {
                         for (paid, &link) in paid.iter_mut().zip(&links) {
                             paid[choice] += cuts.seconds(net, link);
                         }
@@ -96,21 +128,23 @@ impl States {
         Some(states)
     }
 
-    /// The state graph with as many of the dearest nets as `most` states allow, and whether any was left out. None
-    /// where the clock ran out, or there are more units than `most`.
+    /// The state graph with as many of the dearest nets as `most` states allow, and these nets where any was
+    /// left out. None where the clock ran out, or there are more units than `most`.
     pub fn relaxed(
         order: &[u32],
         cuts: &Cuts,
         pools: usize,
         most: usize,
         stop: &Stop,
-    ) -> Option<(States, bool)> {
-        if let Some(states) = States::new(order, cuts, pools, most) {
-            return Some((states, false));
+    ) -> Option<(States, Option<Cuts>)> {
+        let free = Rules::default();
+        if let Some(states) = States::new(order, cuts, &free, pools, most) {
+            return Some((states, None));
         }
         WIDTHS.iter().take_while(|_| stop.reason().is_none()).find_map(|&width| {
-            let states = States::new(order, &narrowed(order, cuts, width), pools, most)?;
-            Some((states, true))
+            let narrowed = narrowed(order, cuts, width);
+            let states = States::new(order, &narrowed, &free, pools, most)?;
+            Some((states, Some(narrowed)))
         })
     }
 
@@ -134,7 +168,7 @@ impl States {
         self.first[place] as usize..self.first[place + 1] as usize
     }
 
-    /// Where the decisions outside and inside lead from a state.
+    /// Where the decisions outside and inside lead from a state, or [`FORBIDDEN`].
     #[inline]
     pub fn next(&self, state: usize) -> [u32; 2] {
         self.next[state]
@@ -171,50 +205,101 @@ fn narrowed(order: &[u32], cuts: &Cuts, width: usize) -> Cuts {
 }
 
 /// What each decision touches, with slots given out; none where there are too few slots.
-fn touches(order: &[u32], cuts: &Cuts) -> Option<Vec<Vec<Touch>>> {
+fn steps(order: &[u32], cuts: &Cuts, rules: &Rules) -> Option<Vec<Step>> {
     let mut of_unit = vec![Vec::new(); order.len()];
     for net in 0..cuts.len() {
         for &unit in cuts.pins(net) {
             of_unit[unit as usize].push(net);
         }
     }
+    let placed = rules.is_placed(order.len());
+    let partners = partners(order, rules);
     let mut left: Vec<usize> = (0..cuts.len()).map(|net| cuts.pins(net).len()).collect();
     let mut slot_of = vec![0u32; cuts.len()];
+    // Per place of the order the slot of its decision, where that is remembered.
+    let mut remembered = vec![0u32; order.len()];
     let mut free: Vec<u32> = (0..SLOTS as u32).rev().collect();
     let mut all = Vec::with_capacity(order.len());
-    for &unit in order {
-        let mut here = Vec::new();
+    for (place, &unit) in order.iter().enumerate() {
+        let mut step = Step { outside: placed[unit as usize], ..Step::default() };
         for &net in &of_unit[unit as usize] {
             let opens = left[net] == cuts.pins(net).len();
             if opens {
                 slot_of[net] = free.pop()?;
             }
             left[net] -= 1;
-            here.push(Touch { net, slot: slot_of[net], opens, closes: left[net] == 0 });
+            step.nets.push(Touch { net, slot: slot_of[net], opens, closes: left[net] == 0 });
+        }
+        if partners[place].last().is_some_and(|&(last, _)| last > place) {
+            remembered[place] = free.pop()?;
+            step.remembered = Some(remembered[place]);
+        }
+        for &(before, together) in partners[place].iter().filter(|&&(before, _)| before < place) {
+            let slot = remembered[before];
+            step.watches.push(Watch { slot, together });
+            if partners[before].last().is_some_and(|&(last, _)| last == place)
+                && !step.forgotten.contains(&slot)
+            {
+                step.forgotten.push(slot);
+            }
         }
         // A slot is free for others only after this decision.
-        free.extend(here.iter().filter(|touch| touch.closes).map(|touch| touch.slot));
-        all.push(here);
+        free.extend(step.nets.iter().filter(|touch| touch.closes).map(|touch| touch.slot));
+        free.extend(&step.forgotten);
+        all.push(step);
     }
     Some(all)
 }
 
-/// The state after a decision; `pay` is told of each net that becomes mixed by it.
-fn decide(mut key: u128, touches: &[Touch], inside: bool, mut pay: impl FnMut(usize)) -> u128 {
-    let here = if inside { INSIDE } else { OUTSIDE };
-    for touch in touches {
-        let shift = touch.slot * BITS;
-        let before = if touch.opens { here } else { key >> shift & STATUS };
-        let after = if before == here { before } else { MIXED };
-        if before != MIXED && after == MIXED {
-            pay(touch.net);
-        }
-        key &= !(STATUS << shift);
-        if !touch.closes {
-            key |= after << shift;
-        }
+/// Per place of the order the places it is paired with, ascending, and whether together.
+fn partners(order: &[u32], rules: &Rules) -> Vec<Vec<(usize, bool)>> {
+    let mut place = vec![0usize; order.len()];
+    for (at, &unit) in order.iter().enumerate() {
+        place[unit as usize] = at;
     }
-    key
+    let mut partners = vec![Vec::new(); order.len()];
+    for pair in &rules.pairs {
+        let [one, other] = pair.units.map(|unit| place[unit as usize]);
+        partners[one].push((other, pair.together));
+        partners[other].push((one, pair.together));
+    }
+    partners.iter_mut().for_each(|partners| partners.sort_unstable());
+    partners
+}
+
+impl Step {
+    /// Whether the rules forbid a decision.
+    fn forbids(&self, key: u128, inside: bool) -> bool {
+        (inside && self.outside)
+            || self.watches.iter().any(|watch| {
+                let partner = key >> (watch.slot * BITS) & STATUS == INSIDE;
+                if watch.together { inside != partner } else { inside && partner }
+            })
+    }
+
+    /// The state after a decision; `pay` is told of each net that becomes mixed by it.
+    fn decide(&self, mut key: u128, inside: bool, mut pay: impl FnMut(usize)) -> u128 {
+        let here = if inside { INSIDE } else { OUTSIDE };
+        for touch in &self.nets {
+            let shift = touch.slot * BITS;
+            let before = if touch.opens { here } else { key >> shift & STATUS };
+            let after = if before == here { before } else { MIXED };
+            if before != MIXED && after == MIXED {
+                pay(touch.net);
+            }
+            key &= !(STATUS << shift);
+            if !touch.closes {
+                key |= after << shift;
+            }
+        }
+        for &slot in &self.forgotten {
+            key &= !(STATUS << (slot * BITS));
+        }
+        if let Some(slot) = self.remembered {
+            key |= here << (slot * BITS);
+        }
+        key
+    }
 }
 
 /// One pool per distinct table of transfers, and the table of each pool.

@@ -1,0 +1,161 @@
+//! Below the root: dives for plans, and trees for the proof.
+//!
+//! Dives come in batches of [`BATCH`] thresholds spread over what lies between the bound and the plan, run
+//! side by side and kept in their order.
+//!
+//! A tree answers for one threshold: the one just below the plan, which is the proof, and where that takes
+//! too many nodes thresholds between the bound and the plan, bisected, with fewer nodes each. When none is
+//! left that so many decide, the same begins anew with more of them.
+
+use std::sync::Arc;
+
+use rand::RngExt;
+use rayon::prelude::*;
+use stagewright_core::bound::LowerBound;
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Event, Plan, SolveError};
+use stagewright_search::local::Polisher;
+
+use crate::colgen::ascent::JUST_BELOW;
+use crate::colgen::dive::Dive;
+use crate::colgen::master::LpError;
+use crate::colgen::node::Ground;
+use crate::colgen::preparation::Preparation;
+use crate::colgen::rules::Column;
+use crate::colgen::tree::{BATCH, search};
+
+use super::Answer;
+use super::root::most_states;
+
+/// Source of a bound that a tree proves.
+const SOURCE: &str = "branch-and-price";
+/// Batches of dives in a row without a better plan that end them.
+const PATIENCE: u32 = 3;
+/// Tasks of random streams from here on.
+const STREAM: u64 = 2 << 32;
+/// Nodes of the tree just below the plan at first, their growth, and the most: the end of a search without a
+/// time limit.
+const NODES: u64 = 64;
+const GROWTH: u64 = 8;
+const MOST_NODES: u64 = NODES * GROWTH * GROWTH;
+/// By how much fewer nodes the tree of a lower threshold has: it proves less.
+const LOWER: u64 = 8;
+/// Relative distance between bound and plan at which thresholds are no longer bisected.
+const PRECISION: f64 = 1e-4;
+
+/// The search below the root.
+pub(super) struct Below<'a> {
+    ground: Ground<'a>,
+    columns: Arc<[Column]>,
+}
+
+impl<'a> Below<'a> {
+    pub(super) fn new(
+        problem: &'a Problem,
+        units: &'a Units,
+        preparation: &'a Preparation,
+        columns: &[Column],
+        context: &Context<'_>,
+    ) -> Below<'a> {
+        let memory = context.limits.memory.map(|memory| memory / BATCH as u64);
+        let states = most_states(units, memory);
+        let ground = Ground { problem, units, preparation, states, memory };
+        Below { ground, columns: columns.into() }
+    }
+
+    /// Dives until the time is up, the bound is near enough, or [`PATIENCE`] is out.
+    ///
+    /// # Errors
+    /// Where threads cannot be started.
+    pub(super) fn dive(&self, answer: &mut Answer, context: &mut Context<'_>) -> Result<(), SolveError> {
+        context.emit(Event::Phase { name: "dives".into() });
+        let pool = context.pool()?;
+        let stop = context.stop().clone();
+        let polisher = Polisher::new(self.ground.problem, self.ground.units);
+        let (mut idle, mut dives) = (0, 0);
+        while idle < PATIENCE && !answer.enough(context) && stop.reason().is_none() {
+            let (low, high) = (answer.bound.value, answer.plan.value());
+            let batch: Vec<Dive> = (0..BATCH)
+                .map(|at| {
+                    let stream = (context.seed, STREAM + dives + at as u64);
+                    let offset: f64 = seed::stream(stream.0, stream.1).random_range(0.0..1.0);
+                    let share = (at as f64 + offset) / BATCH as f64;
+                    Dive { threshold: (low + share * (high - low)).min(high * (1.0 - JUST_BELOW)), stream }
+                })
+                .collect();
+            dives += BATCH as u64;
+            let found: Vec<Result<Option<Plan>, LpError>> = pool.install(|| {
+                let run = |dive: &Dive| dive.run(&self.ground, &self.columns, polisher.as_ref(), &stop);
+                batch.par_iter().map(run).collect()
+            });
+            let before = answer.plan.value();
+            for plan in found {
+                match plan {
+                    Ok(plan) => plan.into_iter().for_each(|plan| answer.keep(plan, context)),
+                    Err(error) => answer.reason = Some(error.to_string()),
+                }
+            }
+            idle = if answer.plan.value() < before { 0 } else { idle + 1 };
+        }
+        answer.statistics.push(("dives", dives));
+        Ok(())
+    }
+
+    /// Trees until the plan is proved, the time is up, or no threshold is decided by [`MOST_NODES`] nodes.
+    ///
+    /// # Errors
+    /// Where threads cannot be started.
+    pub(super) fn branch(&self, answer: &mut Answer, context: &mut Context<'_>) -> Result<(), SolveError> {
+        context.emit(Event::Phase { name: "branch and price".into() });
+        let pool = context.pool()?;
+        let stop = context.stop().clone();
+        let (mut most, mut nodes) = (NODES, 0);
+        while most <= MOST_NODES {
+            let mut ceiling = answer.plan.value();
+            let (mut threshold, mut limit) = (ceiling * (1.0 - JUST_BELOW), most);
+            while !answer.enough(context) && stop.reason().is_none() {
+                let mut found = None;
+                let tell = |plan: &Plan| {
+                    context.emit(Event::Incumbent { value: plan.value() });
+                    found = Some(plan.clone());
+                };
+                let verdict =
+                    search(&self.ground, self.columns.clone(), threshold, limit, &pool, &stop, tell);
+                if let Some(plan) = found {
+                    answer.plan = plan;
+                    ceiling = ceiling.min(answer.plan.value());
+                }
+                let verdict = match verdict {
+                    Ok(verdict) => verdict,
+                    Err(error) => {
+                        answer.reason = Some(error.to_string());
+                        return Ok(());
+                    }
+                };
+                nodes += verdict.nodes;
+                if verdict.excluded {
+                    let bound = LowerBound { value: verdict.threshold, source: SOURCE, certificate: None };
+                    if bound.value > answer.bound.value {
+                        context.emit(Event::Bound { value: bound.value, source: SOURCE });
+                        answer.bound = bound;
+                    }
+                } else {
+                    ceiling = ceiling.min(verdict.threshold);
+                }
+                let (low, value) = (answer.bound.value, answer.plan.value());
+                if ceiling - low <= PRECISION * value {
+                    break;
+                }
+                (threshold, limit) = (0.5 * (low + ceiling), most / LOWER);
+            }
+            most *= GROWTH;
+        }
+        answer.statistics.push(("nodes", nodes));
+        if stop.reason().is_none() {
+            answer.reason = Some("branch and price ended with its nodes, some thresholds undecided".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! Free splits with a proof: plans from search, bounds from column generation, and branch and price for what
+//! is between them.
+//!
+//! The linear relaxation of the cover by columns is tight on pipelines of neural networks: on most of the
+//! published instances it ends at the value of the best plan, which is a proof (`root`). Where it leaves a
+//! gap, dives look for better plans, and trees over pairs of units prove what the relaxation cannot
+//! (`below`). Plans then come from large neighbourhoods, in the time that is left.
+
+mod below;
+mod root;
+
+use stagewright_core::bound::LowerBound;
+use stagewright_core::contract::Units;
+use stagewright_core::document::Split;
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
+};
+use stagewright_core::tolerance;
+use stagewright_search::Local;
+use stagewright_search::dpl::{Effort, best_over_orders};
+use stagewright_search::local::missing_for_free_throughput;
+
+use crate::first::{First, first_bound, first_plan};
+use crate::lns::improve;
+use crate::milp::missing_for_cut_nets;
+
+use below::Below;
+use root::{Root, prepare};
+
+/// Share of the time for the first search for a plan, and of what is left then for the bound. The rest is for
+/// plans again.
+const SEARCH_SHARE: f64 = 0.3;
+const BOUND_SHARE: f64 = 0.8;
+/// Shares of the time left for dives and then for trees, both of which begin only where the root was decided.
+/// Where it was not, on graphs of hundreds of small units, a relaxation takes seconds and its shares are too
+/// thin to dive by: dives then end with half of the units placed, and the time is better spent on
+/// neighbourhoods.
+const DIVE_SHARE: f64 = 0.25;
+const TREE_SHARE: f64 = 0.75;
+
+/// Local search and dives for the plan, column generation and branch and price for the bound.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bnp;
+
+impl Solver for Bnp {
+    fn name(&self) -> &'static str {
+        "bnp"
+    }
+
+    fn summary(&self) -> &'static str {
+        "branch and price over what one device can hold, with plans from search (free throughput)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { missing: missing_for_free_throughput, exact: true, deterministic_across_threads: true }
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let bound = first_bound(problem);
+        let without =
+            |status, stop, why| Ok(Solution::without_plan(self.name(), status, bound.clone(), stop, why));
+        let found = match first_plan(problem, &mut context.part(SEARCH_SHARE))? {
+            First::Impossible(why) => return without(Status::Infeasible, None, why),
+            First::Plan(found) => found,
+        };
+        let replicated = contiguous_with_replicas(problem, &mut context.part(SEARCH_SHARE))?;
+        let plans = [found, replicated].into_iter().flatten();
+        let Some(plan) = plans.min_by(|a, b| a.value().total_cmp(&b.value())) else {
+            let stop = context.stop().reason();
+            return without(Status::Unknown, stop, "no start that was tried fits the devices".into());
+        };
+        let mut answer = Answer { plan, bound, reason: None, statistics: Vec::new() };
+        answer.price(problem, context)?;
+        if answer.goes_on(context) {
+            answer.search_on(problem, context)?;
+        }
+        answer.solution(self.name(), context)
+    }
+}
+
+/// The plan and the bound so far.
+struct Answer {
+    plan: Plan,
+    bound: LowerBound,
+    /// What held the bound back.
+    reason: Option<String>,
+    statistics: Vec<(&'static str, u64)>,
+}
+
+impl Answer {
+    /// Whether the plan is proved, or as near to the bound as was asked for.
+    fn enough(&self, context: &Context<'_>) -> bool {
+        tolerance::gap(self.plan.value(), self.bound.value) == 0.0
+            || context.gap_reached(self.plan.value(), self.bound.value)
+    }
+
+    /// Keeps a plan that is better.
+    fn keep(&mut self, plan: Plan, context: &mut Context<'_>) {
+        if plan.value() < self.plan.value() {
+            context.emit(Event::Incumbent { value: plan.value() });
+            self.plan = plan;
+        }
+    }
+
+    /// Whether there is something left to prove, and time for it.
+    fn goes_on(&self, context: &Context<'_>) -> bool {
+        !self.enough(context) && context.stop().reason().is_none()
+    }
+
+    /// The root, dives and trees.
+    fn price(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
+        if self.enough(context) {
+            return Ok(());
+        }
+        let units = Units::new(problem);
+        let mut part = context.part(BOUND_SHARE);
+        let Some(preparation) = prepare(problem, &units, self, &mut part) else { return Ok(()) };
+        let mut root = Root::new(problem, &units, &preparation, &part);
+        let decided = root.raise(self, &mut part);
+        if decided && self.goes_on(context) {
+            let below = Below::new(problem, &units, &preparation, root.columns(), context);
+            let value = self.plan.value();
+            below.dive(self, &mut context.part(DIVE_SHARE))?;
+            if self.plan.value() < value && self.goes_on(context) {
+                // What the relaxation proves has a certificate; what a tree proves has none.
+                root.raise(self, &mut context.part(BOUND_SHARE));
+            }
+            if self.goes_on(context) {
+                below.branch(self, &mut context.part(TREE_SHARE))?;
+            }
+        }
+        self.statistics.extend(root.statistics());
+        Ok(())
+    }
+
+    /// Plans again, in the time that the bound left: by large neighbourhoods, or where those lack something
+    /// by local search from the plan.
+    fn search_on(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
+        if missing_for_cut_nets(problem.objective()).is_none() {
+            let (better, neighbourhoods) = improve(problem, self.plan.clone(), &self.bound, context)?;
+            self.statistics.push(("neighbourhoods", neighbourhoods));
+            self.plan = better;
+            return Ok(());
+        }
+        let mut part = context.part(1.0);
+        part.warm_start = Some(self.plan.placement.clone());
+        let again = Local.solve(problem, &mut part)?;
+        self.statistics.extend(again.statistics);
+        if let Some(plan) = again.plan {
+            self.keep(plan, context);
+        }
+        Ok(())
+    }
+
+    fn solution(self, solver: &'static str, context: &Context<'_>) -> Result<Solution, SolveError> {
+        let Answer { plan, bound, reason, statistics } = self;
+        // The one check of a bound that costs nothing: a plan below it would disprove it.
+        if bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
+            let (bound, value) = (bound.value, plan.value());
+            return Err(SolveError::Invariant(format!("a plan of {value} s below the bound of {bound} s")));
+        }
+        let stop = match context.gap_reached(plan.value(), bound.value) {
+            true => Some(StopReason::Gap),
+            false => context.stop().reason(),
+        };
+        let solution = Solution::with_plan(solver, plan, bound, stop);
+        let reason = reason.filter(|_| solution.status != Status::Optimal);
+        Ok(Solution { statistics, reason, ..solution })
+    }
+}
+
+/// The best contiguous split with replicated stages, which local search does not use, where they are allowed.
+fn contiguous_with_replicas(
+    problem: &Problem,
+    context: &mut Context<'_>,
+) -> Result<Option<Plan>, SolveError> {
+    if problem.objective().max_replicas == 1 {
+        return Ok(None);
+    }
+    let objective = Objective { split: Split::Contiguous, ..*problem.objective() };
+    let Ok(contiguous) = problem.with_objective(objective) else { return Ok(None) };
+    // A warm start of the free problem need not be contiguous.
+    context.warm_start = None;
+    let Some(plan) = best_over_orders(&contiguous, &Units::new(&contiguous), Effort::Plain, context)? else {
+        return Ok(None);
+    };
+    // A free split has no order of stages.
+    let used = plan.placement.used();
+    let replicas = used.iter().map(|&device| (device, plan.placement.replicas(device)));
+    let replicas = replicas.filter(|&(_, replicas)| replicas > 1).collect();
+    let device_of = problem.graph().operators().map(|op| plan.placement.device_of(op)).collect();
+    Plan::new(problem, Placement::with_stages(device_of, Vec::new(), replicas)).map(Some)
+}

@@ -1,0 +1,131 @@
+//! The root: column generation up to the value of a plan, and the certificate of what it proves.
+
+use stagewright_core::bound::LowerBound;
+use stagewright_core::certificate::Certificate;
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Event};
+use stagewright_core::tolerance;
+
+use crate::colgen::ascent::raise;
+use crate::colgen::generation::{Generation, Prices};
+use crate::colgen::preparation::Preparation;
+use crate::colgen::pricing::FEWEST_CELLS;
+use crate::colgen::rules::Column;
+
+use super::Answer;
+
+/// Source of the bound.
+const SOURCE: &str = "column-generation";
+/// Most states of the state graph, and the share of the memory limit for it and pricing's table over it.
+const MOST_STATES: usize = 1 << 20;
+const STATES_SHARE: f64 = 0.5;
+
+/// The kinds, the order and the state graph of a problem, as large as the memory has room for; where there
+/// are none, or not all of it, the answer says why.
+pub(super) fn prepare(
+    problem: &Problem,
+    units: &Units,
+    answer: &mut Answer,
+    context: &mut Context<'_>,
+) -> Option<Preparation> {
+    context.emit(Event::Phase { name: "column generation".into() });
+    let most = most_states(units, context.limits.memory);
+    let preparation = Preparation::new(problem, units, most, context.stop());
+    answer.reason = match &preparation {
+        None => Some("column generation had no time or memory to begin".into()),
+        Some(preparation) if preparation.relaxed => {
+            Some("column generation left out the cheapest of the nets, which are too many".into())
+        }
+        Some(_) => None,
+    };
+    preparation
+}
+
+/// The relaxation of the whole problem.
+pub(super) struct Root<'a> {
+    problem: &'a Problem,
+    units: &'a Units,
+    preparation: &'a Preparation,
+    generation: Generation<'a>,
+}
+
+impl<'a> Root<'a> {
+    /// Without columns.
+    pub(super) fn new(
+        problem: &'a Problem,
+        units: &'a Units,
+        preparation: &'a Preparation,
+        context: &Context<'_>,
+    ) -> Root<'a> {
+        let generation = Generation::new(problem, units, preparation, context.limits.memory);
+        Root { problem, units, preparation, generation }
+    }
+
+    /// The columns so far.
+    pub(super) fn columns(&self) -> &[Column] {
+        self.generation.columns()
+    }
+
+    /// Raises the bound towards the value of the plan, with certificates. Whether every threshold was
+    /// decided, so that the bound is the most that the relaxation says.
+    pub(super) fn raise(&mut self, answer: &mut Answer, context: &mut Context<'_>) -> bool {
+        let stop = context.stop().clone();
+        let (low, value, gap) = (answer.bound.value, answer.plan.value(), context.limits.gap);
+        let enough = |low: f64| gap > 0.0 && tolerance::gap(value, low) <= gap;
+        let raised = raise(&mut self.generation, [low, value], enough, &stop, |low, prices| {
+            let certificate = certificate(self.problem, self.units, self.preparation, low, &prices);
+            answer.bound = LowerBound { value: low, source: SOURCE, certificate: Some(certificate) };
+            context.emit(Event::Bound { value: low, source: SOURCE });
+        });
+        let why = match &raised {
+            Err(error) => Some(error.to_string()),
+            Ok(_) if stop.reason().is_some() => None,
+            Ok(true) => Some("the linear relaxation of column generation ends here".into()),
+            Ok(false) => Some(
+                "column generation ended with its rounds or its memory, some thresholds undecided".into(),
+            ),
+        };
+        if answer.reason.is_none() || raised.is_err() {
+            answer.reason = why;
+        }
+        raised == Ok(true)
+    }
+
+    /// Counts of what was done.
+    pub(super) fn statistics(&self) -> [(&'static str, u64); 3] {
+        [
+            ("states", self.preparation.states.len() as u64),
+            ("rounds", self.generation.rounds()),
+            ("columns", self.columns().len() as u64),
+        ]
+    }
+}
+
+/// The evidence that a threshold is excluded: prices of units and devices, the zeros aside, and the order of
+/// decisions.
+fn certificate(
+    problem: &Problem,
+    units: &Units,
+    preparation: &Preparation,
+    threshold: f64,
+    prices: &Prices,
+) -> Certificate {
+    let operator = |unit: usize| units.members(unit)[0];
+    let units_priced = prices.units.iter().enumerate().map(|(unit, &price)| (operator(unit), price));
+    let pools = problem.pools().iter().map(|pool| pool.devices[0]);
+    Certificate::ColumnGeneration {
+        threshold,
+        prices: units_priced.filter(|&(_, price)| price > 0.0).collect(),
+        devices: pools.zip(prices.devices.iter().copied()).filter(|&(_, price)| price > 0.0).collect(),
+        order: preparation.states.order().iter().map(|&unit| operator(unit as usize)).collect(),
+    }
+}
+
+/// States that the memory has room for, with the least table over them.
+pub(super) fn most_states(units: &Units, memory: Option<u64>) -> usize {
+    let bytes =
+        size_of::<[u32; 2]>() + units.pools() * size_of::<[f64; 2]>() + (FEWEST_CELLS + 1) * size_of::<f32>();
+    let room = memory.map_or(f64::INFINITY, |memory| memory as f64 * STATES_SHARE / bytes as f64);
+    (MOST_STATES as f64).min(room) as usize
+}

@@ -1,0 +1,234 @@
+//! Branching: the question whose two answers split a node's partitions in two.
+//!
+//! Let x be the shares of columns in the relaxation. Two units are together to the extent
+//!
+//! ```text
+//! t(u, v) = Σ_{columns S ∋ u, v} x_S,
+//! ```
+//!
+//! which is 0 or 1 in every partition. Where x is a fractional solution of the partition with columns of one
+//! kind, some pair has 0 < t < 1: two columns with fractions share a unit u, as each unit is covered once,
+//! and they differ in some v (Ryan and Foster, 1981). With several kinds two columns may be the same set;
+//! then u is in a column of some kind to a fractional extent k(u, c) = Σ_{columns S ∋ u of kind c} x_S, and
+//! the question is the kind. The question is one whose extent is nearest to a half. Pairs in one net come
+//! first: they are near to each other in the order of decisions, so that remembering one costs few states,
+//! and whether a tensor is cut is what matters most.
+//!
+//! Where nothing is fractional and the partition is no plan all the same, because of what columns do not see,
+//! the question is one that the rules have not answered yet. Where every question is answered there is one
+//! partition left.
+
+use petgraph::unionfind::UnionFind;
+use rustc_hash::{FxHashMap, FxHashSet};
+use stagewright_core::contract::Units;
+
+use super::kind::{EXACT_REPLICAS, Kind};
+use super::node::WHOLE;
+use super::rules::{Bar, Column, Pair, Rules};
+
+/// Pins of a net up to which all its pairs are looked at; in a larger one those of the producer.
+const SMALL_NET: usize = 8;
+/// Differences of extents below which they count as the same.
+const SAME: f64 = 1e-3;
+
+/// How a node goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Branching {
+    /// Two sets of rules, the likelier first; every partition of the node heeds one of them.
+    Two([Rules; 2]),
+    /// One partition is left.
+    Single,
+    /// Several are left that no question tells apart.
+    Indistinct,
+}
+
+/// The question that shares of columns raise; none where no extent is fractional.
+pub fn fractional(
+    rules: &Rules,
+    kinds: &[Kind],
+    units: &Units,
+    shares: &[(Column, f64)],
+) -> Option<[Rules; 2]> {
+    let extents = Extents::new(units.len(), shares);
+    let best = |candidates: &mut dyn Iterator<Item = (f64, Question)>| {
+        let mut best: Option<(f64, Question)> = None;
+        for (extent, question) in candidates {
+            let half = extent.min(1.0 - extent);
+            let least = best.as_ref().map_or(WHOLE, |&(best, _)| best.min(1.0 - best) + SAME);
+            if half > least {
+                best = Some((extent, question));
+            }
+        }
+        best
+    };
+    let of_kinds = extents.kinds(kinds.len());
+    let mut near = of_kinds
+        .into_iter()
+        .chain(net_pairs(units).into_iter().map(|pair| (extents.together(pair), Question::Pair(pair))));
+    let (extent, question) = best(&mut near).or_else(|| best(&mut extents.differing().into_iter()))?;
+    Some(question.split(rules, kinds.len(), extent >= 0.5))
+}
+
+/// A question that the rules leave open, whatever the shares. O(units²) at the worst.
+pub fn unanswered(rules: &Rules, kinds: &[Kind], units: &Units) -> Branching {
+    let known = Known::new(rules, units.len());
+    let all = (0..units.len() as u32).flat_map(|v| (0..v).map(move |u| [u, v]));
+    if let Some(pair) = net_pairs(units).into_iter().chain(all).find(|&pair| !known.answers(pair)) {
+        return Branching::Two(Question::Pair(pair).split(rules, kinds.len(), true));
+    }
+    let allowed = rules.narrow(kinds);
+    for unit in 0..units.len() {
+        let may: Vec<usize> = (0..kinds.len()).filter(|&kind| known.allowed(&allowed, unit, kind)).collect();
+        if let [kind, _, ..] = may[..] {
+            return Branching::Two(Question::Kind(Bar { kind, unit: unit as u32 }).split(
+                rules,
+                kinds.len(),
+                true,
+            ));
+        }
+        if may.iter().any(|&kind| kinds[kind].replicas >= EXACT_REPLICAS) {
+            return Branching::Indistinct;
+        }
+    }
+    Branching::Single
+}
+
+/// A question with two answers.
+#[derive(Debug, Clone, Copy)]
+enum Question {
+    /// Whether two units are together.
+    Pair([u32; 2]),
+    /// Whether a unit is in a column of a kind.
+    Kind(Bar),
+}
+
+impl Question {
+    /// The rules with either answer, the likelier first.
+    fn split(self, rules: &Rules, kinds: usize, yes_first: bool) -> [Rules; 2] {
+        let (mut yes, mut no) = (rules.clone(), rules.clone());
+        match self {
+            Question::Pair(units) => {
+                yes.pairs.push(Pair { units, together: true });
+                no.pairs.push(Pair { units, together: false });
+            }
+            Question::Kind(bar) => {
+                let others = (0..kinds).filter(|&kind| kind != bar.kind);
+                yes.bars.extend(others.map(|kind| Bar { kind, ..bar }));
+                no.bars.push(bar);
+            }
+        }
+        if yes_first { [yes, no] } else { [no, yes] }
+    }
+}
+
+/// Extents of a fractional solution.
+struct Extents<'a> {
+    shares: &'a [(Column, f64)],
+    /// Per unit the columns that hold it.
+    of: Vec<Vec<usize>>,
+}
+
+impl<'a> Extents<'a> {
+    fn new(units: usize, shares: &'a [(Column, f64)]) -> Extents<'a> {
+        let mut of = vec![Vec::new(); units];
+        for (at, (column, _)) in shares.iter().enumerate() {
+            column.units.iter().for_each(|&unit| of[unit as usize].push(at));
+        }
+        Extents { shares, of }
+    }
+
+    fn together(&self, [u, v]: [u32; 2]) -> f64 {
+        let held = self.of[u as usize].iter().filter(|at| self.of[v as usize].binary_search(at).is_ok());
+        held.map(|&at| self.shares[at].1).sum()
+    }
+
+    /// Units of columns of some kind to a fractional extent.
+    fn kinds(&self, kinds: usize) -> Vec<(f64, Question)> {
+        let mut found = Vec::new();
+        for unit in (0..self.of.len()).filter(|_| kinds > 1) {
+            let mut extent = vec![0.0; kinds];
+            self.of[unit].iter().for_each(|&at| extent[self.shares[at].0.kind] += self.shares[at].1);
+            let question = |kind| Question::Kind(Bar { kind, unit: unit as u32 });
+            found.extend(extent.into_iter().enumerate().map(|(kind, extent)| (extent, question(kind))));
+        }
+        found
+    }
+
+    /// For each two columns that share a unit, that with one in which they differ.
+    fn differing(&self) -> Vec<(f64, Question)> {
+        let mut seen: FxHashSet<(usize, usize)> = FxHashSet::default();
+        let mut found = Vec::new();
+        for (unit, columns) in self.of.iter().enumerate() {
+            for (place, &one) in columns.iter().enumerate() {
+                for &other in &columns[..place] {
+                    if !seen.insert((other, one)) {
+                        continue;
+                    }
+                    let [one, other] = [one, other].map(|at| &self.shares[at].0);
+                    let only = |a: &Column, b: &Column| a.units.iter().copied().find(|&v| !b.holds(v));
+                    if let Some(v) = only(one, other).or_else(|| only(other, one)) {
+                        let pair = [unit as u32, v];
+                        found.push((self.together(pair), Question::Pair(pair)));
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Pairs of units with a net in common, net by net.
+fn net_pairs(units: &Units) -> Vec<[u32; 2]> {
+    let mut seen: FxHashSet<[u32; 2]> = FxHashSet::default();
+    let mut pairs = Vec::new();
+    for (net, spec) in units.nets().iter().enumerate() {
+        let pins = units.pins(net);
+        for (place, &u) in pins.iter().enumerate() {
+            for &v in &pins[..place] {
+                let near = pins.len() <= SMALL_NET || u == spec.producer || v == spec.producer;
+                if near && seen.insert([v, u]) {
+                    pairs.push([v, u]);
+                }
+            }
+        }
+    }
+    pairs
+}
+
+/// What rules say of all pairs: those together are classes, those apart are pairs of classes.
+struct Known {
+    class: Vec<u32>,
+    apart: FxHashSet<[u32; 2]>,
+    members: FxHashMap<u32, Vec<usize>>,
+}
+
+impl Known {
+    fn new(rules: &Rules, units: usize) -> Known {
+        let mut classes: UnionFind<u32> = UnionFind::new(units);
+        for pair in rules.pairs.iter().filter(|pair| pair.together) {
+            classes.union(pair.units[0], pair.units[1]);
+        }
+        let class = classes.into_labeling();
+        let apart = rules.pairs.iter().filter(|pair| !pair.together);
+        let apart = apart.map(|pair| sorted(pair.units.map(|unit| class[unit as usize]))).collect();
+        let mut members: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
+        for (unit, &class) in class.iter().enumerate() {
+            members.entry(class).or_default().push(unit);
+        }
+        Known { class, apart, members }
+    }
+
+    fn answers(&self, pair: [u32; 2]) -> bool {
+        let classes = sorted(pair.map(|unit| self.class[unit as usize]));
+        classes[0] == classes[1] || self.apart.contains(&classes)
+    }
+
+    /// Whether a column of a kind may hold the class of a unit.
+    fn allowed(&self, kinds: &[Kind], unit: usize, kind: usize) -> bool {
+        self.members[&self.class[unit]].iter().all(|&unit| kinds[kind].allowed[unit])
+    }
+}
+
+fn sorted([a, b]: [u32; 2]) -> [u32; 2] {
+    if a <= b { [a, b] } else { [b, a] }
+}

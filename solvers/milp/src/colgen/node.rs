@@ -1,0 +1,142 @@
+//! A node of the search: the linear relaxation under its rules, and the plan that a partition is.
+//!
+//! The relaxation at a threshold T is that of the cover first, whose prices settle sooner, and where
+//! fractions of columns cover everything that of the partition. Prices that exclude either exclude every
+//! partition of the node into columns at T. Nothing else is ever claimed: where the rounds end early the
+//! shares are those of the moment, which is all that a branching or a dive asks of them.
+//!
+//! A partition is a plan only by the word of [`Plan::new`], which evaluates operators and tensors: columns
+//! leave out uplinks, memory where the second resource is taken, and how the passes of `separate` training
+//! add up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::Units;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Plan, Stop};
+
+use super::generation::{Generation, Pace, Verdict};
+use super::master::{Coverage, LpError};
+use super::preparation::Preparation;
+use super::rules::{Column, Rules};
+
+/// Distance from a whole number up to which a share is one.
+pub const WHOLE: f64 = 1e-6;
+
+/// What every node shares.
+#[derive(Clone, Copy)]
+pub struct Ground<'a> {
+    /// The problem.
+    pub problem: &'a Problem,
+    /// Its units.
+    pub units: &'a Units,
+    /// The root's kinds and state graph.
+    pub preparation: &'a Preparation,
+    /// Most states of a node's state graph.
+    pub states: usize,
+    /// Bytes for one node.
+    pub memory: Option<u64>,
+}
+
+/// A node: rules, and columns to begin with, of which it takes those that its rules admit.
+#[derive(Clone)]
+pub struct Node {
+    /// The rules.
+    pub rules: Rules,
+    /// Columns.
+    pub columns: Arc<[Column]>,
+}
+
+/// How to relax a node.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    /// The threshold.
+    pub threshold: f64,
+    /// Most rounds for each form of the relaxation.
+    pub rounds: u64,
+    /// How hard pricing looks.
+    pub pace: Pace,
+}
+
+/// What the relaxation of a node says.
+pub enum Relaxed {
+    /// No partition of the node has a value of the threshold or less.
+    Excluded,
+    /// Not excluded.
+    Open(Shares),
+    /// No room for its state graph, or no time.
+    Unknown,
+}
+
+/// Shares of columns in a partition of what is not placed.
+pub struct Shares {
+    /// Columns with a share above zero.
+    pub of: Vec<(Column, f64)>,
+    /// All columns of the node.
+    pub columns: Arc<[Column]>,
+    /// Whether they cover everything, each unit once.
+    pub whole: bool,
+}
+
+impl Shares {
+    /// The columns, where each has a share of one and together they are a partition.
+    pub fn partition(&self) -> Option<Vec<&Column>> {
+        let whole = self.whole && self.of.iter().all(|&(_, share)| share > 1.0 - WHOLE);
+        whole.then(|| self.of.iter().map(|(column, _)| column).collect())
+    }
+}
+
+impl Ground<'_> {
+    /// The relaxation of a node.
+    ///
+    /// # Errors
+    /// Where the LP solver fails.
+    pub fn relax(&self, node: &Node, task: Task, stop: &Stop) -> Result<Relaxed, LpError> {
+        let Some(preparation) = self.preparation.under(&node.rules, self.states) else {
+            return Ok(Relaxed::Unknown);
+        };
+        let mut generation =
+            Generation::under(self.problem, self.units, &preparation, &node.rules, self.memory);
+        generation.inherit(node.columns.iter().filter(|column| node.rules.admit(column)).cloned());
+        generation.set_pace(task.pace);
+        let mut whole = false;
+        for coverage in [Coverage::Cover, Coverage::Partition] {
+            generation.require(coverage);
+            match generation.decide(task.threshold, task.rounds, stop)? {
+                Verdict::Excluded(_) => return Ok(Relaxed::Excluded),
+                _ if stop.reason().is_some() => return Ok(Relaxed::Unknown),
+                verdict => whole = verdict == Verdict::Covered,
+            }
+        }
+        let of = generation.shares().into_iter().map(|(column, share)| (column.clone(), share)).collect();
+        Ok(Relaxed::Open(Shares { of, columns: generation.columns().into(), whole }))
+    }
+
+    /// The plan that some columns are; none where they hold a unit twice or not at all, need more devices
+    /// than there are, or break what columns do not see.
+    pub fn plan<'c>(&self, columns: impl IntoIterator<Item = &'c Column>) -> Option<Plan> {
+        let pools = self.problem.pools();
+        let mut used = vec![0usize; pools.len()];
+        let mut device_of: Vec<Option<DeviceId>> = vec![None; self.units.len()];
+        let mut replicas = BTreeMap::new();
+        for column in columns {
+            let kind = &self.preparation.kinds[column.kind];
+            let device = *pools[kind.pool].devices.get(used[kind.pool])?;
+            used[kind.pool] += kind.replicas as usize;
+            if kind.replicas > 1 {
+                replicas.insert(device, kind.replicas);
+            }
+            for &unit in column.units.iter() {
+                if device_of[unit as usize].replace(device).is_some() {
+                    return None;
+                }
+            }
+        }
+        let operators = self.problem.graph().operators();
+        let placed: Option<Vec<DeviceId>> = operators.map(|op| device_of[self.units.unit_of(op)]).collect();
+        Plan::new(self.problem, Placement::with_stages(placed?, Vec::new(), replicas)).ok()
+    }
+}

@@ -1,0 +1,59 @@
+//! What column generation needs of a problem, and of a node of the search over it.
+
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::Stop;
+
+use super::cuts::Cuts;
+use super::kind::{Kind, kinds};
+use super::order;
+use super::rules::Rules;
+use super::states::States;
+
+/// Kinds, an order, and the state graphs along it.
+pub struct Preparation {
+    /// The kinds of columns.
+    pub kinds: Vec<Kind>,
+    /// The state graph.
+    pub states: States,
+    /// The state graph without nets, for pools that pay nothing for them.
+    pub plain: States,
+    /// Whether nets were left out of the state graph.
+    pub relaxed: bool,
+    /// The nets of the state graph.
+    cuts: Cuts,
+}
+
+impl Preparation {
+    /// An order, the nets and a state graph of at most `most` states; none where even the cheapest relaxation
+    /// has more, or the clock ran out.
+    pub fn new(problem: &Problem, units: &Units, most: usize, stop: &Stop) -> Option<Preparation> {
+        let all = Cuts::new(units);
+        let order = order::narrow(units.len(), &all, stop);
+        let (states, narrowed) = States::relaxed(&order, &all, units.pools(), most, stop)?;
+        let relaxed = narrowed.is_some();
+        let cuts = narrowed.unwrap_or(all);
+        let plain = States::new(&order, &Cuts::default(), &Rules::default(), units.pools(), most)?;
+        Some(Preparation { kinds: kinds(problem, units), states, plain, relaxed, cuts })
+    }
+
+    /// The same under some rules; none where a state graph then has more than `most` states.
+    pub fn under(&self, rules: &Rules, most: usize) -> Option<Preparation> {
+        let graph = |cuts: &Cuts| {
+            let pools = self.kinds.iter().map(|kind| kind.pool + 1).max().unwrap_or(0);
+            States::new(self.states.order(), cuts, rules, pools, most)
+        };
+        Some(Preparation {
+            kinds: rules.narrow(&self.kinds),
+            states: graph(&self.cuts)?,
+            plain: graph(&Cuts::default())?,
+            relaxed: self.relaxed,
+            cuts: self.cuts.clone(),
+        })
+    }
+
+    /// The state graph that a kind is priced on.
+    pub fn states(&self, kind: &Kind) -> &States {
+        if self.states.cut(kind.pool).is_some() { &self.states } else { &self.plain }
+    }
+}

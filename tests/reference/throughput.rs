@@ -1,90 +1,25 @@
-//! The published instances: proved optimal, equal to the published optimum, accepted by the independent checker.
-//!
-//! Every file of the reference folder is solved, and compared where the table of published values has it. Without
-//! `STAGEWRIGHT_SHARED` there is nothing to compare with and the tests say that they were skipped.
+//! Throughput of contiguous and free splits.
 
-#![allow(clippy::print_stdout, reason = "a skipped test says so")]
-
-use std::collections::BTreeMap;
 use std::fs;
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 
-use stagewright::formats::{Imported, import_graph, import_plan};
+use stagewright::formats::import_plan;
 use stagewright::report::document::{Provenance, plan_document};
-use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
     BoundDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA,
     PlanDocument, PlanStatus, Schedule, Split, Training,
 };
-use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
-use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Limits, Observer, Silent, Solver, Status};
+use stagewright_core::solver::{Context, Limits, Silent, Solver, Status};
 use stagewright_dp::Dp;
 use stagewright_search::{Local, OneDevice, PipeDream};
 use stagewright_verify::{BoundVerdict, ViolationKind, check};
 
-/// Relative agreement with values published to six digits.
-const PUBLISHED: f64 = 1e-5;
-
-fn shared() -> Option<PathBuf> {
-    let folder = std::env::var_os("STAGEWRIGHT_SHARED").map(PathBuf::from);
-    if folder.is_none() {
-        println!("skipped: STAGEWRIGHT_SHARED is not set");
-    }
-    folder
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = fs::read_dir(folder)
-        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
-        .map(|entry| entry.expect("a readable folder").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-        .collect();
-    files.sort();
-    assert!(!files.is_empty(), "no files in {}", folder.display());
-    files
-}
-
-fn stem(path: &Path) -> &str {
-    path.file_stem().and_then(|stem| stem.to_str()).expect("a file name in UTF-8")
-}
-
-fn import(path: &Path) -> Imported {
-    import_graph(stem(path), &fs::read(path).expect("a readable file"), None).expect("a sound file")
-}
-
-fn problem(model: &Imported) -> Problem {
-    let cluster =
-        Cluster::from_document(model.graph.cluster.clone().expect("its own cluster")).expect("a cluster");
-    let graph = Graph::from_document(model.graph.clone()).expect("a graph");
-    Problem::new(graph, cluster, Objective::default(), Default::default()).expect("a problem")
-}
-
-/// Column of the published table by input, in seconds.
-fn published(shared: &Path, column: &str) -> BTreeMap<String, f64> {
-    let text =
-        fs::read_to_string(shared.join("design/reference-throughput.csv")).expect("the published values");
-    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-    let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
-    let at = header.iter().position(|name| *name == column).expect("a known column");
-    lines
-        .filter_map(|line| {
-            let cells: Vec<&str> = line.split(',').collect();
-            Some((cells[0].to_owned(), cells.get(at)?.parse::<f64>().ok()? / 1e3))
-        })
-        .collect()
-}
-
-fn assert_close(name: &str, found: f64, expected: f64) {
-    assert!((found - expected).abs() <= PUBLISHED * expected, "{name}: {found}, published {expected}");
-}
+use super::{PUBLISHED, Rounds, assert_close, files, import, problem, published, shared, stem};
 
 #[test]
 fn contiguous_optima_are_proved_and_pass_the_checker() {
     let Some(shared) = shared() else { return };
-    let optima = published(&shared, "contiguous");
+    let optima = published(&shared, "throughput", "contiguous");
     for path in files(&shared.join("data/msr/throughput")) {
         let name = stem(&path);
         let model = import(&path);
@@ -103,25 +38,13 @@ fn contiguous_optima_are_proved_and_pass_the_checker() {
     }
 }
 
-/// Ends a search after some rounds, which are the same on every machine.
-struct Rounds(u64);
-
-impl Observer for Rounds {
-    fn event(&mut self, event: &Event) -> ControlFlow<()> {
-        match event {
-            Event::Progress { done, .. } if *done >= self.0 => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        }
-    }
-}
-
 #[test]
 fn free_splits_are_near_the_best_known_and_pass_the_checker() {
     /// How far above the best known a few rounds may end.
     const NEAR: f64 = 0.02;
     let Some(shared) = shared() else { return };
     let [contiguous, best, bounds] =
-        ["contiguous", "free_best", "free_bound"].map(|column| published(&shared, column));
+        ["contiguous", "free_best", "free_bound"].map(|column| published(&shared, "throughput", column));
     for path in files(&shared.join("data/msr/throughput")) {
         let name = stem(&path);
         let model = import(&path);
@@ -154,7 +77,7 @@ fn free_splits_are_near_the_best_known_and_pass_the_checker() {
 #[cfg(feature = "milp")]
 fn column_generation_bounds_free_splits() {
     let Some(shared) = shared() else { return };
-    let best = published(&shared, "free_best");
+    let best = published(&shared, "throughput", "free_best");
     let mut proved = 0;
     let bnp = stagewright::registry::named("bnp").expect("a solver of this build");
     for path in files(&shared.join("data/msr/throughput")) {
@@ -192,7 +115,7 @@ fn column_generation_bounds_free_splits() {
 #[test]
 fn expert_splits_have_their_published_values() {
     let Some(shared) = shared() else { return };
-    let experts = published(&shared, "expert");
+    let experts = published(&shared, "throughput", "expert");
     let mut compared = 0;
     for path in files(&shared.join("data/msr/throughput")) {
         let name = stem(&path);
@@ -287,7 +210,7 @@ const PIPEDREAM_SKIPS: [(&str, &[i64]); 2] =
 #[test]
 fn pipedream_has_its_published_value() {
     let Some(shared) = shared() else { return };
-    for (name, expected) in published(&shared, "pipedream") {
+    for (name, expected) in published(&shared, "throughput", "pipedream") {
         let mut model = import(&shared.join(format!("data/msr/throughput/{name}.json")));
         let skips =
             PIPEDREAM_SKIPS.iter().filter(|(input, _)| *input == name).flat_map(|(_, ids)| ids.iter());

@@ -8,6 +8,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::Dp;
 use stagewright_search::anchored::Effort;
+use stagewright_search::latency::bound::{self, CallChains};
 use stagewright_search::{
     AccelerateBalanced, Anchored, AnchoredFluid, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters,
     EqualTime, GraphPartition, LayerPerDevice, Local, OneDevice, PipeDream,
@@ -60,6 +61,7 @@ pub const BOUNDS: &[&dyn Bound] = &[
     &CriticalPath,
     &Anchored { effort: Effort::DEFAULT },
     &AnchoredFluid { effort: Effort::DEFAULT },
+    &CallChains { effort: bound::Effort::DEFAULT },
 ];
 
 /// The solver of a name.

@@ -1,0 +1,3 @@
+//! One sample through offloaded calls: bounds for its latency.
+
+pub mod bound;

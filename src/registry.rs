@@ -3,11 +3,12 @@
 //! A new solver is one row of [`SOLVERS`], a new bound one row of [`BOUNDS`]; the command line, the portfolio and
 //! `bench` know nothing else of them.
 
-use stagewright_core::bound::{Bound, Fluid, HeaviestUnit};
+use stagewright_core::bound::{Bound, CriticalPath, Fluid, HeaviestUnit};
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_search::anchored::Effort;
+use stagewright_search::latency::bound::{self, CallChains};
 use stagewright_search::{
     AccelerateBalanced, Anchored, AnchoredFluid, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters,
     EqualTime, GraphPartition, LatencyGreedy, LayerPerDevice, Local, OneDevice, PipeDream,
@@ -59,8 +60,10 @@ pub const SOLVERS: &[Entry] = &[
 pub const BOUNDS: &[&dyn Bound] = &[
     &Fluid,
     &HeaviestUnit,
+    &CriticalPath,
     &Anchored { effort: Effort::DEFAULT },
     &AnchoredFluid { effort: Effort::DEFAULT },
+    &CallChains { effort: bound::Effort::DEFAULT },
 ];
 
 /// The solver of a name.

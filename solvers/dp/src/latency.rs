@@ -1,59 +1,122 @@
-//! Latency: the block dynamic program over all ideals.
+//! Latency: dynamic programs over ideals, for the plan and for the bound.
 //!
-//! The program itself, and what its answer is worth, is in [`stagewright_search::latency::blocks`]; here are the plans to
-//! beat, the listing of the ideals, and the statuses.
+//! Both are in [`stagewright_search::latency`]: `blocks` runs one call or host segment after the other, over the prefixes of
+//! orders and over all ideals, and `bound` follows chains of calls back from the last one, which bounds every plan and
+//! often is one. Here are their order, what each may spend, and the statuses.
 
-use stagewright_core::bound::strongest;
+use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Solution, SolveError, Status, StopReason};
+use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, StopReason};
+use stagewright_core::tolerance;
 use stagewright_search::latency::blocks::{Ideals, over_ideals, over_orders};
+use stagewright_search::latency::bound::{CallChains, Effort};
 use stagewright_search::order;
 
 /// Share of the memory limit for the list of ideals; the rest is for the values.
 const IDEALS_SHARE: f64 = 0.25;
+/// Share of the time that is left for the bound at first, and for the blocks over all ideals then.
+const BOUND_SHARE: f64 = 0.3;
+const BLOCKS_SHARE: f64 = 0.6;
 
-/// The best total order of calls and host segments.
+/// The plan and the bound so far.
+struct Answer<'p> {
+    problem: &'p Problem,
+    best: Option<Plan>,
+    bound: LowerBound,
+    /// Whether no plan exists.
+    infeasible: bool,
+    statistics: Vec<(&'static str, u64)>,
+}
+
+/// Plans of blocks, and chains of calls.
 pub(crate) fn solve(
     name: &'static str,
     problem: &Problem,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
     let units = Units::new(problem);
-    let bound = strongest(problem);
-    let mut best = over_orders(problem, &units, context)?;
-    let mut statistics = Vec::new();
-    let mut complete = false;
-    if best.as_ref().is_none_or(|plan| stagewright_core::tolerance::gap(plan.value(), bound.value) > 0.0) {
-        context.emit(Event::Phase { name: "ideals".into() });
-        let memory = context.limits.memory.map(|most| (most as f64 * IDEALS_SHARE) as u64);
-        if let Some(ideals) = Ideals::all(&units, order::depth_first(&units), memory, context.stop()) {
-            statistics.push(("ideals", ideals.count() as u64));
-            complete = over_ideals(problem, &units, &ideals, &mut best, context)?;
-        }
+    let best = over_orders(problem, &units, context)?;
+    let statistics = Vec::new();
+    let mut answer = Answer { problem, best, bound: strongest(problem), infeasible: false, statistics };
+    let all_chains = answer.follow_chains(Effort::DEFAULT, &mut context.part(BOUND_SHARE))?;
+    let mut all_blocks = true;
+    if answer.is_open(context) {
+        all_blocks = answer.over_all_ideals(&units, &mut context.part(BLOCKS_SHARE))?;
     }
-    let stop = context.stop().reason().or((!complete).then_some(StopReason::Memory));
+    if !all_chains && answer.is_open(context) {
+        answer.follow_chains(Effort::HIGH, context)?;
+    }
+    let Answer { best, bound, infeasible, statistics, .. } = answer;
+    let stop = match best.as_ref().is_some_and(|plan| context.gap_reached(plan.value(), bound.value)) {
+        true => Some(StopReason::Gap),
+        false => context.stop().reason().or((!all_blocks).then_some(StopReason::Memory)),
+    };
+    // With nothing contracted, every plan with one call of each accelerator is a chain of ideals.
+    let all_plans = problem.objective().calls == 1 && units.len() == problem.graph().operator_count();
     let solution = match best {
-        Some(plan) => Solution::with_plan(name, plan, bound, stop),
-        // Every plan with one call for each accelerator is a chain of ideals, if nothing had to be contracted.
-        None if complete
-            && problem.objective().calls == 1
-            && units.len() == problem.graph().operator_count() =>
-        {
-            let why =
-                "every chain of ideals was excluded: no calls fit the accelerators with the rest on hosts";
-            Solution::without_plan(name, Status::Infeasible, bound, None, why.into())
+        Some(plan) => {
+            if bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
+                let (bound, value) = (bound.value, plan.value());
+                return Err(SolveError::Invariant(format!(
+                    "a plan of {value} s below the bound of {bound} s"
+                )));
+            }
+            Solution::with_plan(name, plan, bound, stop)
+        }
+        None if infeasible || (all_blocks && all_plans && context.stop().reason().is_none()) => {
+            let why = "every chain of calls was excluded: none fits the accelerators with the rest on hosts";
+            Solution::without_plan(name, Status::Infeasible, LowerBound::TRIVIAL, None, why.into())
         }
         None => {
             let why = "no chain of blocks that was tried fits the devices";
             Solution::without_plan(name, Status::Unknown, bound, stop, why.into())
         }
     };
-    let reason = solution.reason.or_else(|| {
-        let open = solution.status == Status::Feasible && complete;
-        open.then(|| {
-            "no better plan runs its blocks one after the other; overlapping branches may be faster".into()
-        })
-    });
-    Ok(Solution { reason, statistics, ..solution })
+    Ok(Solution { statistics, ..solution })
+}
+
+impl Answer<'_> {
+    /// Whether there is something left to find, and time for it.
+    fn is_open(&self, context: &Context<'_>) -> bool {
+        let proved = self.best.as_ref().is_some_and(|plan| {
+            tolerance::gap(plan.value(), self.bound.value) == 0.0
+                || context.gap_reached(plan.value(), self.bound.value)
+        });
+        !proved && !self.infeasible && context.stop().reason().is_none()
+    }
+
+    /// Raises the bound, and takes the plan that it suggests; whether more effort would give no more.
+    fn follow_chains(&mut self, effort: Effort, context: &mut Context<'_>) -> Result<bool, SolveError> {
+        context.emit(Event::Phase { name: "chains of calls".into() });
+        let Some(found) = (CallChains { effort }).relax(self.problem, context.stop()) else {
+            return Ok(false);
+        };
+        self.infeasible = found.bound.value.is_infinite();
+        if self.infeasible {
+            return Ok(found.complete);
+        }
+        if found.bound.value > self.bound.value {
+            context.emit(Event::Bound { value: found.bound.value, source: found.bound.source });
+            self.bound = found.bound;
+        }
+        if let Some((placement, value)) = found.plan
+            && self.best.as_ref().is_none_or(|best| value < best.value())
+        {
+            context.emit(Event::Incumbent { value });
+            self.best = Some(Plan::new(self.problem, placement)?);
+        }
+        Ok(found.complete)
+    }
+
+    /// Betters the plan over all ideals; whether none was left out.
+    fn over_all_ideals(&mut self, units: &Units, context: &mut Context<'_>) -> Result<bool, SolveError> {
+        context.emit(Event::Phase { name: "blocks over all ideals".into() });
+        let memory = context.limits.memory.map(|most| (most as f64 * IDEALS_SHARE) as u64);
+        let Some(ideals) = Ideals::all(units, order::depth_first(units), memory, context.stop()) else {
+            return Ok(false);
+        };
+        self.statistics.push(("ideals", ideals.count() as u64));
+        over_ideals(self.problem, units, &ideals, &mut self.best, context)
+    }
 }

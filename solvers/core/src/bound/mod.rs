@@ -4,9 +4,11 @@
 //! [`crate::tolerance::round_down`] before it claims anything. The closed forms live here; bounds that need a
 //! solver live with the solver.
 
+mod critical_path;
 mod fluid;
 mod heaviest_unit;
 
+pub use critical_path::CriticalPath;
 pub use fluid::{Column, Fluid, divided};
 pub use heaviest_unit::HeaviestUnit;
 
@@ -50,7 +52,7 @@ pub trait Bound: Sync {
 }
 
 /// The closed-form bounds.
-pub const CLOSED_FORMS: [&dyn Bound; 2] = [&Fluid, &HeaviestUnit];
+pub const CLOSED_FORMS: [&dyn Bound; 3] = [&Fluid, &HeaviestUnit, &CriticalPath];
 
 /// The strongest closed form that applies.
 pub fn strongest(problem: &Problem) -> LowerBound {

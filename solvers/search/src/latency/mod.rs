@@ -1,12 +1,14 @@
 //! Latency: one sample through offloaded calls, each accelerator running its operators as one call or few.
 //!
-//! The rule is that of [`stagewright_core::offload`]. Here are the ways to plans:
+//! The rule is that of [`stagewright_core::offload`]. Here are the ways to plans, and the bounds on what any plan can reach:
 //!
 //! - [`greedy`]: the published baseline, which fills one accelerator after the other;
 //! - [`blocks`]: the best total order of calls and host segments, by dynamic programming over ideals;
-//! - [`local`]: local search over calls and hosts, which also sees what runs side by side.
+//! - [`local`]: local search over calls and hosts, which also sees what runs side by side;
+//! - [`bound`]: chains of calls that wait for one another, which bound the latency and often show the best plan.
 
 pub mod blocks;
+pub mod bound;
 pub mod greedy;
 pub mod host;
 pub mod local;

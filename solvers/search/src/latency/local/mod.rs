@@ -23,6 +23,7 @@ use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Statu
 use stagewright_core::tolerance;
 
 use super::blocks::over_orders;
+use super::bound::CallChains;
 use anneal::{Cooling, anneal};
 use state::{Slots, State};
 
@@ -47,14 +48,21 @@ pub(crate) fn solve(
     problem: &Problem,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
-    let bound = strongest(problem);
+    let chains = CallChains::default().relax(problem, context.part(0.2).stop());
+    let chains = chains.filter(|found| found.bound.value.is_finite());
+    let bound = chains.iter().fold(strongest(problem), |bound, found| bound.max(found.bound.clone()));
     let warm = context.warm_start.clone().map(|warm| assign_if_missing(problem, warm));
     let warm = warm.and_then(|warm| Plan::new(problem, warm).ok());
-    let start = match warm {
+    let mut start = match warm {
         // Whoever brings a plan has looked at the orders.
         Some(plan) => Some(plan),
         None => over_orders(problem, &Units::new(problem), &mut context.part(0.3))?,
     };
+    if let Some((placement, value)) = chains.and_then(|found| found.plan)
+        && start.as_ref().is_none_or(|start| value < start.value())
+    {
+        start = Some(Plan::new(problem, placement)?);
+    }
     let Some(start) = start else {
         let why = "no chain of blocks that was tried fits the devices, and there is no other start";
         let stop = context.stop().reason();

@@ -1,0 +1,39 @@
+//! The critical path: one operator after another, each where it is fastest.
+
+use super::{Bound, LowerBound};
+use crate::document::ObjectiveKind;
+use crate::problem::Problem;
+use crate::tolerance::round_down;
+
+/// The longest path of operators, each at its least time on any pool.
+///
+/// *Proof.* By induction along a path, an operator v on it is not ready before the sum of the least times up to v.
+/// If v is on a host, it is ready its own time after the operator before it. If it is in a call, the call is convex, so
+/// what it holds of the path up to v is the last stretch; the call starts no earlier than the operator before that
+/// stretch is ready, and computes at least for the least times of the stretch. Transfers only add to that. Valid for
+/// latency. O(pools · operators + edges).
+#[derive(Debug, Clone, Copy)]
+pub struct CriticalPath;
+
+impl Bound for CriticalPath {
+    fn name(&self) -> &'static str {
+        "critical-path"
+    }
+
+    fn applies(&self, problem: &Problem) -> bool {
+        problem.objective().kind == ObjectiveKind::Latency
+    }
+
+    fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        let graph = problem.graph();
+        let mut ready = vec![0.0f64; graph.operator_count()];
+        for &op in graph.topological() {
+            let pools = 0..problem.pools().len();
+            let least = pools.filter_map(|pool| problem.seconds(op, pool)).min_by(f64::total_cmp)?;
+            let inputs = graph.predecessors(op).iter().map(|&from| ready[from.index()]);
+            ready[op.index()] = inputs.fold(0.0, f64::max) + least;
+        }
+        let longest = ready.into_iter().fold(0.0, f64::max);
+        Some(LowerBound { value: round_down(longest), source: self.name(), certificate: None })
+    }
+}

@@ -1,0 +1,196 @@
+//! The recursion over the last call.
+
+use stagewright_core::graph::OpId;
+use stagewright_core::offload::Offload;
+use stagewright_core::solver::Stop;
+
+use super::ideals::Ideals;
+use super::least::Least;
+use super::nodes::{Groups, Nodes};
+
+/// Most values that are kept at once; with more, the calls of all pools are counted together.
+const MOST_VALUES: usize = 1 << 24;
+
+/// Seconds of every operator on a host that can run its group; infinite without one, zero where it is left out.
+fn host_seconds(offload: &Offload<'_>, groups: &Groups, nodes: &Nodes) -> Vec<f64> {
+    let mut seconds = vec![0.0; offload.graph().operator_count()];
+    let pools = offload.problem().pools().iter().enumerate();
+    let hosts: Vec<usize> =
+        pools.filter(|(_, spec)| spec.host && spec.count() > 0).map(|(pool, _)| pool).collect();
+    for &group in &nodes.group {
+        let members = &groups.members[group as usize];
+        members.iter().for_each(|op| seconds[op.index()] = f64::INFINITY);
+        for &pool in &hosts {
+            if let Some(all) = members.iter().map(|&op| offload.seconds(op, pool)).collect::<Option<Vec<_>>>()
+            {
+                for (op, own) in members.iter().zip(all) {
+                    seconds[op.index()] = own.min(seconds[op.index()]);
+                }
+            }
+        }
+    }
+    seconds
+}
+
+/// The recursion, with all that it needs.
+pub(super) struct Chain<'a> {
+    pub(super) offload: &'a Offload<'a>,
+    pub(super) groups: &'a Groups,
+    pub(super) nodes: &'a Nodes,
+    pub(super) ideals: &'a Ideals,
+    /// By accelerator pool.
+    pub(super) least: &'a [Least],
+    pub(super) host: Vec<f64>,
+}
+
+/// What can be ready when, for a number of calls.
+pub(super) struct Level {
+    /// By operator.
+    pub(super) ready: Vec<f64>,
+    /// When a call that waits for an ideal can start, by ideal.
+    pub(super) after: Vec<f64>,
+}
+
+/// The levels: one for each number of calls by pool, or the last one alone where calls are counted together.
+pub(super) struct Levels {
+    pub(super) levels: Vec<Level>,
+    /// By pool, how many levels further one call more is, and the most calls.
+    pub(super) strides: Option<Vec<(usize, usize)>>,
+}
+
+impl Levels {
+    /// When everything can be ready; infinite where no placement exists.
+    pub(super) fn value(&self) -> f64 {
+        self.levels.last().map_or(0.0, |level| largest(&level.ready))
+    }
+}
+
+impl<'a> Chain<'a> {
+    pub(super) fn new(
+        offload: &'a Offload<'a>,
+        groups: &'a Groups,
+        nodes: &'a Nodes,
+        ideals: &'a Ideals,
+        least: &'a [Least],
+    ) -> Chain<'a> {
+        Chain { offload, groups, nodes, ideals, least, host: host_seconds(offload, groups, nodes) }
+    }
+
+    /// F for as many calls as there are; none on stop.
+    pub(super) fn levels(&self, stop: &Stop) -> Option<Levels> {
+        // No chain of calls has more of them than there are nodes.
+        let most = |calls: u64| calls.min(self.nodes.len() as u64) as usize;
+        let apart: Vec<usize> = self.nodes.accelerators.iter().map(|pool| most(pool.calls)).collect();
+        let levels = apart.iter().try_fold(1usize, |levels, &calls| levels.checked_mul(calls + 1));
+        match levels.filter(|levels| levels.saturating_mul(self.ideals.len()) <= MOST_VALUES) {
+            Some(levels) => self.counted_apart(&apart, levels, stop),
+            None => {
+                let all =
+                    self.nodes.accelerators.iter().fold(0u64, |sum, pool| sum.saturating_add(pool.calls));
+                self.counted_together(most(all), stop)
+            }
+        }
+    }
+
+    /// A level for each number of calls by pool.
+    fn counted_apart(&self, most: &[usize], count: usize, stop: &Stop) -> Option<Levels> {
+        let stride = |stride: &mut usize, &calls: &usize| {
+            Some((std::mem::replace(stride, *stride * (calls + 1)), calls))
+        };
+        let strides: Vec<(usize, usize)> = most.iter().scan(1, stride).collect();
+        let mut levels: Vec<Level> = Vec::with_capacity(count);
+        for at in 0..count {
+            let mut called = vec![f64::INFINITY; self.nodes.len()];
+            for (pool, &(stride, calls)) in strides.iter().enumerate() {
+                if at / stride % (calls + 1) > 0 {
+                    self.call(pool, &levels[at - stride].after, &mut called);
+                }
+            }
+            let level = self.level(&called);
+            // With one pool, what one call more does not change no further call does.
+            let settled = strides.len() == 1 && levels.last().is_some_and(|last| last.ready == level.ready);
+            levels.push(level);
+            if settled {
+                break;
+            }
+            if stop.reason().is_some() {
+                return None;
+            }
+        }
+        Some(Levels { levels, strides: Some(strides) })
+    }
+
+    /// A level for each number of calls in all, as long as one more changes anything.
+    fn counted_together(&self, most: usize, stop: &Stop) -> Option<Levels> {
+        let mut level = self.level(&vec![f64::INFINITY; self.nodes.len()]);
+        for _ in 0..most {
+            let mut called = vec![f64::INFINITY; self.nodes.len()];
+            (0..self.least.len()).for_each(|pool| self.call(pool, &level.after, &mut called));
+            let next = self.level(&called);
+            let settled = next.ready == level.ready;
+            level = next;
+            if settled {
+                break;
+            }
+            if stop.reason().is_some() {
+                return None;
+            }
+        }
+        Some(Levels { levels: vec![level], strides: None })
+    }
+
+    fn level(&self, called: &[f64]) -> Level {
+        let ready = self.ready(called);
+        Level { after: self.after(&ready), ready }
+    }
+
+    /// When calls of a pool can have ended, by node, where `after` says when each ideal can be ready.
+    fn call(&self, pool: usize, after: &[f64], called: &mut [f64]) {
+        for (ideal, &start) in after.iter().enumerate() {
+            for &(node, load) in self.least[pool].row(ideal) {
+                let end = &mut called[node as usize];
+                *end = end.min(start + load);
+            }
+        }
+    }
+
+    /// When each operator can be ready, if a call with its node can have ended at `called`.
+    fn ready(&self, called: &[f64]) -> Vec<f64> {
+        let graph = self.offload.graph();
+        let mut by_group = vec![f64::INFINITY; self.groups.len()];
+        self.nodes.group.iter().zip(called).for_each(|(&group, &end)| by_group[group as usize] = end);
+        let mut ready = vec![0.0f64; graph.operator_count()];
+        for &op in graph.topological() {
+            let inputs = graph.predecessors(op).iter().map(|&from| ready[from.index()]).fold(0.0, f64::max);
+            let called = by_group[self.groups.of[op.index()] as usize];
+            // An operator is never ready before its inputs.
+            ready[op.index()] = (inputs + self.host[op.index()]).min(called.max(inputs));
+        }
+        ready
+    }
+
+    /// When each ideal can be ready, as far as a call that follows it must wait.
+    fn after(&self, ready: &[f64]) -> Vec<f64> {
+        let graph = self.offload.graph();
+        let node_ready = |node: usize| {
+            let group = self.nodes.group[node];
+            let read =
+                |op: &&OpId| graph.successors(**op).iter().any(|&next| self.groups.of[next.index()] != group);
+            let members = self.groups.members[group as usize].iter().filter(read);
+            let earliest = members.map(|op| ready[op.index()]).fold(f64::INFINITY, f64::min);
+            // What nobody reads keeps nobody waiting.
+            if self.groups.successors(group as usize).is_empty() { 0.0 } else { earliest }
+        };
+        let by_node: Vec<f64> = (0..self.nodes.len()).map(node_ready).collect();
+        let mut after = vec![0.0f64; self.ideals.len()];
+        for ideal in 1..self.ideals.len() {
+            let last = self.ideals.parent(ideal);
+            after[ideal] = after[last.ideal as usize].max(by_node[last.node as usize]);
+        }
+        after
+    }
+}
+
+fn largest(ready: &[f64]) -> f64 {
+    ready.iter().copied().fold(0.0, f64::max)
+}

@@ -1,0 +1,130 @@
+//! Which nodes are looked at: all of them, or the critical path and what weighs most beside it.
+
+use stagewright_core::offload::Offload;
+use stagewright_core::solver::Stop;
+
+use super::Effort;
+use super::ideals::Ideals;
+use super::least::Least;
+use super::nodes::{Groups, Nodes};
+
+/// Most nodes that are looked at.
+const MOST_NODES: usize = 1 << 10;
+
+/// Nodes, and the loads of the calls over them.
+pub(super) struct Choice {
+    pub(super) groups: Groups,
+    pub(super) nodes: Nodes,
+    pub(super) ideals: Ideals,
+    /// By accelerator pool.
+    pub(super) least: Vec<Least>,
+}
+
+impl Choice {
+    /// As many nodes as the effort allows, by halving what is in doubt: a path alone has as many ideals as nodes. None on
+    /// stop.
+    pub(super) fn new(offload: &Offload<'_>, effort: Effort, stop: &Stop) -> Option<Choice> {
+        let groups = Groups::new(offload);
+        let ranking = Ranking::new(offload, &groups);
+        let mut count = groups.len().min(MOST_NODES);
+        loop {
+            let (nodes, ideals) = ranking.most_listed(offload, &groups, count, effort, stop)?;
+            let mut left = effort.steps;
+            let accelerators = nodes.accelerators.iter();
+            let least: Option<Vec<Least>> = accelerators
+                .map(|accelerator| Least::of(&nodes, &ideals, accelerator, &mut left, stop))
+                .collect();
+            if let Some(least) = least {
+                return Some(Choice { groups, nodes, ideals, least });
+            }
+            if stop.reason().is_some() {
+                return None;
+            }
+            // Without nodes there is no step, so this ends.
+            count = if nodes.len() > ranking.path {
+                ranking.path + (nodes.len() - ranking.path) / 2
+            } else {
+                nodes.len() / 2
+            };
+        }
+    }
+}
+
+/// The groups, the most important ones first.
+struct Ranking {
+    order: Vec<u32>,
+    /// How many of them are a path.
+    path: usize,
+}
+
+impl Ranking {
+    /// The heaviest path, and then the rest, both by weight: the least seconds on any pool, and the most that the outputs
+    /// take over any link.
+    fn new(offload: &Offload<'_>, groups: &Groups) -> Ranking {
+        let graph = offload.graph();
+        let pools = offload.problem().pools().len();
+        let weight: Vec<f64> = groups
+            .members
+            .iter()
+            .map(|members| {
+                let mut weight = 0.0;
+                for &op in members {
+                    let seconds = (0..pools).filter_map(|pool| offload.seconds(op, pool));
+                    weight += seconds.min_by(f64::total_cmp).unwrap_or(0.0);
+                    for &tensor in graph.outputs(op) {
+                        weight += (0..pools).map(|pool| offload.transfer(tensor, pool)).fold(0.0, f64::max);
+                    }
+                }
+                weight
+            })
+            .collect();
+        let mut longest = weight.clone();
+        let mut next = vec![None; groups.len()];
+        for group in (0..groups.len()).rev() {
+            let successors = groups.successors(group).iter().map(|&other| other as usize);
+            next[group] = successors.max_by(|&a, &b| longest[a].total_cmp(&longest[b]));
+            longest[group] += next[group].map_or(0.0, |other| longest[other]);
+        }
+        let mut on_path = vec![false; groups.len()];
+        let first = (0..groups.len()).max_by(|&a, &b| longest[a].total_cmp(&longest[b]));
+        let path = std::iter::successors(first, |&group| next[group])
+            .inspect(|&group| on_path[group] = true)
+            .count();
+        let mut order: Vec<u32> = (0..groups.len() as u32).collect();
+        order.sort_by(|&a, &b| {
+            let (a, b) = (a as usize, b as usize);
+            on_path[b].cmp(&on_path[a]).then(weight[b].total_cmp(&weight[a]))
+        });
+        Ranking { order, path }
+    }
+
+    /// The largest number of nodes up to `count`, the first ones, with as many ideals as the effort allows.
+    fn most_listed(
+        &self,
+        offload: &Offload<'_>,
+        groups: &Groups,
+        count: usize,
+        effort: Effort,
+        stop: &Stop,
+    ) -> Option<(Nodes, Ideals)> {
+        let list = |count: usize| {
+            let mut keep = vec![false; groups.len()];
+            self.order[..count].iter().for_each(|&group| keep[group as usize] = true);
+            let nodes = Nodes::new(offload, groups, &keep);
+            let ideals = Ideals::list(&nodes, effort.ideals.max(1), stop)?;
+            Some((nodes, ideals))
+        };
+        if let Some(all) = list(count) {
+            return Some(all);
+        }
+        let (mut best, mut low, mut high) = (None, 0, count);
+        while high - low > 1 && stop.reason().is_none() {
+            let middle = low + (high - low) / 2;
+            match list(middle) {
+                Some(found) => (best, low) = (Some(found), middle),
+                None => high = middle,
+            }
+        }
+        best.or_else(|| list(0)).filter(|_| stop.reason().is_none())
+    }
+}

@@ -1,0 +1,119 @@
+//! The sets of nodes that are closed under predecessors.
+
+use rustc_hash::FxHashMap;
+use stagewright_core::solver::Stop;
+
+use super::bits;
+use super::nodes::Nodes;
+
+/// All ideals, smaller ones first, the empty one at 0.
+pub(super) struct Ideals {
+    words: usize,
+    sets: Vec<u64>,
+    /// Ideal to `covers[offsets[i]..offsets[i + 1]]`.
+    offsets: Vec<u32>,
+    covers: Vec<Cover>,
+    /// One ideal with a node less, for each but the first.
+    parent: Vec<Cover>,
+    /// Nets with their producer inside and a consumer outside, by ideal.
+    open_offsets: Vec<u32>,
+    open: Vec<u32>,
+}
+
+/// An ideal with one node more, or less.
+#[derive(Clone, Copy)]
+pub(super) struct Cover {
+    pub(super) node: u32,
+    pub(super) ideal: u32,
+}
+
+impl Ideals {
+    /// Lists the ideals, in time O(ideals · (nodes + nets) · words); none where there are more than `most`, or on stop.
+    pub(super) fn list(nodes: &Nodes, most: usize, stop: &Stop) -> Option<Ideals> {
+        let words = nodes.words;
+        let mut ideals = Ideals {
+            words,
+            sets: bits::none(words),
+            offsets: vec![0],
+            covers: Vec::new(),
+            parent: vec![Cover { node: 0, ideal: 0 }],
+            open_offsets: vec![0],
+            open: Vec::new(),
+        };
+        let mut index: FxHashMap<Box<[u64]>, u32> = FxHashMap::default();
+        index.insert(bits::none(words).into(), 0);
+        let mut at = 0;
+        while at < ideals.len() {
+            if at % 1024 == 0 && stop.reason().is_some() {
+                return None;
+            }
+            let mut set: Box<[u64]> = ideals.set(at).into();
+            for node in 0..nodes.len() {
+                if bits::contains(&set, node) || !bits::within(nodes.before(node), &set) {
+                    continue;
+                }
+                bits::insert(&mut set, node);
+                let ideal = match index.get(&set) {
+                    Some(&ideal) => ideal,
+                    None if ideals.len() == most => return None,
+                    None => {
+                        let fresh = ideals.len() as u32;
+                        ideals.sets.extend_from_slice(&set);
+                        ideals.parent.push(Cover { node: node as u32, ideal: at as u32 });
+                        index.insert(set.clone(), fresh);
+                        fresh
+                    }
+                };
+                set[node / 64] &= !(1 << (node % 64));
+                ideals.covers.push(Cover { node: node as u32, ideal });
+            }
+            ideals.offsets.push(ideals.covers.len() as u32);
+            ideals.list_open(nodes, at);
+            at += 1;
+        }
+        Some(ideals)
+    }
+
+    /// Number of ideals.
+    pub(super) fn len(&self) -> usize {
+        self.parent.len()
+    }
+
+    /// The nodes of an ideal, as a set.
+    pub(super) fn set(&self, ideal: usize) -> &[u64] {
+        &self.sets[ideal * self.words..(ideal + 1) * self.words]
+    }
+
+    /// The ideals with one node more.
+    pub(super) fn covers(&self, ideal: usize) -> &[Cover] {
+        &self.covers[self.offsets[ideal] as usize..self.offsets[ideal + 1] as usize]
+    }
+
+    /// An ideal with one node less; the empty one is its own.
+    pub(super) fn parent(&self, ideal: usize) -> Cover {
+        self.parent[ideal]
+    }
+
+    /// The nets that an ideal makes and something outside reads.
+    pub(super) fn open(&self, ideal: usize) -> &[u32] {
+        &self.open[self.open_offsets[ideal] as usize..self.open_offsets[ideal + 1] as usize]
+    }
+
+    /// Those of its parent that still are, and those of its last node.
+    fn list_open(&mut self, nodes: &Nodes, ideal: usize) {
+        let set = &self.sets[ideal * self.words..(ideal + 1) * self.words];
+        if ideal > 0 {
+            let Cover { node, ideal: parent } = self.parent[ideal];
+            let of_parent = self.open_offsets[parent as usize]..self.open_offsets[parent as usize + 1];
+            for at in of_parent {
+                let net = self.open[at as usize];
+                let consumers = &nodes.nets[net as usize].consumers;
+                if consumers.iter().any(|&node| !bits::contains(set, node as usize)) {
+                    self.open.push(net);
+                }
+            }
+            self.open.extend_from_slice(&nodes.outputs[node as usize]);
+        }
+        self.open_offsets.push(self.open.len() as u32);
+    }
+}

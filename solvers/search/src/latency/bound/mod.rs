@@ -1,0 +1,169 @@
+//! A lower bound on the latency by the last call, the last call before it, and so on.
+//!
+//! # The recursion
+//!
+//! Let R(v) be when operator v is ready in some placement. On a host, R(v) = p_v + max R(u) over the inputs u. In a call
+//! Y, which is convex, write ↓Y for all that Y needs and itself; then J = ↓Y \ Y is closed under predecessors, an
+//! *ideal*, and Y waits for every maximal element of J, so
+//!
+//! > R(v) ≥ load(Y) + max {R(u): u ∈ J},  load(Y) = Σ p + Σ inputs + Σ outputs.
+//!
+//! Let F(v, k) be the least that this can give with k more calls in a chain of calls that wait for one another:
+//!
+//! > F(v, k) = min { p_v + max F(u, k) over the inputs u;  min over Y ∋ v of load(Y) + max {F(u, k − 1): u ∈ J} }
+//!
+//! over the convex sets Y that one device can run and hold. By induction on the calls before v, R(v) ≥ F(v, k) wherever at
+//! most k calls are before v or with it, so the latency is at least the largest F(v, K), K being the calls of all devices
+//! of the pool; with several pools of accelerators, k is a number for each.
+//!
+//! What is forgotten is that two inputs u and u' of one call are part of the same placement: each takes the calls that
+//! suit it best, and each the full k. Along any one path nothing is forgotten, and everything that convexity forces into a
+//! call is paid for with its memory, its work and all its tensors. Where branches are short beside the calls, as in
+//! residual networks and transformers, the chain of the last operator with all else on hosts is a placement of that very
+//! value, which is then optimal. [`Relaxed`] has it.
+//!
+//! # How it is computed
+//!
+//! - `nodes`: colocation classes that calls hold whole become nodes.
+//! - `ideals`: every Y is a difference I \ J of two ideals, so there are at most as many as pairs of ideals.
+//! - `least`: for each J and v the least load of a set I \ J with v in it. F needs no more than these. Sets that do not
+//!   wait for all of J are among them; they are in the row of the smaller ideal as well, where they start no later.
+//! - `chain`: F, level by level.
+//! - `read_off`: the placement that F suggests.
+//! - `choice`: where there are too many ideals, which nodes are left out.
+//!
+//! Ideals as states are from the dynamic program for throughput of Tarnawski et al., "Efficient Algorithms for Device
+//! Placement of DNN Graph Operators", NeurIPS 2020, which has only an integer program for latency.
+
+mod bits;
+mod chain;
+mod choice;
+mod ideals;
+mod least;
+mod nodes;
+mod read_off;
+
+use stagewright_core::bound::{Bound, LowerBound};
+use stagewright_core::document::ObjectiveKind;
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::offload::Offload;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Event, Stop};
+use stagewright_core::tolerance::{gap, round_down};
+
+use chain::Chain;
+use choice::Choice;
+
+/// How much the bound may look at. It is valid whatever it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    /// Most ideals; with more, nodes are left out.
+    pub ideals: usize,
+    /// Most operators, tensors and their readers that are looked at for the loads of calls; with more, nodes are left out.
+    pub steps: u64,
+}
+
+impl Effort {
+    /// 2¹² ideals and 2²⁵ steps, which is a matter of a second.
+    pub const DEFAULT: Effort = Effort { ideals: 1 << 12, steps: 1 << 25 };
+
+    /// 2¹⁷ ideals and 2³² steps, which is a matter of minutes.
+    pub const HIGH: Effort = Effort { ideals: 1 << 17, steps: 1 << 32 };
+}
+
+impl Default for Effort {
+    fn default() -> Effort {
+        Effort::DEFAULT
+    }
+}
+
+/// The bound, at some effort.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallChains {
+    /// How much it may look at.
+    pub effort: Effort,
+}
+
+/// A bound, and the placement that its recursion suggests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relaxed {
+    /// The bound; infinite where no placement exists.
+    pub bound: LowerBound,
+    /// A feasible placement and its latency: the chain of calls of the operator that is ready last, and those of the
+    /// operators that it waits for as far as they go together. None where they don't.
+    pub plan: Option<(Placement, f64)>,
+    /// Whether nothing was left out, so that more effort gives no more.
+    pub complete: bool,
+}
+
+impl CallChains {
+    const NAME: &'static str = "call-chains";
+
+    /// The bound with the placement that it suggests. None on stop.
+    ///
+    /// O(steps + levels · ideals · nodes) time, the levels being the calls of a chain.
+    ///
+    /// # Panics
+    /// Where the objective is not latency.
+    pub fn relax(&self, problem: &Problem, stop: &Stop) -> Option<Relaxed> {
+        assert!(self.applies(problem), "a bound for latency alone");
+        let offload = Offload::new(problem);
+        let Choice { groups, nodes, ideals, least } = Choice::new(&offload, self.effort, stop)?;
+        let complete = nodes.len() == groups.len();
+        let chain = Chain::new(&offload, &groups, &nodes, &ideals, &least);
+        let levels = chain.levels(stop)?;
+        let latest = levels.value();
+        let bound = LowerBound {
+            value: if latest.is_finite() { round_down(latest) } else { latest },
+            source: CallChains::NAME,
+            certificate: None,
+        };
+        let plan = read_off::placement(&chain, &levels).and_then(|placement| {
+            let evaluation = evaluate(problem, &placement);
+            evaluation.is_feasible().then_some((placement, evaluation.value))
+        });
+        Some(Relaxed { bound, plan, complete })
+    }
+}
+
+impl Bound for CallChains {
+    fn name(&self) -> &'static str {
+        CallChains::NAME
+    }
+
+    fn applies(&self, problem: &Problem) -> bool {
+        problem.objective().kind == ObjectiveKind::Latency
+    }
+
+    fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        let relaxed = self.relax(problem, &Stop::new(None, Default::default()))?;
+        relaxed.bound.value.is_finite().then_some(relaxed.bound)
+    }
+}
+
+/// Raises the bound with [`Effort::DEFAULT`] and, unless that reaches the value of the incumbent or of its own placement
+/// or the time is up, with [`Effort::HIGH`]. The strongest bound and the best placement of the two.
+///
+/// # Panics
+/// Where the objective is not latency.
+pub fn raise(problem: &Problem, incumbent: Option<f64>, context: &mut Context<'_>) -> Relaxed {
+    let mut best = Relaxed { bound: LowerBound::TRIVIAL, plan: None, complete: false };
+    for effort in [Effort::DEFAULT, Effort::HIGH] {
+        let Some(found) = (CallChains { effort }).relax(problem, context.stop()) else { break };
+        if found.bound.value > best.bound.value {
+            context.emit(Event::Bound { value: found.bound.value, source: found.bound.source });
+        }
+        best.bound = best.bound.max(found.bound);
+        let value = |plan: &Option<(Placement, f64)>| plan.as_ref().map_or(f64::INFINITY, |plan| plan.1);
+        if value(&found.plan) < value(&best.plan) {
+            best.plan = found.plan;
+        }
+        let upper = value(&best.plan).min(incumbent.unwrap_or(f64::INFINITY));
+        best.complete = found.complete;
+        if best.complete || gap(upper, best.bound.value) == 0.0 {
+            break;
+        }
+    }
+    best
+}

@@ -1,0 +1,274 @@
+//! What a call holds whole or not at all.
+//!
+//! With one call an accelerator, a colocation class on an accelerator is in one call. Its operators become one *node* where
+//! that loses nothing: where each operator of the class that reads from outside leads to each one that is read outside, the
+//! class is *transparent*. Every path through the class as a node is then a path of operators, and so
+//!
+//! - the graph of nodes has no cycle: at every class of one, go on from the operator entered to the operator left, and it
+//!   is a cycle of operators;
+//! - a call is convex in the graph of nodes, as it is in the graph of operators.
+//!
+//! In profiles nearly all classes are: an operator with its weights, which read nothing, and its statistics, which nobody
+//! reads. All other operators are nodes by themselves, which drops a rule and so keeps a bound a bound; and so they are
+//! where an accelerator makes several calls.
+//!
+//! Nodes may be left out as well. What is left out costs nothing, takes no memory and hands the order on.
+
+use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::offload::Offload;
+
+use super::bits;
+
+/// Steps that the search for transparent classes may take in all; the other classes fall apart.
+const MOST_STEPS: usize = 1 << 26;
+
+/// The operators of a graph in groups, along a topological order of the groups.
+pub(super) struct Groups {
+    /// The operators of each group.
+    pub(super) members: Vec<Vec<OpId>>,
+    /// The group of each operator.
+    pub(super) of: Vec<u32>,
+    /// The groups that read what each one makes.
+    successors: Vec<Vec<u32>>,
+}
+
+impl Groups {
+    /// Groups the operators of a problem, in O(operators + edges) and at most [`MOST_STEPS`] besides.
+    pub(super) fn new(offload: &Offload<'_>) -> Groups {
+        let graph = offload.graph();
+        let (whole, mut budget) = (offload.problem().objective().calls == 1, MOST_STEPS);
+        let mut members: Vec<Vec<OpId>> = Vec::new();
+        for class in 0..graph.class_count() {
+            let class = graph.class(class);
+            if whole && is_transparent(graph, class, &mut budget) {
+                members.push(class.to_vec());
+            } else {
+                members.extend(class.iter().map(|&op| vec![op]));
+            }
+        }
+        let mut groups = Groups { of: vec![0; graph.operator_count()], successors: Vec::new(), members };
+        groups.link(graph);
+        let order = groups.topological();
+        groups.members = order.iter().map(|&group| std::mem::take(&mut groups.members[group])).collect();
+        groups.link(graph);
+        groups
+    }
+
+    /// Number of groups.
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The groups that read what a group makes.
+    pub(super) fn successors(&self, group: usize) -> &[u32] {
+        &self.successors[group]
+    }
+
+    fn link(&mut self, graph: &Graph) {
+        for (group, members) in (0u32..).zip(&self.members) {
+            members.iter().for_each(|op| self.of[op.index()] = group);
+        }
+        self.successors = (0u32..)
+            .zip(&self.members)
+            .map(|(group, members)| {
+                let all = members.iter().flat_map(|&op| graph.successors(op));
+                let mut next: Vec<u32> =
+                    all.map(|op| self.of[op.index()]).filter(|&other| other != group).collect();
+                next.sort_unstable();
+                next.dedup();
+                next
+            })
+            .collect();
+    }
+
+    /// Depth first, so that a branch comes in one piece.
+    fn topological(&self) -> Vec<usize> {
+        let mut waiting = vec![0u32; self.len()];
+        self.successors.iter().flatten().for_each(|&next| waiting[next as usize] += 1);
+        let mut open: Vec<usize> = (0..self.len()).rev().filter(|&group| waiting[group] == 0).collect();
+        let mut order = Vec::with_capacity(self.len());
+        while let Some(group) = open.pop() {
+            order.push(group);
+            for &next in self.successors[group].iter().rev() {
+                waiting[next as usize] -= 1;
+                if waiting[next as usize] == 0 {
+                    open.push(next as usize);
+                }
+            }
+        }
+        debug_assert_eq!(order.len(), self.len(), "transparent groups have no cycle");
+        order
+    }
+}
+
+/// Whether each operator of a class that reads from outside leads to each one that is read outside.
+fn is_transparent(graph: &Graph, class: &[OpId], budget: &mut usize) -> bool {
+    let inside = |op: &OpId| class.binary_search(op).is_ok();
+    let reads = |op: &&OpId| graph.predecessors(**op).iter().any(|other| !inside(other));
+    let is_read = |op: &&OpId| graph.successors(**op).iter().any(|other| !inside(other));
+    let exits: Vec<OpId> = class.iter().filter(is_read).copied().collect();
+    if exits.is_empty() {
+        return true;
+    }
+    for &entry in class.iter().filter(reads) {
+        let mut seen = bits::none(bits::words(graph.operator_count()));
+        let mut missing = exits.len();
+        let mut open = vec![entry];
+        bits::insert(&mut seen, entry.index());
+        while let Some(op) = open.pop() {
+            if exits.contains(&op) {
+                missing -= 1;
+            }
+            for &next in graph.successors(op) {
+                if !bits::contains(&seen, next.index()) {
+                    bits::insert(&mut seen, next.index());
+                    open.push(next);
+                }
+            }
+            let steps = 1 + graph.successors(op).len();
+            if missing == 0 || *budget < steps {
+                break;
+            }
+            *budget -= steps;
+        }
+        if missing > 0 {
+            return false;
+        }
+    }
+    true
+}
+
+/// A tensor between nodes.
+pub(super) struct Net {
+    pub(super) producer: u32,
+    /// Other nodes that read it, at least one.
+    pub(super) consumers: Vec<u32>,
+}
+
+/// An accelerator pool.
+pub(super) struct Accelerator {
+    /// Its pool.
+    pub(super) pool: usize,
+    /// Calls that its devices make together.
+    pub(super) calls: u64,
+    pub(super) memory: f64,
+    /// By node; not a number where it cannot run there.
+    pub(super) seconds: Vec<f64>,
+    /// By net.
+    pub(super) transfer: Vec<f64>,
+}
+
+/// The groups that are looked at, numbered along a topological order, with their tensors and costs.
+pub(super) struct Nodes {
+    /// The group of each node.
+    pub(super) group: Vec<u32>,
+    /// 64-bit words of a set of nodes.
+    pub(super) words: usize,
+    /// The nodes before each one, as a set.
+    before: Vec<u64>,
+    pub(super) bytes: Vec<f64>,
+    pub(super) nets: Vec<Net>,
+    /// Nets by consumer and by producer.
+    pub(super) inputs: Vec<Vec<u32>>,
+    pub(super) outputs: Vec<Vec<u32>>,
+    pub(super) accelerators: Vec<Accelerator>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Nodes {
+    /// Lays out the groups that `keep` names. O(groups · nodes / 64 + pools · (operators + tensors) + pins).
+    pub(super) fn new(offload: &Offload<'_>, groups: &Groups, keep: &[bool]) -> Nodes {
+        let graph = offload.graph();
+        let group: Vec<u32> = (0..groups.len() as u32).filter(|&group| keep[group as usize]).collect();
+        let mut node_of = vec![NONE; groups.len()];
+        for (node, &group) in (0..).zip(&group) {
+            node_of[group as usize] = node;
+        }
+        let mut nodes = Nodes {
+            words: bits::words(group.len()),
+            before: Vec::new(),
+            bytes: Vec::new(),
+            nets: Vec::new(),
+            inputs: vec![Vec::new(); group.len()],
+            outputs: vec![Vec::new(); group.len()],
+            accelerators: Vec::new(),
+            group,
+        };
+        nodes.order(groups, &node_of);
+        let bytes = |&op: &OpId| {
+            let of = graph.operator(op);
+            of.parameter_bytes + of.optimizer_bytes + of.workspace_bytes + of.activation_bytes
+        };
+        nodes.bytes =
+            nodes.members(groups).map(|members| members.iter().map(bytes).fold(0.0, |a, b| a + b)).collect();
+        let mut tensors = Vec::new();
+        for tensor in graph.tensors() {
+            let node = |op: OpId| node_of[groups.of[op.index()] as usize];
+            let producer = node(graph.producer(tensor));
+            let mut consumers: Vec<u32> = graph.consumers(tensor).iter().map(|&op| node(op)).collect();
+            consumers.retain(|&node| node != NONE && node != producer);
+            consumers.sort_unstable();
+            consumers.dedup();
+            if producer == NONE || consumers.is_empty() {
+                continue;
+            }
+            let net = nodes.nets.len() as u32;
+            nodes.outputs[producer as usize].push(net);
+            consumers.iter().for_each(|&node| nodes.inputs[node as usize].push(net));
+            nodes.nets.push(Net { producer, consumers });
+            tensors.push(tensor);
+        }
+        let pools = offload.problem().pools();
+        for (pool, spec) in pools.iter().enumerate().filter(|(_, spec)| !spec.host && spec.count() > 0) {
+            let seconds = |members: &Vec<OpId>| {
+                members
+                    .iter()
+                    .map(|&op| offload.seconds(op, pool).unwrap_or(f64::NAN))
+                    .fold(0.0, |a, b| a + b)
+            };
+            nodes.accelerators.push(Accelerator {
+                pool,
+                calls: u64::from(spec.count()) * u64::from(offload.problem().objective().calls),
+                memory: spec.memory,
+                seconds: nodes.members(groups).map(seconds).collect(),
+                transfer: tensors.iter().map(|&tensor| offload.transfer(tensor, pool)).collect(),
+            });
+        }
+        nodes
+    }
+
+    /// Number of nodes.
+    pub(super) fn len(&self) -> usize {
+        self.group.len()
+    }
+
+    /// The nodes before a node, as a set.
+    pub(super) fn before(&self, node: usize) -> &[u64] {
+        &self.before[node * self.words..(node + 1) * self.words]
+    }
+
+    fn members<'g>(&self, groups: &'g Groups) -> impl Iterator<Item = &'g Vec<OpId>> {
+        self.group.iter().map(|&group| &groups.members[group as usize])
+    }
+
+    /// The nodes before each group, handed on along the edges, and so before each node.
+    fn order(&mut self, groups: &Groups, node_of: &[u32]) {
+        let words = self.words;
+        let mut before = vec![0u64; groups.len() * words];
+        for group in 0..groups.len() {
+            let (head, tail) = before.split_at_mut((group + 1) * words);
+            let own = &head[group * words..];
+            for &next in groups.successors(group) {
+                let at = (next as usize - group - 1) * words;
+                let other = &mut tail[at..at + words];
+                other.iter_mut().zip(own).for_each(|(into, from)| *into |= from);
+                if node_of[group] != NONE {
+                    bits::insert(other, node_of[group] as usize);
+                }
+            }
+        }
+        let rows = self.group.iter().flat_map(|&group| &before[group as usize * words..][..words]);
+        self.before = rows.copied().collect();
+    }
+}

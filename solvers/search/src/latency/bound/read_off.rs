@@ -1,0 +1,151 @@
+//! The placement that the recursion suggests.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::placement::Placement;
+use stagewright_core::tolerance::round_down;
+
+use super::chain::{Chain, Levels};
+use super::least;
+
+/// Goes back from everything ready at the end, consumers before producers. What a host has ready within its deadline runs
+/// there; else it is put into the call that has it ready the earliest, on a device of its own, as long as there are devices
+/// and the call is disjoint from those before it. Whether that is feasible, and what it is worth, is for the evaluation to
+/// say: the calls may wait for one another in a circle, or for longer than the recursion believed. None where calls were
+/// not counted by pool, or something would need a host and has none.
+///
+/// O(calls · (ideals + pairs above one ideal)).
+pub(super) fn placement(chain: &Chain<'_>, levels: &Levels) -> Option<Placement> {
+    let strides = levels.strides.as_ref()?;
+    let graph = chain.offload.graph();
+    let mut node_of = vec![None; chain.groups.len()];
+    chain.nodes.group.iter().enumerate().for_each(|(node, &group)| node_of[group as usize] = Some(node));
+    let mut calls: Vec<Call> = Vec::new();
+    let mut used = vec![0; chain.nodes.accelerators.len()];
+    let mut called = vec![false; chain.nodes.len()];
+    let mut demands =
+        vec![Demand { deadline: levels.value(), level: levels.levels.len() - 1 }; graph.operator_count()];
+    for &op in graph.topological().iter().rev() {
+        let node = node_of[chain.groups.of[op.index()] as usize];
+        if node.is_some_and(|node| called[node]) {
+            continue;
+        }
+        let Demand { deadline, level } = demands[op.index()];
+        let ready = &levels.levels[level].ready;
+        let waits = graph.predecessors(op).iter().map(|input| ready[input.index()]).fold(0.0, f64::max);
+        let late = round_down(waits + chain.host[op.index()]) > deadline;
+        let call =
+            node.filter(|_| late).and_then(|node| Call::find(chain, levels, strides, level, node, &used));
+        match call.filter(|call| !call.nodes.iter().any(|&node| called[node])) {
+            Some(call) => {
+                used[call.pool] += 1;
+                let demand = Demand { deadline: call.start, level: call.level };
+                for &node in &call.nodes {
+                    called[node] = true;
+                    for &op in &chain.groups.members[chain.nodes.group[node] as usize] {
+                        let inputs = graph.predecessors(op).iter();
+                        inputs.for_each(|input| demands[input.index()].tighten(demand));
+                    }
+                }
+                calls.push(call);
+            }
+            None => {
+                let demand = Demand { deadline: waits.max(deadline - chain.host[op.index()]), level };
+                graph.predecessors(op).iter().for_each(|input| demands[input.index()].tighten(demand));
+            }
+        }
+    }
+    assemble(chain, &calls)
+}
+
+/// When an operator has to be ready, and the level of the calls that are left for it.
+#[derive(Clone, Copy)]
+struct Demand {
+    deadline: f64,
+    level: usize,
+}
+
+impl Demand {
+    fn tighten(&mut self, other: Demand) {
+        self.deadline = self.deadline.min(other.deadline);
+        self.level = self.level.min(other.level);
+    }
+}
+
+struct Call {
+    /// Place among the accelerators.
+    pool: usize,
+    start: f64,
+    /// The level of what it waits for.
+    level: usize,
+    nodes: Vec<usize>,
+}
+
+impl Call {
+    /// The call with a node that ends the earliest, on a pool with a device left.
+    fn find(
+        chain: &Chain<'_>,
+        levels: &Levels,
+        strides: &[(usize, usize)],
+        level: usize,
+        node: usize,
+        used: &[usize],
+    ) -> Option<Call> {
+        let mut best: Option<(f64, usize, usize, usize)> = None;
+        for (pool, accelerator) in chain.nodes.accelerators.iter().enumerate() {
+            let (stride, calls) = strides[pool];
+            let devices = chain.offload.problem().pools()[accelerator.pool].devices.len();
+            if (level / stride).is_multiple_of(calls + 1) || used[pool] == devices {
+                continue;
+            }
+            let earlier = level - stride;
+            let after = &levels.levels[earlier].after;
+            for (ideal, &start) in after.iter().enumerate() {
+                let row = chain.least[pool].row(ideal);
+                let Ok(found) = row.binary_search_by_key(&(node as u32), |entry| entry.0) else { continue };
+                let end = start + row[found].1;
+                if best.is_none_or(|best| end < best.0) {
+                    best = Some((end, pool, earlier, ideal));
+                }
+            }
+        }
+        let (_, pool, level, ideal) = best.filter(|best| best.0.is_finite())?;
+        let accelerator = &chain.nodes.accelerators[pool];
+        let nodes = least::lightest(chain.nodes, chain.ideals, accelerator, ideal, node)?;
+        Some(Call { pool, start: levels.levels[level].after[ideal], level, nodes })
+    }
+}
+
+/// Every call on a device of its own, all else on hosts.
+fn assemble(chain: &Chain<'_>, calls: &[Call]) -> Option<Placement> {
+    let problem = chain.offload.problem();
+    let mut device_of: Vec<Option<DeviceId>> = vec![None; problem.graph().operator_count()];
+    let mut used = vec![0; chain.nodes.accelerators.len()];
+    for call in calls {
+        let pool = &problem.pools()[chain.nodes.accelerators[call.pool].pool];
+        let device = *pool.devices.get(used[call.pool])?;
+        used[call.pool] += 1;
+        for &node in &call.nodes {
+            for op in &chain.groups.members[chain.nodes.group[node] as usize] {
+                device_of[op.index()] = Some(device);
+            }
+        }
+    }
+    for members in &chain.groups.members {
+        if members.iter().all(|op| device_of[op.index()].is_some()) {
+            continue;
+        }
+        let runs = |pool: &usize| {
+            problem.pools()[*pool].host
+                && members.iter().all(|&op| chain.offload.seconds(op, *pool).is_some())
+        };
+        let total =
+            |pool: &usize| -> f64 { members.iter().filter_map(|&op| chain.offload.seconds(op, *pool)).sum() };
+        let hosts = (0..problem.pools().len()).filter(runs);
+        let host = hosts.min_by(|a, b| total(a).total_cmp(&total(b)))?;
+        let device = *problem.pools()[host].devices.first()?;
+        members.iter().for_each(|op| device_of[op.index()] = Some(device));
+    }
+    let device_of: Vec<DeviceId> = device_of.into_iter().collect::<Option<_>>()?;
+    let calls = vec![0; device_of.len()];
+    Some(Placement::with_calls(device_of, calls))
+}

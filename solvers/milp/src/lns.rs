@@ -26,9 +26,10 @@ use stagewright_core::tolerance;
 use stagewright_search::local::{Polisher, placement};
 
 use crate::cutnet::model::{CutNetModel, Domains, Minimise, Range, devices_of_units, domains};
-use crate::cutnet::run::{Effort, solve};
 use crate::first::{First, first_bound, first_plan};
-use crate::milp::{MOST_ENTRIES, missing_for_cut_nets};
+use crate::milp::missing;
+use crate::run::{Effort, solve};
+use crate::search::MOST_ENTRIES;
 
 /// Share of the time for the first plan.
 const SEARCH_SHARE: f64 = 0.2;
@@ -64,7 +65,7 @@ impl Solver for Lns {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing: missing_for_cut_nets, exact: false, deterministic_across_threads: true }
+        Capabilities { missing, exact: false, deterministic_across_threads: true }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
@@ -299,8 +300,9 @@ impl Search<'_> {
         let range = Range { low: 0.0, high: uplinks.fold(high, f64::max) };
         let model = CutNetModel::new(self.problem, self.units, &domains, range, Minimise::Changing);
         let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
+        let start = model.start(&self.device_of);
         // A run that fails is a neighbourhood without a better plan.
-        solve(model, Some(&self.device_of), effort, stop).ok()?.device_of
+        solve(model, Some(start), effort, stop).ok()?.chosen
     }
 
     /// Keeps a plan whose loads are smaller; whether it is.

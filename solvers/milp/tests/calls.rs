@@ -1,0 +1,173 @@
+//! Latency on random small problems, against every placement into calls.
+
+use std::collections::BTreeMap;
+
+use rand::{Rng, RngExt};
+use stagewright_core::cluster::{Cluster, DeviceId};
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument, PinTargets,
+    PinsDocument, TensorDocument,
+};
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::graph::{Graph, GraphBuilder};
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status};
+use stagewright_milp::{Lns, Milp};
+
+const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
+/// Most placements to try.
+const MOST: f64 = 60_000.0;
+
+fn seconds(rng: &mut impl Rng) -> f64 {
+    if rng.random_bool(0.25) { 0.0 } else { f64::from(rng.random_range(1..=20)) / 4.0 }
+}
+
+/// Up to six operators on up to three devices, with everything that a latency problem may have.
+fn problem(number: u64) -> Problem {
+    let mut rng = seed::stream(0x1A7E, number);
+    let operators = rng.random_range(1..=6);
+    let mut builder = GraphBuilder::new("random");
+    let name = |at: usize| format!("o{at}");
+    let colocated = rng.random_bool(0.4);
+    for at in 0..operators {
+        let mut times = BTreeMap::new();
+        for (class, chance, factor) in
+            [("fast", 0.95, 1.0), ("slow", 0.9, 1.5), ("cpu", 0.8, 3.0), ("old", 0.7, 3.0)]
+        {
+            if rng.random_bool(chance) {
+                times.insert(class.to_owned(), factor * seconds(&mut rng));
+            }
+        }
+        builder.operator(OperatorDocument {
+            seconds: times,
+            parameter_bytes: f64::from(rng.random_range(0..4)),
+            colocation: (colocated && rng.random_bool(0.5)).then(|| format!("c{}", rng.random_range(0..2))),
+            ..OperatorDocument::named(name(at))
+        });
+    }
+    for from in 0..operators {
+        let to: Vec<String> = (from + 1..operators).filter(|_| rng.random_bool(0.4)).map(name).collect();
+        let parts = if rng.random_bool(0.6) { vec![to] } else { to.into_iter().map(|to| vec![to]).collect() };
+        for consumers in parts.into_iter().filter(|consumers| !consumers.is_empty()) {
+            let slow: BTreeMap<String, f64> =
+                ["fast", "slow"].into_iter().map(|class| (class.to_owned(), seconds(&mut rng))).collect();
+            builder.timed_tensor(TensorDocument {
+                name: None,
+                producer: name(from),
+                consumers,
+                bytes: 1.0,
+                seconds: slow,
+            });
+        }
+    }
+    let graph: Graph = builder.build().expect("a valid graph");
+    let mut kinds = Vec::new();
+    let (fast, slow) = [(1, 0), (2, 0), (1, 1), (0, 1)][rng.random_range(0..4)];
+    let (cpu, old) = [(1, 0), (0, 0), (2, 0), (1, 1)][rng.random_range(0..4)];
+    for (class, count, host) in
+        [("fast", fast, false), ("slow", slow, false), ("cpu", cpu, true), ("old", old, true)]
+    {
+        kinds.push(KindDocument {
+            name: class.into(),
+            class: class.into(),
+            count,
+            host,
+            memory_bytes: rng.random_bool(0.5).then(|| f64::from(rng.random_range(2..12))),
+            link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
+            group: None,
+        });
+    }
+    let cluster = Cluster::from_document(ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: "random".into(),
+        classes: BTreeMap::new(),
+        kinds,
+        groups: Vec::new(),
+        matrix: None,
+    });
+    let cluster = cluster.expect("a valid cluster");
+    let mut pins = PinsDocument::default();
+    for op in graph.operators() {
+        if rng.random_bool(0.08) {
+            let device = DeviceId(rng.random_range(0..cluster.device_count() as u32));
+            let target = match rng.random_bool(0.5) {
+                true => cluster.device_name(device),
+                false => cluster.kind(cluster.kind_of(device)).name.clone(),
+            };
+            pins.0.insert(graph.operator(op).name.clone(), PinTargets::One(target));
+        }
+    }
+    let calls = rng.random_range(1..=2);
+    let objective = Objective { kind: ObjectiveKind::Latency, calls, ..Objective::default() };
+    Problem::new(graph, cluster, objective, pins).expect("a valid problem")
+}
+
+/// The least value over every device and call of every operator; none where there are too many to try.
+fn optimum(problem: &Problem) -> Option<Option<f64>> {
+    let graph = problem.graph();
+    let mut seats: Vec<(DeviceId, u32)> = Vec::new();
+    for device in problem.cluster().devices() {
+        let host = problem.pools()[problem.pool_of(device)].host;
+        seats.extend((0..if host { 1 } else { problem.objective().calls }).map(|call| (device, call)));
+    }
+    if (seats.len() as f64).powi(graph.operator_count() as i32) > MOST {
+        return None;
+    }
+    let mut choice = vec![0usize; graph.operator_count()];
+    let mut best: Option<f64> = None;
+    loop {
+        let device_of = choice.iter().map(|&seat| seats[seat].0).collect();
+        let call_of = choice.iter().map(|&seat| seats[seat].1).collect();
+        let evaluation = evaluate(problem, &Placement::with_calls(device_of, call_of));
+        if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
+            best = Some(evaluation.value);
+        }
+        let Some(at) = choice.iter().position(|&seat| seat + 1 < seats.len()) else { return Some(best) };
+        choice[at] += 1;
+        choice[..at].fill(0);
+    }
+}
+
+fn run(solver: &dyn Solver, problem: &Problem, threads: usize, start: Option<Placement>) -> Solution {
+    let mut silent = Silent;
+    let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
+    context.threads = threads;
+    context.warm_start = start;
+    solver.solve(problem, &mut context).expect("a problem within the capabilities")
+}
+
+#[test]
+fn the_program_agrees_with_every_placement() {
+    let (mut optimal, mut infeasible, mut several, mut moved) = (0, 0, 0, 0);
+    for number in 0..300 {
+        let problem = problem(number);
+        let Some(optimum) = optimum(&problem) else { continue };
+        let solution = run(&Milp, &problem, 1, None);
+        let Some(optimum) = optimum else {
+            assert_eq!(solution.status, Status::Infeasible, "{number}: {:?}", solution.reason);
+            assert!(solution.reason.is_some_and(|reason| !reason.is_empty()), "{number}");
+            infeasible += 1;
+            continue;
+        };
+        let plan = solution.plan.as_ref().unwrap_or_else(|| panic!("{number}: {:?}", solution.reason));
+        assert!(evaluate(&problem, &plan.placement).is_feasible(), "{number}");
+        let value = plan.value();
+        assert!(
+            solution.bound.value <= optimum * (1.0 + 1e-9),
+            "{number}: {} > {optimum}",
+            solution.bound.value
+        );
+        assert!((value - optimum).abs() <= 3e-6 * optimum, "{number}: {value} {optimum}");
+        assert!(solution.gap().is_some_and(|gap| gap <= 3e-6), "{number}: {:?}", solution.bound);
+        optimal += 1;
+        several += u32::from(problem.objective().calls > 1);
+        moved += u32::from(plan.evaluation.calls.len() > 1);
+    }
+    assert!(
+        optimal > 100 && infeasible > 10 && several > 20 && moved > 10,
+        "{optimal} {infeasible} {several} {moved}"
+    );
+}

@@ -1,6 +1,7 @@
 //! Integer programming on HiGHS: the cut-net model of free and convex splits, the model of calls for latency, column
 //! generation over what one device can hold, and large-neighbourhood search.
 
+mod adaptive;
 mod bnp;
 pub mod calls;
 mod choice;

@@ -42,8 +42,9 @@
 //! A neighbourhood ([`scope`]) has the same rows for a few blocks and calls; the rest of the plan is constants.
 
 pub(crate) mod exact;
+pub(crate) mod lns;
 pub mod model;
-// neighbourhood
+mod neighbourhood;
 pub mod nodes;
 pub mod reach;
 pub mod scope;

@@ -93,6 +93,7 @@ impl<'a> Search<'a> {
             let nodes_now = if time.is_none() { Some(nodes) } else { None };
             let effort = Effort { time, nodes: nodes_now, gap: context.limits.gap, seed: context.seed };
             let stop = context.stop().clone();
+            let guessed = self.plan.is_none();
             let known = Known { plan: self.plan.as_ref(), bound: self.bound.value };
             let outcome = match programs.run(known, effort, &stop) {
                 Ok(outcome) => outcome,
@@ -103,7 +104,9 @@ impl<'a> Search<'a> {
             };
             let ending = outcome.ending;
             let again = self.take(outcome, programs, context);
-            if ending != Ending::Limit && !again {
+            // The scale of a program without a plan is a guess: from a plan it resolves more.
+            let rescaled = guessed && self.plan.is_some();
+            if ending != Ending::Limit && !again && !rescaled {
                 return;
             }
             time = context.stop().remaining();

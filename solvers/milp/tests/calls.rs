@@ -11,10 +11,16 @@ use stagewright_core::document::{
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::objective::Objective;
+use stagewright_core::offload::Offload;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status};
+use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status, Stop};
+use stagewright_milp::calls::model::{CallsModel, Range};
+use stagewright_milp::calls::reach::Reach;
+use stagewright_milp::calls::scope::Scope;
+use stagewright_milp::calls::seats::Seats;
+use stagewright_milp::run::{Effort, Ending, Outcome, solve};
 use stagewright_milp::{Lns, Milp};
 
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
@@ -170,6 +176,99 @@ fn the_program_agrees_with_every_placement() {
         optimal > 60 && infeasible > 5 && several > 15 && moved > 8,
         "{optimal} {infeasible} {several} {moved}"
     );
+}
+
+fn solved(model: CallsModel) -> Outcome {
+    let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
+    solve(model, None, effort, &Stop::new(None, Default::default())).expect("HiGHS takes the model")
+}
+
+/// Without a plan to start from, and with one that excludes seats.
+#[test]
+fn the_model_is_what_every_placement_says() {
+    let (mut feasible, mut infeasible) = (0, 0);
+    for number in 0..250 {
+        let problem = problem(number);
+        let Some(optimum) = optimum(&problem) else { continue };
+        let (offload, seats) = (Offload::new(&problem), Seats::new(&problem).expect("few seats"));
+        let Some(scope) = Scope::whole(&offload, &seats) else {
+            assert_eq!(optimum, None, "{number}");
+            continue;
+        };
+        let highs = [Some(scope.one_after_the_other()), optimum.map(|optimum| 1.05 * optimum)];
+        for high in highs.into_iter().flatten().filter(|&high| high > 0.0) {
+            let scope = scope.excluding(high);
+            let model = CallsModel::whole(&scope, &Reach::new(&scope), Range { low: 0.0, high }, true);
+            let outcome = solved(model);
+            let Some(optimum) = optimum else {
+                assert_eq!(outcome.ending, Ending::Infeasible, "{number}");
+                infeasible += 1;
+                continue;
+            };
+            assert_eq!(outcome.ending, Ending::Optimal, "{number}");
+            let slack = 1e-5 * high;
+            let bound = outcome.bound.expect("a bound");
+            assert!(bound <= optimum * (1.0 + 1e-9), "{number}: {bound} > {optimum}");
+            assert!(bound >= optimum - slack, "{number}: {bound} < {optimum}");
+            let plan = seats.placement(&scope.seats_of(&outcome.chosen.expect("a plan"), None));
+            let evaluation = evaluate(&problem, &plan);
+            assert!(evaluation.is_feasible(), "{number}: {:?}", evaluation.violations);
+            assert!(evaluation.value <= optimum + slack, "{number}: {} {optimum}", evaluation.value);
+            feasible += 1;
+        }
+    }
+    assert!(feasible > 150 && infeasible > 5, "{feasible} {infeasible}");
+}
+
+/// A part of a plan planned anew is as good as the best of all placements that leave the rest where it is.
+#[test]
+fn a_part_of_a_plan_is_what_every_placement_of_it_says() {
+    let (mut tried, mut better) = (0, 0);
+    for number in 0..400 {
+        let problem = problem(number);
+        let (offload, seats) = (Offload::new(&problem), Seats::new(&problem).expect("few seats"));
+        let graph = problem.graph();
+        let mut rng = seed::stream(0xBA27, number);
+        let random = (0..50).find_map(|_| {
+            let plan: Vec<u32> = graph.operators().map(|_| rng.random_range(0..seats.len() as u32)).collect();
+            let plan = Plan::new(&problem, seats.placement(&plan)).ok().filter(|plan| plan.value() > 0.0)?;
+            Some((plan.value(), seats.of_placement(&problem, &plan.placement)?))
+        });
+        let Some((value, plan)) = random else { continue };
+        let is_call = |&seat: &u32| seats.seat(seat).call.is_some();
+        let open: Vec<u32> =
+            (0..seats.len() as u32).filter(is_call).filter(|_| rng.random_bool(0.6)).collect();
+        let free: Vec<u32> = (0..graph.class_count() as u32).filter(|_| rng.random_bool(0.6)).collect();
+        let Some(scope) = Scope::around(&offload, &seats, &plan, &open, &free) else { continue };
+        // Every choice of the scope's own domains.
+        let model = CallsModel::part(&scope, &Reach::new(&scope), Range { low: 0.0, high: value });
+        let outcome = solved(model);
+        assert_eq!(outcome.ending, Ending::Optimal, "{number}");
+        let found = scope.seats_of(&outcome.chosen.expect("the plan at least"), Some(&plan));
+        let moved = graph.operators().filter(|op| found[op.index()] != plan[op.index()]);
+        for op in moved {
+            assert!(free.contains(&(graph.class_of(op) as u32)), "{number}");
+        }
+        let mut least = value;
+        let domains = scope.domains();
+        let mut at = vec![0usize; domains.len()];
+        loop {
+            let chosen: Vec<u32> = at.iter().zip(&domains).map(|(&at, domain)| domain[at]).collect();
+            let evaluation = evaluate(&problem, &seats.placement(&scope.seats_of(&chosen, Some(&plan))));
+            if evaluation.is_feasible() {
+                least = least.min(evaluation.value);
+            }
+            let Some(next) = (0..at.len()).find(|&block| at[block] + 1 < domains[block].len()) else { break };
+            at[next] += 1;
+            at[..next].fill(0);
+        }
+        let bound = outcome.bound.expect("a bound");
+        assert!(bound <= least * (1.0 + 1e-9), "{number}: {bound} > {least}");
+        assert!(bound >= least - 1e-5 * value, "{number}: {bound} < {least}");
+        tried += 1;
+        better += u32::from(least < value);
+    }
+    assert!(tried > 50 && better > 20, "{tried} {better}");
 }
 
 #[test]

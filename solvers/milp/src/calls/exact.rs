@@ -4,7 +4,6 @@ use stagewright_core::bound::strongest;
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::contract::Units;
 use stagewright_core::document::{ObjectiveKind, Split};
-use stagewright_core::graph::OpId;
 use stagewright_core::objective::Objective;
 use stagewright_core::offload::{Call, Offload, Site};
 use stagewright_core::placement::Placement;
@@ -13,14 +12,14 @@ use stagewright_core::solver::{Context, Plan, Solution, SolveError, Stop};
 use stagewright_search::latency::blocks::over_orders;
 use stagewright_search::latency::local::improve;
 
-use super::model::{CallsModel, Range, Writer};
+use super::model::{CallsModel, Range};
 use super::nodes::Nodes;
 use super::reach::Reach;
 use super::scope::Scope;
 use super::seats::Seats;
 use crate::cutnet::infeasible::explained;
-use crate::run::{Effort, Outcome, RunError, solve as solve_program};
-use crate::search::{Known, Programs, Search};
+use crate::run::{Effort, Outcome, RunError, TOLERANCE, solve as solve_program};
+use crate::search::{Known, MOST_ENTRIES, Programs, Search};
 
 /// Shares of the time for the first plan and for local search.
 const FIRST_SHARE: f64 = 0.1;
@@ -49,16 +48,24 @@ pub(crate) fn solve(
 ) -> Result<Solution, SolveError> {
     let plan = first_plan(problem, context)?;
     let mut search = Search::new(problem, plan, strongest(problem));
-    let (offload, seats) = (Offload::new(problem), Seats::new(problem));
-    match Scope::whole(&offload, &seats) {
-        None => search.infeasible = Some("some colocation class can run on no device".into()),
-        Some(scope) => {
-            if !search.is_too_large(scope.entries(), context) {
-                search.run(&mut Calls { scope, positions: false }, context);
-            }
-        }
-    }
+    run(problem, &mut search, context);
     search.solution(name, context)
+}
+
+fn run(problem: &Problem, search: &mut Search<'_>, context: &mut Context<'_>) {
+    let offload = Offload::new(problem);
+    let few = |seats: &Seats| seats.len().saturating_mul(problem.graph().class_count()) <= MOST_ENTRIES;
+    let Some(seats) = Seats::new(problem).filter(few) else {
+        search.reason = Some("the integer program would be too large to begin with".into());
+        return;
+    };
+    let Some(scope) = Scope::whole(&offload, &seats) else {
+        search.infeasible = Some("some colocation class can run on no device".into());
+        return;
+    };
+    if !search.is_too_large(scope.entries(), context) {
+        search.run(&mut Calls { scope, positions: false }, context);
+    }
 }
 
 struct Calls<'a> {
@@ -69,18 +76,15 @@ struct Calls<'a> {
 
 impl Programs for Calls<'_> {
     fn run(&self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError> {
-        let high = known.plan.map(Plan::value).unwrap_or_else(|| one_after_the_other(&self.scope));
+        let high = known.plan.map_or_else(|| self.scope.one_after_the_other(), Plan::value);
         let scope = self.scope.excluding(high);
         let reach = Reach::new(&scope);
-        let mut writer = Writer::new(&scope, &reach, Range { low: known.bound, high });
-        writer.add_paths();
-        writer.add_order();
-        if self.positions {
-            writer.add_positions();
-        }
-        let model = writer.write();
+        let model = CallsModel::whole(&scope, &reach, Range { low: known.bound, high }, self.positions);
         let start = known.plan.and_then(|plan| start(&scope, &model, &plan.placement));
-        solve_program(model, start, effort, stop)
+        let outcome = solve_program(model, start, effort, stop)?;
+        // Without a plan the model's unit is a guess, and its tolerances are those of the guess.
+        let less = if known.plan.is_some() { 0.0 } else { TOLERANCE * high };
+        Ok(Outcome { bound: outcome.bound.map(|bound| (bound - less).max(0.0)), ..outcome })
     }
 
     fn placement(&self, chosen: &[u32]) -> Placement {
@@ -140,18 +144,4 @@ fn start(scope: &Scope<'_>, model: &CallsModel, placement: &Placement) -> Option
         waits[nodes.of_call(next) as usize * words + one as usize / 64] >> (one % 64) & 1 == 1
     };
     Some(model.start(&scope.chosen(&plan), follows))
-}
-
-/// The time of everything at its slowest, each transfer as often as can be: no plan without idle time takes longer.
-fn one_after_the_other(scope: &Scope<'_>) -> f64 {
-    let offload = scope.offload;
-    let pools = 0..offload.problem().pools().len();
-    let slowest = |op: OpId| pools.clone().filter_map(|pool| offload.seconds(op, pool)).fold(0.0, f64::max);
-    let graph = offload.graph();
-    let compute: f64 = graph.operators().map(slowest).sum();
-    let transfers = graph.tensors().map(|tensor| {
-        let dearest = pools.clone().map(|pool| offload.transfer(tensor, pool)).fold(0.0, f64::max);
-        dearest * (1 + graph.consumers(tensor).len()) as f64
-    });
-    compute + transfers.sum::<f64>()
 }

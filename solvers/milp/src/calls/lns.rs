@@ -16,7 +16,7 @@ use stagewright_core::tolerance;
 use stagewright_search::latency::local::improve;
 
 use super::exact::first_plan;
-use super::model::{Range, Writer};
+use super::model::{CallsModel, Range};
 use super::neighbourhood::{Neighbourhood, SHAPES, Timed};
 use super::reach::Reach;
 use super::scope::Scope;
@@ -48,7 +48,12 @@ pub(crate) fn solve(
         let stop = context.stop().reason();
         return Ok(Solution::without_plan(name, Status::Unknown, bound, stop, why.into()));
     };
-    let (offload, seats) = (Offload::new(problem), Seats::new(problem));
+    let Some(seats) = Seats::new(problem) else {
+        let why = "there are too many calls to choose from";
+        let solution = Solution::with_plan(name, plan, bound, context.stop().reason());
+        return Ok(Solution { reason: Some(why.into()), ..solution });
+    };
+    let offload = Offload::new(problem);
     let mut search =
         Search { problem, offload: &offload, seats: &seats, best: plan, scores: Adaptive::new(), solved: 0 };
     search.run(bound.value, context)?;
@@ -156,9 +161,7 @@ impl Search<'_> {
         if scope.decisions() == 0 || reach.bound >= high * (1.0 - tolerance::OPTIMAL_RELATIVE) {
             return None;
         }
-        let mut writer = Writer::new(&scope, &reach, Range { low: 0.0, high });
-        writer.add_paths();
-        let model = writer.write();
+        let model = CallsModel::part(&scope, &reach, Range { low: 0.0, high });
         let start = model.start(&scope.chosen(plan), |_, _| false);
         let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
         // A run that fails is a neighbourhood without a better plan.

@@ -23,7 +23,7 @@ const MEMORY_SCALE: f64 = 1e4;
 /// By how much more than the known value a plan may be worth, which is rounding.
 pub(super) const SLACK: f64 = 1e-9;
 
-/// What is known before the program is solved, and which rows it has.
+/// What is known before the program is solved.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
     /// A lower bound on the value, seconds.
@@ -39,11 +39,30 @@ pub struct CallsModel {
     objective: Expression,
     choices: Choices,
     /// Column of the variable that says whether an open call comes after another.
-    pub(super) follows: Vec<(u32, u32, usize)>,
+    follows: Vec<(u32, u32, usize)>,
     unit_seconds: f64,
 }
 
 impl CallsModel {
+    /// The program of a whole problem; with `positions` no plan of it has a cycle, however short. O(calls · (operators +
+    /// edges) · seats of a block).
+    pub fn whole(scope: &Scope<'_>, reach: &Reach, range: Range, positions: bool) -> CallsModel {
+        let mut writer = Writer::new(scope, reach, range);
+        writer.add_paths();
+        writer.add_order();
+        if positions {
+            writer.add_positions();
+        }
+        writer.write()
+    }
+
+    /// The program of a part, in which the calls have their names.
+    pub fn part(scope: &Scope<'_>, reach: &Reach, range: Range) -> CallsModel {
+        let mut writer = Writer::new(scope, reach, range);
+        writer.add_paths();
+        writer.write()
+    }
+
     /// The columns of a start from a seat for every block. `follows` says whether the second of two open calls waits for
     /// the first.
     pub fn start(&self, chosen: &[u32], follows: impl Fn(u32, u32) -> bool) -> Vec<f64> {

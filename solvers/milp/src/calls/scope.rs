@@ -286,8 +286,23 @@ impl<'a> Scope<'a> {
         self.blocks.iter().map(|block| plan[block.ops[0].index()]).collect()
     }
 
+    /// The time of everything at its slowest, each transfer as often as can be: no plan without idle time takes longer.
+    pub fn one_after_the_other(&self) -> f64 {
+        let offload = self.offload;
+        let pools = 0..offload.problem().pools().len();
+        let slowest =
+            |op: OpId| pools.clone().filter_map(|pool| offload.seconds(op, pool)).fold(0.0, f64::max);
+        let graph = offload.graph();
+        let compute: f64 = graph.operators().map(slowest).sum();
+        let transfers = graph.tensors().map(|tensor| {
+            let dearest = pools.clone().map(|pool| offload.transfer(tensor, pool)).fold(0.0, f64::max);
+            dearest * (1 + graph.consumers(tensor).len()) as f64
+        });
+        compute + transfers.sum::<f64>()
+    }
+
     /// The same scope without the seats at which no plan is worth `high` or less.
-    pub(super) fn excluding(&self, high: f64) -> Scope<'a> {
+    pub fn excluding(&self, high: f64) -> Scope<'a> {
         let mut scope = self.clone();
         for _ in 0..EXCLUSIONS {
             let Some(domains) = Reach::new(&scope).exclude(&scope, high) else { break };
@@ -305,6 +320,11 @@ impl<'a> Scope<'a> {
         let seats: usize = self.blocks.iter().map(|block| block.domain.len()).sum();
         let calls = self.calls.len();
         ENTRIES_PER_EDGE * calls * (edges + graph.operator_count()) + ENTRIES_PER_EDGE * seats
+    }
+
+    /// The seats of every block.
+    pub fn domains(&self) -> Vec<Vec<u32>> {
+        self.blocks.iter().map(|block| block.domain.clone()).collect()
     }
 
     /// Binary variables of the program.

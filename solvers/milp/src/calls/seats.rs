@@ -12,6 +12,9 @@ use stagewright_core::problem::Problem;
 
 use super::nodes::Nodes;
 
+/// Most seats that are listed.
+const MOST_SEATS: usize = 1 << 20;
+
 /// A call of an accelerator, or a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat {
@@ -36,13 +39,17 @@ pub struct Seats {
 }
 
 impl Seats {
-    /// O(operators + seats).
-    pub fn new(problem: &Problem) -> Seats {
+    /// None where there are more than can be listed. O(operators + seats).
+    pub fn new(problem: &Problem) -> Option<Seats> {
         let graph = problem.graph();
         let most = graph.class_count().max(1);
         let operators = u32::try_from(graph.operator_count().max(1)).unwrap_or(u32::MAX);
         let numbers = problem.objective().calls.min(operators);
         let all: f64 = graph.operators().map(|op| bytes(problem, op)).sum();
+        let devices = problem.pools().iter().map(|pool| pool.devices.len().min(most)).sum::<usize>();
+        if devices.saturating_mul(numbers as usize) > MOST_SEATS {
+            return None;
+        }
         let (mut seats, mut pools) = (Vec::new(), vec![0]);
         for (pool, spec) in problem.pools().iter().enumerate() {
             let apart = if spec.host && all <= spec.memory { 1 } else { most };
@@ -55,7 +62,7 @@ impl Seats {
             }
             pools.push(seats.len() as u32);
         }
-        Seats { seats, pools, numbers, bytes: all }
+        Some(Seats { seats, pools, numbers, bytes: all })
     }
 
     /// Number of seats.

@@ -102,7 +102,7 @@ struct CutNets<'a> {
 }
 
 impl Programs for CutNets<'_> {
-    fn run(&self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError> {
+    fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError> {
         let range = Range { low: known.bound, high: known.plan.map_or(f64::INFINITY, Plan::value) };
         let model = CutNetModel::new(self.problem, self.units, &self.domains, range, Minimise::All);
         let start = known.plan.map(|plan| {

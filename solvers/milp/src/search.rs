@@ -29,7 +29,7 @@ pub(crate) trait Programs {
     ///
     /// # Errors
     /// Where HiGHS fails.
-    fn run(&self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError>;
+    fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError>;
 
     /// What was chosen as a placement.
     fn placement(&self, chosen: &[u32]) -> Placement;
@@ -164,11 +164,18 @@ impl<'a> Search<'a> {
             (Ending::Infeasible, _) => Some(high * (1.0 - TOLERANCE)).filter(|bound| bound.is_finite()),
             (_, bound) => bound,
         };
-        if let Some(value) = bound.filter(|&bound| bound > self.bound.value) {
-            self.bound = LowerBound { value, source: SOURCE, certificate: None };
-            context.emit(Event::Bound { value, source: SOURCE });
+        if let Some(value) = bound {
+            self.raise(LowerBound { value, source: SOURCE, certificate: None }, context);
         }
         again
+    }
+
+    /// Takes a bound that is stronger.
+    pub(crate) fn raise(&mut self, bound: LowerBound, context: &mut Context<'_>) {
+        if bound.value > self.bound.value {
+            context.emit(Event::Bound { value: bound.value, source: bound.source });
+            self.bound = bound;
+        }
     }
 
     /// The outcome.

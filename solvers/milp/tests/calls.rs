@@ -16,7 +16,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status, Stop};
-use stagewright_milp::calls::model::{CallsModel, Range};
+use stagewright_milp::calls::model::{CallsModel, Range, Rows};
 use stagewright_milp::calls::reach::Reach;
 use stagewright_milp::calls::scope::Scope;
 use stagewright_milp::calls::seats::Seats;
@@ -198,7 +198,8 @@ fn the_model_is_what_every_placement_says() {
         let highs = [Some(scope.one_after_the_other()), optimum.map(|optimum| 1.05 * optimum)];
         for high in highs.into_iter().flatten().filter(|&high| high > 0.0) {
             let scope = scope.excluding(high);
-            let model = CallsModel::whole(&scope, &Reach::new(&scope), Range { low: 0.0, high }, true);
+            let rows = Rows { order: number.is_multiple_of(2), positions: true };
+            let model = CallsModel::new(&scope, &Reach::new(&scope), Range { low: 0.0, high }, rows);
             let outcome = solved(model);
             let Some(optimum) = optimum else {
                 assert_eq!(outcome.ending, Ending::Infeasible, "{number}");
@@ -241,7 +242,8 @@ fn a_part_of_a_plan_is_what_every_placement_of_it_says() {
         let free: Vec<u32> = (0..graph.class_count() as u32).filter(|_| rng.random_bool(0.6)).collect();
         let Some(scope) = Scope::around(&offload, &seats, &plan, &open, &free) else { continue };
         // Every choice of the scope's own domains.
-        let model = CallsModel::part(&scope, &Reach::new(&scope), Range { low: 0.0, high: value });
+        let model =
+            CallsModel::new(&scope, &Reach::new(&scope), Range { low: 0.0, high: value }, Rows::default());
         let outcome = solved(model);
         assert_eq!(outcome.ending, Ending::Optimal, "{number}");
         let found = scope.seats_of(&outcome.chosen.expect("the plan at least"), Some(&plan));

@@ -1,6 +1,6 @@
 //! Latency in `milp`: the best order of blocks, a short local search, then the program from its plan.
 
-use stagewright_core::bound::strongest;
+use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::contract::Units;
 use stagewright_core::document::{ObjectiveKind, Split};
@@ -9,10 +9,11 @@ use stagewright_core::offload::{Call, Offload, Site};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Plan, Solution, SolveError, Stop};
+use stagewright_core::tolerance;
 use stagewright_search::latency::blocks::over_orders;
 use stagewright_search::latency::local::improve;
 
-use super::model::{CallsModel, Range};
+use super::model::{CallsModel, Range, Rows};
 use super::nodes::Nodes;
 use super::reach::Reach;
 use super::scope::Scope;
@@ -21,6 +22,8 @@ use crate::cutnet::infeasible::explained;
 use crate::run::{Effort, Outcome, RunError, TOLERANCE, solve as solve_program};
 use crate::search::{Known, MOST_ENTRIES, Programs, Search};
 
+/// Source of the bound of [`Reach`].
+const LONGEST_PATH: &str = "longest-path";
 /// Shares of the time for the first plan and for local search.
 const FIRST_SHARE: f64 = 0.1;
 const SEARCH_SHARE: f64 = 0.15;
@@ -63,25 +66,28 @@ fn run(problem: &Problem, search: &mut Search<'_>, context: &mut Context<'_>) {
         search.infeasible = Some("some colocation class can run on no device".into());
         return;
     };
+    let longest = tolerance::round_down(Reach::new(&scope).longest());
+    search.raise(LowerBound { value: longest, source: LONGEST_PATH, certificate: None }, context);
     if !search.is_too_large(scope.entries(), context) {
-        search.run(&mut Calls { scope, positions: false }, context);
+        search.run(&mut Calls { scope, rows: Rows::default() }, context);
     }
 }
 
 struct Calls<'a> {
     scope: Scope<'a>,
-    /// Whether the program excludes cycles that take no time.
-    positions: bool,
+    rows: Rows,
 }
 
 impl Programs for Calls<'_> {
-    fn run(&self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError> {
+    fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError> {
         let high = known.plan.map_or_else(|| self.scope.one_after_the_other(), Plan::value);
         let scope = self.scope.excluding(high);
         let reach = Reach::new(&scope);
-        let model = CallsModel::whole(&scope, &reach, Range { low: known.bound, high }, self.positions);
+        let model = CallsModel::new(&scope, &reach, Range { low: known.bound, high }, self.rows);
         let start = known.plan.and_then(|plan| start(&scope, &model, &plan.placement));
         let outcome = solve_program(model, start, effort, stop)?;
+        // Where the relaxation without the rows of the order takes too long, so does that with them.
+        self.rows.order |= outcome.bound.is_some();
         // Without a plan the model's unit is a guess, and its tolerances are those of the guess.
         let less = if known.plan.is_some() { 0.0 } else { TOLERANCE * high };
         Ok(Outcome { bound: outcome.bound.map(|bound| (bound - less).max(0.0)), ..outcome })
@@ -92,7 +98,7 @@ impl Programs for Calls<'_> {
     }
 
     fn complete(&mut self) -> bool {
-        !std::mem::replace(&mut self.positions, true)
+        !std::mem::replace(&mut self.rows.positions, true)
     }
 
     fn why_infeasible(&self, stop: &Stop) -> String {

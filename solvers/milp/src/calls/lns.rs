@@ -2,7 +2,8 @@
 //!
 //! Several neighbourhoods of one plan are solved at the same time, to a number of nodes and not by the clock, so that the
 //! thread count cannot change the plan. What the best of them moves is done, then what the others move as well where that
-//! helps. When neighbourhoods find nothing for long, a walk of local search follows from another seed.
+//! helps. When neighbourhoods find nothing for long, they grow, since most are solved at the root of the search tree, and a
+//! walk of local search follows from another seed.
 
 use rand::{Rng, RngExt};
 use rayon::ThreadPool;
@@ -16,8 +17,8 @@ use stagewright_core::tolerance;
 use stagewright_search::latency::local::improve;
 
 use super::exact::first_plan;
-use super::model::{CallsModel, Range};
-use super::neighbourhood::{Neighbourhood, SHAPES, Timed};
+use super::model::{CallsModel, Range, Rows};
+use super::neighbourhood::{Neighbourhood, SHAPES, Size, Timed};
 use super::reach::Reach;
 use super::scope::Scope;
 use super::seats::Seats;
@@ -54,8 +55,15 @@ pub(crate) fn solve(
         return Ok(Solution { reason: Some(why.into()), ..solution });
     };
     let offload = Offload::new(problem);
-    let mut search =
-        Search { problem, offload: &offload, seats: &seats, best: plan, scores: Adaptive::new(), solved: 0 };
+    let mut search = Search {
+        problem,
+        offload: &offload,
+        seats: &seats,
+        best: plan,
+        scores: Adaptive::new(),
+        size: Size::FIRST,
+        solved: 0,
+    };
     search.run(bound.value, context)?;
     let stop = match context.gap_reached(search.best.value(), bound.value) {
         true => Some(StopReason::Gap),
@@ -71,6 +79,7 @@ struct Search<'a> {
     seats: &'a Seats,
     best: Plan,
     scores: Adaptive<{ SHAPES.len() }>,
+    size: Size,
     solved: u64,
 }
 
@@ -95,6 +104,7 @@ impl Search<'_> {
                 continue;
             }
             (idle, walks, walked) = (0, walks + 1, walked + 1);
+            self.size = self.size.grown();
             let mut part = context.part(WALK_SHARE);
             part.seed = part.seed.wrapping_add(STREAM + walked);
             let (found, _) = improve(self.problem, self.best.clone(), bound, &mut part)?;
@@ -110,7 +120,8 @@ impl Search<'_> {
         let Some(plan) = self.seats.of_placement(self.problem, &self.best.placement) else { return false };
         let Some(timed) = Timed::new(self.offload, self.seats, &plan) else { return false };
         let shape = self.scores.draw(rng);
-        let batch: Vec<Neighbourhood> = (0..BATCH).map(|_| timed.draw(SHAPES[shape], rng)).collect();
+        let batch: Vec<Neighbourhood> =
+            (0..BATCH).map(|_| timed.draw(SHAPES[shape], self.size, rng)).collect();
         let (stop, seed) = (context.stop().clone(), rng.random_range(0..1 << 31));
         let found: Vec<Option<Vec<u32>>> = pool
             .install(|| batch.par_iter().map(|chosen| self.plan_anew(&plan, chosen, seed, &stop)).collect());
@@ -158,10 +169,10 @@ impl Search<'_> {
         }
         let scope = scope.excluding(high);
         let reach = Reach::new(&scope);
-        if scope.decisions() == 0 || reach.bound >= high * (1.0 - tolerance::OPTIMAL_RELATIVE) {
+        if scope.decisions() == 0 || reach.longest() >= high * (1.0 - tolerance::OPTIMAL_RELATIVE) {
             return None;
         }
-        let model = CallsModel::part(&scope, &reach, Range { low: 0.0, high });
+        let model = CallsModel::new(&scope, &reach, Range { low: 0.0, high }, Rows::default());
         let start = model.start(&scope.chosen(plan), |_, _| false);
         let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
         // A run that fails is a neighbourhood without a better plan.

@@ -32,6 +32,15 @@ pub struct Range {
     pub high: f64,
 }
 
+/// Rows that a program may do without.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// Those of the order of calls, for the whole of a problem alone: in a part calls have their names.
+    pub order: bool,
+    /// Those that exclude every cycle, however short.
+    pub positions: bool,
+}
+
 /// The program.
 pub struct CallsModel {
     variables: ProblemVariables,
@@ -44,22 +53,16 @@ pub struct CallsModel {
 }
 
 impl CallsModel {
-    /// The program of a whole problem; with `positions` no plan of it has a cycle, however short. O(calls · (operators +
-    /// edges) · seats of a block).
-    pub fn whole(scope: &Scope<'_>, reach: &Reach, range: Range, positions: bool) -> CallsModel {
+    /// The program of a scope. O(calls · (operators + edges) · (seats of a block + calls)).
+    pub fn new(scope: &Scope<'_>, reach: &Reach, range: Range, rows: Rows) -> CallsModel {
         let mut writer = Writer::new(scope, reach, range);
         writer.add_paths();
-        writer.add_order();
-        if positions {
+        if rows.order {
+            writer.add_order();
+        }
+        if rows.positions {
             writer.add_positions();
         }
-        writer.write()
-    }
-
-    /// The program of a part, in which the calls have their names.
-    pub fn part(scope: &Scope<'_>, reach: &Reach, range: Range) -> CallsModel {
-        let mut writer = Writer::new(scope, reach, range);
-        writer.add_paths();
         writer.write()
     }
 
@@ -141,7 +144,7 @@ impl<'a> Writer<'a> {
     pub(super) fn new(scope: &'a Scope<'a>, reach: &'a Reach, range: Range) -> Writer<'a> {
         let unit = Some(range.high / SCALE).filter(|unit| unit.is_normal()).unwrap_or(1.0);
         let high = range.high / unit * (1.0 + SLACK);
-        let low = range.low.max(scope.latest_known).max(reach.bound) / unit * (1.0 - SLACK);
+        let low = range.low.max(scope.latest_known).max(reach.longest()) / unit * (1.0 - SLACK);
         let mut variables = ProblemVariables::new();
         let value = variables.add(variable().min(low.min(high)).max(high));
         let mut writer = Writer {

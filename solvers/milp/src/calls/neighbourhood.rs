@@ -7,10 +7,9 @@ use stagewright_core::offload::{Call, Offload, Site, Timeline};
 
 use super::seats::Seats;
 
-/// Most classes that are free.
-const MOST_FREE: usize = 40;
-/// Most calls that are open, an empty one aside.
-const MOST_OPEN: usize = 3;
+/// Most classes that are ever free, and calls that are ever open.
+const MOST_CLASSES: usize = 160;
+const MOST_CALLS: usize = 6;
 /// Shares of the value that a window of time is long, at least and at most.
 const SHORTEST: f64 = 0.05;
 const LONGEST: f64 = 0.4;
@@ -18,7 +17,7 @@ const LONGEST: f64 = 0.4;
 /// How a neighbourhood is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// So many calls that start one after the other, with the hosts' operators next to them.
+    /// So many fewer calls than can be open, one starting after the other, with the hosts' operators next to them.
     Calls(usize),
     /// What is at work in a window of time.
     Window,
@@ -27,7 +26,26 @@ pub(super) enum Shape {
 }
 
 /// All of them.
-pub(super) const SHAPES: [Shape; 4] = [Shape::Calls(2), Shape::Calls(3), Shape::Window, Shape::Piece];
+pub(super) const SHAPES: [Shape; 4] = [Shape::Calls(1), Shape::Calls(0), Shape::Window, Shape::Piece];
+
+/// How large a neighbourhood may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size {
+    /// Classes that are free.
+    classes: usize,
+    /// Calls that are open, an empty one aside.
+    calls: usize,
+}
+
+impl Size {
+    /// The first.
+    pub(super) const FIRST: Size = Size { classes: 40, calls: 3 };
+
+    /// The next larger one.
+    pub(super) fn grown(self) -> Size {
+        Size { classes: (self.classes * 3 / 2).min(MOST_CLASSES), calls: (self.calls + 1).min(MOST_CALLS) }
+    }
+}
 
 /// What is planned anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,11 +92,12 @@ impl<'a> Timed<'a> {
     }
 
     /// A neighbourhood of a shape.
-    pub(super) fn draw(&self, shape: Shape, rng: &mut impl Rng) -> Neighbourhood {
+    pub(super) fn draw(&self, shape: Shape, size: Size, rng: &mut impl Rng) -> Neighbourhood {
         let graph = self.offload.graph();
         let mut open: Vec<u32> = Vec::new();
         let near: Vec<OpId> = match shape {
-            Shape::Calls(most) => {
+            Shape::Calls(fewer) => {
+                let most = size.calls - fewer;
                 let last = self.calls.len().saturating_sub(most);
                 let first = rng.random_range(0..=last);
                 open.extend(self.calls.iter().skip(first).take(most));
@@ -101,7 +120,7 @@ impl<'a> Timed<'a> {
                     call.start <= to && call.finish() >= from
                 };
                 open.extend(self.calls.iter().filter(at_work));
-                while open.len() > MOST_OPEN {
+                while open.len() > size.calls {
                     open.remove(rng.random_range(0..open.len()));
                 }
                 let in_window = |op: &OpId| match self.is_on_host(*op) {
@@ -112,10 +131,10 @@ impl<'a> Timed<'a> {
             }
             Shape::Piece => {
                 let root = OpId(rng.random_range(0..graph.operator_count() as u32));
-                let mut near = self.nearest(root, |_| true);
+                let mut near = self.nearest(root, size, |_| true);
                 for op in &near {
                     let seat = self.plan[op.index()];
-                    if !self.is_on_host(*op) && !open.contains(&seat) && open.len() < MOST_OPEN {
+                    if !self.is_on_host(*op) && !open.contains(&seat) && open.len() < size.calls {
                         open.push(seat);
                     }
                 }
@@ -124,7 +143,7 @@ impl<'a> Timed<'a> {
             }
         };
         open.extend(self.empty(rng));
-        let free = self.classes(&near, rng);
+        let free = self.classes(&near, size, rng);
         Neighbourhood { open, free }
     }
 
@@ -156,7 +175,7 @@ impl<'a> Timed<'a> {
     }
 
     /// The classes of some operators: all, or those nearest to one whose seat is not that of a neighbour.
-    fn classes(&self, near: &[OpId], rng: &mut impl Rng) -> Vec<u32> {
+    fn classes(&self, near: &[OpId], size: Size, rng: &mut impl Rng) -> Vec<u32> {
         let graph = self.offload.graph();
         let of = |ops: &[OpId]| {
             let mut classes: Vec<u32> = ops.iter().map(|&op| graph.class_of(op) as u32).collect();
@@ -165,7 +184,7 @@ impl<'a> Timed<'a> {
             classes
         };
         let all = of(near);
-        if all.len() <= MOST_FREE {
+        if all.len() <= size.classes {
             return all;
         }
         let candidates: FxHashSet<OpId> = near.iter().copied().collect();
@@ -176,11 +195,11 @@ impl<'a> Timed<'a> {
         let border: Vec<OpId> = near.iter().copied().filter(is_at_border).collect();
         let roots = if border.is_empty() { near } else { &border };
         let root = roots[rng.random_range(0..roots.len())];
-        of(&self.nearest(root, |op| candidates.contains(&op)))
+        of(&self.nearest(root, size, |op| candidates.contains(&op)))
     }
 
-    /// Operators of [`MOST_FREE`] classes breadth first from one.
-    fn nearest(&self, root: OpId, is_candidate: impl Fn(OpId) -> bool) -> Vec<OpId> {
+    /// Operators of so many classes, breadth first from one.
+    fn nearest(&self, root: OpId, size: Size, is_candidate: impl Fn(OpId) -> bool) -> Vec<OpId> {
         let graph = self.offload.graph();
         let mut seen: FxHashSet<OpId> = [root].into_iter().collect();
         let mut classes: FxHashSet<usize> = [graph.class_of(root)].into_iter().collect();
@@ -190,7 +209,7 @@ impl<'a> Timed<'a> {
             let op = queue[at];
             for &next in graph.predecessors(op).iter().chain(graph.successors(op)) {
                 let class = graph.class_of(next);
-                let room = classes.len() < MOST_FREE || classes.contains(&class);
+                let room = classes.len() < size.classes || classes.contains(&class);
                 if room && is_candidate(next) && seen.insert(next) {
                     classes.insert(class);
                     queue.push(next);

@@ -16,8 +16,7 @@ pub struct Reach {
     before: Vec<f64>,
     own: Vec<f64>,
     after: Vec<f64>,
-    /// The longest path.
-    pub(super) bound: f64,
+    longest: f64,
 }
 
 impl Reach {
@@ -54,8 +53,13 @@ impl Reach {
         }
         let through = |op: OpId| before[op.index()] + own[op.index()] + after[op.index()];
         let decided = graph.operators().filter(|&op| scope.block_of(op).is_some());
-        let bound = decided.map(through).fold(0.0, f64::max);
-        Reach { before, own, after, bound }
+        let longest = decided.map(through).fold(0.0, f64::max);
+        Reach { before, own, after, longest }
+    }
+
+    /// The longest path through what is decided: no plan takes less.
+    pub fn longest(&self) -> f64 {
+        self.longest
     }
 
     /// Longest path into an operator.

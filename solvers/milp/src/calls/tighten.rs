@@ -8,7 +8,7 @@ use super::scope::End;
 use crate::choice::Term;
 
 /// Most rows for pairs of calls that may wait for one another.
-const MOST_PAIR_ROWS: usize = 60_000;
+const MOST_PAIR_ROWS: usize = 20_000;
 
 impl Writer<'_> {
     /// Paths: their operators with the transfers that they pay for, no large constant in any row.

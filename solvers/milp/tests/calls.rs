@@ -148,7 +148,7 @@ fn run(solver: &dyn Solver, problem: &Problem, threads: usize, start: Option<Pla
 #[test]
 fn the_program_agrees_with_every_placement() {
     let (mut optimal, mut infeasible, mut several, mut moved) = (0, 0, 0, 0);
-    for number in 0..160 {
+    for number in 0..90 {
         let problem = problem(number);
         let Some(optimum) = optimum(&problem) else { continue };
         let solution = run(&Milp, &problem, 1, None);
@@ -173,7 +173,7 @@ fn the_program_agrees_with_every_placement() {
         moved += u32::from(plan.evaluation.calls.len() > 1);
     }
     assert!(
-        optimal > 60 && infeasible > 5 && several > 15 && moved > 8,
+        optimal > 35 && infeasible > 2 && several > 8 && moved > 4,
         "{optimal} {infeasible} {several} {moved}"
     );
 }
@@ -276,7 +276,7 @@ fn a_part_of_a_plan_is_what_every_placement_of_it_says() {
 #[test]
 fn large_neighbourhoods_never_lose_and_often_reach_the_optimum() {
     let (mut plans, mut reached) = (0, 0);
-    for number in 0..20 {
+    for number in 0..12 {
         let problem = problem(number);
         let Some(Some(optimum)) = optimum(&problem) else { continue };
         let hosts: Vec<DeviceId> =
@@ -297,5 +297,5 @@ fn large_neighbourhoods_never_lose_and_often_reach_the_optimum() {
         plans += 1;
         reached += u32::from(plan.value() <= optimum * (1.0 + 1e-9));
     }
-    assert!(plans > 5 && reached * 10 >= plans * 8, "{plans} {reached}");
+    assert!(plans > 3 && reached * 10 >= plans * 8, "{plans} {reached}");
 }

@@ -18,7 +18,7 @@
 //!
 //! It takes a cycle of calls for a plan only if everything on the cycle takes no time, or less than HiGHS can see. Such
 //! a plan is refused when it is evaluated; then the program is solved again with positions of operators and calls in an
-//! order ([`tighten`]). Without them its bound is a bound all the same, and so is what it says on feasibility.
+//! order. Without them its bound is a bound all the same, and so is what it says on feasibility.
 //!
 //! **What makes it tight.** Alone it is weak: any large constant lets the relaxation forget a time.
 //!

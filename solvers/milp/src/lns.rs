@@ -6,8 +6,7 @@
 //! overload them are not kept. So the largest load of the chosen devices is what is minimised, disjoint neighbourhoods are solved at the same time, and a plan is better when its
 //! loads, largest first, are lexicographically smaller.
 //!
-//! Which shape of neighbourhood comes next is drawn by how often each has helped lately (Ropke and Pisinger, "An
-//! adaptive large neighborhood search heuristic", Transportation Science 2006). Runs are ended by a number of nodes, not
+//! Which shape of neighbourhood comes next is drawn by how often each has helped lately. Runs are ended by a number of nodes, not
 //! by the clock, so that the thread count cannot change the plan.
 
 use rand::{Rng, RngExt};
@@ -16,6 +15,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use stagewright_core::bound::LowerBound;
 use stagewright_core::contract::Units;
+use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::Evaluation;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -25,10 +25,13 @@ use stagewright_core::solver::{
 use stagewright_core::tolerance;
 use stagewright_search::local::{Polisher, placement};
 
+use crate::adaptive::Adaptive;
+use crate::calls;
 use crate::cutnet::model::{CutNetModel, Domains, Minimise, Range, devices_of_units, domains};
-use crate::cutnet::run::{Effort, solve};
 use crate::first::{First, first_bound, first_plan};
-use crate::milp::{MOST_ENTRIES, missing_for_cut_nets};
+use crate::milp::missing;
+use crate::run::{Effort, solve};
+use crate::search::MOST_ENTRIES;
 
 /// Share of the time for the first plan.
 const SEARCH_SHARE: f64 = 0.2;
@@ -44,12 +47,6 @@ const PATIENCE: u32 = 8;
 const WALK_PER_UNIT: u64 = 2_000;
 const LONGEST_WALK: u64 = 200_000;
 const MOST_WALKS: u32 = 12;
-/// What is left of the score of a shape at each use, and what a success adds.
-const MEMORY: f64 = 0.9;
-const REWARD: f64 = 1.0;
-/// Score below which no shape falls, so that each is tried now and then.
-const LEAST_SCORE: f64 = 0.1;
-
 /// Large-neighbourhood search.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lns;
@@ -60,15 +57,18 @@ impl Solver for Lns {
     }
 
     fn summary(&self) -> &'static str {
-        "large-neighbourhood search over the integer program (free and convex throughput, upper bound)"
+        "large-neighbourhood search over the integer programs (free and convex throughput, latency; upper bound)"
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing: missing_for_cut_nets, exact: false, deterministic_across_threads: true }
+        Capabilities { missing, exact: false, deterministic_across_threads: true }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
+        if problem.objective().kind == ObjectiveKind::Latency {
+            return calls::lns::solve(self.name(), problem, context);
+        }
         let bound = first_bound(problem);
         let without =
             |status, stop, why| Solution::without_plan(self.name(), status, bound.clone(), stop, why);
@@ -114,7 +114,7 @@ pub(crate) fn improve(
         device_of,
         loads: sorted_loads(&plan.evaluation),
         best: plan,
-        scores: SHAPES.map(|_| REWARD),
+        scores: Adaptive::new(),
         solved: 0,
     };
     let mut rng = seed::stream(context.seed, LNS_STREAM);
@@ -170,7 +170,7 @@ struct Search<'a> {
     /// Loads of the devices, largest first.
     loads: Vec<f64>,
     best: Plan,
-    scores: [f64; SHAPES.len()],
+    scores: Adaptive<{ SHAPES.len() }>,
     solved: u64,
 }
 
@@ -183,7 +183,7 @@ impl Search<'_> {
 
     /// One batch of neighbourhoods; whether any made the plan better.
     fn step(&mut self, rng: &mut impl Rng, pool: &ThreadPool, context: &mut Context<'_>) -> bool {
-        let shape = self.draw_shape(rng);
+        let shape = self.scores.draw(rng);
         let batch: Vec<Neighbourhood> =
             self.batch(SHAPES[shape], rng).into_iter().map(|devices| self.around(&devices, rng)).collect();
         let stop = context.stop().clone();
@@ -204,20 +204,8 @@ impl Search<'_> {
                 improved |= self.keep(plan, context);
             }
         }
-        self.scores[shape] =
-            (MEMORY * self.scores[shape] + if improved { REWARD } else { 0.0 }).max(LEAST_SCORE);
+        self.scores.learn(shape, improved);
         improved
-    }
-
-    fn draw_shape(&self, rng: &mut impl Rng) -> usize {
-        let mut at = rng.random_range(0.0..self.scores.iter().sum());
-        for (shape, score) in self.scores.iter().enumerate() {
-            at -= score;
-            if at < 0.0 {
-                return shape;
-            }
-        }
-        SHAPES.len() - 1
     }
 
     /// Disjoint sets of devices.
@@ -299,8 +287,9 @@ impl Search<'_> {
         let range = Range { low: 0.0, high: uplinks.fold(high, f64::max) };
         let model = CutNetModel::new(self.problem, self.units, &domains, range, Minimise::Changing);
         let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
+        let start = model.start(&self.device_of);
         // A run that fails is a neighbourhood without a better plan.
-        solve(model, Some(&self.device_of), effort, stop).ok()?.device_of
+        solve(model, Some(start), effort, stop).ok()?.chosen
     }
 
     /// Keeps a plan whose loads are smaller; whether it is.

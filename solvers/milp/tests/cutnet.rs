@@ -18,8 +18,8 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
 use stagewright_milp::cutnet::infeasible::irreducible;
 use stagewright_milp::cutnet::model::{CutNetModel, Domains, Minimise, Range, domains};
-use stagewright_milp::cutnet::run::{Effort, Ending, Outcome, TOLERANCE, solve};
 use stagewright_milp::cutnet::symmetry::{canonical, leaders, restrict};
+use stagewright_milp::run::{Effort, Ending, Outcome, TOLERANCE, solve};
 use stagewright_milp::{Lns, Milp};
 use stagewright_search::local::placement;
 use support::optimum;
@@ -46,6 +46,7 @@ fn small(number: u64) -> Problem {
 fn run(problem: &Problem, units: &Units, domains: &Domains, start: Option<&[u32]>) -> Outcome {
     let model = CutNetModel::new(problem, units, domains, NO_START, Minimise::All);
     let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
+    let start = start.map(|device_of| model.start(device_of));
     solve(model, start, effort, &never()).expect("HiGHS takes the model")
 }
 
@@ -79,7 +80,7 @@ fn the_model_is_what_every_placement_says() {
             };
             assert_eq!(outcome.ending, Ending::Optimal, "{number}");
             let bound = outcome.bound.expect("a bound");
-            let device_of = outcome.device_of.expect("a plan");
+            let device_of = outcome.chosen.expect("a plan");
             let evaluation = evaluate(&problem, &placement(&problem, &units, &device_of));
             assert!(evaluation.is_feasible(), "{number}: {:?}", evaluation.violations);
             assert!(bound <= optimum, "{number}: bound {bound} > {optimum}");

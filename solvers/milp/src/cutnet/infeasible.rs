@@ -20,6 +20,28 @@ const TIME: Duration = Duration::from_secs(5);
 const MOST_VARIABLES: usize = 100_000;
 /// The capacity that a memory becomes.
 const SCALE: f64 = 1e4;
+/// Most units named in a sentence.
+const MOST_NAMED: usize = 4;
+
+/// The irreducible set as a sentence.
+pub(crate) fn explained(problem: &Problem, units: &Units, stop: &Stop) -> Option<String> {
+    let set = irreducible(problem, units, stop)?;
+    let name = |&unit: &u32| {
+        let first = units.members(unit as usize)[0];
+        format!("`{}`", problem.graph().operator(first).name)
+    };
+    let named: Vec<String> = set.iter().take(MOST_NAMED).map(name).collect();
+    let more = match set.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let bytes: f64 = set.iter().map(|&unit| units.bytes(unit as usize, 1)).sum();
+    Some(format!(
+        "an irreducible set: the devices cannot hold {}{more} together, {bytes} bytes with what is colocated with \
+         them, but can when any one of these is left out",
+        named.join(", ")
+    ))
+}
 
 /// Units that cannot be packed, of which none is superfluous, by index. None where all can be packed, or where a question
 /// was not answered in time.

@@ -21,6 +21,9 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
+use crate::choice::{Choices, Term};
+use crate::run::Model;
+
 /// The value, in the model's unit, that the known value becomes, and the capacity that a memory becomes: HiGHS has
 /// absolute tolerances.
 const SCALE: f64 = 100.0;
@@ -71,28 +74,10 @@ pub struct CutNetModel {
     variables: ProblemVariables,
     rows: Vec<Constraint>,
     objective: Expression,
-    /// Column of each unit on each device of its domain; none where the domain is one device.
-    places: Vec<Vec<(u32, usize)>>,
-    /// The device of each unit that has only one.
-    fixed: Vec<u32>,
+    /// A device for each unit.
+    choices: Choices,
     /// Seconds in one of the model's units of time.
     unit_seconds: f64,
-}
-
-/// A variable or a constant.
-#[derive(Debug, Clone, Copy)]
-enum Term {
-    Constant(f64),
-    Variable(Variable),
-}
-
-impl Term {
-    fn expression(self) -> Expression {
-        match self {
-            Term::Constant(value) => value.into(),
-            Term::Variable(variable) => variable.into(),
-        }
-    }
 }
 
 /// What must agree for two nets to be one.
@@ -140,8 +125,16 @@ impl CutNetModel {
         4 * devices * (pins + 2 * paths) + 4 * places
     }
 
-    /// The program for HiGHS.
-    pub(super) fn into_highs(self) -> HighsProblem {
+    /// The columns of a start from a device for every unit.
+    pub fn start(&self, device_of: &[u32]) -> Vec<f64> {
+        let mut columns = vec![0.0; self.variables.len()];
+        self.choices.write(device_of, &mut columns);
+        columns
+    }
+}
+
+impl Model for CutNetModel {
+    fn into_highs(self) -> HighsProblem {
         let mut program = self.variables.minimise(self.objective).using(highs);
         for row in self.rows {
             program.add_constraint(row);
@@ -149,41 +142,15 @@ impl CutNetModel {
         program
     }
 
-    /// The columns of a start from a device for every unit. Only the integer ones have values, HiGHS completes them.
-    pub(super) fn start(&self, device_of: &[u32]) -> Vec<f64> {
-        let mut columns = vec![0.0; self.variables.len()];
-        for (places, &device) in self.places.iter().zip(device_of) {
-            for &(_, column) in places.iter().filter(|&&(at, _)| at == device) {
-                columns[column] = 1.0;
-            }
-        }
-        columns
+    fn choices(&self) -> &Choices {
+        &self.choices
     }
 
-    /// What reads a device for every unit out of the columns.
-    pub(super) fn reader(&self) -> impl Fn(&[f64]) -> Vec<u32> + Send + 'static {
-        let (places, fixed) = (self.places.clone(), self.fixed.clone());
-        move |columns| {
-            let device = |(places, fixed): (&Vec<(u32, usize)>, &u32)| {
-                let largest = places.iter().max_by(|a, b| columns[a.1].total_cmp(&columns[b.1]));
-                largest.map_or(*fixed, |&(device, _)| device)
-            };
-            places.iter().zip(&fixed).map(device).collect()
-        }
-    }
-
-    /// Whether nothing is to be decided: every unit has only one device.
-    pub(super) fn is_linear(&self) -> bool {
-        self.places.iter().all(Vec::is_empty)
-    }
-
-    /// Number of columns.
-    pub(super) fn columns(&self) -> usize {
+    fn columns(&self) -> usize {
         self.variables.len()
     }
 
-    /// Seconds in one of the model's units of time.
-    pub(super) fn unit_seconds(&self) -> f64 {
+    fn unit_seconds(&self) -> f64 {
         self.unit_seconds
     }
 }
@@ -271,13 +238,13 @@ impl<'a> Writer<'a> {
             column += 1;
             (*device, column - 1)
         };
-        let places = self.places.iter().map(|places| places.iter().map(&mut number).collect()).collect();
+        let columns = self.places.iter().map(|places| places.iter().map(&mut number).collect()).collect();
+        let first = self.domains.iter().map(|domain| domain[0]).collect();
         CutNetModel {
             variables: self.variables,
             rows: self.rows,
             objective,
-            places,
-            fixed: self.domains.iter().map(|domain| domain[0]).collect(),
+            choices: Choices { columns, first },
             unit_seconds: self.unit_seconds,
         }
     }

@@ -6,11 +6,12 @@
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use good_lp::solvers::highs::HighsProblem;
 use highs::{HighsModelStatus, HighsSolutionStatus};
 use stagewright_core::solver::Stop;
 use thiserror::Error;
 
-use super::model::CutNetModel;
+use crate::choice::Choices;
 
 /// By how much a bound of HiGHS is lowered before it is claimed, relative to it.
 pub const TOLERANCE: f64 = 1e-6;
@@ -25,6 +26,26 @@ const PER_COLUMN: f64 = 1e-9;
 const LOOK: Duration = Duration::from_millis(10);
 const MARGIN: f64 = 0.03;
 const GRACE: Duration = Duration::from_millis(500);
+
+/// A program in which each of several things has one of some choices, and what is minimised takes time.
+pub trait Model: Send + 'static {
+    /// The program for HiGHS.
+    fn into_highs(self) -> HighsProblem;
+
+    /// What is chosen.
+    fn choices(&self) -> &Choices;
+
+    /// Whether nothing is to be decided, here or in any other integer column.
+    fn is_linear(&self) -> bool {
+        self.choices().are_made()
+    }
+
+    /// Number of columns.
+    fn columns(&self) -> usize;
+
+    /// Seconds in one of the model's units of time.
+    fn unit_seconds(&self) -> f64;
+}
 
 /// HiGHS failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -62,19 +83,19 @@ pub struct Outcome {
     pub ending: Ending,
     /// A lower bound on the value, seconds, lowered by [`TOLERANCE`].
     pub bound: Option<f64>,
-    /// A device for every unit.
-    pub device_of: Option<Vec<u32>>,
+    /// The choices of the best plan.
+    pub chosen: Option<Vec<u32>>,
     /// Nodes of the search tree.
     pub nodes: u64,
 }
 
-/// Solves a model, from a device for every unit where one is given.
+/// Solves a model, from the columns of a plan where they are given. Only the integer ones count, HiGHS completes them.
 ///
 /// # Errors
 /// Where HiGHS does not take the model or fails.
 pub fn solve(
-    model: CutNetModel,
-    start: Option<&[u32]>,
+    model: impl Model,
+    start: Option<Vec<f64>>,
     effort: Effort,
     stop: &Stop,
 ) -> Result<Outcome, RunError> {
@@ -84,7 +105,6 @@ pub fn solve(
     };
     let deadline = time.and_then(|time| Instant::now().checked_add(time));
     let (send, receive) = channel();
-    let start = start.map(|device_of| model.start(device_of));
     let run = move || {
         // Nobody listens after an interrupt.
         let _ = send.send(run(model, start, effort, deadline));
@@ -100,7 +120,7 @@ pub fn solve(
             Err(RecvTimeoutError::Timeout) => {
                 let interrupted = stop.is_interrupted();
                 if interrupted || deadline.is_some_and(|deadline| Instant::now() > deadline + GRACE) {
-                    return Ok(Outcome { ending: Ending::Limit, bound: None, device_of: None, nodes: 0 });
+                    return Ok(Outcome { ending: Ending::Limit, bound: None, chosen: None, nodes: 0 });
                 }
             }
         }
@@ -108,12 +128,13 @@ pub fn solve(
 }
 
 fn run(
-    model: CutNetModel,
+    model: impl Model,
     start: Option<Vec<f64>>,
     effort: Effort,
     deadline: Option<Instant>,
 ) -> Result<Outcome, RunError> {
-    let (reader, unit_seconds, is_linear) = (model.reader(), model.unit_seconds(), model.is_linear());
+    let (choices, unit_seconds, is_linear) =
+        (model.choices().clone(), model.unit_seconds(), model.is_linear());
     let slack = PER_COLUMN * model.columns() as f64;
     let failed = |what: &dyn std::fmt::Debug| RunError(format!("{what:?}"));
     let mut program = model.into_highs().try_into_inner().map_err(|error| failed(&error))?;
@@ -158,6 +179,6 @@ fn run(
         .map(|bound| (bound * (1.0 - TOLERANCE) - slack).max(0.0) * unit_seconds);
     let nodes = solved.int_info_value(c"mip_node_count").map_or(0, |nodes| nodes.max(0) as u64);
     let found = solved.primal_solution_status() == HighsSolutionStatus::Feasible;
-    let device_of = found.then(|| reader(solved.get_solution().columns()));
-    Ok(Outcome { ending, bound, device_of, nodes })
+    let chosen = found.then(|| choices.read(solved.get_solution().columns()));
+    Ok(Outcome { ending, bound, chosen, nodes })
 }

@@ -1,0 +1,153 @@
+//! Latency in `milp`: the best order of blocks, a short local search, then the program from its plan.
+
+use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::calls::assign_if_missing;
+use stagewright_core::contract::Units;
+use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::objective::Objective;
+use stagewright_core::offload::{Call, Offload, Site};
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Plan, Solution, SolveError, Stop};
+use stagewright_core::tolerance;
+use stagewright_search::latency::blocks::over_orders;
+use stagewright_search::latency::local::improve;
+
+use super::model::{CallsModel, Range, Rows};
+use super::nodes::Nodes;
+use super::reach::Reach;
+use super::scope::Scope;
+use super::seats::Seats;
+use crate::cutnet::infeasible::explained;
+use crate::run::{Effort, Outcome, RunError, TOLERANCE, solve as solve_program};
+use crate::search::{Known, MOST_ENTRIES, Programs, Search};
+
+/// Source of the bound of [`Reach`].
+const LONGEST_PATH: &str = "longest-path";
+/// Shares of the time for the first plan and for local search.
+const FIRST_SHARE: f64 = 0.1;
+const SEARCH_SHARE: f64 = 0.15;
+
+/// A plan to begin with: the warm start, or the best order of blocks; then local search.
+///
+/// # Errors
+/// Where worker threads cannot be started, and broken invariants.
+pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+    let warm = context.warm_start.clone().map(|warm| assign_if_missing(problem, warm));
+    let warm = warm.and_then(|warm| Plan::new(problem, warm).ok());
+    let first = match warm {
+        Some(plan) => Some(plan),
+        None => over_orders(problem, &Units::new(problem), &mut context.part(FIRST_SHARE))?,
+    };
+    let Some(first) = first else { return Ok(None) };
+    let target = strongest(problem).value;
+    Ok(Some(improve(problem, first, target, &mut context.part(SEARCH_SHARE))?.0))
+}
+
+pub(crate) fn solve(
+    name: &'static str,
+    problem: &Problem,
+    context: &mut Context<'_>,
+) -> Result<Solution, SolveError> {
+    let plan = first_plan(problem, context)?;
+    let mut search = Search::new(problem, plan, strongest(problem));
+    run(problem, &mut search, context);
+    search.solution(name, context)
+}
+
+fn run(problem: &Problem, search: &mut Search<'_>, context: &mut Context<'_>) {
+    let offload = Offload::new(problem);
+    let few = |seats: &Seats| seats.len().saturating_mul(problem.graph().class_count()) <= MOST_ENTRIES;
+    let Some(seats) = Seats::new(problem).filter(few) else {
+        search.reason = Some("the integer program would be too large to begin with".into());
+        return;
+    };
+    let Some(scope) = Scope::whole(&offload, &seats) else {
+        search.infeasible = Some("some colocation class can run on no device".into());
+        return;
+    };
+    let longest = tolerance::round_down(Reach::new(&scope).longest());
+    search.raise(LowerBound { value: longest, source: LONGEST_PATH, certificate: None }, context);
+    if !search.is_too_large(scope.entries(), context) {
+        search.run(&mut Calls { scope, rows: Rows::default() }, context);
+    }
+}
+
+struct Calls<'a> {
+    scope: Scope<'a>,
+    rows: Rows,
+}
+
+impl Programs for Calls<'_> {
+    fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError> {
+        let high = known.plan.map_or_else(|| self.scope.one_after_the_other(), Plan::value);
+        let scope = self.scope.excluding(high);
+        let reach = Reach::new(&scope);
+        let model = CallsModel::new(&scope, &reach, Range { low: known.bound, high }, self.rows);
+        let start = known.plan.and_then(|plan| start(&scope, &model, &plan.placement));
+        let outcome = solve_program(model, start, effort, stop)?;
+        // Where the relaxation without the rows of the order takes too long, so does that with them.
+        self.rows.order |= outcome.bound.is_some();
+        // Without a plan the model's unit is a guess, and its tolerances are those of the guess.
+        let less = if known.plan.is_some() { 0.0 } else { TOLERANCE * high };
+        Ok(Outcome { bound: outcome.bound.map(|bound| (bound - less).max(0.0)), ..outcome })
+    }
+
+    fn placement(&self, chosen: &[u32]) -> Placement {
+        self.scope.seats.placement(&self.scope.seats_of(chosen, None))
+    }
+
+    fn complete(&mut self) -> bool {
+        !std::mem::replace(&mut self.rows.positions, true)
+    }
+
+    fn why_infeasible(&self, stop: &Stop) -> String {
+        let problem = self.scope.offload.problem();
+        // What the devices hold does not depend on the objective.
+        let objective = Objective {
+            kind: ObjectiveKind::Throughput,
+            split: Split::Free,
+            calls: 1,
+            ..*problem.objective()
+        };
+        let packing = problem.with_objective(objective).ok();
+        let set = packing.and_then(|packing| explained(&packing, &Units::new(&packing), stop));
+        set.unwrap_or_else(|| {
+            let calls = problem.objective().calls;
+            format!(
+                "no placement meets memory, colocation and pins with at most {calls} calls an accelerator"
+            )
+        })
+    }
+}
+
+/// The columns of a plan.
+fn start(scope: &Scope<'_>, model: &CallsModel, placement: &Placement) -> Option<Vec<f64>> {
+    let graph = scope.offload.graph();
+    let plan = scope.seats.of_placement(scope.offload.problem(), placement)?;
+    let site = |&seat: &u32| match scope.call_at(seat) {
+        Some(call) => Site::Call(call),
+        None => Site::Host(scope.seats.seat(seat).pool),
+    };
+    let sites: Vec<Site> = plan.iter().map(site).collect();
+    let calls: Vec<Call> =
+        scope.calls.iter().map(|&seat| Call { pool: scope.seats.seat(seat).pool, after: None }).collect();
+    let nodes = Nodes::new(graph, &sites, &calls)?;
+    // Which calls each node waits for.
+    let words = calls.len().div_ceil(64);
+    let mut waits = vec![0u64; words * nodes.count()];
+    for &node in nodes.order() {
+        let mut here = waits[node as usize * words..(node as usize + 1) * words].to_vec();
+        if let Some(call) = nodes.call(node) {
+            here[call as usize / 64] |= 1 << (call % 64);
+        }
+        for next in nodes.successors(node) {
+            let there = &mut waits[next as usize * words..(next as usize + 1) * words];
+            there.iter_mut().zip(&here).for_each(|(there, here)| *there |= here);
+        }
+    }
+    let follows = |one: u32, next: u32| {
+        waits[nodes.of_call(next) as usize * words + one as usize / 64] >> (one % 64) & 1 == 1
+    };
+    Some(model.start(&scope.chosen(&plan), follows))
+}

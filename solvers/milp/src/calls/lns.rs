@@ -1,0 +1,192 @@
+//! Latency in `lns`: a few calls and the operators around them are planned anew by the program of [`super`].
+//!
+//! Several neighbourhoods of one plan are solved at the same time, to a number of nodes and not by the clock, so that the
+//! thread count cannot change the plan. What the best of them moves is done, then what the others move as well where that
+//! helps. When neighbourhoods find nothing for long, they grow, since most are solved at the root of the search tree, and a
+//! walk of local search follows from another seed.
+
+use rand::{Rng, RngExt};
+use rayon::ThreadPool;
+use rayon::prelude::*;
+use stagewright_core::bound::strongest;
+use stagewright_core::offload::Offload;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, Stop, StopReason};
+use stagewright_core::tolerance;
+use stagewright_search::latency::local::improve;
+
+use super::exact::first_plan;
+use super::model::{CallsModel, Range, Rows};
+use super::neighbourhood::{Neighbourhood, SHAPES, Size, Timed};
+use super::reach::Reach;
+use super::scope::Scope;
+use super::seats::Seats;
+use crate::adaptive::Adaptive;
+use crate::run::{Effort, solve as solve_program};
+
+/// Nodes of the search tree for one neighbourhood, and the gap at which it ends.
+const NODES: u32 = 200;
+const GAP: f64 = 1e-4;
+/// Neighbourhoods that are solved at the same time.
+const BATCH: usize = 4;
+/// Batches without a better plan before a walk of local search, and walks in a row that end the search.
+const PATIENCE: u32 = 12;
+const MOST_WALKS: u64 = 3;
+/// Share of the time left for a walk.
+const WALK_SHARE: f64 = 0.1;
+/// The random stream of the neighbourhoods.
+const STREAM: u64 = 1 << 33;
+
+pub(crate) fn solve(
+    name: &'static str,
+    problem: &Problem,
+    context: &mut Context<'_>,
+) -> Result<Solution, SolveError> {
+    let bound = strongest(problem);
+    let Some(plan) = first_plan(problem, context)? else {
+        let why = "no chain of blocks that was tried fits the devices, and there is no other start";
+        let stop = context.stop().reason();
+        return Ok(Solution::without_plan(name, Status::Unknown, bound, stop, why.into()));
+    };
+    let Some(seats) = Seats::new(problem) else {
+        let why = "there are too many calls to choose from";
+        let solution = Solution::with_plan(name, plan, bound, context.stop().reason());
+        return Ok(Solution { reason: Some(why.into()), ..solution });
+    };
+    let offload = Offload::new(problem);
+    let mut search = Search {
+        problem,
+        offload: &offload,
+        seats: &seats,
+        best: plan,
+        scores: Adaptive::new(),
+        size: Size::FIRST,
+        solved: 0,
+    };
+    search.run(bound.value, context)?;
+    let stop = match context.gap_reached(search.best.value(), bound.value) {
+        true => Some(StopReason::Gap),
+        false => context.stop().reason(),
+    };
+    let statistics = vec![("neighbourhoods", search.solved)];
+    Ok(Solution { statistics, ..Solution::with_plan(name, search.best, bound, stop) })
+}
+
+struct Search<'a> {
+    problem: &'a Problem,
+    offload: &'a Offload<'a>,
+    seats: &'a Seats,
+    best: Plan,
+    scores: Adaptive<{ SHAPES.len() }>,
+    size: Size,
+    solved: u64,
+}
+
+impl Search<'_> {
+    fn run(&mut self, bound: f64, context: &mut Context<'_>) -> Result<(), SolveError> {
+        context.emit(Event::Phase { name: "large neighbourhoods".into() });
+        let pool = context.pool()?;
+        let mut rng = seed::stream(context.seed, STREAM);
+        let (mut idle, mut walks, mut walked) = (0, 0, 0);
+        let is_done = |best: &Plan, context: &Context<'_>| {
+            context.stop().reason().is_some()
+                || tolerance::gap(best.value(), bound) == 0.0
+                || context.gap_reached(best.value(), bound)
+        };
+        while walks < MOST_WALKS && !is_done(&self.best, context) {
+            if self.step(&mut rng, &pool, context) {
+                (idle, walks) = (0, 0);
+                continue;
+            }
+            idle += 1;
+            if idle < PATIENCE {
+                continue;
+            }
+            (idle, walks, walked) = (0, walks + 1, walked + 1);
+            self.size = self.size.grown();
+            let mut part = context.part(WALK_SHARE);
+            part.seed = part.seed.wrapping_add(STREAM + walked);
+            let (found, _) = improve(self.problem, self.best.clone(), bound, &mut part)?;
+            if self.keep(found, context) {
+                walks = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// One batch of neighbourhoods; whether any made the plan better.
+    fn step(&mut self, rng: &mut impl Rng, pool: &ThreadPool, context: &mut Context<'_>) -> bool {
+        let Some(plan) = self.seats.of_placement(self.problem, &self.best.placement) else { return false };
+        let Some(timed) = Timed::new(self.offload, self.seats, &plan) else { return false };
+        let shape = self.scores.draw(rng);
+        let batch: Vec<Neighbourhood> =
+            (0..BATCH).map(|_| timed.draw(SHAPES[shape], self.size, rng)).collect();
+        let (stop, seed) = (context.stop().clone(), rng.random_range(0..1 << 31));
+        let found: Vec<Option<Vec<u32>>> = pool
+            .install(|| batch.par_iter().map(|chosen| self.plan_anew(&plan, chosen, seed, &stop)).collect());
+        self.solved += batch.len() as u64;
+        let as_plan = |seats: &[u32]| Plan::new(self.problem, self.seats.placement(seats)).ok();
+        let mut better: Vec<(Plan, Vec<u32>)> =
+            found.into_iter().flatten().filter_map(|seats| Some((as_plan(&seats)?, seats))).collect();
+        better.sort_by(|a, b| a.0.value().total_cmp(&b.0.value()));
+        let mut best: Option<(Plan, Vec<u32>)> = None;
+        for (found, seats) in better {
+            match &best {
+                None => best = Some((found, seats)),
+                Some((known, at)) => {
+                    let moved =
+                        (0..plan.len()).map(|op| if seats[op] == plan[op] { at[op] } else { seats[op] });
+                    let both: Vec<u32> = moved.collect();
+                    if let Some(found) = as_plan(&both).filter(|found| found.value() < known.value()) {
+                        best = Some((found, both));
+                    }
+                }
+            }
+        }
+        let helped = best.is_some_and(|(found, _)| self.keep(found, context));
+        self.scores.learn(shape, helped);
+        helped
+    }
+
+    /// A seat for every operator, if a better plan may have been found.
+    fn plan_anew(
+        &self,
+        plan: &[u32],
+        neighbourhood: &Neighbourhood,
+        seed: u64,
+        stop: &Stop,
+    ) -> Option<Vec<u32>> {
+        if stop.reason().is_some() {
+            return None;
+        }
+        let Neighbourhood { open, free } = neighbourhood;
+        let scope = Scope::around(self.offload, self.seats, plan, open, free)?;
+        let high = self.best.value();
+        // What stays as it is may take that long by itself.
+        if scope.latest_known >= high * (1.0 - tolerance::OPTIMAL_RELATIVE) {
+            return None;
+        }
+        let scope = scope.excluding(high);
+        let reach = Reach::new(&scope);
+        if scope.decisions() == 0 || reach.longest() >= high * (1.0 - tolerance::OPTIMAL_RELATIVE) {
+            return None;
+        }
+        let model = CallsModel::new(&scope, &reach, Range { low: 0.0, high }, Rows::default());
+        let start = model.start(&scope.chosen(plan), |_, _| false);
+        let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
+        // A run that fails is a neighbourhood without a better plan.
+        let chosen = solve_program(model, Some(start), effort, stop).ok()?.chosen?;
+        let seats = scope.seats_of(&chosen, Some(plan));
+        (seats != plan).then_some(seats)
+    }
+
+    fn keep(&mut self, plan: Plan, context: &mut Context<'_>) -> bool {
+        let better = plan.value() < self.best.value() * (1.0 - tolerance::OPTIMAL_RELATIVE);
+        if better {
+            context.emit(Event::Incumbent { value: plan.value() });
+            self.best = plan;
+        }
+        better
+    }
+}

@@ -1,0 +1,222 @@
+//! Which calls are opened and which classes are freed, in a plan that is otherwise kept.
+
+use rand::{Rng, RngExt};
+use rustc_hash::FxHashSet;
+use stagewright_core::graph::OpId;
+use stagewright_core::offload::{Call, Offload, Site, Timeline};
+
+use super::seats::Seats;
+
+/// Most classes that are ever free, and calls that are ever open.
+const MOST_CLASSES: usize = 160;
+const MOST_CALLS: usize = 6;
+/// Shares of the value that a window of time is long, at least and at most.
+const SHORTEST: f64 = 0.05;
+const LONGEST: f64 = 0.4;
+
+/// How a neighbourhood is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// So many fewer calls than can be open, one starting after the other, with the hosts' operators next to them.
+    Calls(usize),
+    /// What is at work in a window of time.
+    Window,
+    /// The operators nearest to one, wherever they are.
+    Piece,
+}
+
+/// All of them.
+pub(super) const SHAPES: [Shape; 4] = [Shape::Calls(1), Shape::Calls(0), Shape::Window, Shape::Piece];
+
+/// How large a neighbourhood may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size {
+    /// Classes that are free.
+    classes: usize,
+    /// Calls that are open, an empty one aside.
+    calls: usize,
+}
+
+impl Size {
+    /// The first.
+    pub(super) const FIRST: Size = Size { classes: 40, calls: 3 };
+
+    /// The next larger one.
+    pub(super) fn grown(self) -> Size {
+        Size { classes: (self.classes * 3 / 2).min(MOST_CLASSES), calls: (self.calls + 1).min(MOST_CALLS) }
+    }
+}
+
+/// What is planned anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Neighbourhood {
+    /// Seats of calls.
+    pub(super) open: Vec<u32>,
+    /// Colocation classes.
+    pub(super) free: Vec<u32>,
+}
+
+/// A plan with its times.
+pub(super) struct Timed<'a> {
+    offload: &'a Offload<'a>,
+    seats: &'a Seats,
+    plan: &'a [u32],
+    timeline: Timeline,
+    /// Seats of its calls by their starts.
+    calls: Vec<u32>,
+    value: f64,
+}
+
+impl<'a> Timed<'a> {
+    /// Schedules a plan; none where it has a cycle.
+    pub(super) fn new(offload: &'a Offload<'a>, seats: &'a Seats, plan: &'a [u32]) -> Option<Timed<'a>> {
+        // The k-th call has the k-th seat; those of hosts have no operators.
+        let call = |(at, seat): (u32, super::seats::Seat)| {
+            let after = seat.call.filter(|&call| call > 0).map(|_| at - 1);
+            Call { pool: seat.pool, after }
+        };
+        let all: Vec<Call> = seats.all().map(call).collect();
+        let site = |&at: &u32| match seats.seat(at).call {
+            Some(_) => Site::Call(at),
+            None => Site::Host(seats.seat(at).pool),
+        };
+        let sites: Vec<Site> = plan.iter().map(site).collect();
+        let mut timeline = Timeline::new(offload.graph());
+        let value = timeline.schedule(offload, &sites, &all)?;
+        let mut calls: Vec<u32> = plan.iter().copied().filter(|&at| seats.seat(at).call.is_some()).collect();
+        calls.sort_unstable();
+        calls.dedup();
+        let start = |at: u32| timeline.calls()[at as usize].start;
+        calls.sort_by(|&a, &b| start(a).total_cmp(&start(b)).then(a.cmp(&b)));
+        Some(Timed { offload, seats, plan, timeline, calls, value })
+    }
+
+    /// A neighbourhood of a shape.
+    pub(super) fn draw(&self, shape: Shape, size: Size, rng: &mut impl Rng) -> Neighbourhood {
+        let graph = self.offload.graph();
+        let mut open: Vec<u32> = Vec::new();
+        let near: Vec<OpId> = match shape {
+            Shape::Calls(fewer) => {
+                let most = size.calls - fewer;
+                let last = self.calls.len().saturating_sub(most);
+                let first = rng.random_range(0..=last);
+                open.extend(self.calls.iter().skip(first).take(most));
+                let mut near: Vec<OpId> =
+                    graph.operators().filter(|op| open.contains(&self.plan[op.index()])).collect();
+                let around =
+                    near.iter().flat_map(|&op| graph.predecessors(op).iter().chain(graph.successors(op)));
+                let hosts = around.copied().filter(|op| self.is_on_host(*op));
+                let hosts: Vec<OpId> = hosts.collect();
+                near.extend(hosts);
+                if open.is_empty() { graph.operators().collect() } else { near }
+            }
+            Shape::Window => {
+                let length = self.value * rng.random_range(SHORTEST..LONGEST);
+                let from = rng.random_range(0.0..1.0) * (self.value - length);
+                let to = from + length;
+                let calls = self.timeline.calls();
+                let at_work = |at: &&u32| {
+                    let call = calls[**at as usize];
+                    call.start <= to && call.finish() >= from
+                };
+                open.extend(self.calls.iter().filter(at_work));
+                while open.len() > size.calls {
+                    open.remove(rng.random_range(0..open.len()));
+                }
+                let in_window = |op: &OpId| match self.is_on_host(*op) {
+                    true => (from..=to).contains(&self.timeline.ready(*op)),
+                    false => open.contains(&self.plan[op.index()]),
+                };
+                graph.operators().filter(in_window).collect()
+            }
+            Shape::Piece => {
+                let root = OpId(rng.random_range(0..graph.operator_count() as u32));
+                let mut near = self.nearest(root, size, |_| true);
+                for op in &near {
+                    let seat = self.plan[op.index()];
+                    if !self.is_on_host(*op) && !open.contains(&seat) && open.len() < size.calls {
+                        open.push(seat);
+                    }
+                }
+                near.retain(|&op| self.is_on_host(op) || open.contains(&self.plan[op.index()]));
+                near
+            }
+        };
+        open.extend(self.empty(rng));
+        let free = self.classes(&near, size, rng);
+        Neighbourhood { open, free }
+    }
+
+    fn is_on_host(&self, op: OpId) -> bool {
+        self.seats.seat(self.plan[op.index()]).call.is_none()
+    }
+
+    /// The first free call of a device, or of a pool, if there is one.
+    fn empty(&self, rng: &mut impl Rng) -> Option<u32> {
+        let used: FxHashSet<u32> = self.calls.iter().copied().collect();
+        let idle = |at: u32| !used.contains(&at);
+        let free: Vec<u32> = self
+            .seats
+            .all()
+            .filter(|&(at, seat)| {
+                let first = |call: u32| {
+                    // Of idle devices alike, the first.
+                    let before = at.checked_sub(1).filter(|&one| self.seats.seat(one).pool == seat.pool);
+                    match call {
+                        0 => before.is_none_or(|one| !idle(self.seats.beside(one).start)),
+                        _ => before.is_none_or(|one| !idle(one)),
+                    }
+                };
+                idle(at) && seat.call.is_some_and(first)
+            })
+            .map(|(at, _)| at)
+            .collect();
+        (!free.is_empty()).then(|| free[rng.random_range(0..free.len())])
+    }
+
+    /// The classes of some operators: all, or those nearest to one whose seat is not that of a neighbour.
+    fn classes(&self, near: &[OpId], size: Size, rng: &mut impl Rng) -> Vec<u32> {
+        let graph = self.offload.graph();
+        let of = |ops: &[OpId]| {
+            let mut classes: Vec<u32> = ops.iter().map(|&op| graph.class_of(op) as u32).collect();
+            classes.sort_unstable();
+            classes.dedup();
+            classes
+        };
+        let all = of(near);
+        if all.len() <= size.classes {
+            return all;
+        }
+        let candidates: FxHashSet<OpId> = near.iter().copied().collect();
+        let is_at_border = |op: &OpId| {
+            let mut around = graph.predecessors(*op).iter().chain(graph.successors(*op));
+            around.any(|next| self.plan[next.index()] != self.plan[op.index()])
+        };
+        let border: Vec<OpId> = near.iter().copied().filter(is_at_border).collect();
+        let roots = if border.is_empty() { near } else { &border };
+        let root = roots[rng.random_range(0..roots.len())];
+        of(&self.nearest(root, size, |op| candidates.contains(&op)))
+    }
+
+    /// Operators of so many classes, breadth first from one.
+    fn nearest(&self, root: OpId, size: Size, is_candidate: impl Fn(OpId) -> bool) -> Vec<OpId> {
+        let graph = self.offload.graph();
+        let mut seen: FxHashSet<OpId> = [root].into_iter().collect();
+        let mut classes: FxHashSet<usize> = [graph.class_of(root)].into_iter().collect();
+        let mut queue = vec![root];
+        let mut at = 0;
+        while at < queue.len() {
+            let op = queue[at];
+            for &next in graph.predecessors(op).iter().chain(graph.successors(op)) {
+                let class = graph.class_of(next);
+                let room = classes.len() < size.classes || classes.contains(&class);
+                if room && is_candidate(next) && seen.insert(next) {
+                    classes.insert(class);
+                    queue.push(next);
+                }
+            }
+            at += 1;
+        }
+        queue
+    }
+}

@@ -1,0 +1,97 @@
+//! Heads and tails: the least time before, in and after an operator, wherever everything runs.
+//!
+//! A path meets a call in one interval, since calls are convex, and a call takes as long as all its operators; so along any
+//! path the operators' own times add up, each at the fastest of its seats, whatever shares a call. With `before(v)` the
+//! longest such path into v and `after(v)` the longest out of it, `before(v) + p_v ≤ ready_v`, and `before(v) + p_v +
+//! after(v)` bounds the value of every plan that runs v where it takes p_v.
+
+use stagewright_core::graph::OpId;
+
+use super::model::SLACK;
+use super::scope::{Block, Moment, Scope};
+
+/// Heads and tails, seconds by operator.
+#[derive(Debug, Clone)]
+pub struct Reach {
+    before: Vec<f64>,
+    own: Vec<f64>,
+    after: Vec<f64>,
+    longest: f64,
+}
+
+impl Reach {
+    /// O(operators · seats + edges).
+    pub fn new(scope: &Scope<'_>) -> Reach {
+        let graph = scope.offload.graph();
+        let least = |op: OpId| match (scope.block_of(op), scope.outside(op)) {
+            (Some(block), _) => {
+                let domain = scope.blocks[block as usize].domain.iter();
+                domain.map(|&seat| scope.seconds(op, seat)).fold(f64::INFINITY, f64::min)
+            }
+            // Within one call they take no time of their own here: which of them is on a path is not known.
+            _ => 0.0,
+        };
+        let own: Vec<f64> = graph.operators().map(least).collect();
+        let mut before = vec![0.0f64; own.len()];
+        let mut after = vec![0.0f64; own.len()];
+        for &op in graph.topological() {
+            let done = |one: &OpId| before[one.index()] + own[one.index()];
+            before[op.index()] = match scope.outside(op) {
+                Some((_, Moment::Known(at))) => at,
+                _ => graph.predecessors(op).iter().map(done).fold(0.0, f64::max),
+            };
+        }
+        for &op in graph.topological().iter().rev() {
+            let rest = |next: OpId| match scope.outside(next) {
+                Some((node, Moment::Last(tail))) => match scope.outside(op) {
+                    Some((here, _)) if here == node => 0.0,
+                    _ => tail,
+                },
+                _ => own[next.index()] + after[next.index()],
+            };
+            after[op.index()] = graph.successors(op).iter().map(|&next| rest(next)).fold(0.0, f64::max);
+        }
+        let through = |op: OpId| before[op.index()] + own[op.index()] + after[op.index()];
+        let decided = graph.operators().filter(|&op| scope.block_of(op).is_some());
+        let longest = decided.map(through).fold(0.0, f64::max);
+        Reach { before, own, after, longest }
+    }
+
+    /// The longest path through what is decided: no plan takes less.
+    pub fn longest(&self) -> f64 {
+        self.longest
+    }
+
+    /// Longest path into an operator.
+    pub(super) fn before(&self, op: OpId) -> f64 {
+        self.before[op.index()]
+    }
+
+    /// Longest path to its end.
+    pub(super) fn ready(&self, op: OpId) -> f64 {
+        self.before[op.index()] + self.own[op.index()]
+    }
+
+    /// Longest path out of it.
+    pub(super) fn after(&self, op: OpId) -> f64 {
+        self.after[op.index()]
+    }
+
+    /// Longest path from its start.
+    pub(super) fn from(&self, op: OpId) -> f64 {
+        self.own[op.index()] + self.after[op.index()]
+    }
+
+    /// Takes the seats from domains at which no plan is worth `high` or less; none where that leaves a block without.
+    pub fn exclude(&self, scope: &Scope<'_>, high: f64) -> Option<Vec<Vec<u32>>> {
+        let of_block = |block: &Block| {
+            let most = high * (1.0 + SLACK);
+            let fits = |seat: u32| {
+                block.ops.iter().all(|&op| self.before(op) + scope.seconds(op, seat) + self.after(op) <= most)
+            };
+            let kept: Vec<u32> = block.domain.iter().copied().filter(|&seat| fits(seat)).collect();
+            (!kept.is_empty()).then_some(kept)
+        };
+        scope.blocks.iter().map(of_block).collect()
+    }
+}

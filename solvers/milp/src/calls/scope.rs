@@ -1,0 +1,378 @@
+//! What a program decides, and what stays as it is.
+//!
+//! A *block* is operators that always share a seat: a colocation class where an accelerator makes one call, else a single
+//! operator. The blocks of a scope have domains of seats; the calls among those seats are *open*. Everything else is
+//! *outside*: operators on hosts and calls, as a plan has them. Of them there are three sorts, and they are all that a
+//! program sees of them:
+//!
+//! - *known*: no open call and no free operator comes before; the time at which the result is ready does not change;
+//! - *last*: none comes after; from its start on it takes a fixed time until everything behind it is done;
+//! - *between*: both; its time depends on what is decided, its duration does not, since transfers of a call to and from
+//!   blocks elsewhere are paid wherever they are.
+
+use rustc_hash::FxHashSet;
+use stagewright_core::graph::OpId;
+use stagewright_core::offload::{Call, Offload, Site, Timeline};
+
+use super::nodes::Nodes;
+use super::reach::Reach;
+use super::seats::{Seats, bytes};
+
+/// How often seats are excluded, each time from shorter domains.
+const EXCLUSIONS: usize = 2;
+/// Entries of the matrix for an edge and a call, as counted roughly.
+const ENTRIES_PER_EDGE: usize = 24;
+/// No block, no node.
+const NONE: u32 = u32::MAX;
+
+/// Operators that share a seat.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// The operators.
+    pub ops: Vec<OpId>,
+    /// Seats by index; never empty.
+    pub domain: Vec<u32>,
+    /// Their colocation class.
+    pub class: u32,
+}
+
+/// The time of what is outside, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Moment {
+    /// It is done at this time.
+    Known(f64),
+    /// It takes this long.
+    Between(f64),
+    /// From its start on, everything is done after this time.
+    Last(f64),
+}
+
+/// A call, open or not, on an accelerator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The open call of this index.
+    Open(u32),
+    /// The call that is this node.
+    Closed(u32),
+}
+
+/// A part of a problem.
+#[derive(Debug, Clone)]
+pub struct Scope<'a> {
+    pub(super) offload: &'a Offload<'a>,
+    pub(super) seats: &'a Seats,
+    pub(super) blocks: Vec<Block>,
+    /// By operator.
+    block_of: Vec<u32>,
+    /// Seats of the open calls, by index.
+    pub(super) calls: Vec<u32>,
+    /// Node of each operator outside.
+    node_of: Vec<u32>,
+    /// By node.
+    moments: Vec<Moment>,
+    /// Calls that follow one another on an accelerator.
+    pub(super) chain: Vec<(End, End)>,
+    /// Bytes outside by seat.
+    pub(super) bytes_outside: Vec<f64>,
+    /// The latest of what is known.
+    pub(super) latest_known: f64,
+}
+
+impl<'a> Scope<'a> {
+    /// All of a problem; none where some class has no seat. O(classes · seats).
+    pub fn whole(offload: &'a Offload<'a>, seats: &'a Seats) -> Option<Scope<'a>> {
+        let graph = offload.graph();
+        let mut blocks = Vec::new();
+        for class in 0..graph.class_count() {
+            blocks.extend(blocks_of_class(offload, class, |_| domain(offload, seats, class))?);
+        }
+        let calls = seats.all().filter(|(_, seat)| seat.call.is_some()).map(|(at, _)| at).collect();
+        let mut scope = Scope::of_blocks(offload, seats, blocks, calls);
+        let follow = |pair: &[u32]| (seats.beside(pair[0]).contains(&pair[1])).then_some((pair[0], pair[1]));
+        let pairs: Vec<_> = scope.calls.windows(2).filter_map(follow).collect();
+        let open = |seat| End::Open(scope.call_at(seat).expect("every call is open"));
+        scope.chain = pairs.into_iter().map(|(one, next)| (open(one), open(next))).collect();
+        Some(scope)
+    }
+
+    /// Some colocation classes and some calls of a plan, given by a seat for every operator. Of the classes those count
+    /// of which no operator is in a call that is not open. None where the plan has a cycle or nothing is free.
+    /// O(pins log pins + seats).
+    pub fn around(
+        offload: &'a Offload<'a>,
+        seats: &'a Seats,
+        plan: &[u32],
+        open: &[u32],
+        free: &[u32],
+    ) -> Option<Scope<'a>> {
+        let graph = offload.graph();
+        let mut calls: Vec<u32> = open.to_vec();
+        calls.sort_unstable();
+        calls.dedup();
+        let is_open = |seat: u32| calls.binary_search(&seat).is_ok();
+        let is_host = |seat: u32| seats.seat(seat).call.is_none();
+        let free: FxHashSet<u32> = free.iter().copied().collect();
+        let mut blocks = Vec::new();
+        let mut freed = false;
+        for class in 0..graph.class_count() {
+            let mut at = graph.class(class).iter().map(|op| plan[op.index()]);
+            if free.contains(&(class as u32)) && at.all(|seat| is_open(seat) || is_host(seat)) {
+                let able = domain(offload, seats, class);
+                let domain = |op: OpId| {
+                    let here = plan[op.index()];
+                    let others = able.iter().copied();
+                    let others = others.filter(|&seat| seat != here && (is_open(seat) || is_host(seat)));
+                    std::iter::once(here).chain(others).collect()
+                };
+                blocks.extend(blocks_of_class(offload, class, domain)?);
+                freed = true;
+                continue;
+            }
+            let stays = graph.class(class).iter().filter(|op| is_open(plan[op.index()]));
+            blocks.extend(stays.map(|&op| Block {
+                ops: vec![op],
+                domain: vec![plan[op.index()]],
+                class: class as u32,
+            }));
+        }
+        freed.then(|| Scope::of_blocks(offload, seats, blocks, calls))?.with_outside(plan)
+    }
+
+    fn of_blocks(
+        offload: &'a Offload<'a>,
+        seats: &'a Seats,
+        blocks: Vec<Block>,
+        calls: Vec<u32>,
+    ) -> Scope<'a> {
+        let operators = offload.graph().operator_count();
+        let mut block_of = vec![NONE; operators];
+        for (at, block) in (0..).zip(&blocks) {
+            for op in &block.ops {
+                block_of[op.index()] = at;
+            }
+        }
+        Scope {
+            offload,
+            seats,
+            blocks,
+            block_of,
+            calls,
+            node_of: vec![NONE; operators],
+            moments: Vec::new(),
+            chain: Vec::new(),
+            bytes_outside: vec![0.0; seats.len()],
+            latest_known: 0.0,
+        }
+    }
+
+    /// Sorts what is outside.
+    fn with_outside(mut self, plan: &[u32]) -> Option<Scope<'a>> {
+        let (offload, seats) = (self.offload, self.seats);
+        let graph = offload.graph();
+        // The calls of the plan, and those that are open, with or without operators.
+        let mut used: Vec<u32> =
+            plan.iter().copied().filter(|&seat| seats.seat(seat).call.is_some()).collect();
+        used.extend(&self.calls);
+        used.sort_unstable();
+        used.dedup();
+        let mut calls: Vec<Call> = Vec::with_capacity(used.len());
+        for (at, &seat) in (0u32..).zip(&used) {
+            let after = at.checked_sub(1).filter(|&one| seats.beside(seat).contains(&used[one as usize]));
+            calls.push(Call { pool: seats.seat(seat).pool, after });
+        }
+        let site = |&seat: &u32| match used.binary_search(&seat) {
+            Ok(call) => Site::Call(call as u32),
+            Err(_) => Site::Host(seats.seat(seat).pool),
+        };
+        let sites: Vec<Site> = plan.iter().map(site).collect();
+        let nodes = Nodes::new(graph, &sites, &calls)?;
+        let mut timeline = Timeline::new(graph);
+        timeline.schedule(offload, &sites, &calls)?;
+        let end = |call: u32| match self.call_at(used[call as usize]) {
+            Some(open) => End::Open(open),
+            None => End::Closed(nodes.of_call(call)),
+        };
+        let chain =
+            (0..calls.len() as u32).filter_map(|call| Some((end(calls[call as usize].after?), end(call))));
+        self.chain = chain.collect();
+
+        let decided = |node: u32| match nodes.call(node) {
+            Some(call) => self.call_at(used[call as usize]).is_some(),
+            None => self.block_of[node as usize] != NONE,
+        };
+        let seconds = |node: u32| match nodes.call(node) {
+            Some(call) => timeline.calls()[call as usize].load(),
+            None => {
+                let pool = seats.seat(plan[node as usize]).pool;
+                offload.seconds(OpId(node), pool as usize).unwrap_or(0.0)
+            }
+        };
+        let finish = |node: u32| match nodes.call(node) {
+            Some(call) => timeline.calls()[call as usize].finish(),
+            None => timeline.ready(OpId(node)),
+        };
+        let mut behind = vec![false; nodes.count()];
+        for &node in nodes.order() {
+            if decided(node) || behind[node as usize] {
+                nodes.successors(node).for_each(|next| behind[next as usize] = true);
+            }
+        }
+        let mut before = vec![false; nodes.count()];
+        let mut tail = vec![0.0f64; nodes.count()];
+        let mut moments = vec![Moment::Known(0.0); nodes.count()];
+        let mut latest_known = 0.0f64;
+        for &node in nodes.order().iter().rev() {
+            let at = node as usize;
+            before[at] = nodes.successors(node).any(|next| decided(next) || before[next as usize]);
+            tail[at] =
+                seconds(node) + nodes.successors(node).map(|next| tail[next as usize]).fold(0.0, f64::max);
+            moments[at] = match (behind[at], before[at]) {
+                (false, _) => Moment::Known(finish(node)),
+                (true, false) => Moment::Last(tail[at]),
+                (true, true) => Moment::Between(seconds(node)),
+            };
+            if !behind[at] && !decided(node) {
+                latest_known = latest_known.max(finish(node));
+            }
+        }
+        (self.moments, self.latest_known) = (moments, latest_known);
+        for op in graph.operators().filter(|op| self.block_of[op.index()] == NONE) {
+            self.node_of[op.index()] = nodes.of(op);
+            self.bytes_outside[plan[op.index()] as usize] += bytes(offload.problem(), op);
+        }
+        Some(self)
+    }
+
+    /// The block of an operator, unless it is outside.
+    pub(super) fn block_of(&self, op: OpId) -> Option<u32> {
+        Some(self.block_of[op.index()]).filter(|&block| block != NONE)
+    }
+
+    /// The node and the time of an operator outside.
+    pub(super) fn outside(&self, op: OpId) -> Option<(u32, Moment)> {
+        let node = self.node_of[op.index()];
+        (node != NONE).then(|| (node, self.moments[node as usize]))
+    }
+
+    /// The time of a node outside.
+    pub(super) fn moment(&self, node: u32) -> Moment {
+        self.moments[node as usize]
+    }
+
+    /// The index of an open call.
+    pub(super) fn call_at(&self, seat: u32) -> Option<u32> {
+        self.calls.binary_search(&seat).ok().map(|at| at as u32)
+    }
+
+    /// Seconds of an operator at a seat of its domain.
+    pub(super) fn seconds(&self, op: OpId, seat: u32) -> f64 {
+        let seconds = self.offload.seconds(op, self.seats.seat(seat).pool as usize);
+        seconds.expect("domains have seats that can run it")
+    }
+
+    /// A seat for every operator, from one for every block and a plan for what is outside.
+    pub fn seats_of(&self, chosen: &[u32], plan: Option<&[u32]>) -> Vec<u32> {
+        let mut seats = plan.map_or_else(|| vec![0; self.block_of.len()], <[u32]>::to_vec);
+        for (block, &seat) in self.blocks.iter().zip(chosen) {
+            for op in &block.ops {
+                seats[op.index()] = seat;
+            }
+        }
+        seats
+    }
+
+    /// A seat for every block.
+    pub fn chosen(&self, plan: &[u32]) -> Vec<u32> {
+        self.blocks.iter().map(|block| plan[block.ops[0].index()]).collect()
+    }
+
+    /// The time of everything at its slowest, each transfer as often as can be: no plan without idle time takes longer.
+    pub fn one_after_the_other(&self) -> f64 {
+        let offload = self.offload;
+        let pools = 0..offload.problem().pools().len();
+        let slowest =
+            |op: OpId| pools.clone().filter_map(|pool| offload.seconds(op, pool)).fold(0.0, f64::max);
+        let graph = offload.graph();
+        let compute: f64 = graph.operators().map(slowest).sum();
+        let transfers = graph.tensors().map(|tensor| {
+            let dearest = pools.clone().map(|pool| offload.transfer(tensor, pool)).fold(0.0, f64::max);
+            dearest * (1 + graph.consumers(tensor).len()) as f64
+        });
+        compute + transfers.sum::<f64>()
+    }
+
+    /// The same scope without the seats at which no plan is worth `high` or less.
+    pub fn excluding(&self, high: f64) -> Scope<'a> {
+        let mut scope = self.clone();
+        for _ in 0..EXCLUSIONS {
+            let Some(domains) = Reach::new(&scope).exclude(&scope, high) else { break };
+            for (block, domain) in scope.blocks.iter_mut().zip(domains) {
+                block.domain = domain;
+            }
+        }
+        scope
+    }
+
+    /// Rough number of entries of the whole program's matrix.
+    pub(super) fn entries(&self) -> usize {
+        let graph = self.offload.graph();
+        let edges: usize = graph.operators().map(|op| graph.successors(op).len()).sum();
+        let seats: usize = self.blocks.iter().map(|block| block.domain.len()).sum();
+        let calls = self.calls.len();
+        ENTRIES_PER_EDGE * calls * (edges + graph.operator_count()) + ENTRIES_PER_EDGE * seats
+    }
+
+    /// The seats of every block.
+    pub fn domains(&self) -> Vec<Vec<u32>> {
+        self.blocks.iter().map(|block| block.domain.clone()).collect()
+    }
+
+    /// Binary variables of the program.
+    pub fn decisions(&self) -> usize {
+        self.blocks.iter().map(|block| block.domain.len()).filter(|&len| len > 1).sum()
+    }
+}
+
+/// The blocks of a class; none where one has no seat.
+fn blocks_of_class(
+    offload: &Offload<'_>,
+    class: usize,
+    domain: impl Fn(OpId) -> Vec<u32>,
+) -> Option<Vec<Block>> {
+    let members = offload.graph().class(class);
+    let parts: Vec<Vec<OpId>> = match offload.problem().objective().calls {
+        1 => vec![members.to_vec()],
+        _ => members.iter().map(|&op| vec![op]).collect(),
+    };
+    let block = |ops: Vec<OpId>| Block { domain: domain(ops[0]), ops, class: class as u32 };
+    let blocks: Vec<Block> = parts.into_iter().map(block).collect();
+    blocks.iter().all(|block| !block.domain.is_empty()).then_some(blocks)
+}
+
+/// The seats that can run a class. A host pool is left out where another one, whose memory is no limit, is at least as fast
+/// for every operator; and of hosts that are alike the k-th class needs no more than the first k + 1.
+fn domain(offload: &Offload<'_>, seats: &Seats, class: usize) -> Vec<u32> {
+    let problem = offload.problem();
+    let members = problem.graph().class(class);
+    let able = |pool: usize| members.iter().all(|&op| offload.seconds(op, pool).is_some());
+    let as_fast = |one: usize, other: usize| {
+        members.iter().all(|&op| offload.seconds(op, one) <= offload.seconds(op, other))
+    };
+    let pools = problem.pools();
+    let needless = |pool: usize| {
+        pools[pool].host
+            && (0..pools.len()).any(|other| {
+                let better = as_fast(other, pool) && (other < pool || !as_fast(pool, other));
+                other != pool
+                    && pools[other].host
+                    && seats.all_fit(pools[other].memory)
+                    && able(other)
+                    && better
+            })
+    };
+    let kept: Vec<bool> = (0..pools.len()).map(|pool| able(pool) && !needless(pool)).collect();
+    let of_class = seats.all().filter(|&(at, seat)| {
+        kept[seat.pool as usize] && (seat.call.is_some() || seats.position(at) as usize <= class)
+    });
+    of_class.map(|(at, _)| at).collect()
+}

@@ -1,0 +1,182 @@
+//! Seats: the calls and hosts that an operator can be given to.
+//!
+//! Devices of a pool are told apart by the calls that they make, not by their names: of more devices than there are
+//! colocation classes the rest stays idle, and hosts, which are unlimited, count as one where memory cannot tell them
+//! apart.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::OpId;
+use stagewright_core::offload::{Call, Site};
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+
+use super::nodes::Nodes;
+
+/// Most seats that are listed.
+const MOST_SEATS: usize = 1 << 20;
+
+/// A call of an accelerator, or a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seat {
+    /// Pool of the device.
+    pub pool: u32,
+    /// The device.
+    pub device: DeviceId,
+    /// Number of the call; none for a host.
+    pub call: Option<u32>,
+}
+
+/// All seats of a problem. Those of a device follow one another, calls by number.
+#[derive(Debug, Clone)]
+pub struct Seats {
+    seats: Vec<Seat>,
+    /// First seat of each pool, and what follows the last.
+    pools: Vec<u32>,
+    /// Calls of an accelerator.
+    numbers: u32,
+    /// Bytes of all operators.
+    bytes: f64,
+}
+
+impl Seats {
+    /// None where there are more than can be listed. O(operators + seats).
+    pub fn new(problem: &Problem) -> Option<Seats> {
+        let graph = problem.graph();
+        let most = graph.class_count().max(1);
+        let operators = u32::try_from(graph.operator_count().max(1)).unwrap_or(u32::MAX);
+        let numbers = problem.objective().calls.min(operators);
+        let all: f64 = graph.operators().map(|op| bytes(problem, op)).sum();
+        let devices = problem.pools().iter().map(|pool| pool.devices.len().min(most)).sum::<usize>();
+        if devices.saturating_mul(numbers as usize) > MOST_SEATS {
+            return None;
+        }
+        let (mut seats, mut pools) = (Vec::new(), vec![0]);
+        for (pool, spec) in problem.pools().iter().enumerate() {
+            let apart = if spec.host && all <= spec.memory { 1 } else { most };
+            for &device in spec.devices.iter().take(apart) {
+                let pool = pool as u32;
+                match spec.host {
+                    true => seats.push(Seat { pool, device, call: None }),
+                    false => seats.extend((0..numbers).map(|call| Seat { pool, device, call: Some(call) })),
+                }
+            }
+            pools.push(seats.len() as u32);
+        }
+        Some(Seats { seats, pools, numbers, bytes: all })
+    }
+
+    /// Number of seats.
+    pub fn len(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.seats.is_empty()
+    }
+
+    /// Whether all operators fit a memory together.
+    pub fn all_fit(&self, memory: f64) -> bool {
+        self.bytes <= memory
+    }
+
+    /// A seat.
+    pub fn seat(&self, at: u32) -> Seat {
+        self.seats[at as usize]
+    }
+
+    /// The seats by index.
+    pub fn all(&self) -> impl Iterator<Item = (u32, Seat)> + '_ {
+        (0..).zip(self.seats.iter().copied())
+    }
+
+    /// The seats of the device of a seat.
+    pub fn beside(&self, at: u32) -> std::ops::Range<u32> {
+        match self.seat(at).call {
+            Some(call) => at - call..at - call + self.numbers,
+            None => at..at + 1,
+        }
+    }
+
+    /// The position of the device of a seat among those of its pool.
+    pub fn position(&self, at: u32) -> u32 {
+        let seat = self.seat(at);
+        let first = self.pools[seat.pool as usize];
+        if seat.call.is_some() { (at - first) / self.numbers } else { at - first }
+    }
+
+    /// The seat of each operator of a plan, devices renamed: the calls of a pool's devices are in an order in which they
+    /// can be made, first calls compared, and of hosts the one with the first colocation class comes first.
+    ///
+    /// None where the plan has a cycle. O(operators log operators + pins).
+    pub fn of_placement(&self, problem: &Problem, placement: &Placement) -> Option<Vec<u32>> {
+        let graph = problem.graph();
+        let is_host = |device| problem.pools()[problem.pool_of(device)].host;
+        let mut numbers: Vec<(DeviceId, u32)> = graph
+            .operators()
+            .map(|op| (placement.device_of(op), placement.call_of(op)))
+            .filter(|&(device, _)| !is_host(device))
+            .collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut calls: Vec<Call> = Vec::with_capacity(numbers.len());
+        for (at, &(device, _)) in (0u32..).zip(&numbers) {
+            let after = at.checked_sub(1).filter(|&before| numbers[before as usize].0 == device);
+            calls.push(Call { pool: problem.pool_of(device) as u32, after });
+        }
+        let number = |op| numbers.binary_search(&(placement.device_of(op), placement.call_of(op))).ok();
+        let site = |op| match number(op) {
+            Some(call) => Site::Call(call as u32),
+            None => Site::Host(problem.pool_of(placement.device_of(op)) as u32),
+        };
+        let sites: Vec<Site> = graph.operators().map(site).collect();
+        let nodes = Nodes::new(graph, &sites, &calls)?;
+
+        // Devices by pool, in the order of their new names.
+        let mut used: Vec<(u32, u32, DeviceId)> = Vec::new();
+        for node in nodes.order() {
+            if let Some(call) = nodes.call(*node)
+                && calls[call as usize].after.is_none()
+            {
+                let device = numbers[call as usize].0;
+                used.push((problem.pool_of(device) as u32, used.len() as u32, device));
+            }
+        }
+        for class in 0..graph.class_count() {
+            let device = placement.device_of(graph.class(class)[0]);
+            if is_host(device) && !used.iter().any(|&(_, _, seen)| seen == device) {
+                used.push((problem.pool_of(device) as u32, used.len() as u32, device));
+            }
+        }
+        used.sort_unstable();
+        let place = |op: OpId| {
+            let device = placement.device_of(op);
+            let pool = problem.pool_of(device) as u32;
+            let first = used.partition_point(|at| at.0 < pool);
+            let rank = used[first..].iter().position(|at| at.2 == device)? as u32;
+            let seats = self.pools[pool as usize]..self.pools[pool as usize + 1];
+            let seat = match number(op) {
+                None => (seats.start + rank).min(seats.end - 1),
+                Some(call) => {
+                    let first = numbers.partition_point(|number| number.0 < device);
+                    seats.start + rank * self.numbers + (call - first) as u32
+                }
+            };
+            seats.contains(&seat).then_some(seat)
+        };
+        graph.operators().map(place).collect()
+    }
+
+    /// A placement from a seat for every operator.
+    pub fn placement(&self, seats: &[u32]) -> Placement {
+        let device_of = seats.iter().map(|&at| self.seat(at).device).collect();
+        let call_of = seats.iter().map(|&at| self.seat(at).call.unwrap_or(0)).collect();
+        Placement::with_calls(device_of, call_of)
+    }
+}
+
+/// Bytes of an operator on its device.
+pub(crate) fn bytes(problem: &Problem, op: OpId) -> f64 {
+    let document = problem.graph().operator(op);
+    document.parameter_bytes + document.optimizer_bytes + document.workspace_bytes + document.activation_bytes
+}

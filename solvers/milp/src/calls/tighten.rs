@@ -1,0 +1,198 @@
+//! Rows that no plan needs and the relaxation does; see [`super`].
+
+use good_lp::{Expression, Variable, constraint, variable};
+use stagewright_core::graph::OpId;
+
+use super::model::{TensorsOf, Writer};
+use super::scope::End;
+use crate::choice::Term;
+
+/// Most rows for pairs of calls that may wait for one another.
+const MOST_PAIR_ROWS: usize = 20_000;
+
+impl Writer<'_> {
+    /// Paths: their operators with the transfers that they pay for, no large constant in any row.
+    pub(super) fn add_paths(&mut self) {
+        let scope = self.scope;
+        let graph = scope.offload.graph();
+        let tensors = TensorsOf::new(self);
+        let mut along: Vec<Option<Variable>> = vec![None; graph.operator_count()];
+        for &op in graph.topological() {
+            if scope.block_of(op).is_none() {
+                continue;
+            }
+            let here = self.time(0.0);
+            let cost = self.on_path(op, &tensors);
+            self.rows.push(constraint!(here >= cost.clone()));
+            for &from in graph.predecessors(op) {
+                let before = match along[from.index()] {
+                    Some(before) => before.into(),
+                    None => match self.ready(from) {
+                        Some(ready) => ready,
+                        None => continue,
+                    },
+                };
+                self.rows.push(constraint!(here >= before + cost.clone()));
+            }
+            let ready = self.ready(op).expect("what is decided has a time");
+            self.rows.push(constraint!(ready >= here));
+            along[op.index()] = Some(here);
+        }
+    }
+
+    /// The order of calls: convexity and the order of names as rows of operators, and the order in time of pairs of calls
+    /// as binaries.
+    pub(super) fn add_order(&mut self) {
+        let calls = self.scope.calls.len() as u32;
+        let waits: Vec<Vec<Option<Variable>>> = (0..calls).map(|call| self.waits_for(call)).collect();
+        for (call, waits) in (0..calls).zip(&waits) {
+            self.named_in_order(call, waits);
+        }
+        let operators = self.scope.offload.graph().operator_count();
+        if operators * calls as usize * calls as usize <= MOST_PAIR_ROWS {
+            for one in 0..calls {
+                for next in 0..calls {
+                    self.pair(one, next, &waits[one as usize]);
+                }
+            }
+        }
+    }
+
+    /// By operator whether it is outside a call and waits for it.
+    fn waits_for(&mut self, call: u32) -> Vec<Option<Variable>> {
+        let graph = self.scope.offload.graph();
+        let mut waits: Vec<Option<Variable>> = vec![None; graph.operator_count()];
+        for &op in graph.topological() {
+            let before: Vec<OpId> = graph.predecessors(op).to_vec();
+            if before.is_empty() {
+                continue;
+            }
+            let here = self.fraction();
+            for from in before {
+                if !self.within(from, call).is_zero() && self.scope.block_of(from) != self.scope.block_of(op)
+                {
+                    let (left, stayed) = (self.within(from, call), self.within(op, call));
+                    self.rows.push(constraint!(here >= left.expression() - stayed.expression()));
+                }
+                if let Some(before) = waits[from.index()] {
+                    self.rows.push(constraint!(here >= before));
+                }
+            }
+            waits[op.index()] = Some(here);
+        }
+        waits
+    }
+
+    /// The calls whose operators come after none of the operators of a call, by their names.
+    fn later(&self, call: u32) -> Vec<u32> {
+        let seats = self.scope.seats;
+        let at = self.scope.calls[call as usize];
+        let seat = seats.seat(at);
+        let is_later = |&other: &u32| {
+            let there = self.scope.calls[other as usize];
+            match seats.beside(at).contains(&there) {
+                true => there > at,
+                // The first calls of a pool's devices can be made in the order of the devices.
+                false => seat.call == Some(0) && seats.seat(there).pool == seat.pool && there > at,
+            }
+        };
+        (0..self.scope.calls.len() as u32).filter(is_later).collect()
+    }
+
+    /// An operator that waits for a call, or for one that is named later, is not in the call.
+    fn named_in_order(&mut self, call: u32, waits: &[Option<Variable>]) {
+        let graph = self.scope.offload.graph();
+        let later = self.later(call);
+        // A call for which this one and all that are later than it are later.
+        let earlier: Vec<u32> = (0..self.scope.calls.len() as u32)
+            .filter(|&other| {
+                let than = self.later(other);
+                than.contains(&call) && later.iter().all(|later| than.contains(later))
+            })
+            .collect();
+        let mut after: Vec<Option<Variable>> = vec![None; graph.operator_count()];
+        for &op in graph.topological() {
+            let Some(waits) = waits[op.index()] else { continue };
+            let here = match later.is_empty() {
+                true => waits,
+                false => {
+                    let here = self.fraction();
+                    self.rows.push(constraint!(here >= waits));
+                    for &from in graph.predecessors(op) {
+                        let named: Expression =
+                            later.iter().map(|&later| self.within(from, later).expression()).sum();
+                        self.rows.push(constraint!(here >= named));
+                        if let Some(before) = after[from.index()] {
+                            self.rows.push(constraint!(here >= before));
+                        }
+                    }
+                    here
+                }
+            };
+            after[op.index()] = Some(here);
+            let within = earlier.iter().chain([&call]).map(|&call| self.within(op, call));
+            let within: Vec<Term> = within.filter(|term| !term.is_zero()).collect();
+            if !within.is_empty() {
+                let within: Expression = within.into_iter().map(Term::expression).sum();
+                self.rows.push(constraint!(within + here <= 1.0));
+            }
+        }
+    }
+
+    /// Whether a call waits for another.
+    fn pair(&mut self, one: u32, next: u32, waits: &[Option<Variable>]) {
+        let seats = self.scope.seats;
+        let of = |call: u32| self.scope.calls[call as usize];
+        if one == next || self.later(next).contains(&one) || seats.beside(of(one)).contains(&of(next)) {
+            return;
+        }
+        let follows = self.add(variable().binary());
+        self.follows.push((one, next, self.last_column()));
+        let graph = self.scope.offload.graph();
+        for op in graph.operators() {
+            let here = self.within(op, next);
+            if let (Some(waits), false) = (waits[op.index()], here.is_zero()) {
+                self.rows.push(constraint!(follows >= waits + here.expression() - 1.0));
+            }
+        }
+        let (start, finish, high) = (self.start[next as usize], self.finish[one as usize], self.high);
+        self.rows.push(constraint!(start >= finish - high * (1.0 - follows)));
+    }
+
+    /// Positions in an order of everything, one step from each to the next: what times leave out where something takes
+    /// none, or next to none.
+    pub(super) fn add_positions(&mut self) {
+        let scope = self.scope;
+        let graph = scope.offload.graph();
+        let most = (graph.operator_count() + scope.calls.len()) as f64;
+        let mut position = || self.add(variable().min(0.0).max(most));
+        let calls: Vec<Variable> = scope.calls.iter().map(|_| position()).collect();
+        let ops: Vec<Variable> = graph.operators().map(|_| position()).collect();
+        for to in graph.operators() {
+            let here = ops[to.index()];
+            for (call, &position) in (0u32..).zip(&calls) {
+                let within = self.within(to, call);
+                if !within.is_zero() {
+                    let rest = most * (1.0 - within.expression());
+                    self.rows.push(constraint!(here - position <= rest.clone()));
+                    self.rows.push(constraint!(position - here <= rest));
+                }
+            }
+            for &from in graph.predecessors(to) {
+                let mut after = Expression::from(ops[from.index()]);
+                for (_, host) in self.on_hosts(to) {
+                    after += host.expression();
+                }
+                for call in 0..calls.len() as u32 {
+                    after += self.enters(from, to, call).expression();
+                }
+                self.rows.push(constraint!(here >= after));
+            }
+        }
+        for &(one, next) in &scope.chain {
+            if let (End::Open(one), End::Open(next)) = (one, next) {
+                self.rows.push(constraint!(calls[next as usize] >= calls[one as usize] + 1.0));
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Things of which each has one of some choices: a constant where there is one, else a binary column for each.
+
+use good_lp::{Expression, Variable};
+
+/// The columns of the choices.
+#[derive(Debug, Clone, Default)]
+pub struct Choices {
+    /// Choice and column, by thing; none where there is only one choice.
+    pub(crate) columns: Vec<Vec<(u32, usize)>>,
+    /// The first choice of each.
+    pub(crate) first: Vec<u32>,
+}
+
+impl Choices {
+    /// Whether nothing is to be decided.
+    pub(crate) fn are_made(&self) -> bool {
+        self.columns.iter().all(Vec::is_empty)
+    }
+
+    /// What the columns of a solution choose.
+    pub(crate) fn read(&self, values: &[f64]) -> Vec<u32> {
+        let chosen = |(columns, first): (&Vec<(u32, usize)>, &u32)| {
+            let largest = columns.iter().max_by(|a, b| values[a.1].total_cmp(&values[b.1]));
+            largest.map_or(*first, |&(choice, _)| choice)
+        };
+        self.columns.iter().zip(&self.first).map(chosen).collect()
+    }
+
+    /// Sets the columns of a choice for each thing.
+    pub(crate) fn write(&self, chosen: &[u32], values: &mut [f64]) {
+        for (columns, choice) in self.columns.iter().zip(chosen) {
+            for &(_, column) in columns.iter().filter(|(at, _)| at == choice) {
+                values[column] = 1.0;
+            }
+        }
+    }
+}
+
+/// A variable or a constant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Term {
+    Constant(f64),
+    Variable(Variable),
+}
+
+impl Term {
+    pub(crate) fn expression(self) -> Expression {
+        match self {
+            Term::Constant(value) => value.into(),
+            Term::Variable(variable) => variable.into(),
+        }
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        matches!(self, Term::Constant(0.0))
+    }
+}

@@ -1,0 +1,211 @@
+//! From a first plan to a proof on HiGHS: a short run and a long one from the best plan so far; without a time limit, runs
+//! of growing length.
+//!
+//! HiGHS tells nothing while it runs, so what it found comes out between runs. The bound of every run counts. Without a
+//! time limit it is nodes of the search tree that end a run, so that the plan does not depend on the clock.
+
+use stagewright_core::bound::LowerBound;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, Stop, StopReason};
+use stagewright_core::tolerance;
+
+use crate::run::{Effort, Ending, Outcome, RunError, TOLERANCE};
+
+/// Source of the bound.
+const SOURCE: &str = "milp";
+/// Share of the time for the first run; the second has the rest.
+const FIRST_SHARE: f64 = 0.15;
+/// Nodes of the first run where there is no limit. Each that follows has twice as many.
+const FIRST_NODES: u32 = 500;
+/// Entries of the matrix beyond which not even the relaxation is solved in minutes.
+pub(crate) const MOST_ENTRIES: usize = 4_000_000;
+/// Bytes that HiGHS takes for one entry of the matrix, cuts, presolve and the search tree included, as measured roughly.
+const BYTES_PER_ENTRY: u64 = 600;
+
+/// The programs of one problem.
+pub(crate) trait Programs {
+    /// A run from a plan, if there is one, for values above the bound and not above that of the plan.
+    ///
+    /// # Errors
+    /// Where HiGHS fails.
+    fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError>;
+
+    /// What was chosen as a placement.
+    fn placement(&self, chosen: &[u32]) -> Placement;
+
+    /// Adds the rows that a run left out, after it has answered with a placement that is no plan; whether there are any.
+    fn complete(&mut self) -> bool;
+
+    /// Why there is no plan, if so.
+    fn why_infeasible(&self, stop: &Stop) -> String;
+}
+
+/// What is known before a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known<'a> {
+    /// The best plan.
+    pub(crate) plan: Option<&'a Plan>,
+    /// A lower bound.
+    pub(crate) bound: f64,
+}
+
+/// The best plan and the best bound so far, and why no more is known.
+pub(crate) struct Search<'a> {
+    problem: &'a Problem,
+    plan: Option<Plan>,
+    bound: LowerBound,
+    /// Why there is no plan, where that is proved.
+    pub(crate) infeasible: Option<String>,
+    pub(crate) reason: Option<String>,
+    nodes: u64,
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(problem: &'a Problem, plan: Option<Plan>, bound: LowerBound) -> Search<'a> {
+        Search { problem, plan, bound, infeasible: None, reason: None, nodes: 0 }
+    }
+
+    /// Whether a program with so many entries is too large, and says so.
+    pub(crate) fn is_too_large(&mut self, entries: usize, context: &Context<'_>) -> bool {
+        if entries > MOST_ENTRIES {
+            self.reason = Some(format!("the integer program would have about {entries:.1e} entries"));
+            return true;
+        }
+        let bytes = entries as u64 * BYTES_PER_ENTRY;
+        let too_large = context.limits.memory.is_some_and(|memory| bytes > memory);
+        if too_large {
+            self.reason = Some(format!("the integer program would take about {bytes:.1e} bytes"));
+        }
+        too_large
+    }
+
+    /// Runs until a proof or a limit.
+    pub(crate) fn run(&mut self, programs: &mut dyn Programs, context: &mut Context<'_>) {
+        let mut time = context.stop().remaining().map(|left| left.mul_f64(FIRST_SHARE));
+        let mut nodes = FIRST_NODES;
+        while !self.done(context) {
+            let length = match time {
+                Some(time) => format!("{:.1} s", time.as_secs_f64()),
+                None => format!("{nodes} nodes"),
+            };
+            context.emit(Event::Phase { name: format!("integer program, {length}") });
+            let nodes_now = if time.is_none() { Some(nodes) } else { None };
+            let effort = Effort { time, nodes: nodes_now, gap: context.limits.gap, seed: context.seed };
+            let stop = context.stop().clone();
+            let guessed = self.plan.is_none();
+            let known = Known { plan: self.plan.as_ref(), bound: self.bound.value };
+            let outcome = match programs.run(known, effort, &stop) {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    self.reason = Some(error.to_string());
+                    return;
+                }
+            };
+            let ending = outcome.ending;
+            let again = self.take(outcome, programs, context);
+            // The scale of a program without a plan is a guess: from a plan it resolves more.
+            let rescaled = guessed && self.plan.is_some();
+            if ending != Ending::Limit && !again && !rescaled {
+                return;
+            }
+            time = context.stop().remaining();
+            nodes = nodes.saturating_mul(2);
+            if nodes == u32::MAX {
+                return;
+            }
+        }
+    }
+
+    fn keep(&mut self, plan: Option<Plan>, context: &mut Context<'_>) {
+        let Some(plan) = plan else { return };
+        if self.plan.as_ref().is_none_or(|best| plan.value() < best.value()) {
+            context.emit(Event::Incumbent { value: plan.value() });
+            self.plan = Some(plan);
+        }
+    }
+
+    fn done(&self, context: &Context<'_>) -> bool {
+        let enough = |plan: &Plan| {
+            tolerance::gap(plan.value(), self.bound.value) <= 2.0 * TOLERANCE
+                || context.gap_reached(plan.value(), self.bound.value)
+        };
+        self.plan.as_ref().is_some_and(enough) || context.stop().reason().is_some()
+    }
+
+    /// Takes the outcome of a run; whether rows were missing, so that another has more to say.
+    fn take(&mut self, outcome: Outcome, programs: &mut dyn Programs, context: &mut Context<'_>) -> bool {
+        let Outcome { ending, bound, chosen, nodes } = outcome;
+        self.nodes += nodes;
+        let high = self.plan.as_ref().map_or(f64::INFINITY, Plan::value);
+        let found = chosen.map(|chosen| Plan::new(self.problem, programs.placement(&chosen)));
+        let rejected = matches!(found, Some(Err(_)));
+        self.keep(found.and_then(Result::ok), context);
+        let again = rejected && programs.complete();
+        match (ending, &self.plan) {
+            _ if again => {}
+            (Ending::Infeasible, None) => {
+                self.infeasible = Some(programs.why_infeasible(context.stop()));
+            }
+            _ if rejected => {
+                let why =
+                    "the plan of the integer program breaks a limit by less than its arithmetic resolves";
+                self.reason = Some(why.into());
+            }
+            (Ending::Optimal | Ending::Infeasible, Some(_)) => {
+                self.reason = Some(format!(
+                    "the integer program is solved, to the tolerance of {TOLERANCE:.0e} of its arithmetic"
+                ));
+            }
+            _ => {}
+        }
+        // Rows that leave nothing below the value of the plan prove it, up to the tolerance.
+        let bound = match (ending, bound) {
+            (Ending::Infeasible, _) => Some(high * (1.0 - TOLERANCE)).filter(|bound| bound.is_finite()),
+            (_, bound) => bound,
+        };
+        if let Some(value) = bound {
+            self.raise(LowerBound { value, source: SOURCE, certificate: None }, context);
+        }
+        again
+    }
+
+    /// Takes a bound that is stronger.
+    pub(crate) fn raise(&mut self, bound: LowerBound, context: &mut Context<'_>) {
+        if bound.value > self.bound.value {
+            context.emit(Event::Bound { value: bound.value, source: bound.source });
+            self.bound = bound;
+        }
+    }
+
+    /// The outcome.
+    ///
+    /// # Errors
+    /// A plan below the bound.
+    pub(crate) fn solution(self, name: &'static str, context: &Context<'_>) -> Result<Solution, SolveError> {
+        let stop = context.stop().reason();
+        let statistics = vec![("nodes", self.nodes)];
+        let solution = match (self.plan, self.infeasible) {
+            (None, Some(why)) => Solution::without_plan(name, Status::Infeasible, self.bound, None, why),
+            (None, None) => {
+                let reason = self.reason.unwrap_or_else(|| "the search ended before it found a plan".into());
+                Solution::without_plan(name, Status::Unknown, self.bound, stop, reason)
+            }
+            (Some(plan), _) => {
+                // The one check of a bound that costs nothing.
+                if self.bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
+                    let (bound, value) = (self.bound.value, plan.value());
+                    return Err(SolveError::Invariant(format!(
+                        "a plan of {value} s below the bound of {bound} s"
+                    )));
+                }
+                let gap = context.gap_reached(plan.value(), self.bound.value);
+                let stop = if gap { Some(StopReason::Gap) } else { stop };
+                let solution = Solution::with_plan(name, plan, self.bound, stop);
+                let reason = self.reason.filter(|_| solution.status != Status::Optimal);
+                Solution { reason, ..solution }
+            }
+        };
+        Ok(Solution { statistics, ..solution })
+    }
+}

@@ -1,0 +1,301 @@
+//! Latency on random small problems, against every placement into calls.
+
+use std::collections::BTreeMap;
+
+use rand::{Rng, RngExt};
+use stagewright_core::cluster::{Cluster, DeviceId};
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument, PinTargets,
+    PinsDocument, TensorDocument,
+};
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::graph::{Graph, GraphBuilder};
+use stagewright_core::objective::Objective;
+use stagewright_core::offload::Offload;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status, Stop};
+use stagewright_milp::calls::model::{CallsModel, Range, Rows};
+use stagewright_milp::calls::reach::Reach;
+use stagewright_milp::calls::scope::Scope;
+use stagewright_milp::calls::seats::Seats;
+use stagewright_milp::run::{Effort, Ending, Outcome, solve};
+use stagewright_milp::{Lns, Milp};
+
+const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
+/// Most placements to try.
+const MOST: f64 = 60_000.0;
+
+fn seconds(rng: &mut impl Rng) -> f64 {
+    if rng.random_bool(0.25) { 0.0 } else { f64::from(rng.random_range(1..=20)) / 4.0 }
+}
+
+/// Up to six operators on up to three devices, with everything that a latency problem may have.
+fn problem(number: u64) -> Problem {
+    let mut rng = seed::stream(0x1A7E, number);
+    let operators = rng.random_range(1..=6);
+    let mut builder = GraphBuilder::new("random");
+    let name = |at: usize| format!("o{at}");
+    let colocated = rng.random_bool(0.4);
+    for at in 0..operators {
+        let mut times = BTreeMap::new();
+        for (class, chance, factor) in
+            [("fast", 0.95, 1.0), ("slow", 0.9, 1.5), ("cpu", 0.8, 3.0), ("old", 0.7, 3.0)]
+        {
+            if rng.random_bool(chance) {
+                times.insert(class.to_owned(), factor * seconds(&mut rng));
+            }
+        }
+        builder.operator(OperatorDocument {
+            seconds: times,
+            parameter_bytes: f64::from(rng.random_range(0..4)),
+            colocation: (colocated && rng.random_bool(0.5)).then(|| format!("c{}", rng.random_range(0..2))),
+            ..OperatorDocument::named(name(at))
+        });
+    }
+    for from in 0..operators {
+        let to: Vec<String> = (from + 1..operators).filter(|_| rng.random_bool(0.4)).map(name).collect();
+        let parts = if rng.random_bool(0.6) { vec![to] } else { to.into_iter().map(|to| vec![to]).collect() };
+        for consumers in parts.into_iter().filter(|consumers| !consumers.is_empty()) {
+            let slow: BTreeMap<String, f64> =
+                ["fast", "slow"].into_iter().map(|class| (class.to_owned(), seconds(&mut rng))).collect();
+            builder.timed_tensor(TensorDocument {
+                name: None,
+                producer: name(from),
+                consumers,
+                bytes: 1.0,
+                seconds: slow,
+            });
+        }
+    }
+    let graph: Graph = builder.build().expect("a valid graph");
+    let mut kinds = Vec::new();
+    let (fast, slow) = [(1, 0), (2, 0), (1, 1), (0, 1)][rng.random_range(0..4)];
+    let (cpu, old) = [(1, 0), (0, 0), (2, 0), (1, 1)][rng.random_range(0..4)];
+    for (class, count, host) in
+        [("fast", fast, false), ("slow", slow, false), ("cpu", cpu, true), ("old", old, true)]
+    {
+        kinds.push(KindDocument {
+            name: class.into(),
+            class: class.into(),
+            count,
+            host,
+            memory_bytes: rng.random_bool(0.5).then(|| f64::from(rng.random_range(2..12))),
+            link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
+            group: None,
+        });
+    }
+    let cluster = Cluster::from_document(ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: "random".into(),
+        classes: BTreeMap::new(),
+        kinds,
+        groups: Vec::new(),
+        matrix: None,
+    });
+    let cluster = cluster.expect("a valid cluster");
+    let mut pins = PinsDocument::default();
+    for op in graph.operators() {
+        if rng.random_bool(0.08) {
+            let device = DeviceId(rng.random_range(0..cluster.device_count() as u32));
+            let target = match rng.random_bool(0.5) {
+                true => cluster.device_name(device),
+                false => cluster.kind(cluster.kind_of(device)).name.clone(),
+            };
+            pins.0.insert(graph.operator(op).name.clone(), PinTargets::One(target));
+        }
+    }
+    let calls = rng.random_range(1..=2);
+    let objective = Objective { kind: ObjectiveKind::Latency, calls, ..Objective::default() };
+    Problem::new(graph, cluster, objective, pins).expect("a valid problem")
+}
+
+/// The least value over every device and call of every operator; none where there are too many to try.
+fn optimum(problem: &Problem) -> Option<Option<f64>> {
+    let graph = problem.graph();
+    let mut seats: Vec<(DeviceId, u32)> = Vec::new();
+    for device in problem.cluster().devices() {
+        let host = problem.pools()[problem.pool_of(device)].host;
+        seats.extend((0..if host { 1 } else { problem.objective().calls }).map(|call| (device, call)));
+    }
+    if (seats.len() as f64).powi(graph.operator_count() as i32) > MOST {
+        return None;
+    }
+    let mut choice = vec![0usize; graph.operator_count()];
+    let mut best: Option<f64> = None;
+    loop {
+        let device_of = choice.iter().map(|&seat| seats[seat].0).collect();
+        let call_of = choice.iter().map(|&seat| seats[seat].1).collect();
+        let evaluation = evaluate(problem, &Placement::with_calls(device_of, call_of));
+        if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
+            best = Some(evaluation.value);
+        }
+        let Some(at) = choice.iter().position(|&seat| seat + 1 < seats.len()) else { return Some(best) };
+        choice[at] += 1;
+        choice[..at].fill(0);
+    }
+}
+
+fn run(solver: &dyn Solver, problem: &Problem, threads: usize, start: Option<Placement>) -> Solution {
+    let mut silent = Silent;
+    let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
+    context.threads = threads;
+    context.warm_start = start;
+    solver.solve(problem, &mut context).expect("a problem within the capabilities")
+}
+
+#[test]
+fn the_program_agrees_with_every_placement() {
+    let (mut optimal, mut infeasible, mut several, mut moved) = (0, 0, 0, 0);
+    for number in 0..90 {
+        let problem = problem(number);
+        let Some(optimum) = optimum(&problem) else { continue };
+        let solution = run(&Milp, &problem, 1, None);
+        let Some(optimum) = optimum else {
+            assert_eq!(solution.status, Status::Infeasible, "{number}: {:?}", solution.reason);
+            assert!(solution.reason.is_some_and(|reason| !reason.is_empty()), "{number}");
+            infeasible += 1;
+            continue;
+        };
+        let plan = solution.plan.as_ref().unwrap_or_else(|| panic!("{number}: {:?}", solution.reason));
+        assert!(evaluate(&problem, &plan.placement).is_feasible(), "{number}");
+        let value = plan.value();
+        assert!(
+            solution.bound.value <= optimum * (1.0 + 1e-9),
+            "{number}: {} > {optimum}",
+            solution.bound.value
+        );
+        assert!((value - optimum).abs() <= 3e-6 * optimum, "{number}: {value} {optimum}");
+        assert!(solution.gap().is_some_and(|gap| gap <= 3e-6), "{number}: {:?}", solution.bound);
+        optimal += 1;
+        several += u32::from(problem.objective().calls > 1);
+        moved += u32::from(plan.evaluation.calls.len() > 1);
+    }
+    assert!(
+        optimal > 35 && infeasible > 2 && several > 8 && moved > 4,
+        "{optimal} {infeasible} {several} {moved}"
+    );
+}
+
+fn solved(model: CallsModel) -> Outcome {
+    let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
+    solve(model, None, effort, &Stop::new(None, Default::default())).expect("HiGHS takes the model")
+}
+
+/// Without a plan to start from, and with one that excludes seats.
+#[test]
+fn the_model_is_what_every_placement_says() {
+    let (mut feasible, mut infeasible) = (0, 0);
+    for number in 0..250 {
+        let problem = problem(number);
+        let Some(optimum) = optimum(&problem) else { continue };
+        let (offload, seats) = (Offload::new(&problem), Seats::new(&problem).expect("few seats"));
+        let Some(scope) = Scope::whole(&offload, &seats) else {
+            assert_eq!(optimum, None, "{number}");
+            continue;
+        };
+        let highs = [Some(scope.one_after_the_other()), optimum.map(|optimum| 1.05 * optimum)];
+        for high in highs.into_iter().flatten().filter(|&high| high > 0.0) {
+            let scope = scope.excluding(high);
+            let rows = Rows { order: number.is_multiple_of(2), positions: true };
+            let model = CallsModel::new(&scope, &Reach::new(&scope), Range { low: 0.0, high }, rows);
+            let outcome = solved(model);
+            let Some(optimum) = optimum else {
+                assert_eq!(outcome.ending, Ending::Infeasible, "{number}");
+                infeasible += 1;
+                continue;
+            };
+            assert_eq!(outcome.ending, Ending::Optimal, "{number}");
+            let slack = 1e-5 * high;
+            let bound = outcome.bound.expect("a bound");
+            assert!(bound <= optimum * (1.0 + 1e-9), "{number}: {bound} > {optimum}");
+            assert!(bound >= optimum - slack, "{number}: {bound} < {optimum}");
+            let plan = seats.placement(&scope.seats_of(&outcome.chosen.expect("a plan"), None));
+            let evaluation = evaluate(&problem, &plan);
+            assert!(evaluation.is_feasible(), "{number}: {:?}", evaluation.violations);
+            assert!(evaluation.value <= optimum + slack, "{number}: {} {optimum}", evaluation.value);
+            feasible += 1;
+        }
+    }
+    assert!(feasible > 150 && infeasible > 5, "{feasible} {infeasible}");
+}
+
+/// A part of a plan planned anew is as good as the best of all placements that leave the rest where it is.
+#[test]
+fn a_part_of_a_plan_is_what_every_placement_of_it_says() {
+    let (mut tried, mut better) = (0, 0);
+    for number in 0..400 {
+        let problem = problem(number);
+        let (offload, seats) = (Offload::new(&problem), Seats::new(&problem).expect("few seats"));
+        let graph = problem.graph();
+        let mut rng = seed::stream(0xBA27, number);
+        let random = (0..50).find_map(|_| {
+            let plan: Vec<u32> = graph.operators().map(|_| rng.random_range(0..seats.len() as u32)).collect();
+            let plan = Plan::new(&problem, seats.placement(&plan)).ok().filter(|plan| plan.value() > 0.0)?;
+            Some((plan.value(), seats.of_placement(&problem, &plan.placement)?))
+        });
+        let Some((value, plan)) = random else { continue };
+        let is_call = |&seat: &u32| seats.seat(seat).call.is_some();
+        let open: Vec<u32> =
+            (0..seats.len() as u32).filter(is_call).filter(|_| rng.random_bool(0.6)).collect();
+        let free: Vec<u32> = (0..graph.class_count() as u32).filter(|_| rng.random_bool(0.6)).collect();
+        let Some(scope) = Scope::around(&offload, &seats, &plan, &open, &free) else { continue };
+        // Every choice of the scope's own domains.
+        let model =
+            CallsModel::new(&scope, &Reach::new(&scope), Range { low: 0.0, high: value }, Rows::default());
+        let outcome = solved(model);
+        assert_eq!(outcome.ending, Ending::Optimal, "{number}");
+        let found = scope.seats_of(&outcome.chosen.expect("the plan at least"), Some(&plan));
+        let moved = graph.operators().filter(|op| found[op.index()] != plan[op.index()]);
+        for op in moved {
+            assert!(free.contains(&(graph.class_of(op) as u32)), "{number}");
+        }
+        let mut least = value;
+        let domains = scope.domains();
+        let mut at = vec![0usize; domains.len()];
+        loop {
+            let chosen: Vec<u32> = at.iter().zip(&domains).map(|(&at, domain)| domain[at]).collect();
+            let evaluation = evaluate(&problem, &seats.placement(&scope.seats_of(&chosen, Some(&plan))));
+            if evaluation.is_feasible() {
+                least = least.min(evaluation.value);
+            }
+            let Some(next) = (0..at.len()).find(|&block| at[block] + 1 < domains[block].len()) else { break };
+            at[next] += 1;
+            at[..next].fill(0);
+        }
+        let bound = outcome.bound.expect("a bound");
+        assert!(bound <= least * (1.0 + 1e-9), "{number}: {bound} > {least}");
+        assert!(bound >= least - 1e-5 * value, "{number}: {bound} < {least}");
+        tried += 1;
+        better += u32::from(least < value);
+    }
+    assert!(tried > 50 && better > 20, "{tried} {better}");
+}
+
+#[test]
+fn large_neighbourhoods_never_lose_and_often_reach_the_optimum() {
+    let (mut plans, mut reached) = (0, 0);
+    for number in 0..12 {
+        let problem = problem(number);
+        let Some(Some(optimum)) = optimum(&problem) else { continue };
+        let hosts: Vec<DeviceId> =
+            problem.pools().iter().filter(|pool| pool.host).map(|pool| pool.devices[0]).collect();
+        let on_host = |&host: &DeviceId| Placement::new(vec![host; problem.graph().operator_count()]);
+        let start = hosts.iter().map(on_host).find_map(|placement| Plan::new(&problem, placement).ok());
+        let value = start.as_ref().map(Plan::value);
+        let [one, two] = [1, 2]
+            .map(|threads| run(&Lns, &problem, threads, start.as_ref().map(|start| start.placement.clone())));
+        assert_eq!(one, two, "{number}");
+        let Some(plan) = one.plan else {
+            assert!(value.is_none(), "{number}");
+            continue;
+        };
+        assert!(evaluate(&problem, &plan.placement).is_feasible(), "{number}");
+        assert!(value.is_none_or(|value| plan.value() <= value), "{number}");
+        assert!(one.bound.value <= optimum, "{number}");
+        plans += 1;
+        reached += u32::from(plan.value() <= optimum * (1.0 + 1e-9));
+    }
+    assert!(plans > 3 && reached * 10 >= plans * 8, "{plans} {reached}");
+}

@@ -20,9 +20,9 @@ use stagewright_core::offload::Offload;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, Stop};
+use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
-use stagewright_search::latency::bound::{CallChains, Effort, Relaxed, raise};
+use stagewright_search::latency::bound::{CallChains, Effort, Relaxed};
 
 const FULL: CallChains = CallChains { effort: Effort::DEFAULT };
 
@@ -307,9 +307,7 @@ fn a_chain_is_solved() {
     for number in 0..200 {
         let problem = chain(number);
         let Some(Some(optimum)) = optimum(&problem) else { continue };
-        let mut silent = Silent;
-        let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
-        let relaxed = raise(&problem, None, &mut context);
+        let relaxed = relax(CallChains::default(), &problem);
         let (_, value) = relaxed.plan.expect("a chain has a placement");
         assert!(tolerance::same(value, optimum), "{number}: {value} {optimum}");
         assert!(

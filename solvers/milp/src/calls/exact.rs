@@ -1,6 +1,6 @@
 //! Latency in `milp`: the best order of blocks, a short local search, then the program from its plan.
 
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::LowerBound;
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::contract::Units;
 use stagewright_core::document::{ObjectiveKind, Split};
@@ -11,6 +11,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Plan, Solution, SolveError, Stop};
 use stagewright_core::tolerance;
 use stagewright_search::latency::blocks::over_orders;
+use stagewright_search::latency::bound;
 use stagewright_search::latency::local::improve;
 
 use super::model::{CallsModel, Range, Rows};
@@ -28,20 +29,26 @@ const LONGEST_PATH: &str = "longest-path";
 const FIRST_SHARE: f64 = 0.1;
 const SEARCH_SHARE: f64 = 0.15;
 
-/// A plan to begin with: the warm start, or the best order of blocks; then local search.
+/// A bound and a plan to begin with: the warm start, the best order of blocks or what the bound suggests; then local search.
 ///
 /// # Errors
 /// Where worker threads cannot be started, and broken invariants.
-pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+pub(crate) fn first(
+    problem: &Problem,
+    context: &mut Context<'_>,
+) -> Result<(LowerBound, Option<Plan>), SolveError> {
+    let (bound, suggested) = bound::first(problem, context.part(FIRST_SHARE).stop());
+    let suggested = suggested.map(|placement| Plan::new(problem, placement)).transpose()?;
     let warm = context.warm_start.clone().map(|warm| assign_if_missing(problem, warm));
     let warm = warm.and_then(|warm| Plan::new(problem, warm).ok());
     let first = match warm {
         Some(plan) => Some(plan),
         None => over_orders(problem, &Units::new(problem), &mut context.part(FIRST_SHARE))?,
     };
-    let Some(first) = first else { return Ok(None) };
-    let target = strongest(problem).value;
-    Ok(Some(improve(problem, first, target, &mut context.part(SEARCH_SHARE))?.0))
+    let plans = [first, suggested].into_iter().flatten();
+    let Some(first) = plans.min_by(|a, b| a.value().total_cmp(&b.value())) else { return Ok((bound, None)) };
+    let (plan, _) = improve(problem, first, bound.value, &mut context.part(SEARCH_SHARE))?;
+    Ok((bound, Some(plan)))
 }
 
 pub(crate) fn solve(
@@ -49,8 +56,8 @@ pub(crate) fn solve(
     problem: &Problem,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
-    let plan = first_plan(problem, context)?;
-    let mut search = Search::new(problem, plan, strongest(problem));
+    let (bound, plan) = first(problem, context)?;
+    let mut search = Search::new(problem, plan, bound);
     run(problem, &mut search, context);
     search.solution(name, context)
 }

@@ -8,7 +8,6 @@
 use rand::{Rng, RngExt};
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use stagewright_core::bound::strongest;
 use stagewright_core::offload::Offload;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -16,7 +15,7 @@ use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Statu
 use stagewright_core::tolerance;
 use stagewright_search::latency::local::improve;
 
-use super::exact::first_plan;
+use super::exact::first;
 use super::model::{CallsModel, Range, Rows};
 use super::neighbourhood::{Neighbourhood, SHAPES, Size, Timed};
 use super::reach::Reach;
@@ -43,8 +42,8 @@ pub(crate) fn solve(
     problem: &Problem,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
-    let bound = strongest(problem);
-    let Some(plan) = first_plan(problem, context)? else {
+    let (bound, plan) = first(problem, context)?;
+    let Some(plan) = plan else {
         let why = "no chain of blocks that was tried fits the devices, and there is no other start";
         let stop = context.stop().reason();
         return Ok(Solution::without_plan(name, Status::Unknown, bound, stop, why.into()));

@@ -43,14 +43,14 @@ mod least;
 mod nodes;
 mod read_off;
 
-use stagewright_core::bound::{Bound, LowerBound};
+use stagewright_core::bound::{Bound, LowerBound, strongest};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::offload::Offload;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Stop};
-use stagewright_core::tolerance::{gap, round_down};
+use stagewright_core::solver::Stop;
+use stagewright_core::tolerance::round_down;
 
 use chain::Chain;
 use choice::Choice;
@@ -142,28 +142,17 @@ impl Bound for CallChains {
     }
 }
 
-/// Raises the bound with [`Effort::DEFAULT`] and, unless that reaches the value of the incumbent or of its own placement
-/// or the time is up, with [`Effort::HIGH`]. The strongest bound and the best placement of the two.
+/// The bound to begin a search with: the strongest of the closed forms and of [`CallChains`] at its default effort, with
+/// the placement that the latter suggests. What `stop` ends counts for nothing.
 ///
 /// # Panics
 /// Where the objective is not latency.
-pub fn raise(problem: &Problem, incumbent: Option<f64>, context: &mut Context<'_>) -> Relaxed {
-    let mut best = Relaxed { bound: LowerBound::TRIVIAL, plan: None, complete: false };
-    for effort in [Effort::DEFAULT, Effort::HIGH] {
-        let Some(found) = (CallChains { effort }).relax(problem, context.stop()) else { break };
-        if found.bound.value > best.bound.value {
-            context.emit(Event::Bound { value: found.bound.value, source: found.bound.source });
+pub fn first(problem: &Problem, stop: &Stop) -> (LowerBound, Option<Placement>) {
+    let closed = strongest(problem);
+    match CallChains::default().relax(problem, stop) {
+        Some(Relaxed { bound, plan, .. }) if bound.value.is_finite() => {
+            (closed.max(bound), plan.map(|(placement, _)| placement))
         }
-        best.bound = best.bound.max(found.bound);
-        let value = |plan: &Option<(Placement, f64)>| plan.as_ref().map_or(f64::INFINITY, |plan| plan.1);
-        if value(&found.plan) < value(&best.plan) {
-            best.plan = found.plan;
-        }
-        let upper = value(&best.plan).min(incumbent.unwrap_or(f64::INFINITY));
-        best.complete = found.complete;
-        if best.complete || gap(upper, best.bound.value) == 0.0 {
-            break;
-        }
+        _ => (closed, None),
     }
-    best
 }

@@ -12,7 +12,6 @@ mod moves;
 mod state;
 
 use rayon::prelude::*;
-use stagewright_core::bound::strongest;
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::contract::Units;
 use stagewright_core::offload::Offload;
@@ -23,10 +22,13 @@ use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Statu
 use stagewright_core::tolerance;
 
 use super::blocks::over_orders;
-use super::bound::CallChains;
+use super::bound;
 use anneal::{Cooling, anneal};
 use state::{Slots, State};
 
+/// Shares of the time for the bound and for the start.
+const BOUND_SHARE: f64 = 0.2;
+const START_SHARE: f64 = 0.3;
 /// Walks of a round, and how many are as hot as can be, from the coolest on.
 const WALKS: u64 = 8;
 const COOLEST: f64 = 3e-4;
@@ -48,20 +50,17 @@ pub(crate) fn solve(
     problem: &Problem,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
-    let chains = CallChains::default().relax(problem, context.part(0.2).stop());
-    let chains = chains.filter(|found| found.bound.value.is_finite());
-    let bound = chains.iter().fold(strongest(problem), |bound, found| bound.max(found.bound.clone()));
+    let (bound, suggested) = bound::first(problem, context.part(BOUND_SHARE).stop());
     let warm = context.warm_start.clone().map(|warm| assign_if_missing(problem, warm));
     let warm = warm.and_then(|warm| Plan::new(problem, warm).ok());
     let mut start = match warm {
         // Whoever brings a plan has looked at the orders.
         Some(plan) => Some(plan),
-        None => over_orders(problem, &Units::new(problem), &mut context.part(0.3))?,
+        None => over_orders(problem, &Units::new(problem), &mut context.part(START_SHARE))?,
     };
-    if let Some((placement, value)) = chains.and_then(|found| found.plan)
-        && start.as_ref().is_none_or(|start| value < start.value())
-    {
-        start = Some(Plan::new(problem, placement)?);
+    if let Some(placement) = suggested {
+        let suggested = Plan::new(problem, placement)?;
+        start = start.filter(|start| start.value() <= suggested.value()).or(Some(suggested));
     }
     let Some(start) = start else {
         let why = "no chain of blocks that was tried fits the devices, and there is no other start";
@@ -112,7 +111,7 @@ pub fn improve(
             Some(anneal(state, Cooling { moves, hot, target }, &mut rng, &stop))
         };
         let found: Vec<_> = pool.install(|| population.par_iter().enumerate().map(walk).collect());
-        for (member, found) in population.iter_mut().zip(found.into_iter()) {
+        for (member, found) in population.iter_mut().zip(found) {
             let Some((value, placement, moves)) = found else { continue };
             tried += moves;
             if value < best.0 * (1.0 - tolerance::OPTIMAL_RELATIVE) {

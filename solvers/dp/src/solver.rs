@@ -50,7 +50,7 @@ impl Solver for Dp {
     }
 
     fn summary(&self) -> &'static str {
-        "dynamic program over the lattice of ideals (contiguous throughput, exact; latency, one block after the other)"
+        "dynamic programs over the lattice of ideals (contiguous throughput, exact; latency, blocks and chains of calls)"
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -294,6 +294,52 @@ fn calls_are_assigned_in_an_order_and_few() {
     assert!(several > 200, "only {several} need several calls");
 }
 
+/// Without memory the hosts' would be the best place for everything, which hides the plans that fit them.
+#[test]
+fn what_overfills_a_host_is_no_proof_that_nothing_fits() {
+    let operator = |name: &str, bytes: u32, gpu: bool| {
+        let seconds =
+            if gpu { serde_json::json!({"cpu": 1.0, "gpu": 100.0}) } else { serde_json::json!({"cpu": 1.0}) };
+        serde_json::json!({"name": name, "seconds": seconds, "parameter_bytes": bytes})
+    };
+    let tensor = |from: &str, to: &str| serde_json::json!({"producer": from, "consumers": [to], "bytes": 0});
+    let graph = serde_json::json!({"schema": "stagewright.graph/1",
+        "operators": [operator("a", 4, false), operator("d", 5, true), operator("b", 10, true), operator("c", 4, false)],
+        "tensors": [tensor("a", "d"), tensor("d", "b"), tensor("b", "c")]});
+    let cluster = serde_json::json!({"schema": "stagewright.cluster/1", "kinds": [
+        {"name": "acc", "class": "gpu", "count": 1, "memory_bytes": 12, "link": {"latency_s": 0.0, "bandwidth": 1.0}},
+        {"name": "host", "class": "cpu", "count": 1, "host": true, "memory_bytes": 13}]});
+    let problem = problem(graph, cluster, 1);
+    assert_eq!(optimum(&problem), Some(103.0));
+    assert_ne!(solve(&Dp, &problem).status, Status::Infeasible);
+    let auto = portfolio::auto(&latency(1)).expect("auto takes latency").solver;
+    let found = solve(auto, &problem);
+    assert_ne!(found.status, Status::Infeasible);
+    assert_eq!(found.value(), cfg!(feature = "milp").then_some(103.0));
+}
+
+/// A marker for "never" that leaves a sum again takes nothing with it.
+#[test]
+fn absurd_transfers_cost_no_precision() {
+    let operator = |name: &str, cpu: f64, gpu: Option<f64>| match gpu {
+        Some(gpu) => serde_json::json!({"name": name, "seconds": {"cpu": cpu, "gpu": gpu}}),
+        None => serde_json::json!({"name": name, "seconds": {"cpu": cpu}}),
+    };
+    let tensor = |from: &str, to: &str, bytes: f64| serde_json::json!({"producer": from, "consumers": [to], "bytes": bytes});
+    let graph = serde_json::json!({"schema": "stagewright.graph/1",
+        "operators": [operator("a", 10.0, Some(1.0)), operator("b", 10.0, Some(1.0)), operator("c", 10.0, Some(1.0)),
+                      operator("d", 1.0, None), operator("e", 20.0, Some(1.0))],
+        "tensors": [tensor("a", "b", 1e30), tensor("b", "c", 1e30), tensor("a", "d", 40.0), tensor("c", "d", 1.0),
+                    tensor("d", "e", 0.1)]});
+    let cluster = serde_json::json!({"schema": "stagewright.cluster/1", "kinds": [
+        {"name": "acc", "class": "gpu", "count": 2, "link": {"latency_s": 0.0, "bandwidth": 1.0}},
+        {"name": "host", "class": "cpu", "count": 1, "host": true}]});
+    let problem = problem(graph, cluster, 1);
+    let optimum = optimum(&problem).expect("few placements");
+    let found = solve(&Dp, &problem).value().expect("a plan");
+    assert!(tolerance::same(found, optimum), "{found} and {optimum}");
+}
+
 #[test]
 fn memory_forces_the_hosts_and_what_fits_nowhere_is_said_so() {
     let with = |memory: u32, on_host: bool| {

@@ -20,9 +20,11 @@ use crate::problem::Problem;
 #[derive(Debug, Clone)]
 pub struct Offload<'p> {
     problem: &'p Problem,
-    /// `[pool][operator]`; not a number where the pool cannot run it.
+    /// Row of each pool in the tables.
+    row: Vec<u32>,
+    /// `[row][operator]`; not a number where the pool cannot run it.
     seconds: Vec<f64>,
-    /// `[pool][tensor]`; zero for hosts.
+    /// `[row][tensor]`; zero for hosts.
     transfer: Vec<f64>,
 }
 
@@ -74,16 +76,25 @@ const NONE: u32 = u32::MAX;
 impl<'p> Offload<'p> {
     /// Lays the tables out, in O(pools · (operators + tensors)).
     pub fn new(problem: &'p Problem) -> Offload<'p> {
+        Offload::of_pools(problem, &(0..problem.pools().len()).collect::<Vec<_>>())
+    }
+
+    /// The tables of some pools, the only ones that may be asked for; in O(pools · (operators + tensors)).
+    pub fn of_pools(problem: &'p Problem, pools: &[usize]) -> Offload<'p> {
         let graph = problem.graph();
-        let pools = problem.pools();
-        let seconds = (0..pools.len())
-            .flat_map(|pool| graph.operators().map(move |op| problem.seconds(op, pool).unwrap_or(f64::NAN)));
-        let transfer = pools.iter().flat_map(|pool| {
-            graph
-                .tensors()
-                .map(|tensor| if pool.host { 0.0 } else { problem.costs().transfer(tensor, pool.kind) })
+        let mut row = vec![u32::MAX; problem.pools().len()];
+        for (at, &pool) in (0..).zip(pools) {
+            row[pool] = at;
+        }
+        let seconds = pools
+            .iter()
+            .flat_map(|&pool| graph.operators().map(move |op| problem.seconds(op, pool).unwrap_or(f64::NAN)));
+        let transfer = pools.iter().map(|&pool| &problem.pools()[pool]).flat_map(|pool| {
+            let over_link =
+                |tensor| if pool.host { 0.0 } else { problem.costs().transfer(tensor, pool.kind) };
+            graph.tensors().map(over_link)
         });
-        Offload { seconds: seconds.collect(), transfer: transfer.collect(), problem }
+        Offload { seconds: seconds.collect(), transfer: transfer.collect(), row, problem }
     }
 
     /// The problem.
@@ -99,14 +110,14 @@ impl<'p> Offload<'p> {
     /// Seconds of an operator on a pool; none where it cannot or must not run there.
     #[inline]
     pub fn seconds(&self, op: OpId, pool: usize) -> Option<f64> {
-        let seconds = self.seconds[pool * self.graph().operator_count() + op.index()];
+        let seconds = self.seconds[self.row[pool] as usize * self.graph().operator_count() + op.index()];
         (!seconds.is_nan()).then_some(seconds)
     }
 
     /// Seconds that a tensor takes over the link of a pool; zero for hosts.
     #[inline]
     pub fn transfer(&self, tensor: TensorId, pool: usize) -> f64 {
-        self.transfer[pool * self.graph().tensor_count() + tensor.index()]
+        self.transfer[self.row[pool] as usize * self.graph().tensor_count() + tensor.index()]
     }
 }
 

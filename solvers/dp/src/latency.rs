@@ -9,7 +9,7 @@ use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, StopReason};
 use stagewright_core::tolerance;
-use stagewright_search::latency::blocks::{Ideals, over_ideals, over_orders};
+use stagewright_search::latency::blocks::{Extent, Ideals, over_ideals, over_orders};
 use stagewright_search::latency::bound::{CallChains, Effort};
 use stagewright_search::order;
 
@@ -40,9 +40,13 @@ pub(crate) fn solve(
     let statistics = Vec::new();
     let mut answer = Answer { problem, best, bound: strongest(problem), infeasible: false, statistics };
     let all_chains = answer.follow_chains(Effort::DEFAULT, &mut context.part(BOUND_SHARE))?;
-    let mut all_blocks = true;
+    let mut extent = Extent::Whole;
+    // Whether it was memory that cut the blocks off, rather than their share of the time.
+    let mut too_large = false;
     if answer.is_open(context) {
-        all_blocks = answer.over_all_ideals(&units, &mut context.part(BLOCKS_SHARE))?;
+        let mut part = context.part(if all_chains { 1.0 } else { BLOCKS_SHARE });
+        extent = answer.over_all_ideals(&units, &mut part)?;
+        too_large = extent == Extent::Cut && part.stop().reason().is_none();
     }
     if !all_chains && answer.is_open(context) {
         answer.follow_chains(Effort::HIGH, context)?;
@@ -50,7 +54,7 @@ pub(crate) fn solve(
     let Answer { best, bound, infeasible, statistics, .. } = answer;
     let stop = match best.as_ref().is_some_and(|plan| context.gap_reached(plan.value(), bound.value)) {
         true => Some(StopReason::Gap),
-        false => context.stop().reason().or((!all_blocks).then_some(StopReason::Memory)),
+        false => context.stop().reason().or(too_large.then_some(StopReason::Memory)),
     };
     // With nothing contracted, every plan with one call of each accelerator is a chain of ideals.
     let all_plans = problem.objective().calls == 1 && units.len() == problem.graph().operator_count();
@@ -64,7 +68,7 @@ pub(crate) fn solve(
             }
             Solution::with_plan(name, plan, bound, stop)
         }
-        None if infeasible || (all_blocks && all_plans && context.stop().reason().is_none()) => {
+        None if infeasible || (extent == Extent::Whole && all_plans && context.stop().reason().is_none()) => {
             let why = "every chain of calls was excluded: none fits the accelerators with the rest on hosts";
             Solution::without_plan(name, Status::Infeasible, LowerBound::TRIVIAL, None, why.into())
         }
@@ -93,8 +97,12 @@ impl Answer<'_> {
             return Ok(false);
         };
         self.infeasible = found.bound.value.is_infinite();
-        if self.infeasible {
-            return Ok(found.complete);
+        match &self.best {
+            Some(_) if self.infeasible => {
+                return Err(SolveError::Invariant("no chain of calls where there is a plan".into()));
+            }
+            None if self.infeasible => return Ok(found.complete),
+            _ => {}
         }
         if found.bound.value > self.bound.value {
             context.emit(Event::Bound { value: found.bound.value, source: found.bound.source });
@@ -109,12 +117,12 @@ impl Answer<'_> {
         Ok(found.complete)
     }
 
-    /// Betters the plan over all ideals; whether none was left out.
-    fn over_all_ideals(&mut self, units: &Units, context: &mut Context<'_>) -> Result<bool, SolveError> {
+    /// Betters the plan over all ideals.
+    fn over_all_ideals(&mut self, units: &Units, context: &mut Context<'_>) -> Result<Extent, SolveError> {
         context.emit(Event::Phase { name: "blocks over all ideals".into() });
         let memory = context.limits.memory.map(|most| (most as f64 * IDEALS_SHARE) as u64);
         let Some(ideals) = Ideals::all(units, order::depth_first(units), memory, context.stop()) else {
-            return Ok(false);
+            return Ok(Extent::Cut);
         };
         self.statistics.push(("ideals", ideals.count() as u64));
         over_ideals(self.problem, units, &ideals, &mut self.best, context)

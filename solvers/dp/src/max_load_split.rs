@@ -5,6 +5,7 @@
 use stagewright_core::bound::strongest;
 use stagewright_core::calls::assign;
 use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
@@ -55,10 +56,14 @@ impl Solver for MaxLoadSplit {
             let why = split.reason.unwrap_or_else(|| "there is no contiguous split".into());
             return without(bound, split.stop, why);
         };
-        match Plan::new(problem, assign(problem, &plan.placement)) {
-            Ok(plan) => Ok(Solution::with_plan(self.name(), plan, bound, split.stop)),
+        let placement = assign(problem, &plan.placement);
+        let evaluation = evaluate(problem, &placement);
+        match evaluation.violations.first() {
+            None => Ok(Solution::with_plan(self.name(), Plan { placement, evaluation }, bound, split.stop)),
             // Its order is that of the forward operators alone.
-            Err(error) => without(bound, split.stop, error.to_string()),
+            Some(broken) => {
+                without(bound, split.stop, format!("the split of least load does not fit: {broken}"))
+            }
         }
     }
 }

@@ -74,6 +74,8 @@ pub enum Ending {
     Infeasible,
     /// At a limit.
     Limit,
+    /// Not at all: it was given up, and may still run.
+    Abandoned,
 }
 
 /// What a run found.
@@ -120,7 +122,7 @@ pub fn solve(
             Err(RecvTimeoutError::Timeout) => {
                 let interrupted = stop.is_interrupted();
                 if interrupted || deadline.is_some_and(|deadline| Instant::now() > deadline + GRACE) {
-                    return Ok(Outcome { ending: Ending::Limit, bound: None, chosen: None, nodes: 0 });
+                    return Ok(Outcome { ending: Ending::Abandoned, bound: None, chosen: None, nodes: 0 });
                 }
             }
         }

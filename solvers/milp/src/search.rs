@@ -23,6 +23,12 @@ pub(crate) const MOST_ENTRIES: usize = 4_000_000;
 /// Bytes that HiGHS takes for one entry of the matrix, cuts, presolve and the search tree included, as measured roughly.
 const BYTES_PER_ENTRY: u64 = 600;
 
+/// Most entries of the matrix of a program, by the bytes that there are for it.
+pub(crate) fn most_entries(memory: Option<u64>) -> usize {
+    let room = memory.map_or(u64::MAX, |memory| memory / BYTES_PER_ENTRY);
+    usize::try_from(room).map_or(MOST_ENTRIES, |room| room.min(MOST_ENTRIES))
+}
+
 /// The programs of one problem.
 pub(crate) trait Programs {
     /// A run from a plan, if there is one, for values above the bound and not above that of the plan.
@@ -104,6 +110,13 @@ impl<'a> Search<'a> {
             };
             let ending = outcome.ending;
             let again = self.take(outcome, programs, context);
+            if ending == Ending::Abandoned {
+                // It may still hold its thread and its memory: no other run beside it.
+                if !stop.is_interrupted() {
+                    self.reason = Some("HiGHS did not end with its time and was given up".into());
+                }
+                return;
+            }
             // The scale of a program without a plan is a guess: from a plan it resolves more.
             let rescaled = guessed && self.plan.is_some();
             if ending != Ending::Limit && !again && !rescaled {

@@ -56,7 +56,10 @@ fn search(problem: &Problem, threshold: f64, most: u64, pool: &ThreadPool) -> tr
     let units = Units::new(problem);
     let preparation = Preparation::new(problem, &units, STATES, &never()).expect("a small problem");
     let ground = ground(problem, &units, &preparation);
-    tree::search(&ground, Arc::new([]), threshold, most, pool, &never(), |_| ()).expect("a sound master")
+    let quest = tree::Quest { threshold, incumbent: threshold, most };
+    let verdict = tree::search(&ground, Arc::new([]), quest, pool, &never(), |_| ());
+    assert_eq!(verdict.failure, None);
+    verdict
 }
 
 fn ground<'a>(problem: &'a Problem, units: &'a Units, preparation: &'a Preparation) -> Ground<'a> {

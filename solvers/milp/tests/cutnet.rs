@@ -242,7 +242,7 @@ fn an_interrupt_ends_a_run_at_once() {
     let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
     let interrupted = Stop::new(None, Arc::new(AtomicBool::new(true)));
     let outcome = solve(model, None, effort, &interrupted).expect("an outcome");
-    assert!(matches!(outcome.ending, Ending::Limit | Ending::Optimal), "{outcome:?}");
+    assert!(matches!(outcome.ending, Ending::Abandoned | Ending::Optimal), "{outcome:?}");
 }
 
 #[test]

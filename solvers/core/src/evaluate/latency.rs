@@ -8,7 +8,7 @@ use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::tolerance;
 
-/// Evaluates a placement by [`Timeline`], in O(operators log operators + pins). Where calls wait for one another the
+/// Evaluates a placement by [`Timeline`], in O(pools in use · (operators + tensors) + operators log operators + pins). Where calls wait for one another the
 /// value is infinite. The uplinks of groups are no part of the model.
 pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let (graph, cluster) = (problem.graph(), problem.cluster());
@@ -37,7 +37,10 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     });
     let sites: Vec<Site> = sites.collect();
     let mut timeline = Timeline::new(graph);
-    let value = timeline.schedule(&Offload::new(problem), &sites, &calls);
+    let mut pools: Vec<usize> = used.iter().map(|&device| problem.pool_of(device)).collect();
+    pools.sort_unstable();
+    pools.dedup();
+    let value = timeline.schedule(&Offload::of_pools(problem, &pools), &sites, &calls);
 
     let mut violations = Vec::new();
     let mut devices: Vec<DeviceLoad> = used
@@ -79,7 +82,8 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
                 limit: memory,
             });
         }
-        let count = numbers.iter().filter(|number| number.0 == at).count() as u32;
+        let first = numbers.partition_point(|number| number.0 < at);
+        let count = numbers[first..].partition_point(|number| number.0 == at) as u32;
         if count > problem.objective().calls {
             let (device, most) = (cluster.device_name(device.device), problem.objective().calls);
             violations.push(Violation::Calls { device, calls: count, most });

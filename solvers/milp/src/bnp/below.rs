@@ -24,7 +24,7 @@ use crate::colgen::master::LpError;
 use crate::colgen::node::Ground;
 use crate::colgen::preparation::Preparation;
 use crate::colgen::rules::Column;
-use crate::colgen::tree::{BATCH, search};
+use crate::colgen::tree::{BATCH, Quest, search};
 
 use super::Answer;
 use super::root::most_states;
@@ -111,30 +111,17 @@ impl<'a> Below<'a> {
         context.emit(Event::Phase { name: "branch and price".into() });
         let pool = context.pool()?;
         let stop = context.stop().clone();
-        let (mut most, mut nodes) = (NODES, 0);
+        let (mut most, mut nodes, mut failure) = (NODES, 0, None);
         while most <= MOST_NODES {
             let mut ceiling = answer.plan.value();
             let (mut threshold, mut limit) = (ceiling * (1.0 - JUST_BELOW), most);
             while !answer.enough(context) && stop.reason().is_none() {
-                let mut found = None;
-                let tell = |plan: &Plan| {
-                    context.emit(Event::Incumbent { value: plan.value() });
-                    found = Some(plan.clone());
-                };
-                let verdict =
-                    search(&self.ground, self.columns.clone(), threshold, limit, &pool, &stop, tell);
-                if let Some(plan) = found {
-                    answer.plan = plan;
-                    ceiling = ceiling.min(answer.plan.value());
-                }
-                let verdict = match verdict {
-                    Ok(verdict) => verdict,
-                    Err(error) => {
-                        answer.reason = Some(error.to_string());
-                        return Ok(());
-                    }
-                };
+                let quest = Quest { threshold, incumbent: answer.plan.value(), most: limit };
+                let tell = |plan: &Plan| answer.keep(plan.clone(), context);
+                let verdict = search(&self.ground, self.columns.clone(), quest, &pool, &stop, tell);
+                ceiling = ceiling.min(answer.plan.value());
                 nodes += verdict.nodes;
+                failure = failure.or(verdict.failure);
                 if verdict.excluded {
                     let bound = LowerBound { value: verdict.threshold, source: SOURCE, certificate: None };
                     if bound.value > answer.bound.value {
@@ -153,8 +140,13 @@ impl<'a> Below<'a> {
             most *= GROWTH;
         }
         answer.statistics.push(("nodes", nodes));
-        if stop.reason().is_none() {
-            answer.reason = Some("branch and price ended with its nodes, some thresholds undecided".into());
+        if !answer.enough(context) {
+            let undecided = "branch and price ended with its nodes, some thresholds undecided";
+            match failure {
+                Some(error) => answer.reason = Some(error.to_string()),
+                None if stop.reason().is_none() => answer.reason = Some(undecided.into()),
+                None => {}
+            }
         }
         Ok(())
     }

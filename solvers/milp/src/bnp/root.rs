@@ -80,7 +80,7 @@ impl<'a> Root<'a> {
         });
         let why = match &raised {
             Err(error) => Some(error.to_string()),
-            Ok(_) if stop.reason().is_some() => None,
+            Ok(_) if stop.reason().is_some() || answer.enough(context) => None,
             Ok(true) => Some("the linear relaxation of column generation ends here".into()),
             Ok(false) => Some(
                 "column generation ended with its rounds or its memory, some thresholds undecided".into(),

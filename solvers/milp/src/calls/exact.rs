@@ -21,7 +21,7 @@ use super::scope::Scope;
 use super::seats::Seats;
 use crate::cutnet::infeasible::explained;
 use crate::run::{Effort, Outcome, RunError, TOLERANCE, solve as solve_program};
-use crate::search::{Known, MOST_ENTRIES, Programs, Search};
+use crate::search::{Known, MOST_ENTRIES, Programs, Search, most_entries};
 
 /// Source of the bound of [`Reach`].
 const LONGEST_PATH: &str = "longest-path";
@@ -64,7 +64,9 @@ pub(crate) fn solve(
 
 fn run(problem: &Problem, search: &mut Search<'_>, context: &mut Context<'_>) {
     let offload = Offload::new(problem);
-    let few = |seats: &Seats| seats.len().saturating_mul(problem.graph().class_count()) <= MOST_ENTRIES;
+    let graph = problem.graph();
+    let blocks = if problem.objective().calls == 1 { graph.class_count() } else { graph.operator_count() };
+    let few = |seats: &Seats| seats.len().saturating_mul(blocks) <= MOST_ENTRIES;
     let Some(seats) = Seats::new(problem).filter(few) else {
         search.reason = Some("the integer program would be too large to begin with".into());
         return;
@@ -76,13 +78,17 @@ fn run(problem: &Problem, search: &mut Search<'_>, context: &mut Context<'_>) {
     let longest = tolerance::round_down(Reach::new(&scope).longest());
     search.raise(LowerBound { value: longest, source: LONGEST_PATH, certificate: None }, context);
     if !search.is_too_large(scope.entries(), context) {
-        search.run(&mut Calls { scope, rows: Rows::default() }, context);
+        let entries = scope.entries().saturating_add(scope.order_entries());
+        let has_order = entries <= most_entries(context.limits.memory);
+        search.run(&mut Calls { scope, rows: Rows::default(), has_order }, context);
     }
 }
 
 struct Calls<'a> {
     scope: Scope<'a>,
     rows: Rows,
+    /// Whether there is room for the rows of the order.
+    has_order: bool,
 }
 
 impl Programs for Calls<'_> {
@@ -94,7 +100,7 @@ impl Programs for Calls<'_> {
         let start = known.plan.and_then(|plan| start(&scope, &model, &plan.placement));
         let outcome = solve_program(model, start, effort, stop)?;
         // Where the relaxation without the rows of the order takes too long, so does that with them.
-        self.rows.order |= outcome.bound.is_some();
+        self.rows.order |= self.has_order && outcome.bound.is_some();
         // Without a plan the model's unit is a guess, and its tolerances are those of the guess.
         let less = if known.plan.is_some() { 0.0 } else { TOLERANCE * high };
         Ok(Outcome { bound: outcome.bound.map(|bound| (bound - less).max(0.0)), ..outcome })
@@ -105,7 +111,7 @@ impl Programs for Calls<'_> {
     }
 
     fn complete(&mut self) -> bool {
-        !std::mem::replace(&mut self.rows.positions, true)
+        self.scope.has_positions() && !std::mem::replace(&mut self.rows.positions, true)
     }
 
     fn why_infeasible(&self, stop: &Stop) -> String {
@@ -128,10 +134,34 @@ impl Programs for Calls<'_> {
     }
 }
 
+/// Moves what a plan has on a host that a domain leaves out to one of the domain that is as fast for the whole
+/// class and has room for everything.
+fn change_hosts(scope: &Scope<'_>, plan: &mut [u32]) {
+    let (offload, seats) = (scope.offload, scope.seats);
+    let pools = offload.problem().pools();
+    for block in &scope.blocks {
+        let at = plan[block.ops[0].index()];
+        if scope.call_at(at).is_some() || block.domain.contains(&at) {
+            continue;
+        }
+        let class = offload.graph().class(block.class as usize);
+        let is_as_good = |&seat: &u32| {
+            let [here, there] = [at, seat].map(|seat| seats.seat(seat).pool as usize);
+            pools[there].host
+                && seats.all_fit(pools[there].memory)
+                && class.iter().all(|&op| offload.seconds(op, there) <= offload.seconds(op, here))
+        };
+        if let Some(host) = block.domain.iter().copied().find(is_as_good) {
+            block.ops.iter().for_each(|op| plan[op.index()] = host);
+        }
+    }
+}
+
 /// The columns of a plan.
 fn start(scope: &Scope<'_>, model: &CallsModel, placement: &Placement) -> Option<Vec<f64>> {
     let graph = scope.offload.graph();
-    let plan = scope.seats.of_placement(scope.offload.problem(), placement)?;
+    let mut plan = scope.seats.of_placement(scope.offload.problem(), placement)?;
+    change_hosts(scope, &mut plan);
     let site = |&seat: &u32| match scope.call_at(seat) {
         Some(call) => Site::Call(call),
         None => Site::Host(scope.seats.seat(seat).pool),

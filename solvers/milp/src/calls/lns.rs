@@ -23,6 +23,7 @@ use super::scope::Scope;
 use super::seats::Seats;
 use crate::adaptive::Adaptive;
 use crate::run::{Effort, solve as solve_program};
+use crate::search::most_entries;
 
 /// Nodes of the search tree for one neighbourhood, and the gap at which it ends.
 const NODES: u32 = 200;
@@ -61,6 +62,7 @@ pub(crate) fn solve(
         best: plan,
         scores: Adaptive::new(),
         size: Size::FIRST,
+        most_entries: most_entries(context.limits.memory.map(|memory| memory / BATCH as u64)),
         solved: 0,
     };
     search.run(bound.value, context)?;
@@ -79,6 +81,8 @@ struct Search<'a> {
     best: Plan,
     scores: Adaptive<{ SHAPES.len() }>,
     size: Size,
+    /// Most entries of the matrix of a neighbourhood.
+    most_entries: usize,
     solved: u64,
 }
 
@@ -167,6 +171,9 @@ impl Search<'_> {
             return None;
         }
         let scope = scope.excluding(high);
+        if scope.entries() > self.most_entries {
+            return None;
+        }
         let reach = Reach::new(&scope);
         if scope.decisions() == 0 || reach.longest() >= high * (1.0 - tolerance::OPTIMAL_RELATIVE) {
             return None;

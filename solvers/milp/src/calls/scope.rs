@@ -22,6 +22,9 @@ use super::seats::{Seats, bytes};
 const EXCLUSIONS: usize = 2;
 /// Entries of the matrix for an edge and a call, as counted roughly.
 const ENTRIES_PER_EDGE: usize = 24;
+/// Most places of an order of everything. A cycle has two rows for each place at the most, and each row may be off
+/// by 1e-9; together that is a fifth of a step, which is one over the number of places.
+const MOST_PLACES: usize = 10_000;
 /// No block, no node.
 const NONE: u32 = u32::MAX;
 
@@ -84,7 +87,8 @@ impl<'a> Scope<'a> {
         let graph = offload.graph();
         let mut blocks = Vec::new();
         for class in 0..graph.class_count() {
-            blocks.extend(blocks_of_class(offload, class, |_| domain(offload, seats, class))?);
+            let able = domain(offload, seats, class);
+            blocks.extend(blocks_of_class(offload, class, |_| able.clone())?);
         }
         let calls = seats.all().filter(|(_, seat)| seat.call.is_some()).map(|(at, _)| at).collect();
         let mut scope = Scope::of_blocks(offload, seats, blocks, calls);
@@ -313,13 +317,40 @@ impl<'a> Scope<'a> {
         scope
     }
 
-    /// Rough number of entries of the whole program's matrix.
+    /// Rough number of entries of the program's matrix, without those of [`Self::order_entries`].
     pub(super) fn entries(&self) -> usize {
-        let graph = self.offload.graph();
-        let edges: usize = graph.operators().map(|op| graph.successors(op).len()).sum();
         let seats: usize = self.blocks.iter().map(|block| block.domain.len()).sum();
+        let by_call = self.calls.len().saturating_mul(self.edges_and_operators());
+        by_call.saturating_add(seats).saturating_mul(ENTRIES_PER_EDGE)
+    }
+
+    /// Rough number of entries that the rows of the order of calls add: for each edge those of the later calls,
+    /// for each operator those of the earlier ones.
+    pub(super) fn order_entries(&self) -> usize {
         let calls = self.calls.len();
-        ENTRIES_PER_EDGE * calls * (edges + graph.operator_count()) + ENTRIES_PER_EDGE * seats
+        (calls.saturating_mul(calls) / 2).saturating_mul(self.edges_and_operators())
+    }
+
+    /// The operators of blocks, and the edges from and to them.
+    fn edges_and_operators(&self) -> usize {
+        let graph = self.offload.graph();
+        let is_decided = |op: OpId| self.block_of(op).is_some();
+        let touched = |op: OpId| {
+            let all = is_decided(op);
+            usize::from(all) + graph.successors(op).iter().filter(|&&to| all || is_decided(to)).count()
+        };
+        graph.operators().map(touched).sum()
+    }
+
+    /// Operators and open calls: the places of an order of everything.
+    pub(super) fn places(&self) -> usize {
+        self.offload.graph().operator_count() + self.calls.len()
+    }
+
+    /// Whether a step of such an order is more than the arithmetic of a program may lose on the way round a
+    /// cycle.
+    pub(super) fn has_positions(&self) -> bool {
+        self.places() <= MOST_PLACES
     }
 
     /// The seats of every block.

@@ -159,13 +159,13 @@ impl Writer<'_> {
         self.rows.push(constraint!(start >= finish - high * (1.0 - follows)));
     }
 
-    /// Positions in an order of everything, one step from each to the next: what times leave out where something takes
-    /// none, or next to none.
+    /// Positions in an order of everything, from 0 to 1, one step from each to the next: what times leave out where
+    /// something takes none, or next to none.
     pub(super) fn add_positions(&mut self) {
         let scope = self.scope;
         let graph = scope.offload.graph();
-        let most = (graph.operator_count() + scope.calls.len()) as f64;
-        let mut position = || self.add(variable().min(0.0).max(most));
+        let step = 1.0 / scope.places() as f64;
+        let mut position = || self.fraction();
         let calls: Vec<Variable> = scope.calls.iter().map(|_| position()).collect();
         let ops: Vec<Variable> = graph.operators().map(|_| position()).collect();
         for to in graph.operators() {
@@ -173,7 +173,7 @@ impl Writer<'_> {
             for (call, &position) in (0u32..).zip(&calls) {
                 let within = self.within(to, call);
                 if !within.is_zero() {
-                    let rest = most * (1.0 - within.expression());
+                    let rest = 1.0 - within.expression();
                     self.rows.push(constraint!(here - position <= rest.clone()));
                     self.rows.push(constraint!(position - here <= rest));
                 }
@@ -181,17 +181,17 @@ impl Writer<'_> {
             for &from in graph.predecessors(to) {
                 let mut after = Expression::from(ops[from.index()]);
                 for (_, host) in self.on_hosts(to) {
-                    after += host.expression();
+                    after.add_mul(step, host.expression());
                 }
                 for call in 0..calls.len() as u32 {
-                    after += self.enters(from, to, call).expression();
+                    after.add_mul(step, self.enters(from, to, call).expression());
                 }
                 self.rows.push(constraint!(here >= after));
             }
         }
         for &(one, next) in &scope.chain {
             if let (End::Open(one), End::Open(next)) = (one, next) {
-                self.rows.push(constraint!(calls[next as usize] >= calls[one as usize] + 1.0));
+                self.rows.push(constraint!(calls[next as usize] >= calls[one as usize] + step));
             }
         }
     }

@@ -42,7 +42,7 @@ pub enum Branching {
     Indistinct,
 }
 
-/// The question that shares of columns raise; none where no extent is fractional.
+/// The question that shares of columns raise and the rules leave open; none where no extent is fractional.
 pub fn fractional(
     rules: &Rules,
     kinds: &[Kind],
@@ -50,12 +50,17 @@ pub fn fractional(
     shares: &[(Column, f64)],
 ) -> Option<[Rules; 2]> {
     let extents = Extents::new(units.len(), shares);
+    let (known, allowed) = (Known::new(rules, units.len()), rules.narrow(kinds));
+    let is_open = |question: &Question| match *question {
+        Question::Pair(pair) => !known.answers(pair),
+        Question::Kind(bar) => known.kinds(&allowed, bar.unit as usize).nth(1).is_some(),
+    };
     let best = |candidates: &mut dyn Iterator<Item = (f64, Question)>| {
         let mut best: Option<(f64, Question)> = None;
         for (extent, question) in candidates {
             let half = extent.min(1.0 - extent);
             let least = best.as_ref().map_or(WHOLE, |&(best, _)| best.min(1.0 - best) + SAME);
-            if half > least {
+            if half > least && is_open(&question) {
                 best = Some((extent, question));
             }
         }
@@ -78,7 +83,7 @@ pub fn unanswered(rules: &Rules, kinds: &[Kind], units: &Units) -> Branching {
     }
     let allowed = rules.narrow(kinds);
     for unit in 0..units.len() {
-        let may: Vec<usize> = (0..kinds.len()).filter(|&kind| known.allowed(&allowed, unit, kind)).collect();
+        let may: Vec<usize> = known.kinds(&allowed, unit).collect();
         if let [kind, _, ..] = may[..] {
             return Branching::Two(Question::Kind(Bar { kind, unit: unit as u32 }).split(
                 rules,
@@ -223,9 +228,10 @@ impl Known {
         classes[0] == classes[1] || self.apart.contains(&classes)
     }
 
-    /// Whether a column of a kind may hold the class of a unit.
-    fn allowed(&self, kinds: &[Kind], unit: usize, kind: usize) -> bool {
-        self.members[&self.class[unit]].iter().all(|&unit| kinds[kind].allowed[unit])
+    /// The kinds whose columns may hold the class of a unit.
+    fn kinds(&self, kinds: &[Kind], unit: usize) -> impl Iterator<Item = usize> {
+        let members = &self.members[&self.class[unit]];
+        (0..kinds.len()).filter(move |&kind| members.iter().all(|&unit| kinds[kind].allowed[unit]))
     }
 }
 

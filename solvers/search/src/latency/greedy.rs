@@ -9,6 +9,7 @@
 use stagewright_core::bound::strongest;
 use stagewright_core::contract::Units;
 use stagewright_core::document::ObjectiveKind;
+use stagewright_core::evaluate::evaluate;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
@@ -44,10 +45,13 @@ impl Solver for LatencyGreedy {
         SolveError::check(self, problem)?;
         let bound = strongest(problem);
         let stop = context.stop().reason();
-        let plan = match fill(problem) {
-            Ok(placement) => Plan::new(problem, placement).map_err(|error| error.to_string()),
-            Err(why) => Err(why),
-        };
+        let plan = fill(problem).and_then(|placement| {
+            let evaluation = evaluate(problem, &placement);
+            match evaluation.violations.first() {
+                None => Ok(Plan { placement, evaluation }),
+                Some(broken) => Err(format!("the greedy placement does not fit: {broken}")),
+            }
+        });
         Ok(match plan {
             Ok(plan) => Solution::with_plan(self.name(), plan, bound, stop),
             Err(why) => Solution::without_plan(self.name(), Status::Unknown, bound, stop, why),

@@ -1,4 +1,7 @@
 //! Ideals of the units: sets closed under predecessors, with the units that lead from one to the next.
+//!
+//! They are listed by size, for a recurrence that settles one size after the other. The ideals of [`super::super::bound`]
+//! are over other nodes, classes that calls hold whole, and know their parents and open tensors instead.
 
 use rustc_hash::FxHashMap;
 use stagewright_core::contract::Units;
@@ -37,8 +40,10 @@ impl Sets {
     }
 }
 
-/// Ideals between two looks at the clock.
+/// Transitions between two looks at the clock.
 const BETWEEN_CHECKS: usize = 1 << 10;
+/// Bytes of an entry of the table of sets, the set itself aside.
+const KEY_BYTES: usize = 32;
 
 impl Ideals {
     /// The prefixes of an order.
@@ -71,18 +76,22 @@ impl Ideals {
         let (mut first, mut transitions, mut sizes) = (vec![0u32], Vec::new(), vec![0u32]);
         let mut ready: Vec<Vec<u32>> =
             vec![(0..len as u32).filter(|&at| predecessors[at as usize].is_empty()).collect()];
+        // Bytes of `ready` and of what will be.
+        let mut lists: usize = ready.iter().map(|able| size_of_val(&**able) + size_of::<Vec<u32>>()).sum();
         for size in 0..=len {
             let (from, to) = (sizes[size] as usize, sets.count());
             sizes.push(to as u32);
             let mut next: FxHashMap<Box<[u64]>, u32> = FxHashMap::default();
             let mut next_ready: Vec<Vec<u32>> = Vec::new();
             for at in from..to {
-                let bytes = size_of_val(&*sets.bits) + size_of_val(&*transitions) + size_of_val(&*first);
-                let too_much = memory.is_some_and(|most| bytes as u64 > most);
-                if too_much || (at % BETWEEN_CHECKS == 0 && stop.reason().is_some()) {
-                    return None;
-                }
                 for &unit in &ready[at - from] {
+                    // What can join the ideals of this size and the next is listed for each, and its set is a key as well.
+                    let listed = size_of_val(&*sets.bits) + size_of_val(&*transitions) + size_of_val(&*first);
+                    let bytes = listed + (words * 8 + KEY_BYTES) * next.len() + lists;
+                    let too_much = memory.is_some_and(|most| bytes as u64 > most);
+                    if too_much || (transitions.len() % BETWEEN_CHECKS == 0 && stop.reason().is_some()) {
+                        return None;
+                    }
                     let mut set: Box<[u64]> = sets.get(at).into();
                     set[unit as usize / 64] |= 1 << (unit % 64);
                     let child = match next.get(&set) {
@@ -100,6 +109,7 @@ impl Ideals {
                                 .chain(freed)
                                 .collect();
                             able.sort_unstable();
+                            lists += size_of_val(&*able) + size_of::<Vec<u32>>();
                             next_ready.push(able);
                             next.insert(set, child);
                             child
@@ -109,6 +119,7 @@ impl Ideals {
                 }
                 first.push(u32::try_from(transitions.len()).ok()?);
             }
+            lists -= ready.iter().map(|able| size_of_val(&**able) + size_of::<Vec<u32>>()).sum::<usize>();
             ready = next_ready;
         }
         Some(Ideals { order, sets: Some(sets), first, transitions, sizes })

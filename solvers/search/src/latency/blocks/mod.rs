@@ -13,7 +13,7 @@
 //! From an ideal J the supersets are walked depth first, adding units by increasing position, so that each is met once,
 //! with sums for the call and the host path kept up to date ([`walk`]). A walk ends where memory, and a value to beat,
 //! leave neither. Over all ideals that are listed, O(pairs of ideals · (pins of a unit + calls)); over the prefixes of one
-//! order, O(units² · …), which any graph can afford.
+//! order, O(units² · …).
 
 mod costs;
 mod ideals;
@@ -26,6 +26,7 @@ use rayon::prelude::*;
 use stagewright_core::calls::{assign, assign_if_missing};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
+use stagewright_core::evaluate::evaluate;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, SolveError, Stop};
@@ -73,8 +74,10 @@ fn blocks(
     pool: &rayon::ThreadPool,
 ) -> Outcome {
     let costs = Costs::new(problem, units, ideals.order(), calls);
-    let workers = limits.threads.max(1);
-    let Some(mut table) = Table::new(&costs, ideals, workers, limits.memory) else { return Outcome::Stopped };
+    let Some(mut table) = Table::new(&costs, ideals, limits.threads.max(1), limits.memory) else {
+        return Outcome::Stopped;
+    };
+    let workers = table.workers();
     let mut walkers: Vec<Walker> = (0..workers).map(|_| Walker::new(&costs, ideals, limits)).collect();
     for level in ideals.levels() {
         table.settle(level.clone());
@@ -108,16 +111,19 @@ pub fn over_orders(
     context: &mut Context<'_>,
 ) -> Result<Option<Plan>, SolveError> {
     let mut best: Option<Plan> = None;
-    if let Some(warm) = context.warm_start.take() {
-        let warm = assign_if_missing(problem, warm);
-        if let Ok(plan) = Plan::new(problem, warm) {
-            keep_better(&mut best, plan, context);
-        }
+    let warm = context.warm_start.take().map(|warm| assign_if_missing(problem, warm));
+    if let Some(plan) = warm.and_then(|warm| feasible(problem, warm)) {
+        keep_better(&mut best, plan, context);
     }
     // Plans at once, in case a limit cuts the program short.
-    let alone = problem.pools().iter().map(|pool| assign(problem, &everything_on(problem, pool.devices[0])));
+    let able = |pool: &usize| problem.graph().operators().all(|op| problem.seconds(op, *pool).is_some());
+    let alone = (0..problem.pools().len()).filter(able);
+    let alone = alone.map(|pool| assign(problem, &everything_on(problem, problem.pools()[pool].devices[0])));
     for simple in greedy::fill(problem).into_iter().chain(alone) {
-        if let Ok(plan) = Plan::new(problem, simple) {
+        if context.stop().reason().is_some() && best.is_some() {
+            break;
+        }
+        if let Some(plan) = feasible(problem, simple) {
             keep_better(&mut best, plan, context);
         }
     }
@@ -133,7 +139,18 @@ pub fn over_orders(
     Ok(best)
 }
 
-/// Betters a plan over a set of ideals; whether no limit cut the search short.
+/// What a search over a set of ideals has left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Nothing: there is no better chain of blocks.
+    Whole,
+    /// Chains that are worse than one that overfills a host, whose memory is no part of the program.
+    WithoutHostMemory,
+    /// What a limit of time or memory cut off.
+    Cut,
+}
+
+/// Betters a plan over a set of ideals.
 ///
 /// With q calls an accelerator the program runs once for each number up to q, since it splits an accelerator's memory
 /// evenly among its calls: more calls are more blocks, each smaller.
@@ -146,8 +163,8 @@ pub fn over_ideals(
     ideals: &Ideals,
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
-) -> Result<bool, SolveError> {
-    let mut complete = true;
+) -> Result<Extent, SolveError> {
+    let mut extent = Extent::Whole;
     for calls in 1..=problem.objective().calls.min(MOST_CALLS) {
         let limits = Limits {
             stop: &context.stop().clone(),
@@ -158,17 +175,22 @@ pub fn over_ideals(
             threads: context.threads,
         };
         match blocks(problem, units, ideals, calls, limits, &context.pool()?) {
-            // The hosts' memory is not part of the program.
-            Outcome::Best(placement) => {
-                if let Ok(plan) = Plan::new(problem, placement) {
-                    keep_better(best, plan, context);
-                }
-            }
+            Outcome::Best(placement) => match feasible(problem, placement) {
+                Some(plan) => keep_better(best, plan, context),
+                None if extent == Extent::Whole => extent = Extent::WithoutHostMemory,
+                None => {}
+            },
             Outcome::None => {}
-            Outcome::Stopped => complete = false,
+            Outcome::Stopped => extent = Extent::Cut,
         }
     }
-    Ok(complete)
+    Ok(extent)
+}
+
+/// A placement as a plan, where it breaks nothing.
+fn feasible(problem: &Problem, placement: Placement) -> Option<Plan> {
+    let evaluation = evaluate(problem, &placement);
+    evaluation.is_feasible().then_some(Plan { placement, evaluation })
 }
 
 fn keep_better(best: &mut Option<Plan>, plan: Plan, context: &mut Context<'_>) {

@@ -78,12 +78,14 @@ impl Usage {
 }
 
 impl Table {
-    /// Empty rows, unless they take more than `memory` bytes.
-    pub(super) fn new(costs: &Costs, ideals: &Ideals, workers: usize, memory: Option<u64>) -> Option<Table> {
+    /// Empty rows for as many workers, up to a number, as fit into `memory` bytes; none where not even one does.
+    pub(super) fn new(costs: &Costs, ideals: &Ideals, most: usize, memory: Option<u64>) -> Option<Table> {
         let usage = Usage::new(costs)?;
         let cells = usage.len.checked_mul(ideals.count())?;
-        let bytes = cells.checked_mul(2 * size_of::<Cell>())?.checked_mul(workers + 1)?;
-        if memory.is_some_and(|most| bytes as u64 > most) {
+        let each = cells.checked_mul(2 * size_of::<Cell>())?.max(1) as u64;
+        let fit = memory.unwrap_or(u64::MAX) / each;
+        let workers = most.min(usize::try_from(fit.checked_sub(1)?).unwrap_or(usize::MAX));
+        if workers == 0 {
             return None;
         }
         let pending =
@@ -94,6 +96,11 @@ impl Table {
             start.value = 0.0;
         }
         Some(Table { settled, pending })
+    }
+
+    /// Workers that there are rows for.
+    pub(super) fn workers(&self) -> usize {
+        self.pending.len()
     }
 
     /// Makes the rows of some ideals final: of equal values the one from the first ideal counts, whoever found it.

@@ -1,5 +1,7 @@
 //! All blocks that can follow an ideal: its supersets, depth first, with the load of a call and the path on the hosts.
 
+use stagewright_core::meter::Compensated;
+
 use super::Limits;
 use super::costs::{Costs, PoolCosts};
 use super::ideals::Ideals;
@@ -40,17 +42,24 @@ struct Frame {
     added: u32,
     /// Next transition to try.
     next: u32,
-    call: Option<CallSums>,
+    call: Option<BlockSums>,
     /// The longest path of the block on the hosts.
     path: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct CallSums {
+struct BlockSums {
     compute: f64,
     received: f64,
-    sent: f64,
+    /// Tensors leave it again when their last reader joins.
+    sent: Compensated,
     bytes: f64,
+}
+
+impl BlockSums {
+    fn load(&self) -> f64 {
+        self.compute + self.received + self.sent.value()
+    }
 }
 
 impl<'a> Walker<'a> {
@@ -136,7 +145,7 @@ impl<'a> Walker<'a> {
         if call.is_none() && hosts.is_none() {
             return Ok(());
         }
-        let sums = call.map(|_| CallSums::default());
+        let sums = call.map(|_| BlockSums::default());
         let path = hosts.map(|_| 0.0);
         self.frames.push(Frame { ideal: from as u32, added: u32::MAX, next: 0, call: sums, path });
         let mut halted = false;
@@ -176,10 +185,10 @@ impl<'a> Walker<'a> {
             self.add(unit as usize, path.map_or(0.0, |path| path.1));
             let path = path.map(|path| path.0);
             let below = below - self.tail(to as usize);
-            if let (Some(CallSums { compute, received, sent, .. }), Some(least)) = (sums, call)
-                && least + compute + received + sent < below
+            if let (Some(sums), Some(least)) = (sums, call)
+                && least + sums.load() < below
             {
-                pending.call(from, to as usize, at, compute + received + sent, &self.call_ways);
+                pending.call(from, to as usize, at, sums.load(), &self.call_ways);
             }
             if let (Some(path), Some(least)) = (path, hosts)
                 && least + path < below
@@ -193,13 +202,13 @@ impl<'a> Walker<'a> {
 
     /// The sums of a call with one more unit; none where it cannot have it.
     #[inline]
-    fn with_call(&self, pool: &PoolCosts, sums: CallSums, unit: usize) -> Option<CallSums> {
+    fn with_call(&self, pool: &PoolCosts, sums: BlockSums, unit: usize) -> Option<BlockSums> {
         let seconds = pool.seconds[unit];
         let bytes = sums.bytes + self.costs.bytes[unit];
         if seconds.is_nan() || !stagewright_core::tolerance::fits(bytes, pool.memory) {
             return None;
         }
-        let mut sums = CallSums { compute: sums.compute + seconds, bytes, ..sums };
+        let mut sums = BlockSums { compute: sums.compute + seconds, bytes, ..sums };
         for &net in &self.costs.read[unit] {
             let net = net as usize;
             if !self.in_block[self.costs.producer[net] as usize] {
@@ -207,10 +216,12 @@ impl<'a> Walker<'a> {
                     sums.received += pool.transfer[net];
                 }
             } else if self.left[net] == 1 {
-                sums.sent -= pool.transfer[net];
+                sums.sent.add(-pool.transfer[net]);
             }
         }
-        sums.sent += self.costs.made[unit].iter().map(|&net| pool.transfer[net as usize]).sum::<f64>();
+        for &net in &self.costs.made[unit] {
+            sums.sent.add(pool.transfer[net as usize]);
+        }
         Some(sums)
     }
 

@@ -82,7 +82,9 @@ impl<'a> Chain<'a> {
         let most = |calls: u64| calls.min(self.nodes.len() as u64) as usize;
         let apart: Vec<usize> = self.nodes.accelerators.iter().map(|pool| most(pool.calls)).collect();
         let levels = apart.iter().try_fold(1usize, |levels, &calls| levels.checked_mul(calls + 1));
-        match levels.filter(|levels| levels.saturating_mul(self.ideals.len()) <= MOST_VALUES) {
+        match levels.filter(|levels| {
+            levels.saturating_mul(self.ideals.len() + self.offload.graph().operator_count()) <= MOST_VALUES
+        }) {
             Some(levels) => self.counted_apart(&apart, levels, stop),
             None => {
                 let all =

@@ -6,6 +6,9 @@ use stagewright_core::solver::Stop;
 use super::bits;
 use super::nodes::Nodes;
 
+/// Most open nets of all ideals together: a gibibyte.
+const MOST_OPEN: usize = 1 << 28;
+
 /// All ideals, smaller ones first, the empty one at 0.
 pub(super) struct Ideals {
     words: usize,
@@ -28,7 +31,8 @@ pub(super) struct Cover {
 }
 
 impl Ideals {
-    /// Lists the ideals, in time O(ideals · (nodes + nets) · words); none where there are more than `most`, or on stop.
+    /// Lists the ideals, in time O(ideals · (nodes + nets) · words); none where there are more than `most` or
+    /// they leave too many nets open, or on stop.
     pub(super) fn list(nodes: &Nodes, most: usize, stop: &Stop) -> Option<Ideals> {
         let words = nodes.words;
         let mut ideals = Ideals {
@@ -69,6 +73,9 @@ impl Ideals {
             }
             ideals.offsets.push(ideals.covers.len() as u32);
             ideals.list_open(nodes, at);
+            if ideals.open.len() > MOST_OPEN {
+                return None;
+            }
             at += 1;
         }
         Some(ideals)

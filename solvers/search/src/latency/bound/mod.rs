@@ -102,7 +102,8 @@ impl CallChains {
 
     /// The bound with the placement that it suggests. None on stop.
     ///
-    /// O(steps + levels · ideals · nodes) time, the levels being the calls of a chain.
+    /// O(steps + levels · (ideals · nodes + operators)) time, the levels being the calls of a chain; where nodes are left out,
+    /// steps are taken some times over.
     ///
     /// # Panics
     /// Where the objective is not latency.
@@ -119,7 +120,7 @@ impl CallChains {
             source: CallChains::NAME,
             certificate: None,
         };
-        let plan = read_off::placement(&chain, &levels).and_then(|placement| {
+        let plan = read_off::placement(&chain, &levels, stop).and_then(|placement| {
             let evaluation = evaluate(problem, &placement);
             evaluation.is_feasible().then_some((placement, evaluation.value))
         });

@@ -110,13 +110,20 @@ fn is_transparent(graph: &Graph, class: &[OpId], budget: &mut usize) -> bool {
     if exits.is_empty() {
         return true;
     }
+    let words = bits::words(graph.operator_count());
+    let mut is_exit = bits::none(words);
+    exits.iter().for_each(|op| bits::insert(&mut is_exit, op.index()));
     for &entry in class.iter().filter(reads) {
-        let mut seen = bits::none(bits::words(graph.operator_count()));
+        if *budget < words {
+            return false;
+        }
+        *budget -= words;
+        let mut seen = bits::none(words);
         let mut missing = exits.len();
         let mut open = vec![entry];
         bits::insert(&mut seen, entry.index());
         while let Some(op) = open.pop() {
-            if exits.contains(&op) {
+            if bits::contains(&is_exit, op.index()) {
                 missing -= 1;
             }
             for &next in graph.successors(op) {

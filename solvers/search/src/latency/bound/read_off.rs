@@ -2,6 +2,7 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::placement::Placement;
+use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::round_down;
 
 use super::chain::{Chain, Levels};
@@ -13,8 +14,8 @@ use super::least;
 /// say: the calls may wait for one another in a circle, or for longer than the recursion believed. None where calls were
 /// not counted by pool, or something would need a host and has none.
 ///
-/// O(calls · (ideals + pairs above one ideal)).
-pub(super) fn placement(chain: &Chain<'_>, levels: &Levels) -> Option<Placement> {
+/// O(operators · (ideals + pairs above one ideal)), and none on stop.
+pub(super) fn placement(chain: &Chain<'_>, levels: &Levels, stop: &Stop) -> Option<Placement> {
     let strides = levels.strides.as_ref()?;
     let graph = chain.offload.graph();
     let mut node_of = vec![None; chain.groups.len()];
@@ -28,6 +29,9 @@ pub(super) fn placement(chain: &Chain<'_>, levels: &Levels) -> Option<Placement>
         let node = node_of[chain.groups.of[op.index()] as usize];
         if node.is_some_and(|node| called[node]) {
             continue;
+        }
+        if stop.reason().is_some() {
+            return None;
         }
         let Demand { deadline, level } = demands[op.index()];
         let ready = &levels.levels[level].ready;

@@ -89,7 +89,7 @@ pub fn improve(
 ) -> Result<(Plan, u64), SolveError> {
     context.emit(Event::Phase { name: "local search over calls".into() });
     let offload = Offload::new(problem);
-    let slots = Slots::new(problem);
+    let slots = Slots::new(problem, &plan.placement);
     // Hosts that are not the fastest of an operator are no part of the search.
     let Some(first) = State::of_placement(&offload, &slots, &plan.placement) else { return Ok((plan, 0)) };
     let mut best: (f64, Placement) = (first.value(), first.placement());

@@ -20,9 +20,16 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn new(problem: &Problem) -> Slots {
+    /// The calls that a search from a placement may make: of each accelerator as many as the objective allows, but not
+    /// many more in all than could hold an operator each, and never fewer than the placement makes.
+    pub(super) fn new(problem: &Problem, start: &Placement) -> Slots {
         let most = problem.graph().operator_count().max(1);
-        let numbers = problem.objective().calls.min(u32::try_from(most).unwrap_or(u32::MAX));
+        let accelerators =
+            problem.pools().iter().filter(|pool| !pool.host).map(|pool| pool.devices.len().min(most));
+        let spread = (2 * most / accelerators.sum::<usize>().max(1)).max(2);
+        let made =
+            problem.graph().operators().map(|op| start.call_of(op)).max().unwrap_or(0).saturating_add(1);
+        let numbers = problem.objective().calls.min(u32::try_from(spread).unwrap_or(u32::MAX).max(made));
         let mut slots = Slots { calls: Vec::new(), seats: Vec::new(), hosts: Hosts::new(problem) };
         for (pool, spec) in problem.pools().iter().enumerate().filter(|(_, spec)| !spec.host) {
             for &device in spec.devices.iter().take(most) {

@@ -11,7 +11,7 @@
 //! separate branches overlap; on a chain of operators every plan has that shape, and the value is the optimum.
 //!
 //! From an ideal J the supersets are walked depth first, adding units by increasing position, so that each is met once,
-//! with sums for the call and the host path kept up to date ([`walk`]). A walk ends where memory, and a value to beat,
+//! with sums for the call and the host path kept up to date (`walk`). A walk ends where memory, and a value to beat,
 //! leave neither. Over all ideals that are listed, O(pairs of ideals · (pins of a unit + calls)); over the prefixes of one
 //! order, O(units² · …).
 

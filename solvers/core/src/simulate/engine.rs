@@ -1,0 +1,477 @@
+//! The event loop.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::timeline::{Activity, Span, Timeline};
+use super::{Flow, Instant, Ties};
+
+/// Runs flows, and keeps its memory from one to the next.
+#[derive(Debug, Clone, Default)]
+pub struct Simulator {
+    timeline: Timeline,
+    clock: Clock,
+    devices: Vec<Device>,
+    /// Operators that are ready, by device: rank or time of the request above, index below.
+    queues: Vec<BinaryHeap<Reverse<u64>>>,
+    lines: Vec<Line>,
+    /// Copies that each operator still waits for.
+    waits: Vec<u32>,
+    /// Readers and transfers that each copy is still kept for.
+    holds: Vec<u32>,
+    /// Devices that may have something to start, and transfers that may be first in line everywhere.
+    idle: BinaryHeap<Reverse<u32>>,
+    movable: BinaryHeap<Reverse<u32>>,
+}
+
+/// What is to happen, and how requests are numbered.
+#[derive(Debug, Clone, Default)]
+struct Clock {
+    now: f64,
+    events: BinaryHeap<Event>,
+    foreseen: u64,
+    /// Number of the present instant.
+    instant: u32,
+    /// Number of requests so far.
+    requests: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Device {
+    is_busy: bool,
+    bytes: f64,
+    ran: Option<u32>,
+}
+
+/// The line of a port. Transfers wait in the order of their requests, which is that of their arrival but for those of one
+/// instant; the one that holds the port has left the line.
+#[derive(Debug, Clone, Default)]
+struct Line {
+    is_held: bool,
+    waiting: VecDeque<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Event {
+    time: f64,
+    /// The first of those at one time.
+    tie: u64,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    OperatorEnds(u32),
+    DeviceRested(u32),
+    TransferArrives(u32),
+    PortsRested(u32),
+}
+
+/// The earliest is the greatest, as the standard heap wants it.
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.time.total_cmp(&self.time).then(other.tie.cmp(&self.tie))
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Event {}
+
+impl Simulator {
+    /// A simulator without memory yet.
+    pub fn new() -> Simulator {
+        Simulator::default()
+    }
+
+    /// The timeline of the last run.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// Runs a flow. With n operators, e readers and transfers, and a port's line of length l where requests of one
+    /// instant change places, takes O((n + e) log n) time and allocates nothing once it has run a flow as large.
+    pub fn run(&mut self, flow: &Flow) -> &Timeline {
+        self.prepare(flow);
+        Run { flow, sim: self, at_once: flow.rules.instant == Instant::AtOnce }.run();
+        &self.timeline
+    }
+
+    fn prepare(&mut self, flow: &Flow) {
+        let timeline = &mut self.timeline;
+        timeline.makespan = 0.0;
+        timeline.last = None;
+        refill(&mut timeline.operators, flow.operators.len(), Span::default());
+        refill(&mut timeline.transfers, flow.transfers.len(), Span::default());
+        refill(&mut timeline.arrived_by, flow.operators.len(), None);
+        refill(&mut timeline.ran_before, flow.operators.len(), None);
+        refill(&mut timeline.left_by, flow.transfers.len(), None);
+        timeline.peaks.clone_from(&flow.fixed);
+        self.devices.clear();
+        self.devices.extend(flow.fixed.iter().map(|&bytes| Device { bytes, ..Device::default() }));
+        self.waits.clone_from(&flow.waits);
+        self.holds.clone_from(&flow.holds);
+        self.clock.reset();
+        self.idle.clear();
+        self.movable.clear();
+        self.queues.iter_mut().for_each(BinaryHeap::clear);
+        self.lines.iter_mut().for_each(Line::clear);
+        let (queues, lines) = (self.queues.len(), self.lines.len());
+        self.queues.resize_with(queues.max(flow.device_count()), BinaryHeap::new);
+        self.lines.resize_with(lines.max(flow.port_count()), Line::default);
+    }
+}
+
+fn refill<T: Clone>(table: &mut Vec<T>, length: usize, value: T) {
+    table.clear();
+    table.resize(length, value);
+}
+
+impl Clock {
+    fn reset(&mut self) {
+        self.now = 0.0;
+        self.events.clear();
+        self.foreseen = 0;
+        self.instant = 0;
+        self.requests = 0;
+    }
+
+    fn foresee(&mut self, after: f64, tie: u64, kind: Kind) -> f64 {
+        let time = self.now + after;
+        self.events.push(Event { time, tie, kind });
+        time
+    }
+
+    /// The next event at the present time.
+    fn due(&mut self) -> Option<Event> {
+        let due = self.events.peek().is_some_and(|event| event.time == self.now);
+        if due { self.events.pop() } else { None }
+    }
+
+    /// The next event, at a later time.
+    fn advance(&mut self) -> Option<Event> {
+        let event = self.events.pop()?;
+        self.now = event.time;
+        self.instant += 1;
+        Some(event)
+    }
+
+    /// Orders requests: by time or by number, then by index.
+    fn stamp(&mut self, ties: Ties, index: u32) -> u64 {
+        let stamp = match ties {
+            Ties::Index => self.instant,
+            Ties::Request => {
+                self.requests += 1;
+                self.requests
+            }
+        };
+        above(stamp, index)
+    }
+}
+
+/// Two numbers as one, the first above the second.
+fn above(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+impl Line {
+    fn clear(&mut self) {
+        self.is_held = false;
+        self.waiting.clear();
+    }
+
+    fn join(&mut self, key: u64) {
+        match self.waiting.back() {
+            Some(&last) if last > key => {
+                let at = self.waiting.partition_point(|&waiting| waiting < key);
+                self.waiting.insert(at, key);
+            }
+            _ => self.waiting.push_back(key),
+        }
+    }
+
+    /// The first in line.
+    fn first(&self) -> Option<u32> {
+        self.waiting.front().map(|&key| key as u32)
+    }
+
+    fn is_free_for(&self, transfer: u32) -> bool {
+        !self.is_held && self.first() == Some(transfer)
+    }
+}
+
+struct Run<'a> {
+    flow: &'a Flow,
+    sim: &'a mut Simulator,
+    at_once: bool,
+}
+
+impl Run<'_> {
+    fn run(&mut self) {
+        for op in 0..self.flow.operators.len() as u32 {
+            if self.sim.waits[op as usize] == 0 {
+                self.ready(op, None);
+            }
+        }
+        while let Some(event) = self.next() {
+            self.take_effect(event);
+        }
+        self.sim.timeline.makespan = self.sim.clock.now;
+    }
+
+    /// The next event, after everything that starts before it.
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            let due = self.sim.clock.due();
+            if due.is_some() {
+                return due;
+            }
+            if !self.start_something() {
+                return self.sim.clock.advance();
+            }
+        }
+    }
+
+    /// Starts one operator or transfer, if any can start now.
+    fn start_something(&mut self) -> bool {
+        match self.flow.rules.instant {
+            Instant::OperatorsFirst => self.start_some_operator() || self.start_some_transfer(),
+            Instant::TransfersFirst => self.start_some_transfer() || self.start_some_operator(),
+            Instant::AtOnce => false,
+        }
+    }
+
+    fn start_some_operator(&mut self) -> bool {
+        while let Some(Reverse(device)) = self.sim.idle.pop() {
+            if self.start_operator(device) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn start_some_transfer(&mut self) -> bool {
+        while let Some(Reverse(transfer)) = self.sim.movable.pop() {
+            if self.start_transfer(transfer) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn take_effect(&mut self, event: Event) {
+        self.sim.timeline.last = Some(match event.kind {
+            Kind::OperatorEnds(op) => {
+                self.operator_ends(op);
+                Activity::Operator(op)
+            }
+            Kind::DeviceRested(op) => {
+                self.device_is_free(self.flow.operators[op as usize].device);
+                Activity::Operator(op)
+            }
+            Kind::TransferArrives(transfer) => {
+                self.transfer_arrives(transfer);
+                Activity::Transfer(transfer)
+            }
+            Kind::PortsRested(transfer) => {
+                self.ports_are_free(transfer);
+                Activity::Transfer(transfer)
+            }
+        });
+    }
+
+    /// Events at one time come by producer, or in the order in which they were foreseen.
+    fn tie(&mut self, producer: u32) -> u64 {
+        if self.at_once {
+            self.sim.clock.foreseen += 1;
+            return self.sim.clock.foreseen;
+        }
+        u64::from(producer)
+    }
+
+    fn operator_ends(&mut self, op: u32) {
+        let flow = self.flow;
+        let operator = &flow.operators[op as usize];
+        let bytes = &mut self.sim.devices[operator.device as usize].bytes;
+        *bytes -= operator.workspace_bytes;
+        for &copy in flow.inputs.row(op as usize) {
+            let holds = &mut self.sim.holds[copy as usize];
+            *holds -= 1;
+            if *holds == 0 {
+                *bytes -= flow.copies[copy as usize].bytes;
+            }
+        }
+        if operator.pause > 0.0 {
+            let tie = self.tie(op);
+            self.sim.clock.foresee(operator.pause, tie, Kind::DeviceRested(op));
+        } else {
+            self.device_is_free(operator.device);
+        }
+        for &tensor in flow.outputs.row(op as usize) {
+            let about = &flow.tensors[tensor as usize];
+            if flow.holds[about.home as usize] == 0 {
+                let copy = &flow.copies[about.home as usize];
+                self.sim.devices[copy.device as usize].bytes -= copy.bytes;
+            }
+            if !about.announced {
+                self.deliver(about.home, Activity::Operator(op));
+            }
+            for transfer in flow.transfers_of(tensor) {
+                self.request(transfer);
+            }
+        }
+    }
+
+    fn deliver(&mut self, copy: u32, by: Activity) {
+        for &reader in self.flow.readers_of(copy) {
+            let waits = &mut self.sim.waits[reader as usize];
+            *waits -= 1;
+            if *waits == 0 {
+                self.ready(reader, Some(by));
+            }
+        }
+    }
+
+    fn ready(&mut self, op: u32, by: Option<Activity>) {
+        let operator = &self.flow.operators[op as usize];
+        self.sim.timeline.arrived_by[op as usize] = by;
+        let key = match self.flow.has_priority {
+            true => above(operator.rank, op),
+            false => self.sim.clock.stamp(self.flow.rules.ties, op),
+        };
+        self.sim.queues[operator.device as usize].push(Reverse(key));
+        if !self.sim.devices[operator.device as usize].is_busy {
+            self.wake(operator.device);
+        }
+    }
+
+    fn device_is_free(&mut self, device: u32) {
+        self.sim.devices[device as usize].is_busy = false;
+        if !self.sim.queues[device as usize].is_empty() {
+            self.wake(device);
+        }
+    }
+
+    fn wake(&mut self, device: u32) {
+        if self.at_once {
+            self.start_operator(device);
+        } else {
+            self.sim.idle.push(Reverse(device));
+        }
+    }
+
+    /// Starts the first operator in the queue of a device, if there is one and the device is free.
+    fn start_operator(&mut self, device: u32) -> bool {
+        let state = &mut self.sim.devices[device as usize];
+        if state.is_busy {
+            return false;
+        }
+        let Some(Reverse(key)) = self.sim.queues[device as usize].pop() else { return false };
+        let op = key as u32;
+        state.is_busy = true;
+        state.bytes += self.flow.start_bytes[op as usize];
+        let peak = &mut self.sim.timeline.peaks[device as usize];
+        *peak = peak.max(state.bytes);
+        self.sim.timeline.ran_before[op as usize] = state.ran.replace(op);
+        let start = self.sim.clock.now;
+        let tie = self.tie(op);
+        let seconds = self.flow.operators[op as usize].seconds;
+        let end = self.sim.clock.foresee(seconds, tie, Kind::OperatorEnds(op));
+        self.sim.timeline.operators[op as usize] = Span { start, end };
+        true
+    }
+
+    fn request(&mut self, transfer: u32) {
+        let ports = self.flow.ports_of(transfer);
+        let key = self.sim.clock.stamp(self.flow.rules.ties, transfer);
+        let mut is_free = true;
+        for &port in ports {
+            let line = &mut self.sim.lines[port as usize];
+            line.join(key);
+            is_free &= line.is_free_for(transfer);
+        }
+        if is_free {
+            self.consider(transfer);
+        }
+    }
+
+    fn consider(&mut self, transfer: u32) {
+        if self.at_once {
+            self.start_transfer(transfer);
+        } else {
+            self.sim.movable.push(Reverse(transfer));
+        }
+    }
+
+    /// Starts a transfer if it is first in line at all its ports. One without ports is considered once and starts.
+    fn start_transfer(&mut self, transfer: u32) -> bool {
+        let flow = self.flow;
+        let ports = flow.ports_of(transfer);
+        if !ports.iter().all(|&port| self.sim.lines[port as usize].is_free_for(transfer)) {
+            return false;
+        }
+        for &port in ports {
+            let line = &mut self.sim.lines[port as usize];
+            line.waiting.pop_front();
+            line.is_held = true;
+        }
+        let about = &flow.transfers[transfer as usize];
+        let tensor = &flow.tensors[about.tensor as usize];
+        if about.copies[0] != tensor.home {
+            for copy in &flow.copies[about.copies[0] as usize..about.copies[1] as usize] {
+                let bytes = &mut self.sim.devices[copy.device as usize].bytes;
+                *bytes += copy.bytes;
+                let peak = &mut self.sim.timeline.peaks[copy.device as usize];
+                *peak = peak.max(*bytes);
+            }
+        }
+        let start = self.sim.clock.now;
+        let tie = self.tie(tensor.producer);
+        let end = self.sim.clock.foresee(about.seconds, tie, Kind::TransferArrives(transfer));
+        self.sim.timeline.transfers[transfer as usize] = Span { start, end };
+        true
+    }
+
+    fn transfer_arrives(&mut self, transfer: u32) {
+        let flow = self.flow;
+        let about = &flow.transfers[transfer as usize];
+        let tensor = &flow.tensors[about.tensor as usize];
+        let holds = &mut self.sim.holds[tensor.home as usize];
+        *holds -= 1;
+        if *holds == 0 {
+            let home = &flow.copies[tensor.home as usize];
+            self.sim.devices[home.device as usize].bytes -= home.bytes;
+        }
+        for copy in about.copies[0]..about.copies[1] {
+            self.deliver(copy, Activity::Transfer(transfer));
+        }
+        if about.gap > 0.0 {
+            let tie = self.tie(tensor.producer);
+            self.sim.clock.foresee(about.gap, tie, Kind::PortsRested(transfer));
+        } else {
+            self.ports_are_free(transfer);
+        }
+    }
+
+    fn ports_are_free(&mut self, transfer: u32) {
+        for &port in self.flow.ports_of(transfer) {
+            self.sim.lines[port as usize].is_held = false;
+        }
+        for &port in self.flow.ports_of(transfer) {
+            if let Some(next) = self.sim.lines[port as usize].first() {
+                self.sim.timeline.left_by[next as usize] = Some(transfer);
+                self.consider(next);
+            }
+        }
+    }
+}

@@ -143,12 +143,13 @@ struct Task {
     heft_makespan: f64,
 }
 
+/// The makespans of HEFT's placements are those of the simulator without contention, whose queues serve first what was
+/// ready first: not those of HEFT's own schedule, which orders by rank and fills gaps.
 #[test]
 fn heft_placements_take_what_is_published() {
     let Some(file) = oracle::<File<Task>>("heterogeneous_tasks.json") else { return };
     assert_eq!(file.instances.len(), 48);
     let mut simulator = Simulator::new();
-    let mut bad = 0;
     for (at, task) in file.instances.iter().enumerate() {
         for (allowed, device) in task.allowed.iter().zip(&task.heft_placement) {
             assert!(allowed.contains(device), "task {at}");
@@ -162,7 +163,6 @@ fn heft_placements_take_what_is_published() {
         };
         let found = simulator.run(&step.flow().expect("a sound task")).makespan();
         let expected = task.heft_makespan;
-        if !agree(found, expected) { bad += 1; println!("task {at}: makespan {found}, published {expected}"); }
+        assert!(agree(found, expected), "task {at}: makespan {found}, published {expected}");
     }
-    assert_eq!(bad, 0);
 }

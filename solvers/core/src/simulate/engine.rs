@@ -22,6 +22,8 @@ pub struct Simulator {
     /// Devices that may have something to start, and transfers that may be first in line everywhere.
     idle: BinaryHeap<Reverse<u32>>,
     movable: BinaryHeap<Reverse<u32>>,
+    /// Operators that the present event makes ready.
+    woken: Vec<u32>,
 }
 
 /// What is to happen, and how requests are numbered.
@@ -324,22 +326,33 @@ impl Run<'_> {
                 self.sim.devices[copy.device as usize].bytes -= copy.bytes;
             }
             if !about.announced {
-                self.deliver(about.home, Activity::Operator(op));
+                self.deliver(about.home);
             }
             for transfer in flow.transfers_of(tensor) {
                 self.request(transfer);
             }
         }
+        self.wake_readers(Activity::Operator(op));
     }
 
-    fn deliver(&mut self, copy: u32, by: Activity) {
+    fn deliver(&mut self, copy: u32) {
         for &reader in self.flow.readers_of(copy) {
             let waits = &mut self.sim.waits[reader as usize];
             *waits -= 1;
             if *waits == 0 {
-                self.ready(reader, Some(by));
+                self.sim.woken.push(reader);
             }
         }
+    }
+
+    /// Those for which something delivered was the last input are ready, by index.
+    fn wake_readers(&mut self, by: Activity) {
+        let mut woken = std::mem::take(&mut self.sim.woken);
+        woken.sort_unstable();
+        for op in woken.drain(..) {
+            self.ready(op, Some(by));
+        }
+        self.sim.woken = woken;
     }
 
     fn ready(&mut self, op: u32, by: Option<Activity>) {
@@ -453,8 +466,9 @@ impl Run<'_> {
             self.sim.devices[home.device as usize].bytes -= home.bytes;
         }
         for copy in about.copies[0]..about.copies[1] {
-            self.deliver(copy, Activity::Transfer(transfer));
+            self.deliver(copy);
         }
+        self.wake_readers(Activity::Transfer(transfer));
         if about.gap > 0.0 {
             let tie = self.tie(tensor.producer);
             self.sim.clock.foresee(about.gap, tie, Kind::PortsRested(transfer));

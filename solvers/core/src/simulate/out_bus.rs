@@ -2,9 +2,10 @@
 //!
 //! A tensor is one output of an operator. It occupies the bus of its device once, however many devices read it, and is
 //! with all of them after bytes / bandwidth; the bus is free again a gap later. An operator's outputs with readers
-//! elsewhere ask for the bus when it ends, in the order in which they first appear among its edges. A device pauses for a
-//! launch gap after each operator whose cost is not zero. Queues and buses serve first what came first. At one time all
-//! arrives first, by producer, then buses start, then operators, each by device. The makespan includes the last gap.
+//! elsewhere ask for the bus when it ends, in the order in which they first appear among its edges that leave the device. A
+//! device pauses for a launch gap after each operator whose cost is not zero. Queues and buses serve first what came
+//! first. At one time all arrives first, by producer, then buses start, then operators, each by device. The makespan
+//! includes the last gap.
 
 use super::error::{FlowError, count};
 use super::flow::{Flow, FlowBuilder, Operator};
@@ -86,7 +87,10 @@ impl OutBus<'_> {
     fn add_outputs(&self, flow: &mut FlowBuilder, op: usize, edges: &[(u32, u32)]) -> Result<(), FlowError> {
         let home = self.placement[op];
         let mut seen = vec![false; self.output_bytes[op].len()];
-        for &(_, output) in edges {
+        // An output asks for the bus at the place of its first reader elsewhere; one without any does not ask.
+        let (stay, leave): (Vec<_>, Vec<_>) =
+            edges.iter().partition(|edge| self.placement[edge.0 as usize] == home);
+        for (_, output) in leave.into_iter().chain(stay) {
             let Some(seen) = seen.get_mut(output as usize) else {
                 let count = self.output_bytes[op].len();
                 return Err(FlowError::Unknown {

@@ -1,8 +1,9 @@
 //! The event loop.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use super::flow::Kept;
 use super::timeline::{Activity, Span, Timeline};
 use super::{Flow, Instant, Ties};
 
@@ -17,8 +18,8 @@ pub struct Simulator {
     lines: Vec<Line>,
     /// Copies that each operator still waits for.
     waits: Vec<u32>,
-    /// Readers and transfers that each copy is still kept for.
-    holds: Vec<u32>,
+    /// What each copy is still kept for.
+    kept: Vec<Kept>,
     /// Devices that may have something to start, and transfers that may be first in line everywhere.
     idle: BinaryHeap<Reverse<u32>>,
     movable: BinaryHeap<Reverse<u32>>,
@@ -30,8 +31,9 @@ pub struct Simulator {
 #[derive(Debug, Clone, Default)]
 struct Clock {
     now: f64,
-    events: BinaryHeap<Event>,
-    foreseen: u64,
+    events: BinaryHeap<Reverse<Event>>,
+    /// Number of events foreseen so far.
+    foreseen: u32,
     /// Number of the present instant.
     instant: u32,
     /// Number of requests so far.
@@ -53,14 +55,12 @@ struct Line {
     waiting: VecDeque<u64>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Event {
-    time: f64,
-    /// The first of those at one time.
-    tie: u64,
-    kind: Kind,
-}
+/// An event in one word, so that the order of events is that of numbers: its time, then what decides at one time, then
+/// what happens. Times are not negative, so they compare as their bits do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event(u128);
 
+/// What happens, and to which operator or transfer.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     OperatorEnds(u32),
@@ -69,26 +69,32 @@ enum Kind {
     PortsRested(u32),
 }
 
-/// The earliest is the greatest, as the standard heap wants it.
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.time.total_cmp(&self.time).then(other.tie.cmp(&self.tie))
+impl Event {
+    fn new(time: f64, tie: u32, kind: Kind) -> Event {
+        let (kind, index) = match kind {
+            Kind::OperatorEnds(op) => (0, op),
+            Kind::DeviceRested(op) => (1, op),
+            Kind::TransferArrives(transfer) => (2, transfer),
+            Kind::PortsRested(transfer) => (3, transfer),
+        };
+        let what = above(tie, index << 2 | kind);
+        Event(u128::from(time.to_bits()) << 64 | u128::from(what))
+    }
+
+    fn time(self) -> f64 {
+        f64::from_bits((self.0 >> 64) as u64)
+    }
+
+    fn kind(self) -> Kind {
+        let what = self.0 as u32;
+        match what & 3 {
+            0 => Kind::OperatorEnds(what >> 2),
+            1 => Kind::DeviceRested(what >> 2),
+            2 => Kind::TransferArrives(what >> 2),
+            _ => Kind::PortsRested(what >> 2),
+        }
     }
 }
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Event {}
 
 impl Simulator {
     /// A simulator without memory yet.
@@ -101,8 +107,8 @@ impl Simulator {
         &self.timeline
     }
 
-    /// Runs a flow. With n operators, e readers and transfers, and a port's line of length l where requests of one
-    /// instant change places, takes O((n + e) log n) time and allocates nothing once it has run a flow as large.
+    /// Runs a flow, in O((operators + readers + transfers) log operators) but for requests of one instant that have to
+    /// pass each other in a line. Allocates nothing once it has run a flow as large.
     pub fn run(&mut self, flow: &Flow) -> &Timeline {
         self.prepare(flow);
         Run { flow, sim: self, at_once: flow.rules.instant == Instant::AtOnce }.run();
@@ -113,16 +119,18 @@ impl Simulator {
         let timeline = &mut self.timeline;
         timeline.makespan = 0.0;
         timeline.last = None;
-        refill(&mut timeline.operators, flow.operators.len(), Span::default());
-        refill(&mut timeline.transfers, flow.transfers.len(), Span::default());
-        refill(&mut timeline.arrived_by, flow.operators.len(), None);
-        refill(&mut timeline.ran_before, flow.operators.len(), None);
-        refill(&mut timeline.left_by, flow.transfers.len(), None);
+        // Everything runs, so that only what not everything has needs to be cleared.
+        timeline.operators.resize(flow.operator_count(), Span::default());
+        timeline.transfers.resize(flow.transfer_count(), Span::default());
+        timeline.arrived_by.resize(flow.operator_count(), None);
+        timeline.ran_before.resize(flow.operator_count(), None);
+        timeline.left_by.clear();
+        timeline.left_by.resize(flow.transfer_count(), None);
         timeline.peaks.clone_from(&flow.fixed);
         self.devices.clear();
         self.devices.extend(flow.fixed.iter().map(|&bytes| Device { bytes, ..Device::default() }));
         self.waits.clone_from(&flow.waits);
-        self.holds.clone_from(&flow.holds);
+        self.kept.clone_from(&flow.kept);
         self.clock.reset();
         self.idle.clear();
         self.movable.clear();
@@ -134,11 +142,6 @@ impl Simulator {
     }
 }
 
-fn refill<T: Clone>(table: &mut Vec<T>, length: usize, value: T) {
-    table.clear();
-    table.resize(length, value);
-}
-
 impl Clock {
     fn reset(&mut self) {
         self.now = 0.0;
@@ -148,22 +151,22 @@ impl Clock {
         self.requests = 0;
     }
 
-    fn foresee(&mut self, after: f64, tie: u64, kind: Kind) -> f64 {
+    fn foresee(&mut self, after: f64, tie: u32, kind: Kind) -> f64 {
         let time = self.now + after;
-        self.events.push(Event { time, tie, kind });
+        self.events.push(Reverse(Event::new(time, tie, kind)));
         time
     }
 
     /// The next event at the present time.
     fn due(&mut self) -> Option<Event> {
-        let due = self.events.peek().is_some_and(|event| event.time == self.now);
-        if due { self.events.pop() } else { None }
+        let due = self.events.peek().is_some_and(|event| event.0.time() == self.now);
+        if due { self.events.pop().map(|event| event.0) } else { None }
     }
 
     /// The next event, at a later time.
     fn advance(&mut self) -> Option<Event> {
-        let event = self.events.pop()?;
-        self.now = event.time;
+        let Reverse(event) = self.events.pop()?;
+        self.now = event.time();
         self.instant += 1;
         Some(event)
     }
@@ -184,6 +187,15 @@ impl Clock {
 /// Two numbers as one, the first above the second.
 fn above(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
+}
+
+impl Kept {
+    /// One less needs it: the bytes that this frees, which are none until it was the last.
+    #[inline]
+    fn let_go(&mut self) -> f64 {
+        self.holds -= 1;
+        if self.holds == 0 { self.bytes } else { 0.0 }
+    }
 }
 
 impl Line {
@@ -272,7 +284,7 @@ impl Run<'_> {
     }
 
     fn take_effect(&mut self, event: Event) {
-        self.sim.timeline.last = Some(match event.kind {
+        self.sim.timeline.last = Some(match event.kind() {
             Kind::OperatorEnds(op) => {
                 self.operator_ends(op);
                 Activity::Operator(op)
@@ -293,12 +305,12 @@ impl Run<'_> {
     }
 
     /// Events at one time come by producer, or in the order in which they were foreseen.
-    fn tie(&mut self, producer: u32) -> u64 {
+    fn tie(&mut self, producer: u32) -> u32 {
         if self.at_once {
             self.sim.clock.foreseen += 1;
             return self.sim.clock.foreseen;
         }
-        u64::from(producer)
+        producer
     }
 
     fn operator_ends(&mut self, op: u32) {
@@ -307,11 +319,7 @@ impl Run<'_> {
         let bytes = &mut self.sim.devices[operator.device as usize].bytes;
         *bytes -= operator.workspace_bytes;
         for &copy in flow.inputs.row(op as usize) {
-            let holds = &mut self.sim.holds[copy as usize];
-            *holds -= 1;
-            if *holds == 0 {
-                *bytes -= flow.copies[copy as usize].bytes;
-            }
+            *bytes -= self.sim.kept[copy as usize].let_go();
         }
         if operator.pause > 0.0 {
             let tie = self.tie(op);
@@ -321,10 +329,7 @@ impl Run<'_> {
         }
         for &tensor in flow.outputs.row(op as usize) {
             let about = &flow.tensors[tensor as usize];
-            if flow.holds[about.home as usize] == 0 {
-                let copy = &flow.copies[about.home as usize];
-                self.sim.devices[copy.device as usize].bytes -= copy.bytes;
-            }
+            self.sim.devices[operator.device as usize].bytes -= self.sim.kept[about.home as usize].let_go();
             if !about.announced {
                 self.deliver(about.home);
             }
@@ -347,12 +352,13 @@ impl Run<'_> {
 
     /// Those for which something delivered was the last input are ready, by index.
     fn wake_readers(&mut self, by: Activity) {
-        let mut woken = std::mem::take(&mut self.sim.woken);
-        woken.sort_unstable();
-        for op in woken.drain(..) {
-            self.ready(op, Some(by));
+        if self.sim.woken.len() > 1 {
+            self.sim.woken.sort_unstable();
         }
-        self.sim.woken = woken;
+        for at in 0..self.sim.woken.len() {
+            self.ready(self.sim.woken[at], Some(by));
+        }
+        self.sim.woken.clear();
     }
 
     fn ready(&mut self, op: u32, by: Option<Activity>) {
@@ -439,17 +445,17 @@ impl Run<'_> {
             line.is_held = true;
         }
         let about = &flow.transfers[transfer as usize];
-        let tensor = &flow.tensors[about.tensor as usize];
-        if about.copies[0] != tensor.home {
-            for copy in &flow.copies[about.copies[0] as usize..about.copies[1] as usize] {
+        if about.copies[0] != about.home {
+            let copies = about.copies[0] as usize..about.copies[1] as usize;
+            for (copy, kept) in flow.copies[copies.clone()].iter().zip(&self.sim.kept[copies]) {
                 let bytes = &mut self.sim.devices[copy.device as usize].bytes;
-                *bytes += copy.bytes;
+                *bytes += kept.bytes;
                 let peak = &mut self.sim.timeline.peaks[copy.device as usize];
                 *peak = peak.max(*bytes);
             }
         }
         let start = self.sim.clock.now;
-        let tie = self.tie(tensor.producer);
+        let tie = self.tie(about.producer);
         let end = self.sim.clock.foresee(about.seconds, tie, Kind::TransferArrives(transfer));
         self.sim.timeline.transfers[transfer as usize] = Span { start, end };
         true
@@ -458,19 +464,14 @@ impl Run<'_> {
     fn transfer_arrives(&mut self, transfer: u32) {
         let flow = self.flow;
         let about = &flow.transfers[transfer as usize];
-        let tensor = &flow.tensors[about.tensor as usize];
-        let holds = &mut self.sim.holds[tensor.home as usize];
-        *holds -= 1;
-        if *holds == 0 {
-            let home = &flow.copies[tensor.home as usize];
-            self.sim.devices[home.device as usize].bytes -= home.bytes;
-        }
+        let home = flow.copies[about.home as usize].device;
+        self.sim.devices[home as usize].bytes -= self.sim.kept[about.home as usize].let_go();
         for copy in about.copies[0]..about.copies[1] {
             self.deliver(copy);
         }
         self.wake_readers(Activity::Transfer(transfer));
         if about.gap > 0.0 {
-            let tie = self.tie(tensor.producer);
+            let tie = self.tie(about.producer);
             self.sim.clock.foresee(about.gap, tie, Kind::PortsRested(transfer));
         } else {
             self.ports_are_free(transfer);

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::Flow;
+use super::flow::{Flow, MOST};
 use crate::tolerance::LARGEST_SUM;
 
 /// Why what was added makes no flow.
@@ -36,6 +36,14 @@ pub enum FlowError {
         /// The index.
         index: u32,
         /// How many there are.
+        count: usize,
+    },
+    /// More than events can number.
+    #[error("{count} {what}, more than {MOST}")]
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// How many.
         count: usize,
     },
     /// Tables of different lengths.
@@ -81,9 +89,7 @@ pub(super) fn runnable(flow: &Flow) -> usize {
     while let Some(operator) = open.pop() {
         ran += 1;
         for &tensor in flow.outputs.row(operator as usize) {
-            let first = flow.tensors[tensor as usize].home;
-            let last = flow.tensors.get(tensor as usize + 1).map(|next| next.home);
-            for copy in first..last.unwrap_or(flow.copies.len() as u32) {
+            for copy in flow.copies_of(tensor) {
                 for &reader in flow.readers_of(copy) {
                     waits[reader as usize] -= 1;
                     if waits[reader as usize] == 0 {

@@ -8,10 +8,15 @@
 //! Copies are numbered so that those of a tensor are consecutive, the one at home first, and so are the transfers of a
 //! tensor. The engine then needs no table but offsets.
 
+use std::ops::Range;
+
 use super::Rules;
 use super::error::FlowError;
 use crate::graph::Compressed;
 use crate::tolerance::LARGEST_SUM;
+
+/// Most operators and most transfers of a flow: an event is packed into a word with two bits for its kind.
+pub(super) const MOST: usize = 1 << 30;
 
 /// An operator on its device.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -35,12 +40,18 @@ pub struct Operator {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Copy {
     pub(super) device: u32,
-    pub(super) bytes: f64,
     /// Where its readers begin; they end where those of the next begin.
     pub(super) first_reader: u32,
 }
 
-/// A tensor.
+/// What a copy occupies, and how many still need it: its readers, and at home the producer and the transfers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Kept {
+    pub(super) bytes: f64,
+    pub(super) holds: u32,
+}
+
+/// A tensor. As with copies and transfers, one more than there are ends the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tensor {
     pub(super) producer: u32,
@@ -54,6 +65,8 @@ pub(super) struct Tensor {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Transfer {
     pub(super) tensor: u32,
+    pub(super) producer: u32,
+    pub(super) home: u32,
     /// The copies that it brings, from the first to before the last.
     pub(super) copies: [u32; 2],
     pub(super) first_port: u32,
@@ -71,6 +84,7 @@ pub struct Flow {
     pub(super) tensors: Vec<Tensor>,
     pub(super) transfers: Vec<Transfer>,
     pub(super) copies: Vec<Copy>,
+    pub(super) kept: Vec<Kept>,
     pub(super) readers: Vec<u32>,
     pub(super) ports: Vec<u32>,
     /// Bytes that are always on a device.
@@ -81,8 +95,6 @@ pub struct Flow {
     pub(super) inputs: Compressed<u32>,
     /// How many copies an operator waits for.
     pub(super) waits: Vec<u32>,
-    /// How many readers and transfers a copy is kept for.
-    pub(super) holds: Vec<u32>,
     /// Bytes that the start of an operator takes: workspace and all that it makes.
     pub(super) start_bytes: Vec<f64>,
 }
@@ -98,13 +110,13 @@ impl Flow {
             tensors: Vec::new(),
             transfers: Vec::new(),
             copies: Vec::new(),
+            kept: Vec::new(),
             readers: Vec::new(),
             ports: Vec::new(),
             fixed: Vec::new(),
             outputs: Compressed::default(),
             inputs: Compressed::default(),
             waits: Vec::new(),
-            holds: Vec::new(),
             start_bytes: Vec::new(),
         }
     }
@@ -131,7 +143,7 @@ impl Flow {
 
     /// Number of transfers.
     pub fn transfer_count(&self) -> usize {
-        self.transfers.len()
+        self.transfers.len() - 1
     }
 
     /// An operator as it was added.
@@ -146,7 +158,7 @@ impl Flow {
 
     /// The operator whose output a transfer brings.
     pub fn producer_of(&self, transfer: u32) -> u32 {
-        self.tensors[self.tensor_of(transfer) as usize].producer
+        self.transfers[transfer as usize].producer
     }
 
     /// Seconds until what a transfer brings has arrived, and seconds that its ports rest after that.
@@ -162,10 +174,10 @@ impl Flow {
     }
 
     /// The ports that a transfer holds.
+    #[inline]
     pub fn ports_of(&self, transfer: u32) -> &[u32] {
-        let first = self.transfers[transfer as usize].first_port;
-        let last = self.transfers.get(transfer as usize + 1).map(|next| next.first_port);
-        &self.ports[first as usize..last.map_or(self.ports.len(), |last| last as usize)]
+        let [first, last] = [0, 1].map(|next| self.transfers[transfer as usize + next].first_port as usize);
+        &self.ports[first..last]
     }
 
     /// Seconds that every device computes: its operators, without the pauses.
@@ -180,26 +192,30 @@ impl Flow {
     /// Seconds that every port carries something: its transfers, without the gaps.
     pub fn port_seconds(&self) -> Vec<f64> {
         let mut seconds = vec![0.0; self.port_count()];
-        for (at, transfer) in (0..).zip(&self.transfers) {
-            for &port in self.ports_of(at) {
-                seconds[port as usize] += transfer.seconds;
+        for transfer in 0..self.transfer_count() as u32 {
+            for &port in self.ports_of(transfer) {
+                seconds[port as usize] += self.transfers[transfer as usize].seconds;
             }
         }
         seconds
     }
 
+    /// The readers of a copy.
     #[inline]
     pub(super) fn readers_of(&self, copy: u32) -> &[u32] {
-        let first = self.copies[copy as usize].first_reader;
-        let last = self.copies.get(copy as usize + 1).map(|next| next.first_reader);
-        &self.readers[first as usize..last.map_or(self.readers.len(), |last| last as usize)]
+        let [first, last] = [0, 1].map(|next| self.copies[copy as usize + next].first_reader as usize);
+        &self.readers[first..last]
     }
 
     /// The transfers of a tensor.
     #[inline]
-    pub(super) fn transfers_of(&self, tensor: u32) -> std::ops::Range<u32> {
-        let last = self.tensors.get(tensor as usize + 1).map(|next| next.first_transfer);
-        self.tensors[tensor as usize].first_transfer..last.unwrap_or(self.transfers.len() as u32)
+    pub(super) fn transfers_of(&self, tensor: u32) -> Range<u32> {
+        self.tensors[tensor as usize].first_transfer..self.tensors[tensor as usize + 1].first_transfer
+    }
+
+    /// The copies of a tensor.
+    pub(super) fn copies_of(&self, tensor: u32) -> Range<u32> {
+        self.tensors[tensor as usize].home..self.tensors[tensor as usize + 1].home
     }
 }
 
@@ -226,6 +242,7 @@ impl FlowBuilder {
         flow.tensors.clear();
         flow.transfers.clear();
         flow.copies.clear();
+        flow.kept.clear();
         flow.readers.clear();
         flow.ports.clear();
         flow.fixed.clear();
@@ -262,7 +279,8 @@ impl FlowBuilder {
         let copies = [self.flow.copies.len() as u32; 2];
         let first_port = self.flow.ports.len() as u32;
         let tensor = self.flow.tensors.len() as u32 - 1;
-        self.flow.transfers.push(Transfer { tensor, copies, first_port, seconds, gap });
+        let Tensor { producer, home, .. } = self.flow.tensors[tensor as usize];
+        self.flow.transfers.push(Transfer { tensor, producer, home, copies, first_port, seconds, gap });
         self.flow.ports.extend(ports);
         self.flow.transfers.len() as u32 - 1
     }
@@ -273,8 +291,7 @@ impl FlowBuilder {
     /// Where there is no transfer.
     pub fn copy(&mut self, device: u32, readers: impl IntoIterator<Item = u32>) {
         let transfer = self.flow.transfers.last().expect("a copy is brought by the transfer added last");
-        let home = self.flow.tensors[transfer.tensor as usize].home;
-        let bytes = self.flow.copies[home as usize].bytes;
+        let bytes = self.flow.kept[transfer.home as usize].bytes;
         self.add_copy(device, bytes, readers);
         let last = self.flow.copies.len() as u32;
         self.flow.transfers.last_mut().expect("asked for above").copies[1] = last;
@@ -290,12 +307,13 @@ impl FlowBuilder {
         let tensor = &mut self.flow.tensors[transfer.tensor as usize];
         assert!(!tensor.announced, "a tensor is announced once");
         tensor.announced = true;
-        transfer.copies = [tensor.home, tensor.home + 1];
+        transfer.copies = [transfer.home, transfer.home + 1];
     }
 
     fn add_copy(&mut self, device: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) {
         let first_reader = self.flow.readers.len() as u32;
-        self.flow.copies.push(Copy { device, bytes, first_reader });
+        self.flow.copies.push(Copy { device, first_reader });
+        self.flow.kept.push(Kept { bytes, holds: 0 });
         self.flow.readers.extend(readers);
     }
 
@@ -303,9 +321,10 @@ impl FlowBuilder {
     ///
     /// # Errors
     /// The first defect found.
-    pub fn finish(self) -> Result<Flow, FlowError> {
+    pub fn finish(mut self) -> Result<Flow, FlowError> {
+        self.end_tables();
         self.check()?;
-        let flow = self.finish_checked();
+        let flow = self.index();
         let ran = super::error::runnable(&flow);
         match ran < flow.operator_count() {
             true => Err(FlowError::Cycle { count: flow.operator_count() - ran }),
@@ -314,39 +333,66 @@ impl FlowBuilder {
     }
 
     /// The flow, where whoever added everything answers for it.
-    pub(super) fn finish_checked(self) -> Flow {
+    pub(super) fn finish_checked(mut self) -> Flow {
+        self.end_tables();
+        let most = self.flow.operator_count().max(self.flow.transfer_count());
+        assert!(most <= MOST, "more operators or transfers than events can number");
+        self.index()
+    }
+
+    fn end_tables(&mut self) {
+        let flow = &mut self.flow;
+        let [copies, transfers] = [flow.copies.len(), flow.transfers.len()].map(|length| length as u32);
+        let (first_reader, first_port) = (flow.readers.len() as u32, flow.ports.len() as u32);
+        let tensor = Tensor { producer: 0, home: copies, first_transfer: transfers, announced: false };
+        flow.tensors.push(tensor);
+        flow.copies.push(Copy { device: 0, first_reader });
+        let none = [copies; 2];
+        let (tensor, producer, home, seconds, gap) = (0, 0, 0, 0.0, 0.0);
+        flow.transfers.push(Transfer { tensor, producer, home, copies: none, first_port, seconds, gap });
+    }
+
+    /// What follows from what was added.
+    fn index(self) -> Flow {
         let mut flow = self.flow;
         let operators = flow.operators.len();
-        flow.waits.clear();
-        flow.waits.resize(operators, 0);
         flow.start_bytes.clear();
         for operator in &flow.operators {
             flow.start_bytes.push(operator.workspace_bytes);
             flow.fixed[operator.device as usize] += operator.fixed_bytes;
         }
+        flow.waits.clear();
+        flow.waits.resize(operators, 0);
         for &reader in &flow.readers {
             flow.waits[reader as usize] += 1;
         }
-        flow.holds.clear();
-        for copy in 0..flow.copies.len() as u32 {
-            let count = flow.readers_of(copy).len() as u32;
-            flow.holds.push(count);
+        for (kept, two) in flow.kept.iter_mut().zip(flow.copies.windows(2)) {
+            kept.holds = two[1].first_reader - two[0].first_reader;
         }
-        for (at, tensor) in (0..).zip(&flow.tensors) {
-            flow.holds[tensor.home as usize] += flow.transfers_of(at).len() as u32;
-            flow.start_bytes[tensor.producer as usize] += flow.copies[tensor.home as usize].bytes;
+        for two in flow.tensors.windows(2) {
+            let home = &mut flow.kept[two[0].home as usize];
+            home.holds += 1 + two[1].first_transfer - two[0].first_transfer;
+            flow.start_bytes[two[0].producer as usize] += home.bytes;
         }
-        flow.outputs.refill(operators, (0..).zip(&flow.tensors).map(|(at, tensor)| (tensor.producer, at)));
-        let mut inputs = std::mem::take(&mut flow.inputs);
-        let copies = 0..flow.copies.len() as u32;
-        let readers = copies.flat_map(|copy| flow.readers_of(copy).iter().map(move |&reader| (reader, copy)));
-        inputs.refill(operators, readers);
-        flow.inputs = inputs;
+        let tensors = flow.tensors.len() as u32 - 1;
+        let made = (0..tensors).zip(&flow.tensors).map(|(at, tensor)| (tensor.producer, at));
+        flow.outputs.refill(operators, made);
+        let copies = (0..).zip(flow.copies.windows(2));
+        let read = copies.flat_map(|(copy, two)| {
+            let [first, last] = [0, 1].map(|at| two[at].first_reader as usize);
+            flow.readers[first..last].iter().map(move |&reader| (reader, copy))
+        });
+        flow.inputs.refill(operators, read);
         flow
     }
 
     fn check(&self) -> Result<(), FlowError> {
         let flow = &self.flow;
+        for (what, count) in [("operators", flow.operators.len()), ("transfers", flow.transfer_count())] {
+            if count > MOST {
+                return Err(FlowError::TooMany { what, count });
+            }
+        }
         let mut sums = [0.0; 2];
         let mut figure = |what: &'static str, at: usize, value: f64, sum: usize| {
             if !(value.is_finite() && value >= 0.0) {
@@ -365,15 +411,15 @@ impl FlowBuilder {
             figure("workspace of operator", at, operator.workspace_bytes, 1)?;
             known("device of operator", at, operator.device, flow.fixed.len())?;
         }
-        for (at, transfer) in flow.transfers.iter().enumerate() {
+        for (at, transfer) in flow.transfers[..flow.transfer_count()].iter().enumerate() {
             figure("seconds of transfer", at, transfer.seconds, 0)?;
             figure("gap of transfer", at, transfer.gap, 0)?;
             for &port in flow.ports_of(at as u32) {
                 known("port of transfer", at, port, flow.port_count())?;
             }
         }
-        for (at, copy) in flow.copies.iter().enumerate() {
-            figure("bytes of copy", at, copy.bytes, 1)?;
+        for (at, (copy, kept)) in flow.copies.iter().zip(&flow.kept).enumerate() {
+            figure("bytes of copy", at, kept.bytes, 1)?;
             known("device of copy", at, copy.device, flow.fixed.len())?;
             for &reader in flow.readers_of(at as u32) {
                 known("reader of copy", at, reader, flow.operators.len())?;

@@ -56,7 +56,7 @@ impl Flow {
     /// device that cannot run it. Takes O(operators + pins log pins of a tensor).
     ///
     /// # Panics
-    /// Where the placement was made for another graph or cluster.
+    /// Where the placement was made for another graph or cluster, or there are more than 2³⁰ operators or transfers.
     pub fn of(problem: &Problem, placement: &Placement) -> Flow {
         Flow::empty().remade(problem, placement)
     }

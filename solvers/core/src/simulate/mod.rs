@@ -17,7 +17,8 @@
 //! At one instant, all that ends takes effect first. Then operators start, each as the first of its queue, then transfers,
 //! those of lower index first; but one by one, and whatever takes no time ends before anything else starts. So all
 //! operators that end at a time have made their requests before any transfer starts, unless a transfer that itself
-//! takes no time leads to them.
+//! takes no time leads to them; and an operator that is ready does not wait for a better one whose last input takes no
+//! time to come.
 //!
 //! The makespan is the time of the last event.
 //!

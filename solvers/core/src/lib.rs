@@ -1,8 +1,8 @@
 //! The core of Stagewright: documents, graph, cluster, cost model, problem, placement and evaluation.
 //!
 //! Each module imports only those before it in this order: `document`, `tolerance`, `seed`, `graph`, `cluster`,
-//! `objective`, `cost`, `magnitude`, `problem`, `contract`, `placement`, `meter`, `offload`, `evaluate`, `calls`,
-//! `certificate`, `bound`, `solver`.
+//! `objective`, `cost`, `magnitude`, `problem`, `contract`, `placement`, `meter`, `offload`, `simulate`, `evaluate`,
+//! `calls`, `certificate`, `bound`, `solver`.
 
 pub mod bound;
 pub mod calls;
@@ -20,5 +20,6 @@ pub mod offload;
 pub mod placement;
 pub mod problem;
 pub mod seed;
+pub mod simulate;
 pub mod solver;
 pub mod tolerance;

@@ -7,6 +7,7 @@
 
 use crate::cluster::Cluster;
 use crate::cost::{CostError, CostTable};
+use crate::document::ObjectiveKind;
 use crate::graph::{Graph, OpId, TensorId};
 use crate::objective::{Objective, synchronisation};
 use crate::tolerance::LARGEST_SUM;
@@ -50,6 +51,16 @@ pub(crate) fn check(
     let in_flight = objective.in_flight(cluster.device_count() as u32);
     let what = format!("the bytes of activations of all operators, with {in_flight} microbatches in flight,");
     operators(&what, &|op| f64::from(in_flight) * graph.operator(op).activation_bytes)?;
+    if objective.kind == ObjectiveKind::Makespan {
+        tensors("the bytes of all tensors", &|tensor| graph.bytes(tensor))?;
+        if let Some(matrix) = &cluster.document().matrix {
+            let most = |rows: &[Vec<f64>]| rows.iter().flatten().copied().fold(0.0, f64::max);
+            let (delay, per_byte) = (most(&matrix.delay_s), most(&matrix.seconds_per_byte));
+            tensors("the seconds that all tensors take between the farthest devices", &|tensor| {
+                delay + per_byte * graph.bytes(tensor)
+            })?;
+        }
+    }
     operators("the seconds to synchronise the parameters of all operators over the slowest link", &|op| {
         let parameters = graph.operator(op).parameter_bytes;
         slowest(&|kind| {
@@ -87,8 +98,8 @@ fn bounded<T: Copy>(
 mod tests {
     use super::*;
     use crate::document::{
-        CLUSTER_SCHEMA, ClusterDocument, GroupDocument, KindDocument, LinkDocument, OperatorDocument,
-        PinsDocument, Schedule, TensorDocument,
+        CLUSTER_SCHEMA, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
+        OperatorDocument, PinsDocument, Schedule, TensorDocument,
     };
     use crate::graph::GraphBuilder;
     use crate::problem::{Problem, ProblemError};
@@ -193,6 +204,30 @@ mod tests {
         assert!(refused("synchronise", |pair| {
             pair.operator.parameter_bytes = 1e200;
             pair.cluster.kinds[0].link = Some(LinkDocument { latency_s: 0.0, bandwidth: 1e-200 });
+        }));
+    }
+
+    #[test]
+    fn what_only_the_makespan_sums_is_checked_for_it_alone() {
+        let bytes = |pair: &mut Pair| {
+            pair.tensor.bytes = 1e301;
+            pair.cluster.groups[0].uplink.bandwidth = 1e10;
+        };
+        let matrix = |pair: &mut Pair| {
+            pair.cluster.matrix = Some(MatrixDocument {
+                delay_s: vec![vec![0.0; 2]; 2],
+                seconds_per_byte: vec![vec![0.0, f64::MAX], vec![0.0; 2]],
+            });
+        };
+        let makespan = |pair: &mut Pair| pair.objective.kind = ObjectiveKind::Makespan;
+        assert_eq!((after(bytes), after(matrix)), (None, None));
+        assert!(refused("bytes of all tensors", |pair| {
+            bytes(pair);
+            makespan(pair);
+        }));
+        assert!(refused("between the farthest devices", |pair| {
+            matrix(pair);
+            makespan(pair);
         }));
     }
 

@@ -83,8 +83,10 @@ impl Objective {
         if self.calls > 1 && self.kind != ObjectiveKind::Latency {
             return Err(ObjectiveError::CallsWithoutLatency(self.calls));
         }
-        if self.kind == ObjectiveKind::Latency {
-            self.validate_latency()?;
+        match self.kind {
+            ObjectiveKind::Throughput => {}
+            ObjectiveKind::Latency => self.validate_single("latency")?,
+            ObjectiveKind::Makespan => self.validate_single("makespan")?,
         }
         if self.schedule == Schedule::None && self.microbatches > 1 {
             return Err(ObjectiveError::MicrobatchesWithoutSchedule(self.microbatches));
@@ -95,9 +97,9 @@ impl Objective {
         Ok(())
     }
 
-    /// A call brings its inputs in, computes and sends its outputs out in sequence, for one sample: nothing overlaps, and
-    /// there is no pipeline.
-    fn validate_latency(&self) -> Result<(), ObjectiveError> {
+    /// One sample through calls, and one step under dataflow execution, are no pipelines: what overlaps is the outcome of
+    /// their rules, and nothing is replicated.
+    fn validate_single(&self, kind: &'static str) -> Result<(), ObjectiveError> {
         let of_pipelines = [
             (self.communication != Communication::Serial, "communication that overlaps"),
             (self.training != Training::Combined, "training with separate passes"),
@@ -105,7 +107,7 @@ impl Objective {
             (self.max_replicas > 1, "a replicated stage"),
         ];
         match of_pipelines.into_iter().find(|&(asked, _)| asked) {
-            Some((_, what)) => Err(ObjectiveError::OnlyForThroughput(what, "latency")),
+            Some((_, what)) => Err(ObjectiveError::OnlyForThroughput(what, kind)),
             None => Ok(()),
         }
     }

@@ -14,6 +14,7 @@ pub struct Placement {
     stages: Vec<DeviceId>,
     replicas: BTreeMap<DeviceId, u32>,
     call_of: Vec<u32>,
+    priority: Vec<OpId>,
 }
 
 /// One stage of a contiguous placement, in terms of pools and units.
@@ -30,7 +31,13 @@ pub struct StageAssignment {
 impl Placement {
     /// A placement without an order of stages, one device for each operator by index.
     pub fn new(device_of: Vec<DeviceId>) -> Self {
-        Placement { device_of, stages: Vec::new(), replicas: BTreeMap::new(), call_of: Vec::new() }
+        Placement {
+            device_of,
+            stages: Vec::new(),
+            replicas: BTreeMap::new(),
+            call_of: Vec::new(),
+            priority: Vec::new(),
+        }
     }
 
     /// A placement with its devices in pipeline order; `replicas` lists those stages that more than one device
@@ -40,7 +47,7 @@ impl Placement {
         stages: Vec<DeviceId>,
         replicas: BTreeMap<DeviceId, u32>,
     ) -> Self {
-        Placement { device_of, stages, replicas, call_of: Vec::new() }
+        Placement { stages, replicas, ..Placement::new(device_of) }
     }
 
     /// A placement for one sample through offloaded calls: besides its device, each operator has the number of the call
@@ -51,6 +58,12 @@ impl Placement {
     pub fn with_calls(device_of: Vec<DeviceId>, call_of: Vec<u32>) -> Self {
         assert_eq!(device_of.len(), call_of.len(), "a call for every operator");
         Placement { call_of, ..Placement::new(device_of) }
+    }
+
+    /// A placement for one step under dataflow execution: the operators that are ready on a device run in the order of
+    /// `priority`, which names every operator once. Without one they run as they become ready.
+    pub fn with_priority(device_of: Vec<DeviceId>, priority: Vec<OpId>) -> Self {
+        Placement { priority, ..Placement::new(device_of) }
     }
 
     /// Gives the stages the devices of their pools in order; empty stages are left out.
@@ -79,7 +92,7 @@ impl Placement {
             }
         }
         assert!(device_of.iter().all(|&device| device != UNSET), "a unit has no stage");
-        Placement { device_of, stages, replicas, call_of: Vec::new() }
+        Placement { stages, replicas, ..Placement::new(device_of) }
     }
 
     /// The device of an operator.
@@ -96,6 +109,11 @@ impl Placement {
     /// everything on a device.
     pub fn call_of(&self, op: OpId) -> u32 {
         self.call_of.get(op.index()).copied().unwrap_or(0)
+    }
+
+    /// The operators by decreasing priority; empty where the placement has none.
+    pub fn priority(&self) -> &[OpId] {
+        &self.priority
     }
 
     /// The devices in pipeline order; empty where the placement has no order.

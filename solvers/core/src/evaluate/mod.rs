@@ -5,6 +5,7 @@
 
 mod constraint;
 mod latency;
+mod makespan;
 mod throughput;
 
 use thiserror::Error;
@@ -27,7 +28,7 @@ pub struct DeviceLoad {
     pub pass_loads: [f64; 2],
     /// Sums per pass, before division.
     pub sums: [PassSums; 2],
-    /// Bytes in use.
+    /// Bytes in use; for the makespan, the most at any moment.
     pub memory_bytes: f64,
 }
 
@@ -55,7 +56,8 @@ pub struct Evaluation {
     pub value: f64,
     /// The devices in use, in pipeline order where there is one.
     pub devices: Vec<DeviceLoad>,
-    /// Load per pass of every group's uplink; zero for latency, whose model has none.
+    /// Load per pass of every group's uplink; for the makespan, the seconds that it carries something, and zero for
+    /// latency, whose model has none.
     pub uplinks: Vec<[f64; 2]>,
     /// For latency, the calls in order of their start.
     pub calls: Vec<CallTimes>,
@@ -179,17 +181,25 @@ pub enum Violation {
         /// An operator of its call.
         operator: String,
     },
+    /// A priority that does not name every operator once.
+    #[error("the priority names `{operator}` {times} times, but has to name every operator once")]
+    Priority {
+        /// The operator.
+        operator: String,
+        /// How often it is named.
+        times: u32,
+    },
 }
 
-/// Evaluates a placement under the problem's objective. The makespan needs a simulation of its own; until then it is
-/// worth what the throughput is.
+/// Evaluates a placement under the problem's objective.
 ///
 /// # Panics
 /// Where the placement was made for another graph or cluster.
 pub fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     match problem.objective().kind {
         ObjectiveKind::Latency => latency::evaluate(problem, placement),
-        ObjectiveKind::Throughput | ObjectiveKind::Makespan => throughput::evaluate(problem, placement),
+        ObjectiveKind::Makespan => makespan::evaluate(problem, placement),
+        ObjectiveKind::Throughput => throughput::evaluate(problem, placement),
     }
 }
 

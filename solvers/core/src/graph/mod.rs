@@ -65,20 +65,30 @@ pub(crate) struct Compressed<T> {
 impl<T: Copy> Compressed<T> {
     /// Rows from (row, item) pairs, each row in the order of the pairs.
     pub(crate) fn from_pairs(rows: usize, pairs: &[(u32, T)]) -> Self {
-        let mut offsets = vec![0u32; rows + 1];
-        for &(row, _) in pairs {
-            offsets[row as usize + 1] += 1;
+        let mut compressed = Compressed { offsets: Vec::new(), items: Vec::new() };
+        compressed.refill(rows, pairs.iter().copied());
+        compressed
+    }
+
+    /// The same in the memory of other rows.
+    pub(crate) fn refill(&mut self, rows: usize, pairs: impl Iterator<Item = (u32, T)> + Clone) {
+        // Where the next item of a row goes stands one place late, so that it ends as the offset of the next row.
+        self.offsets.clear();
+        self.offsets.resize(rows + 2, 0);
+        self.items.clear();
+        self.items.extend(pairs.clone().map(|(row, item)| {
+            self.offsets[row as usize + 2] += 1;
+            item
+        }));
+        for row in 2..rows + 2 {
+            self.offsets[row] += self.offsets[row - 1];
         }
-        for row in 0..rows {
-            offsets[row + 1] += offsets[row];
+        for (row, item) in pairs {
+            let next = &mut self.offsets[row as usize + 1];
+            self.items[*next as usize] = item;
+            *next += 1;
         }
-        let mut next = offsets.clone();
-        let mut items: Vec<T> = pairs.iter().map(|&(_, item)| item).collect();
-        for &(row, item) in pairs {
-            items[next[row as usize] as usize] = item;
-            next[row as usize] += 1;
-        }
-        Compressed { offsets, items }
+        self.offsets.pop();
     }
 
     /// The items of a row.

@@ -1,0 +1,127 @@
+//! Milliseconds of one simulated step: 50,000 operators, 100,000 edges, 8 devices.
+//!
+//! Operators read two earlier ones, most of them near; every tensor has on average two readers. Placed at random, nearly
+//! every edge is a transfer; placed in runs, as solvers do, few are. For each placement the bench prints the transfers,
+//! the least time of making its flow and of running it on one thread, and a step's time in a batch over all threads:
+//!
+//!     cargo bench -p stagewright-core --bench simulate            # 50,000 operators on 8 devices
+//!     cargo bench -p stagewright-core --bench simulate -- 5000 32 # operators, devices
+
+#![allow(clippy::print_stdout, reason = "a bench prints its table")]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use stagewright_core::cluster::{Cluster, DeviceId};
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument,
+    PinsDocument, TensorDocument,
+};
+use stagewright_core::graph::{GraphBuilder, OpId};
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::simulate::{Flow, Simulator, simulate_all};
+
+const OPERATORS: usize = 50_000;
+const DEVICES: u32 = 8;
+const RUNS: usize = 30;
+/// How far back most inputs come from.
+const NEAR: usize = 200;
+
+fn main() {
+    // Cargo passes flags of its own; what is left are the numbers.
+    let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
+    let operators = numbers.first().copied().unwrap_or(OPERATORS).max(2);
+    let devices = numbers.get(1).map_or(DEVICES, |&devices| devices as u32).max(1);
+    let mut rng = seed::stream(1, 0);
+    let problem = problem(operators, devices, &mut rng);
+
+    let random: Vec<DeviceId> = (0..operators).map(|_| DeviceId(rng.random_range(0..devices))).collect();
+    let length = operators.div_ceil(devices as usize);
+    let runs: Vec<DeviceId> = (0..operators).map(|op| DeviceId((op / length) as u32)).collect();
+    let by_index: Vec<OpId> = problem.graph().operators().collect();
+    println!("| placement | transfers | makespan | flow, ms | run, ms | batch, ms a step |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    row("random", &problem, &Placement::new(random.clone()));
+    row("random, priority", &problem, &Placement::with_priority(random, by_index));
+    row("runs", &problem, &Placement::new(runs));
+}
+
+fn row(name: &str, problem: &Problem, placement: &Placement) {
+    let mut flow = Flow::of(problem, placement);
+    let mut simulator = Simulator::new();
+    let makespan = simulator.run(&flow).makespan();
+    let [mut making, mut running] = [f64::INFINITY; 2];
+    for _ in 0..RUNS {
+        let begin = Instant::now();
+        flow = flow.remade(problem, placement);
+        making = making.min(begin.elapsed().as_secs_f64());
+        let begin = Instant::now();
+        black_box(simulator.run(black_box(&flow)));
+        running = running.min(begin.elapsed().as_secs_f64());
+    }
+    let many = vec![placement.clone(); RUNS];
+    let begin = Instant::now();
+    black_box(simulate_all(problem, &many));
+    let batch = begin.elapsed().as_secs_f64() / RUNS as f64;
+    let transfers = flow.transfer_count();
+    println!(
+        "| {name} | {transfers} | {makespan:.3} | {:.2} | {:.2} | {:.2} |",
+        1e3 * making,
+        1e3 * running,
+        1e3 * batch
+    );
+}
+
+fn problem(operators: usize, devices: u32, rng: &mut ChaCha8Rng) -> Problem {
+    let mut readers = vec![Vec::new(); operators];
+    for reader in 1..operators {
+        for _ in 0..2 {
+            let first = if rng.random_bool(0.9) { reader.saturating_sub(NEAR) } else { 0 };
+            let from = rng.random_range(first..reader);
+            if readers[from].last() != Some(&reader) {
+                readers[from].push(reader);
+            }
+        }
+    }
+    let mut builder = GraphBuilder::new("bench");
+    for op in 0..operators {
+        builder.operator(OperatorDocument {
+            seconds: [("acc".into(), rng.random_range(1e-5..1e-3))].into(),
+            ..OperatorDocument::named(format!("op{op}"))
+        });
+    }
+    for (op, readers) in readers.iter().enumerate().filter(|(_, readers)| !readers.is_empty()) {
+        builder.timed_tensor(TensorDocument {
+            name: None,
+            producer: format!("op{op}"),
+            consumers: readers.iter().map(|reader| format!("op{reader}")).collect(),
+            bytes: rng.random_range(1e3..1e6),
+            seconds: Default::default(),
+        });
+    }
+    let cluster = ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: String::new(),
+        classes: Default::default(),
+        kinds: vec![KindDocument {
+            name: "acc".into(),
+            class: "acc".into(),
+            count: devices,
+            host: false,
+            memory_bytes: None,
+            link: Some(LinkDocument { latency_s: 1e-6, bandwidth: 1e10 }),
+            group: None,
+        }],
+        groups: Vec::new(),
+        matrix: None,
+    };
+    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let cluster = Cluster::from_document(cluster).expect("a sound cluster");
+    Problem::new(builder.build().expect("a sound graph"), cluster, objective, PinsDocument::default())
+        .expect("a sound problem")
+}

@@ -1,0 +1,78 @@
+//! The makespan of one step under dataflow execution.
+
+use super::constraint::{check_colocation, check_device_counts, check_replicas};
+use super::{DeviceLoad, Evaluation, Violation};
+use crate::meter::PassSums;
+use crate::placement::Placement;
+use crate::problem::Problem;
+use crate::simulate::{Flow, Ports, Simulator};
+use crate::tolerance;
+
+/// Evaluates a placement by [`Simulator`]. A device's load is what it computes and what its ports carry, its memory the
+/// peak; an uplink's load is what it carries. The split rule is not read.
+pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
+    let (graph, cluster) = (problem.graph(), problem.cluster());
+    let flow = Flow::of(problem, placement);
+    let mut simulator = Simulator::new();
+    let timeline = simulator.run(&flow);
+    let (compute, carried) = (flow.device_seconds(), flow.port_seconds());
+    let ports = Ports::new(problem);
+
+    let mut violations = Vec::new();
+    for op in graph.operators() {
+        let device = placement.device_of(op);
+        if problem.seconds(op, problem.pool_of(device)).is_none() {
+            violations.push(Violation::Unsupported {
+                operator: graph.operator(op).name.clone(),
+                device: cluster.device_name(device),
+            });
+        }
+    }
+    let mut devices = Vec::new();
+    for device in placement.used() {
+        let sums = PassSums {
+            compute: compute[device.index()],
+            sent: carried[ports.egress(device) as usize],
+            received: carried[ports.ingress(device) as usize],
+        };
+        let (bytes, limit) =
+            (timeline.peak_bytes()[device.index()], problem.pools()[problem.pool_of(device)].memory);
+        if !tolerance::fits(bytes, limit) {
+            violations.push(Violation::Memory { device: cluster.device_name(device), bytes, limit });
+        }
+        devices.push(DeviceLoad {
+            device,
+            replicas: placement.replicas(device),
+            pass_loads: [sums.compute + sums.sent + sums.received, 0.0],
+            sums: [sums, PassSums::default()],
+            memory_bytes: bytes,
+        });
+    }
+    check_colocation(problem, placement, &mut violations);
+    check_replicas(problem, &devices, &mut violations);
+    check_device_counts(problem, &devices, &mut violations);
+    check_priority(problem, placement, &mut violations);
+    let uplinks = (0..cluster.group_count()).map(|group| [carried[ports.uplink(group) as usize], 0.0]);
+    Evaluation {
+        value: timeline.makespan(),
+        devices,
+        uplinks: uplinks.collect(),
+        calls: Vec::new(),
+        violations,
+    }
+}
+
+/// A priority, where there is one, names every operator once.
+fn check_priority(problem: &Problem, placement: &Placement, violations: &mut Vec<Violation>) {
+    if placement.priority().is_empty() {
+        return;
+    }
+    let graph = problem.graph();
+    let mut times = vec![0; graph.operator_count()];
+    for op in placement.priority() {
+        times[op.index()] += 1;
+    }
+    for (op, times) in graph.operators().zip(times).filter(|&(_, times)| times != 1) {
+        violations.push(Violation::Priority { operator: graph.operator(op).name.clone(), times });
+    }
+}

@@ -1,0 +1,33 @@
+//! Many placements at once.
+
+use rayon::prelude::*;
+
+use super::{Flow, Simulator};
+use crate::placement::Placement;
+use crate::problem::Problem;
+
+/// What one step of a placement comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Seconds of the step.
+    pub makespan: f64,
+    /// The most bytes that every device ever held.
+    pub peak_bytes: Vec<f64>,
+}
+
+/// Simulates every placement on its own, in parallel on the threads of the current rayon pool. The outcomes are in the
+/// order of the placements and the same whatever the number of threads.
+///
+/// # Panics
+/// As for [`Flow::of`].
+pub fn simulate_all(problem: &Problem, placements: &[Placement]) -> Vec<Outcome> {
+    let workspace = || (Simulator::new(), Some(Flow::empty()));
+    let outcome = |(simulator, spare): &mut (Simulator, Option<Flow>), placement: &Placement| {
+        let flow = spare.take().unwrap_or_else(Flow::empty).remade(problem, placement);
+        let timeline = simulator.run(&flow);
+        let outcome = Outcome { makespan: timeline.makespan(), peak_bytes: timeline.peak_bytes().to_vec() };
+        *spare = Some(flow);
+        outcome
+    };
+    placements.par_iter().map_init(workspace, outcome).collect()
+}

@@ -1,0 +1,492 @@
+//! The event loop.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::flow::Kept;
+use super::timeline::{Activity, Span, Timeline};
+use super::{Flow, Instant, Ties};
+
+/// Runs flows, and keeps its memory from one to the next.
+#[derive(Debug, Clone, Default)]
+pub struct Simulator {
+    timeline: Timeline,
+    clock: Clock,
+    devices: Vec<Device>,
+    /// Operators that are ready, by device: rank or time of the request above, index below.
+    queues: Vec<BinaryHeap<Reverse<u64>>>,
+    lines: Vec<Line>,
+    /// Copies that each operator still waits for.
+    waits: Vec<u32>,
+    /// What each copy is still kept for.
+    kept: Vec<Kept>,
+    /// Devices that may have something to start, and transfers that may be first in line everywhere.
+    idle: BinaryHeap<Reverse<u32>>,
+    movable: BinaryHeap<Reverse<u32>>,
+    /// Operators that the present event makes ready.
+    woken: Vec<u32>,
+}
+
+/// What is to happen, and how requests are numbered.
+#[derive(Debug, Clone, Default)]
+struct Clock {
+    now: f64,
+    events: BinaryHeap<Reverse<Event>>,
+    /// Number of events foreseen so far.
+    foreseen: u32,
+    /// Number of the present instant.
+    instant: u32,
+    /// Number of requests so far.
+    requests: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Device {
+    is_busy: bool,
+    bytes: f64,
+    ran: Option<u32>,
+}
+
+/// The line of a port. Transfers wait in the order of their requests, which is that of their arrival but for those of one
+/// instant; the one that holds the port has left the line.
+#[derive(Debug, Clone, Default)]
+struct Line {
+    is_held: bool,
+    waiting: VecDeque<u64>,
+}
+
+/// An event in one word, so that the order of events is that of numbers: its time, then what decides at one time, then
+/// what happens. Times are not negative, so they compare as their bits do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event(u128);
+
+/// What happens, and to which operator or transfer.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    OperatorEnds(u32),
+    DeviceRested(u32),
+    TransferArrives(u32),
+    PortsRested(u32),
+}
+
+impl Event {
+    fn new(time: f64, tie: u32, kind: Kind) -> Event {
+        let (kind, index) = match kind {
+            Kind::OperatorEnds(op) => (0, op),
+            Kind::DeviceRested(op) => (1, op),
+            Kind::TransferArrives(transfer) => (2, transfer),
+            Kind::PortsRested(transfer) => (3, transfer),
+        };
+        let what = above(tie, index << 2 | kind);
+        Event(u128::from(time.to_bits()) << 64 | u128::from(what))
+    }
+
+    fn time(self) -> f64 {
+        f64::from_bits((self.0 >> 64) as u64)
+    }
+
+    fn kind(self) -> Kind {
+        let what = self.0 as u32;
+        match what & 3 {
+            0 => Kind::OperatorEnds(what >> 2),
+            1 => Kind::DeviceRested(what >> 2),
+            2 => Kind::TransferArrives(what >> 2),
+            _ => Kind::PortsRested(what >> 2),
+        }
+    }
+}
+
+impl Simulator {
+    /// A simulator without memory yet.
+    pub fn new() -> Simulator {
+        Simulator::default()
+    }
+
+    /// The timeline of the last run.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// Runs a flow, in O((operators + readers + transfers) log operators) but for requests of one instant that have to
+    /// pass each other in a line. Allocates nothing once it has run a flow as large.
+    pub fn run(&mut self, flow: &Flow) -> &Timeline {
+        self.prepare(flow);
+        Run { flow, sim: self, at_once: flow.rules.instant == Instant::AtOnce }.run();
+        &self.timeline
+    }
+
+    fn prepare(&mut self, flow: &Flow) {
+        let timeline = &mut self.timeline;
+        timeline.makespan = 0.0;
+        timeline.last = None;
+        // Everything runs, so that only what not everything has needs to be cleared.
+        timeline.operators.resize(flow.operator_count(), Span::default());
+        timeline.transfers.resize(flow.transfer_count(), Span::default());
+        timeline.arrived_by.resize(flow.operator_count(), None);
+        timeline.ran_before.resize(flow.operator_count(), None);
+        timeline.left_by.clear();
+        timeline.left_by.resize(flow.transfer_count(), None);
+        timeline.peaks.clone_from(&flow.fixed);
+        self.devices.clear();
+        self.devices.extend(flow.fixed.iter().map(|&bytes| Device { bytes, ..Device::default() }));
+        self.waits.clone_from(&flow.waits);
+        self.kept.clone_from(&flow.kept);
+        self.clock.reset();
+        self.idle.clear();
+        self.movable.clear();
+        self.queues.iter_mut().for_each(BinaryHeap::clear);
+        self.lines.iter_mut().for_each(Line::clear);
+        let (queues, lines) = (self.queues.len(), self.lines.len());
+        self.queues.resize_with(queues.max(flow.device_count()), BinaryHeap::new);
+        self.lines.resize_with(lines.max(flow.port_count()), Line::default);
+    }
+}
+
+impl Clock {
+    fn reset(&mut self) {
+        self.now = 0.0;
+        self.events.clear();
+        self.foreseen = 0;
+        self.instant = 0;
+        self.requests = 0;
+    }
+
+    fn foresee(&mut self, after: f64, tie: u32, kind: Kind) -> f64 {
+        let time = self.now + after;
+        self.events.push(Reverse(Event::new(time, tie, kind)));
+        time
+    }
+
+    /// The next event at the present time.
+    fn due(&mut self) -> Option<Event> {
+        let due = self.events.peek().is_some_and(|event| event.0.time() == self.now);
+        if due { self.events.pop().map(|event| event.0) } else { None }
+    }
+
+    /// The next event, at a later time.
+    fn advance(&mut self) -> Option<Event> {
+        let Reverse(event) = self.events.pop()?;
+        self.now = event.time();
+        self.instant += 1;
+        Some(event)
+    }
+
+    /// Orders requests: by time or by number, then by index.
+    fn stamp(&mut self, ties: Ties, index: u32) -> u64 {
+        let stamp = match ties {
+            Ties::Index => self.instant,
+            Ties::Request => {
+                self.requests += 1;
+                self.requests
+            }
+        };
+        above(stamp, index)
+    }
+}
+
+/// Two numbers as one, the first above the second.
+fn above(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+impl Kept {
+    /// One less needs it: the bytes that this frees, which are none until it was the last.
+    #[inline]
+    fn let_go(&mut self) -> f64 {
+        self.holds -= 1;
+        if self.holds == 0 { self.bytes } else { 0.0 }
+    }
+}
+
+impl Line {
+    fn clear(&mut self) {
+        self.is_held = false;
+        self.waiting.clear();
+    }
+
+    fn join(&mut self, key: u64) {
+        match self.waiting.back() {
+            Some(&last) if last > key => {
+                let at = self.waiting.partition_point(|&waiting| waiting < key);
+                self.waiting.insert(at, key);
+            }
+            _ => self.waiting.push_back(key),
+        }
+    }
+
+    /// The first in line.
+    fn first(&self) -> Option<u32> {
+        self.waiting.front().map(|&key| key as u32)
+    }
+
+    fn is_free_for(&self, transfer: u32) -> bool {
+        !self.is_held && self.first() == Some(transfer)
+    }
+}
+
+struct Run<'a> {
+    flow: &'a Flow,
+    sim: &'a mut Simulator,
+    at_once: bool,
+}
+
+impl Run<'_> {
+    fn run(&mut self) {
+        for op in 0..self.flow.operators.len() as u32 {
+            if self.sim.waits[op as usize] == 0 {
+                self.ready(op, None);
+            }
+        }
+        while let Some(event) = self.next() {
+            self.take_effect(event);
+        }
+        self.sim.timeline.makespan = self.sim.clock.now;
+    }
+
+    /// The next event, after everything that starts before it.
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            let due = self.sim.clock.due();
+            if due.is_some() {
+                return due;
+            }
+            if !self.start_something() {
+                return self.sim.clock.advance();
+            }
+        }
+    }
+
+    /// Starts one operator or transfer, if any can start now.
+    fn start_something(&mut self) -> bool {
+        match self.flow.rules.instant {
+            Instant::OperatorsFirst => self.start_some_operator() || self.start_some_transfer(),
+            Instant::TransfersFirst => self.start_some_transfer() || self.start_some_operator(),
+            Instant::AtOnce => false,
+        }
+    }
+
+    fn start_some_operator(&mut self) -> bool {
+        while let Some(Reverse(device)) = self.sim.idle.pop() {
+            if self.start_operator(device) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn start_some_transfer(&mut self) -> bool {
+        while let Some(Reverse(transfer)) = self.sim.movable.pop() {
+            if self.start_transfer(transfer) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn take_effect(&mut self, event: Event) {
+        self.sim.timeline.last = Some(match event.kind() {
+            Kind::OperatorEnds(op) => {
+                self.operator_ends(op);
+                Activity::Operator(op)
+            }
+            Kind::DeviceRested(op) => {
+                self.device_is_free(self.flow.operators[op as usize].device);
+                Activity::Operator(op)
+            }
+            Kind::TransferArrives(transfer) => {
+                self.transfer_arrives(transfer);
+                Activity::Transfer(transfer)
+            }
+            Kind::PortsRested(transfer) => {
+                self.ports_are_free(transfer);
+                Activity::Transfer(transfer)
+            }
+        });
+    }
+
+    /// Events at one time come by producer, or in the order in which they were foreseen.
+    fn tie(&mut self, producer: u32) -> u32 {
+        if self.at_once {
+            self.sim.clock.foreseen += 1;
+            return self.sim.clock.foreseen;
+        }
+        producer
+    }
+
+    fn operator_ends(&mut self, op: u32) {
+        let flow = self.flow;
+        let operator = &flow.operators[op as usize];
+        let bytes = &mut self.sim.devices[operator.device as usize].bytes;
+        *bytes -= operator.workspace_bytes;
+        for &copy in flow.inputs.row(op as usize) {
+            *bytes -= self.sim.kept[copy as usize].let_go();
+        }
+        if operator.pause > 0.0 {
+            let tie = self.tie(op);
+            self.sim.clock.foresee(operator.pause, tie, Kind::DeviceRested(op));
+        } else {
+            self.device_is_free(operator.device);
+        }
+        for &tensor in flow.outputs.row(op as usize) {
+            let about = &flow.tensors[tensor as usize];
+            self.sim.devices[operator.device as usize].bytes -= self.sim.kept[about.home as usize].let_go();
+            if !about.announced {
+                self.deliver(about.home);
+            }
+            for transfer in flow.transfers_of(tensor) {
+                self.request(transfer);
+            }
+        }
+        self.wake_readers(Activity::Operator(op));
+    }
+
+    fn deliver(&mut self, copy: u32) {
+        for &reader in self.flow.readers_of(copy) {
+            let waits = &mut self.sim.waits[reader as usize];
+            *waits -= 1;
+            if *waits == 0 {
+                self.sim.woken.push(reader);
+            }
+        }
+    }
+
+    /// Those for which something delivered was the last input are ready, by index.
+    fn wake_readers(&mut self, by: Activity) {
+        if self.sim.woken.len() > 1 {
+            self.sim.woken.sort_unstable();
+        }
+        for at in 0..self.sim.woken.len() {
+            self.ready(self.sim.woken[at], Some(by));
+        }
+        self.sim.woken.clear();
+    }
+
+    fn ready(&mut self, op: u32, by: Option<Activity>) {
+        let operator = &self.flow.operators[op as usize];
+        self.sim.timeline.arrived_by[op as usize] = by;
+        let key = match self.flow.has_priority {
+            true => above(operator.rank, op),
+            false => self.sim.clock.stamp(self.flow.rules.ties, op),
+        };
+        self.sim.queues[operator.device as usize].push(Reverse(key));
+        if !self.sim.devices[operator.device as usize].is_busy {
+            self.wake(operator.device);
+        }
+    }
+
+    fn device_is_free(&mut self, device: u32) {
+        self.sim.devices[device as usize].is_busy = false;
+        if !self.sim.queues[device as usize].is_empty() {
+            self.wake(device);
+        }
+    }
+
+    fn wake(&mut self, device: u32) {
+        if self.at_once {
+            self.start_operator(device);
+        } else {
+            self.sim.idle.push(Reverse(device));
+        }
+    }
+
+    /// Starts the first operator in the queue of a device, if there is one and the device is free.
+    fn start_operator(&mut self, device: u32) -> bool {
+        let state = &mut self.sim.devices[device as usize];
+        if state.is_busy {
+            return false;
+        }
+        let Some(Reverse(key)) = self.sim.queues[device as usize].pop() else { return false };
+        let op = key as u32;
+        state.is_busy = true;
+        state.bytes += self.flow.start_bytes[op as usize];
+        let peak = &mut self.sim.timeline.peaks[device as usize];
+        *peak = peak.max(state.bytes);
+        self.sim.timeline.ran_before[op as usize] = state.ran.replace(op);
+        let start = self.sim.clock.now;
+        let tie = self.tie(op);
+        let seconds = self.flow.operators[op as usize].seconds;
+        let end = self.sim.clock.foresee(seconds, tie, Kind::OperatorEnds(op));
+        self.sim.timeline.operators[op as usize] = Span { start, end };
+        true
+    }
+
+    fn request(&mut self, transfer: u32) {
+        let ports = self.flow.ports_of(transfer);
+        let key = self.sim.clock.stamp(self.flow.rules.ties, transfer);
+        let mut is_free = true;
+        for &port in ports {
+            let line = &mut self.sim.lines[port as usize];
+            line.join(key);
+            is_free &= line.is_free_for(transfer);
+        }
+        if is_free {
+            self.consider(transfer);
+        }
+    }
+
+    fn consider(&mut self, transfer: u32) {
+        if self.at_once {
+            self.start_transfer(transfer);
+        } else {
+            self.sim.movable.push(Reverse(transfer));
+        }
+    }
+
+    /// Starts a transfer if it is first in line at all its ports. One without ports is considered once and starts.
+    fn start_transfer(&mut self, transfer: u32) -> bool {
+        let flow = self.flow;
+        let ports = flow.ports_of(transfer);
+        if !ports.iter().all(|&port| self.sim.lines[port as usize].is_free_for(transfer)) {
+            return false;
+        }
+        for &port in ports {
+            let line = &mut self.sim.lines[port as usize];
+            line.waiting.pop_front();
+            line.is_held = true;
+        }
+        let about = &flow.transfers[transfer as usize];
+        if about.copies[0] != about.home {
+            let copies = about.copies[0] as usize..about.copies[1] as usize;
+            for (copy, kept) in flow.copies[copies.clone()].iter().zip(&self.sim.kept[copies]) {
+                let bytes = &mut self.sim.devices[copy.device as usize].bytes;
+                *bytes += kept.bytes;
+                let peak = &mut self.sim.timeline.peaks[copy.device as usize];
+                *peak = peak.max(*bytes);
+            }
+        }
+        let start = self.sim.clock.now;
+        let tie = self.tie(about.producer);
+        let end = self.sim.clock.foresee(about.seconds, tie, Kind::TransferArrives(transfer));
+        self.sim.timeline.transfers[transfer as usize] = Span { start, end };
+        true
+    }
+
+    fn transfer_arrives(&mut self, transfer: u32) {
+        let flow = self.flow;
+        let about = &flow.transfers[transfer as usize];
+        let home = flow.copies[about.home as usize].device;
+        self.sim.devices[home as usize].bytes -= self.sim.kept[about.home as usize].let_go();
+        for copy in about.copies[0]..about.copies[1] {
+            self.deliver(copy);
+        }
+        self.wake_readers(Activity::Transfer(transfer));
+        if about.gap > 0.0 {
+            let tie = self.tie(about.producer);
+            self.sim.clock.foresee(about.gap, tie, Kind::PortsRested(transfer));
+        } else {
+            self.ports_are_free(transfer);
+        }
+    }
+
+    fn ports_are_free(&mut self, transfer: u32) {
+        for &port in self.flow.ports_of(transfer) {
+            self.sim.lines[port as usize].is_held = false;
+        }
+        for &port in self.flow.ports_of(transfer) {
+            if let Some(next) = self.sim.lines[port as usize].first() {
+                self.sim.timeline.left_by[next as usize] = Some(transfer);
+                self.consider(next);
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The published simulator of Placeto: one outgoing bus per device, and no port for what comes in.
+//!
+//! A tensor is one output of an operator. It occupies the bus of its device once, however many devices read it, and is
+//! with all of them after bytes / bandwidth; the bus is free again a gap later. An operator's outputs with readers
+//! elsewhere ask for the bus when it ends, in the order in which they first appear among its edges that leave the device. A
+//! device pauses for a launch gap after each operator whose cost is not zero. Queues and buses serve first what came
+//! first. At one time all arrives first, by producer, then buses start, then operators, each by device. The makespan
+//! includes the last gap.
+
+use super::error::{FlowError, count};
+use super::flow::{Flow, FlowBuilder, Operator};
+use super::rules::Rules;
+
+/// A step in the terms of Placeto's simulator. Seconds may be any unit of time that the gaps and the bandwidth share.
+#[derive(Debug, Clone, Copy)]
+pub struct OutBus<'a> {
+    /// Number of devices.
+    pub devices: u32,
+    /// The device of every operator.
+    pub placement: &'a [u32],
+    /// The cost of every operator.
+    pub seconds: &'a [f64],
+    /// Bytes of every operator's outputs.
+    pub output_bytes: &'a [Vec<f64>],
+    /// Producer, consumer and which output of the producer it reads. Where two edges join the same operators, the output
+    /// of the last one counts, at the place of the first.
+    pub edges: &'a [(u32, u32, u32)],
+    /// The pause of a device after an operator whose cost is not zero.
+    pub launch_gap: f64,
+    /// The rest of a bus after each tensor.
+    pub bus_gap: f64,
+    /// The bandwidth of every bus.
+    pub bytes_per_second: f64,
+}
+
+impl OutBus<'_> {
+    /// Its flow: operators as given, tensors and transfers by device and operator, one port per device.
+    ///
+    /// # Errors
+    /// Tables of different lengths, indices of nothing, figures out of range, cycles.
+    pub fn flow(&self) -> Result<Flow, FlowError> {
+        let operators = self.seconds.len();
+        count("devices of operators", self.placement.len(), operators)?;
+        count("lists of outputs", self.output_bytes.len(), operators)?;
+        let mut flow = FlowBuilder::new(Rules::OUT_BUS, self.devices, self.devices, false);
+        for (&device, &seconds) in self.placement.iter().zip(self.seconds) {
+            let pause = if seconds == 0.0 { 0.0 } else { self.launch_gap };
+            flow.operator(Operator { device, seconds, pause, ..Operator::default() });
+        }
+        let edges = self.edges_by_operator()?;
+        // Buses that could start at one time do so by device: transfers are numbered accordingly.
+        let mut by_device: Vec<usize> = (0..operators).collect();
+        by_device.sort_by_key(|&op| self.placement[op]);
+        for op in by_device {
+            self.add_outputs(&mut flow, op, &edges[op])?;
+        }
+        flow.finish()
+    }
+
+    /// Consumer and output of the edges of each operator, none twice to one consumer.
+    fn edges_by_operator(&self) -> Result<Vec<Vec<(u32, u32)>>, FlowError> {
+        let operators = self.seconds.len();
+        let mut edges: Vec<Vec<(u32, u32)>> = vec![Vec::new(); operators];
+        // Where the edge to each consumer stands among those of its producer; sorting makes pairs adjacent.
+        let mut order: Vec<usize> = (0..self.edges.len()).collect();
+        for (at, &(from, to, _)) in self.edges.iter().enumerate() {
+            for index in [from, to] {
+                if index as usize >= operators {
+                    return Err(FlowError::Unknown { what: "end of edge", at, index, count: operators });
+                }
+            }
+        }
+        let pair = |at: usize| (self.edges[at].0, self.edges[at].1);
+        order.sort_by_key(|&at| (pair(at), at));
+        let same: Vec<(usize, usize)> =
+            order.chunk_by(|&a, &b| pair(a) == pair(b)).map(|same| (same[0], same[same.len() - 1])).collect();
+        let mut kept = vec![None; self.edges.len()];
+        for (first, last) in same {
+            kept[first] = Some(self.edges[last].2);
+        }
+        for (&(from, to, _), output) in self.edges.iter().zip(kept) {
+            edges[from as usize].extend(output.map(|output| (to, output)));
+        }
+        Ok(edges)
+    }
+
+    fn add_outputs(&self, flow: &mut FlowBuilder, op: usize, edges: &[(u32, u32)]) -> Result<(), FlowError> {
+        let home = self.placement[op];
+        let mut seen = vec![false; self.output_bytes[op].len()];
+        // An output asks for the bus at the place of its first reader elsewhere; one without any does not ask.
+        let (stay, leave): (Vec<_>, Vec<_>) =
+            edges.iter().partition(|edge| self.placement[edge.0 as usize] == home);
+        for (_, output) in leave.into_iter().chain(stay) {
+            let Some(seen) = seen.get_mut(output as usize) else {
+                let count = self.output_bytes[op].len();
+                return Err(FlowError::Unknown {
+                    what: "output read of operator",
+                    at: op,
+                    index: output,
+                    count,
+                });
+            };
+            if std::mem::replace(seen, true) {
+                continue;
+            }
+            let bytes = self.output_bytes[op][output as usize];
+            let mut readers: Vec<(u32, u32)> = edges
+                .iter()
+                .filter(|edge| edge.1 == output)
+                .map(|&(to, _)| (self.placement[to as usize], to))
+                .collect();
+            readers.sort_unstable();
+            let at_home = readers.iter().filter(|reader| reader.0 == home).map(|reader| reader.1);
+            flow.tensor(op as u32, bytes, at_home);
+            readers.retain(|reader| reader.0 != home);
+            if !readers.is_empty() {
+                flow.transfer(bytes / self.bytes_per_second, self.bus_gap, [home]);
+                for there in readers.chunk_by(|a, b| a.0 == b.0) {
+                    flow.copy(there[0].0, there.iter().map(|reader| reader.1));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! When everything ran, and why not earlier.
+
+use super::Flow;
+
+/// From when to when, in seconds since the step began.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Span {
+    /// Its start.
+    pub start: f64,
+    /// Its end.
+    pub end: f64,
+}
+
+/// What takes time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Activity {
+    /// An operator, by its index in the flow.
+    Operator(u32),
+    /// A transfer, by its index in the flow.
+    Transfer(u32),
+}
+
+/// What the start of an activity waited for last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Nothing: it started with the step.
+    Nothing,
+    /// What it reads, or brings.
+    Input,
+    /// Its device, which ran another operator.
+    Device,
+    /// A port, which another transfer held.
+    Port,
+}
+
+/// A step of the critical path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// What ran.
+    pub activity: Activity,
+    /// When.
+    pub span: Span,
+    /// Why not earlier. What it waited for is the next step of the list.
+    pub cause: Cause,
+}
+
+/// A step as it went. Everything is by index in the flow that was run.
+#[derive(Debug, Clone, Default)]
+pub struct Timeline {
+    pub(super) makespan: f64,
+    pub(super) operators: Vec<Span>,
+    pub(super) transfers: Vec<Span>,
+    pub(super) peaks: Vec<f64>,
+    /// What brought the last input of each operator.
+    pub(super) arrived_by: Vec<Option<Activity>>,
+    /// The operator that ran before each one on its device.
+    pub(super) ran_before: Vec<Option<u32>>,
+    /// The transfer that left a port to each one last.
+    pub(super) left_by: Vec<Option<u32>>,
+    pub(super) last: Option<Activity>,
+}
+
+impl Timeline {
+    /// Seconds until the last event.
+    pub fn makespan(&self) -> f64 {
+        self.makespan
+    }
+
+    /// When every operator ran.
+    pub fn operators(&self) -> &[Span] {
+        &self.operators
+    }
+
+    /// When everything was on its way, ports' gaps not included.
+    pub fn transfers(&self) -> &[Span] {
+        &self.transfers
+    }
+
+    /// The most bytes that every device ever held.
+    pub fn peak_bytes(&self) -> &[f64] {
+        &self.peaks
+    }
+
+    /// The share of the makespan that some seconds are: the utilisation of a device or port that is busy for so long.
+    pub fn utilisation(&self, seconds: f64) -> f64 {
+        if self.makespan > 0.0 { seconds / self.makespan } else { 0.0 }
+    }
+
+    /// The span of an activity.
+    pub fn span(&self, activity: Activity) -> Span {
+        match activity {
+            Activity::Operator(op) => self.operators[op as usize],
+            Activity::Transfer(transfer) => self.transfers[transfer as usize],
+        }
+    }
+
+    /// What the makespan consists of: from the activity of the last event back to one that began with the step, each the
+    /// reason why the one before it in the list did not start earlier. Each ends when the one before it starts, or by a
+    /// pause or gap earlier. Takes time linear in the length of the path.
+    ///
+    /// # Panics
+    /// Where the timeline is of another flow.
+    pub fn critical_path(&self, flow: &Flow) -> Vec<Step> {
+        let mut path = Vec::new();
+        let mut next = self.last;
+        while let Some(activity) = next {
+            let span = self.span(activity);
+            let starts_it = |cause: &Activity| self.span(*cause).end == span.start;
+            let (input, held) = match activity {
+                Activity::Operator(op) => {
+                    let before = self.ran_before[op as usize].map(Activity::Operator);
+                    (self.arrived_by[op as usize], before.map(|before| (before, Cause::Device)))
+                }
+                Activity::Transfer(transfer) => {
+                    let before = self.left_by[transfer as usize].map(Activity::Transfer);
+                    let producer = Activity::Operator(flow.producer_of(transfer));
+                    (Some(producer), before.map(|before| (before, Cause::Port)))
+                }
+            };
+            let cause = match (input, held) {
+                (Some(input), _) if starts_it(&input) => Some((input, Cause::Input)),
+                (_, Some(held)) if span.start > 0.0 => Some(held),
+                _ => None,
+            };
+            path.push(Step { activity, span, cause: cause.map_or(Cause::Nothing, |(_, cause)| cause) });
+            next = cause.map(|(activity, _)| activity);
+        }
+        path
+    }
+}

@@ -1,0 +1,170 @@
+//! Random flows under each configuration: the engine and the reference agree on everything, to the last bit.
+//!
+//! Times and bytes are small whole numbers, zero among them, so that ties abound and sums are exact.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use stagewright_core::seed;
+use stagewright_core::simulate::{Activity, Cause, Flow, Operator, Rules, Simulator, Span, Timeline};
+
+use super::reference::{self, Outcome};
+use super::step::{Step, Tensor, Transfer};
+
+const INSTANCES: u64 = 3000;
+
+fn operators(rng: &mut ChaCha8Rng, devices: u32, pauses: bool) -> Vec<Operator> {
+    let count = rng.random_range(1..10);
+    let mut operator = || {
+        let seconds = f64::from(rng.random_range(0..4u8));
+        Operator {
+            device: rng.random_range(0..devices),
+            rank: rng.random_range(0..6),
+            seconds,
+            pause: if pauses && seconds > 0.0 { f64::from(rng.random_range(0..2u8)) } else { 0.0 },
+            fixed_bytes: f64::from(rng.random_range(0..5u8)),
+            workspace_bytes: f64::from(rng.random_range(0..5u8)),
+        }
+    };
+    (0..count).map(|_| operator()).collect()
+}
+
+/// Some later operators, in order.
+fn readers(rng: &mut ChaCha8Rng, producer: usize, count: usize) -> Vec<u32> {
+    (producer + 1..count).filter(|_| rng.random_bool(0.3)).map(|op| op as u32).collect()
+}
+
+fn by_device(operators: &[Operator], readers: &[u32], home: u32) -> (Vec<u32>, Vec<(u32, Vec<u32>)>) {
+    let device = |op: u32| operators[op as usize].device;
+    let at_home = readers.iter().copied().filter(|&op| device(op) == home).collect();
+    let mut away: Vec<u32> = readers.iter().map(|&op| device(op)).filter(|&device| device != home).collect();
+    away.sort_unstable();
+    away.dedup();
+    let on = |there: u32| readers.iter().copied().filter(|&op| device(op) == there).collect();
+    (at_home, away.into_iter().map(|there| (there, on(there))).collect())
+}
+
+/// Ports in and out, a shared one on some ways, tensors in any order of producers.
+fn with_ports(rng: &mut ChaCha8Rng) -> Step {
+    let devices = rng.random_range(1..5);
+    let operators = operators(rng, devices, false);
+    let mut tensors = Vec::new();
+    for _ in 0..rng.random_range(0..14) {
+        let producer = rng.random_range(0..operators.len());
+        let home = operators[producer].device;
+        let readers = readers(rng, producer, operators.len());
+        let (at_home, away) = by_device(&operators, &readers, home);
+        let bytes = f64::from(rng.random_range(0..5u8));
+        let transfers = away.into_iter().map(|copy| {
+            let mut ports = vec![home, devices + copy.0];
+            ports.truncate(rng.random_range(0..3));
+            if rng.random_bool(0.3) {
+                ports.push(2 * devices);
+            }
+            Transfer { seconds: f64::from(rng.random_range(0..4u8)), gap: 0.0, ports, copies: vec![copy] }
+        });
+        let transfers = transfers.collect();
+        tensors.push(Tensor { producer: producer as u32, bytes, at_home, transfers });
+    }
+    let has_priority = rng.random_bool(0.5);
+    Step { rules: Rules::PORTS, devices, ports: 2 * devices + 1, has_priority, operators, tensors }
+}
+
+/// One bus per device, one transfer per tensor, pauses and gaps.
+fn with_buses(rng: &mut ChaCha8Rng) -> Step {
+    let devices = rng.random_range(1..5);
+    let operators = operators(rng, devices, true);
+    let gap = f64::from(rng.random_range(0..2u8));
+    let mut order: Vec<usize> = (0..operators.len()).collect();
+    order.sort_by_key(|&op| operators[op].device);
+    let mut tensors = Vec::new();
+    for producer in order {
+        for _ in 0..rng.random_range(0..3) {
+            let home = operators[producer].device;
+            let readers = readers(rng, producer, operators.len());
+            let (at_home, copies) = by_device(&operators, &readers, home);
+            let bytes = f64::from(rng.random_range(0..4u8));
+            let transfer = Transfer { seconds: bytes, gap, ports: vec![home], copies };
+            let transfers = if transfer.copies.is_empty() { Vec::new() } else { vec![transfer] };
+            tensors.push(Tensor { producer: producer as u32, bytes, at_home, transfers });
+        }
+    }
+    Step { rules: Rules::OUT_BUS, devices, ports: devices, has_priority: false, operators, tensors }
+}
+
+/// Every edge on its own, no ports.
+fn without_contention(rng: &mut ChaCha8Rng) -> Step {
+    let devices = rng.random_range(1..5);
+    let operators = operators(rng, devices, false);
+    let mut tensors = Vec::new();
+    for producer in 0..operators.len() {
+        for reader in readers(rng, producer, operators.len()) {
+            let [home, there] = [producer as u32, reader].map(|op| operators[op as usize].device);
+            let copies = if home == there { Vec::new() } else { vec![(there, vec![reader])] };
+            let at_home = if home == there { vec![reader] } else { Vec::new() };
+            let seconds = f64::from(if home == there { 0 } else { rng.random_range(0..4u8) });
+            let transfers = vec![Transfer { seconds, gap: 0.0, ports: Vec::new(), copies }];
+            let bytes = f64::from(rng.random_range(0..4u8));
+            tensors.push(Tensor { producer: producer as u32, bytes, at_home, transfers });
+        }
+    }
+    let rules = Rules::CONTENTION_FREE;
+    Step { rules, devices, ports: 0, has_priority: false, operators, tensors }
+}
+
+fn outcome(timeline: &Timeline) -> Outcome {
+    let ends = |spans: &[Span]| spans.iter().map(|span| [span.start, span.end]).collect();
+    Outcome {
+        makespan: timeline.makespan(),
+        operators: ends(timeline.operators()),
+        transfers: ends(timeline.transfers()),
+        peaks: timeline.peak_bytes().to_vec(),
+    }
+}
+
+/// The path leads from the last event to the beginning without a hole but for pauses and gaps.
+fn check_path(flow: &Flow, timeline: &Timeline) {
+    let path = timeline.critical_path(flow);
+    let rest = |activity: Activity| match activity {
+        Activity::Operator(op) => flow.operator(op).pause,
+        Activity::Transfer(transfer) => flow.transfer_seconds(transfer)[1],
+    };
+    let first = path.first().expect("something runs");
+    let after = timeline.makespan() - first.span.end;
+    assert!(after == 0.0 || after == rest(first.activity), "{path:?}");
+    for two in path.windows(2) {
+        let rest = if two[0].cause == Cause::Input { 0.0 } else { rest(two[1].activity) };
+        assert_eq!(two[1].span.end + rest, two[0].span.start, "{path:?}");
+        assert_ne!(two[0].cause, Cause::Nothing, "{path:?}");
+    }
+    let last = path.last().expect("something runs");
+    assert_eq!((last.span.start, last.cause), (0.0, Cause::Nothing), "{path:?}");
+}
+
+fn agrees(draw: fn(&mut ChaCha8Rng) -> Step) {
+    let mut simulator = Simulator::new();
+    let mut distinct = std::collections::BTreeSet::new();
+    for instance in 0..INSTANCES {
+        let step = draw(&mut seed::stream(7, instance));
+        let flow = step.flow().expect("a sound step");
+        let timeline = simulator.run(&flow);
+        assert_eq!(outcome(timeline), reference::simulate(&step), "instance {instance}: {step:#?}");
+        check_path(&flow, timeline);
+        distinct.insert(timeline.makespan().to_bits());
+    }
+    assert!(distinct.len() > 10, "the instances differ");
+}
+
+#[test]
+fn ports_agree_with_the_reference() {
+    agrees(with_ports);
+}
+
+#[test]
+fn out_bus_agrees_with_the_reference() {
+    agrees(with_buses);
+}
+
+#[test]
+fn contention_free_agrees_with_the_reference() {
+    agrees(without_contention);
+}

@@ -1,0 +1,9 @@
+//! The simulator: cases worked by hand, a slow reference that it must agree with, and the evaluation of makespans.
+
+mod by_hand;
+mod evaluation;
+mod flows;
+mod model;
+mod problems;
+mod reference;
+mod step;

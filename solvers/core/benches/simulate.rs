@@ -1,8 +1,9 @@
 //! Milliseconds of one simulated step: 50,000 operators, 100,000 edges, 8 devices.
 //!
-//! Operators read two earlier ones, most of them near; every tensor has on average two readers. Placed at random, nearly
-//! every edge is a transfer; placed in runs, as solvers do, few are. For each placement the bench prints the transfers,
-//! the least time of making its flow and of running it on one thread, and a step's time in a batch over all threads:
+//! Operators read two earlier ones, most of them near; every tensor has on average two readers. Placed at
+//! random, nearly every edge is a transfer; placed in runs, as solvers do, few are. For each placement the
+//! bench prints the transfers, the least time of making its flow and of running it on one thread, and a
+//! step's time in a batch over all threads:
 //!
 //!     cargo bench -p stagewright-core --bench simulate            # 50,000 operators on 8 devices
 //!     cargo bench -p stagewright-core --bench simulate -- 5000 32 # operators, devices

@@ -97,8 +97,8 @@ impl Objective {
         Ok(())
     }
 
-    /// One sample through calls, and one step under dataflow execution, are no pipelines: what overlaps is the outcome of
-    /// their rules, and nothing is replicated.
+    /// One sample through calls, and one step under dataflow execution, are no pipelines: what overlaps is the
+    /// outcome of their rules, and nothing is replicated.
     fn validate_single(&self, kind: &'static str) -> Result<(), ObjectiveError> {
         let of_pipelines = [
             (self.communication != Communication::Serial, "communication that overlaps"),

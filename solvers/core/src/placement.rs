@@ -60,8 +60,8 @@ impl Placement {
         Placement { call_of, ..Placement::new(device_of) }
     }
 
-    /// A placement for one step under dataflow execution: the operators that are ready on a device run in the order of
-    /// `priority`, which names every operator once. Without one they run as they become ready.
+    /// A placement for one step under dataflow execution: the operators that are ready on a device run in the
+    /// order of `priority`, which names every operator once. Without one they run as they become ready.
     pub fn with_priority(device_of: Vec<DeviceId>, priority: Vec<OpId>) -> Self {
         Placement { priority, ..Placement::new(device_of) }
     }

@@ -143,8 +143,8 @@ struct Task {
     heft_makespan: f64,
 }
 
-/// The makespans of HEFT's placements are those of the simulator without contention, whose queues serve first what was
-/// ready first: not those of HEFT's own schedule, which orders by rank and fills gaps.
+/// The makespans of HEFT's placements are those of the simulator without contention, whose queues serve first
+/// what was ready first: not those of HEFT's own schedule, which orders by rank and fills gaps.
 #[test]
 fn heft_placements_take_what_is_published() {
     let Some(file) = oracle::<File<Task>>("heterogeneous_tasks.json") else { return };

@@ -8,8 +8,8 @@ use crate::problem::Problem;
 use crate::simulate::{Flow, Ports, Simulator};
 use crate::tolerance;
 
-/// Evaluates a placement by [`Simulator`]. A device's load is what it computes and what its ports carry, its memory the
-/// peak; an uplink's load is what it carries. The split rule is not read.
+/// Evaluates a placement by [`Simulator`]. A device's load is what it computes and what its ports carry, its
+/// memory the peak; an uplink's load is what it carries. The split rule is not read.
 pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let flow = Flow::of(problem, placement);

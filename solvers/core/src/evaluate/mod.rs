@@ -56,8 +56,8 @@ pub struct Evaluation {
     pub value: f64,
     /// The devices in use, in pipeline order where there is one.
     pub devices: Vec<DeviceLoad>,
-    /// Load per pass of every group's uplink; for the makespan, the seconds that it carries something, and zero for
-    /// latency, whose model has none.
+    /// Load per pass of every group's uplink; for the makespan, the seconds that it carries something, and
+    /// zero for latency, whose model has none.
     pub uplinks: Vec<[f64; 2]>,
     /// For latency, the calls in order of their start.
     pub calls: Vec<CallTimes>,

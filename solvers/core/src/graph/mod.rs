@@ -72,7 +72,7 @@ impl<T: Copy> Compressed<T> {
 
     /// The same in the memory of other rows.
     pub(crate) fn refill(&mut self, rows: usize, pairs: impl Iterator<Item = (u32, T)> + Clone) {
-        // Where the next item of a row goes stands one place late, so that it ends as the offset of the next row.
+        // Where the next item of a row goes stands one place late: it ends as the offset of the next row.
         self.offsets.clear();
         self.offsets.resize(rows + 2, 0);
         self.items.clear();

@@ -15,8 +15,8 @@ pub struct Outcome {
     pub peak_bytes: Vec<f64>,
 }
 
-/// Simulates every placement on its own, in parallel on the threads of the current rayon pool. The outcomes are in the
-/// order of the placements and the same whatever the number of threads.
+/// Simulates every placement on its own, in parallel on the threads of the current rayon pool. The outcomes
+/// are in the order of the placements and the same whatever the number of threads.
 ///
 /// # Panics
 /// As for [`Flow::of`].

@@ -1,12 +1,14 @@
 //! The published simulator of GiPH: transfers take their time and hinder nothing.
 //!
-//! Every edge is sent on its own, also to a reader on the same device, and takes delay + bytes · seconds per byte from its
-//! sender's row to its receiver's column. Queues serve first what was ready first; of what became ready at one time, that
-//! whose last input was sent first. A device that finishes an operator starts the next one that waits before the outputs
-//! of the finished one are sent, which they are in the order of the edges.
+//! Every edge is sent on its own, also to a reader on the same device, and takes delay + bytes · seconds per
+//! byte from its sender's row to its receiver's column. Queues serve first what was ready first; of what
+//! became ready at one time, that whose last input was sent first. A device that finishes an operator starts
+//! the next one that waits before the outputs of the finished one are sent, which they are in the order of
+//! the edges.
 
+use super::builder::FlowBuilder;
 use super::error::{FlowError, count};
-use super::flow::{Flow, FlowBuilder, Operator};
+use super::flow::{Flow, Operator};
 use super::rules::Rules;
 
 /// A step in the terms of GiPH's simulator.

@@ -1,11 +1,13 @@
 //! The event loop.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
-use super::flow::Kept;
-use super::timeline::{Activity, Span, Timeline};
-use super::{Flow, Instant, Ties};
+use super::clock::{Clock, Event, Kind, above};
+use super::flow::{Flow, Kept};
+use super::line::Lines;
+use super::rules::Instant;
+use super::timeline::{Activity, NOBODY, Span, Timeline};
 
 /// Runs flows, and keeps its memory from one to the next.
 #[derive(Debug, Clone, Default)]
@@ -15,7 +17,7 @@ pub struct Simulator {
     devices: Vec<Device>,
     /// Operators that are ready, by device: rank or time of the request above, index below.
     queues: Vec<BinaryHeap<Reverse<u64>>>,
-    lines: Vec<Line>,
+    lines: Lines,
     /// Copies that each operator still waits for.
     waits: Vec<u32>,
     /// What each copy is still kept for.
@@ -27,73 +29,11 @@ pub struct Simulator {
     woken: Vec<u32>,
 }
 
-/// What is to happen, and how requests are numbered.
-#[derive(Debug, Clone, Default)]
-struct Clock {
-    now: f64,
-    events: BinaryHeap<Reverse<Event>>,
-    /// Number of events foreseen so far.
-    foreseen: u32,
-    /// Number of the present instant.
-    instant: u32,
-    /// Number of requests so far.
-    requests: u32,
-}
-
 #[derive(Debug, Clone, Copy, Default)]
 struct Device {
     is_busy: bool,
     bytes: f64,
     ran: Option<u32>,
-}
-
-/// The line of a port. Transfers wait in the order of their requests, which is that of their arrival but for those of one
-/// instant; the one that holds the port has left the line.
-#[derive(Debug, Clone, Default)]
-struct Line {
-    is_held: bool,
-    waiting: VecDeque<u64>,
-}
-
-/// An event in one word, so that the order of events is that of numbers: its time, then what decides at one time, then
-/// what happens. Times are not negative, so they compare as their bits do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Event(u128);
-
-/// What happens, and to which operator or transfer.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    OperatorEnds(u32),
-    DeviceRested(u32),
-    TransferArrives(u32),
-    PortsRested(u32),
-}
-
-impl Event {
-    fn new(time: f64, tie: u32, kind: Kind) -> Event {
-        let (kind, index) = match kind {
-            Kind::OperatorEnds(op) => (0, op),
-            Kind::DeviceRested(op) => (1, op),
-            Kind::TransferArrives(transfer) => (2, transfer),
-            Kind::PortsRested(transfer) => (3, transfer),
-        };
-        let what = above(tie, index << 2 | kind);
-        Event(u128::from(time.to_bits()) << 64 | u128::from(what))
-    }
-
-    fn time(self) -> f64 {
-        f64::from_bits((self.0 >> 64) as u64)
-    }
-
-    fn kind(self) -> Kind {
-        let what = self.0 as u32;
-        match what & 3 {
-            0 => Kind::OperatorEnds(what >> 2),
-            1 => Kind::DeviceRested(what >> 2),
-            2 => Kind::TransferArrives(what >> 2),
-            _ => Kind::PortsRested(what >> 2),
-        }
-    }
 }
 
 impl Simulator {
@@ -107,8 +47,8 @@ impl Simulator {
         &self.timeline
     }
 
-    /// Runs a flow, in O((operators + readers + transfers) log operators) but for requests of one instant that have to
-    /// pass each other in a line. Allocates nothing once it has run a flow as large.
+    /// Runs a flow, in O((operators + readers + transfers) log operators) but for requests of one instant
+    /// that have to pass each other in a line. Allocates nothing once it has run a flow as large.
     pub fn run(&mut self, flow: &Flow) -> &Timeline {
         self.prepare(flow);
         Run { flow, sim: self, at_once: flow.rules.instant == Instant::AtOnce }.run();
@@ -119,13 +59,12 @@ impl Simulator {
         let timeline = &mut self.timeline;
         timeline.makespan = 0.0;
         timeline.last = None;
-        // Everything runs, so that only what not everything has needs to be cleared.
+        // Everything runs and is written anew.
         timeline.operators.resize(flow.operator_count(), Span::default());
         timeline.transfers.resize(flow.transfer_count(), Span::default());
         timeline.arrived_by.resize(flow.operator_count(), None);
         timeline.ran_before.resize(flow.operator_count(), None);
-        timeline.left_by.clear();
-        timeline.left_by.resize(flow.transfer_count(), None);
+        timeline.left_by.resize(flow.transfer_count(), NOBODY);
         timeline.peaks.clone_from(&flow.fixed);
         self.devices.clear();
         self.devices.extend(flow.fixed.iter().map(|&bytes| Device { bytes, ..Device::default() }));
@@ -135,58 +74,9 @@ impl Simulator {
         self.idle.clear();
         self.movable.clear();
         self.queues.iter_mut().for_each(BinaryHeap::clear);
-        self.lines.iter_mut().for_each(Line::clear);
-        let (queues, lines) = (self.queues.len(), self.lines.len());
-        self.queues.resize_with(queues.max(flow.device_count()), BinaryHeap::new);
-        self.lines.resize_with(lines.max(flow.port_count()), Line::default);
+        self.queues.resize_with(self.queues.len().max(flow.device_count()), BinaryHeap::new);
+        self.lines.reset(&flow.places);
     }
-}
-
-impl Clock {
-    fn reset(&mut self) {
-        self.now = 0.0;
-        self.events.clear();
-        self.foreseen = 0;
-        self.instant = 0;
-        self.requests = 0;
-    }
-
-    fn foresee(&mut self, after: f64, tie: u32, kind: Kind) -> f64 {
-        let time = self.now + after;
-        self.events.push(Reverse(Event::new(time, tie, kind)));
-        time
-    }
-
-    /// The next event at the present time.
-    fn due(&mut self) -> Option<Event> {
-        let due = self.events.peek().is_some_and(|event| event.0.time() == self.now);
-        if due { self.events.pop().map(|event| event.0) } else { None }
-    }
-
-    /// The next event, at a later time.
-    fn advance(&mut self) -> Option<Event> {
-        let Reverse(event) = self.events.pop()?;
-        self.now = event.time();
-        self.instant += 1;
-        Some(event)
-    }
-
-    /// Orders requests: by time or by number, then by index.
-    fn stamp(&mut self, ties: Ties, index: u32) -> u64 {
-        let stamp = match ties {
-            Ties::Index => self.instant,
-            Ties::Request => {
-                self.requests += 1;
-                self.requests
-            }
-        };
-        above(stamp, index)
-    }
-}
-
-/// Two numbers as one, the first above the second.
-fn above(high: u32, low: u32) -> u64 {
-    u64::from(high) << 32 | u64::from(low)
 }
 
 impl Kept {
@@ -195,32 +85,6 @@ impl Kept {
     fn let_go(&mut self) -> f64 {
         self.holds -= 1;
         if self.holds == 0 { self.bytes } else { 0.0 }
-    }
-}
-
-impl Line {
-    fn clear(&mut self) {
-        self.is_held = false;
-        self.waiting.clear();
-    }
-
-    fn join(&mut self, key: u64) {
-        match self.waiting.back() {
-            Some(&last) if last > key => {
-                let at = self.waiting.partition_point(|&waiting| waiting < key);
-                self.waiting.insert(at, key);
-            }
-            _ => self.waiting.push_back(key),
-        }
-    }
-
-    /// The first in line.
-    fn first(&self) -> Option<u32> {
-        self.waiting.front().map(|&key| key as u32)
-    }
-
-    fn is_free_for(&self, transfer: u32) -> bool {
-        !self.is_held && self.first() == Some(transfer)
     }
 }
 
@@ -306,11 +170,7 @@ impl Run<'_> {
 
     /// Events at one time come by producer, or in the order in which they were foreseen.
     fn tie(&mut self, producer: u32) -> u32 {
-        if self.at_once {
-            self.sim.clock.foreseen += 1;
-            return self.sim.clock.foreseen;
-        }
-        producer
+        if self.at_once { self.sim.clock.number() } else { producer }
     }
 
     fn operator_ends(&mut self, op: u32) {
@@ -415,9 +275,8 @@ impl Run<'_> {
         let key = self.sim.clock.stamp(self.flow.rules.ties, transfer);
         let mut is_free = true;
         for &port in ports {
-            let line = &mut self.sim.lines[port as usize];
-            line.join(key);
-            is_free &= line.is_free_for(transfer);
+            self.sim.lines.join(port, key);
+            is_free &= self.sim.lines.is_free_for(port, transfer);
         }
         if is_free {
             self.consider(transfer);
@@ -432,18 +291,16 @@ impl Run<'_> {
         }
     }
 
-    /// Starts a transfer if it is first in line at all its ports. One without ports is considered once and starts.
+    /// Starts a transfer if it is first in line at all its ports. One without ports is considered once and
+    /// starts.
     fn start_transfer(&mut self, transfer: u32) -> bool {
         let flow = self.flow;
         let ports = flow.ports_of(transfer);
-        if !ports.iter().all(|&port| self.sim.lines[port as usize].is_free_for(transfer)) {
+        if !ports.iter().all(|&port| self.sim.lines.is_free_for(port, transfer)) {
             return false;
         }
-        for &port in ports {
-            let line = &mut self.sim.lines[port as usize];
-            line.waiting.pop_front();
-            line.is_held = true;
-        }
+        let left = ports.iter().map(|&port| self.sim.lines.take(port)).fold(0, u64::max);
+        self.sim.timeline.left_by[transfer as usize] = if left > 0 { left as u32 } else { NOBODY };
         let about = &flow.transfers[transfer as usize];
         if about.copies[0] != about.home {
             let copies = about.copies[0] as usize..about.copies[1] as usize;
@@ -479,12 +336,12 @@ impl Run<'_> {
     }
 
     fn ports_are_free(&mut self, transfer: u32) {
-        for &port in self.flow.ports_of(transfer) {
-            self.sim.lines[port as usize].is_held = false;
+        let ports = self.flow.ports_of(transfer);
+        for &port in ports {
+            self.sim.lines.leave(port, self.sim.clock.instant, transfer);
         }
-        for &port in self.flow.ports_of(transfer) {
-            if let Some(next) = self.sim.lines[port as usize].first() {
-                self.sim.timeline.left_by[next as usize] = Some(transfer);
+        for &port in ports {
+            if let Some(next) = self.sim.lines.first(port) {
                 self.consider(next);
             }
         }

@@ -1,17 +1,19 @@
 //! The published simulator of Placeto: one outgoing bus per device, and no port for what comes in.
 //!
-//! A tensor is one output of an operator. It occupies the bus of its device once, however many devices read it, and is
-//! with all of them after bytes / bandwidth; the bus is free again a gap later. An operator's outputs with readers
-//! elsewhere ask for the bus when it ends, in the order in which they first appear among its edges that leave the device. A
-//! device pauses for a launch gap after each operator whose cost is not zero. Queues and buses serve first what came
-//! first. At one time all arrives first, by producer, then buses start, then operators, each by device. The makespan
-//! includes the last gap.
+//! A tensor is one output of an operator. It occupies the bus of its device once, however many devices read
+//! it, and is with all of them after bytes / bandwidth; the bus is free again a gap later. An operator's
+//! outputs with readers elsewhere ask for the bus when it ends, in the order in which they first appear among
+//! its edges that leave the device. A device pauses for a launch gap after each operator whose cost is not
+//! zero. Queues and buses serve first what came first. At one time all arrives first, by producer, then buses
+//! start, then operators, each by device. The makespan includes the last gap.
 
+use super::builder::FlowBuilder;
 use super::error::{FlowError, count};
-use super::flow::{Flow, FlowBuilder, Operator};
+use super::flow::{Flow, Operator};
 use super::rules::Rules;
 
-/// A step in the terms of Placeto's simulator. Seconds may be any unit of time that the gaps and the bandwidth share.
+/// A step in the terms of Placeto's simulator. Seconds may be any unit of time that the gaps and the
+/// bandwidth share.
 #[derive(Debug, Clone, Copy)]
 pub struct OutBus<'a> {
     /// Number of devices.
@@ -22,8 +24,8 @@ pub struct OutBus<'a> {
     pub seconds: &'a [f64],
     /// Bytes of every operator's outputs.
     pub output_bytes: &'a [Vec<f64>],
-    /// Producer, consumer and which output of the producer it reads. Where two edges join the same operators, the output
-    /// of the last one counts, at the place of the first.
+    /// Producer, consumer and which output of the producer it reads. Where two edges join the same operators,
+    /// the output of the last one counts, at the place of the first.
     pub edges: &'a [(u32, u32, u32)],
     /// The pause of a device after an operator whose cost is not zero.
     pub launch_gap: f64,
@@ -87,7 +89,8 @@ impl OutBus<'_> {
     fn add_outputs(&self, flow: &mut FlowBuilder, op: usize, edges: &[(u32, u32)]) -> Result<(), FlowError> {
         let home = self.placement[op];
         let mut seen = vec![false; self.output_bytes[op].len()];
-        // An output asks for the bus at the place of its first reader elsewhere; one without any does not ask.
+        // An output asks for the bus at the place of its first reader elsewhere; one without any does not
+        // ask.
         let (stay, leave): (Vec<_>, Vec<_>) =
             edges.iter().partition(|edge| self.placement[edge.0 as usize] == home);
         for (_, output) in leave.into_iter().chain(stay) {

@@ -1,13 +1,15 @@
 //! The project's own rules: what a placement's step takes where every device has ports.
 //!
-//! Every device but a host has a port for what it sends and one for what it receives; a host's memory is where the data
-//! already is, so it has none. Every group has an uplink, one port for both directions, on the way of all that leaves the
-//! group or enters it. A tensor goes once to each other device that has readers of it, and its transfer holds all ports on
-//! its way for as long as the slowest of their links alone would take for it: latency + bytes / bandwidth, or the seconds
-//! measured for the class. Where the cluster gives a matrix, it says the seconds instead, and uplinks are on nobody's
-//! way. Between hosts of no groups nothing is on the way and no time passes.
+//! Every device but a host has a port for what it sends and one for what it receives; a host's memory is
+//! where the data already is, so it has none. Every group has an uplink, one port for both directions, on the
+//! way of all that leaves the group or enters it. A tensor goes once to each other device that has readers of
+//! it, and its transfer holds all ports on its way for as long as the slowest of their links alone would take
+//! for it: latency + bytes / bandwidth, or the seconds measured for the class. Where the cluster gives a
+//! matrix, it says the seconds instead, and uplinks are on nobody's way. Between hosts of no groups nothing
+//! is on the way and no time passes.
 
-use super::flow::{Flow, FlowBuilder, Operator};
+use super::builder::FlowBuilder;
+use super::flow::{Flow, Operator};
 use super::rules::Rules;
 use crate::cluster::DeviceId;
 use crate::graph::TensorId;
@@ -50,13 +52,14 @@ impl Ports {
 }
 
 impl Flow {
-    /// The flow of a placement: operators and tensors by their index in the graph, transfers by tensor and then by
-    /// destination, ports as [`Ports`] numbers them. The queues go by the placement's priority if it has one; operators
-    /// that it leaves out come last, and of those named twice the first mention counts. An operator takes no time on a
-    /// device that cannot run it. Takes O(operators + pins log pins of a tensor).
+    /// The flow of a placement: operators and tensors by their index in the graph, transfers by tensor and
+    /// then by destination, ports as [`Ports`] numbers them. The queues go by the placement's priority if it
+    /// has one; operators that it leaves out come last, and of those named twice the first mention counts. An
+    /// operator takes no time on a device that cannot run it. Takes O(operators + pins log pins of a tensor).
     ///
     /// # Panics
-    /// Where the placement was made for another graph or cluster, or there are more than 2³⁰ operators or transfers.
+    /// Where the placement was made for another graph or cluster, or there are more than 2³⁰ operators or
+    /// transfers.
     pub fn of(problem: &Problem, placement: &Placement) -> Flow {
         Flow::empty().remade(problem, placement)
     }

@@ -16,13 +16,13 @@ pub enum Instant {
     OperatorsFirst,
     /// All that ends, then transfers start, then operators.
     TransfersFirst,
-    /// Events take effect one by one in the order in which they were foreseen, and what an event lets start starts with
-    /// it.
+    /// Events take effect one by one in the order in which they were foreseen, and what an event lets start
+    /// starts with it.
     AtOnce,
 }
 
-/// A configuration of the engine. What else tells simulators apart (ports, gaps, what counts as one transfer) is said by
-/// the [`Flow`](super::Flow) itself.
+/// A configuration of the engine. What else tells simulators apart (ports, gaps, what counts as one transfer)
+/// is said by the [`Flow`](super::Flow) itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// Who is first of those that ask at one time.

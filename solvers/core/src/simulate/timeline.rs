@@ -2,6 +2,9 @@
 
 use super::Flow;
 
+/// No transfer.
+pub(super) const NOBODY: u32 = u32::MAX;
+
 /// From when to when, in seconds since the step began.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Span {
@@ -55,8 +58,8 @@ pub struct Timeline {
     pub(super) arrived_by: Vec<Option<Activity>>,
     /// The operator that ran before each one on its device.
     pub(super) ran_before: Vec<Option<u32>>,
-    /// The transfer that left a port to each one last.
-    pub(super) left_by: Vec<Option<u32>>,
+    /// The transfer that left its ports last before each one, or [`NOBODY`].
+    pub(super) left_by: Vec<u32>,
     pub(super) last: Option<Activity>,
 }
 
@@ -81,7 +84,8 @@ impl Timeline {
         &self.peaks
     }
 
-    /// The share of the makespan that some seconds are: the utilisation of a device or port that is busy for so long.
+    /// The share of the makespan that some seconds are: the utilisation of a device or port that is busy for
+    /// so long.
     pub fn utilisation(&self, seconds: f64) -> f64 {
         if self.makespan > 0.0 { seconds / self.makespan } else { 0.0 }
     }
@@ -94,9 +98,9 @@ impl Timeline {
         }
     }
 
-    /// What the makespan consists of: from the activity of the last event back to one that began with the step, each the
-    /// reason why the one before it in the list did not start earlier. Each ends when the one before it starts, or by a
-    /// pause or gap earlier. Takes time linear in the length of the path.
+    /// What the makespan consists of: from the activity of the last event back to one that began with the
+    /// step, each the reason why the one before it in the list did not start earlier. Each ends when the one
+    /// before it starts, or by a pause or gap earlier. Takes time linear in the length of the path.
     ///
     /// # Panics
     /// Where the timeline is of another flow.
@@ -112,7 +116,8 @@ impl Timeline {
                     (self.arrived_by[op as usize], before.map(|before| (before, Cause::Device)))
                 }
                 Activity::Transfer(transfer) => {
-                    let before = self.left_by[transfer as usize].map(Activity::Transfer);
+                    let before = Some(self.left_by[transfer as usize]).filter(|&before| before != NOBODY);
+                    let before = before.map(Activity::Transfer);
                     let producer = Activity::Operator(flow.producer_of(transfer));
                     (Some(producer), before.map(|before| (before, Cause::Port)))
                 }

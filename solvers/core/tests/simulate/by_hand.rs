@@ -42,7 +42,8 @@ fn what_enters_a_device_enters_one_after_the_other() {
 
 #[test]
 fn the_first_in_line_keeps_its_port_from_those_behind() {
-    // a -> c fills c's device until 6; a -> d asks next at d's port but waits for a's; b -> d stands behind it.
+    // a -> c fills c's device until 6; a -> d asks next at d's port but waits for a's; b -> d stands behind
+    // it.
     let mut model = accelerators(4);
     let [a, b, c, d] = [1.0, 2.0, 1.0, 1.0].map(|seconds| model.operator(seconds));
     model.tensor(a, &[c], 5.0);
@@ -100,7 +101,8 @@ fn an_operator_does_not_wait_for_a_transfer_that_takes_no_time() {
         ops(&[urgent, busy, other, far].map(|op| op as u32)),
     );
     let timeline = run(&Flow::of(&model.problem(), &on));
-    // At 1 `other` is ready and `urgent` is not, until the transfer has started, which is after operators have.
+    // At 1 `other` is ready and `urgent` is not, until the transfer has started, which is after operators
+    // have.
     assert_eq!(operators(&timeline)[urgent], [2.0, 3.0]);
     assert_eq!(operators(&timeline)[other], [1.0, 2.0]);
 }
@@ -116,8 +118,9 @@ fn uplinks_are_shared_and_slow_what_crosses_them() {
     model.tensor(b, &[e], 4.0);
     // near0, near1, far0, far1 are devices 0 to 3; e stays in the box.
     let timeline = run(&Flow::of(&model.problem(), &Placement::new(devices(&[0, 1, 2, 3, 0]))));
-    // a to near1 takes 1 inside the box. a to far0 crosses the uplink, 3 + 2 seconds, after it at a's port: 2 to 7. b ends
-    // at 3; to far1 it needs the uplink, free at 7, and waits for it first in line at its own port; then e's 4 seconds.
+    // a to near1 takes 1 inside the box. a to far0 crosses the uplink, 3 + 2 seconds, after it at a's port: 2
+    // to 7. b ends at 3; to far1 it needs the uplink, free at 7, and waits for it first in line at its own
+    // port; then e's 4 seconds.
     assert_eq!(transfers(&timeline), [[1.0, 2.0], [2.0, 7.0], [7.0, 12.0], [12.0, 16.0]]);
 }
 
@@ -225,7 +228,8 @@ fn of_two_edges_between_a_pair_the_last_output_counts_at_the_place_of_the_first(
         bytes_per_second: 10.0,
     };
     let timeline = run(&step.flow().expect("a sound step"));
-    // Output 1 first, from 1 to 3; output 0 after the gap, from 5 to 6. The bus rests until 8, device 1 until 9.
+    // Output 1 first, from 1 to 3; output 0 after the gap, from 5 to 6. The bus rests until 8, device 1 until
+    // 9.
     assert_eq!(transfers(&timeline), [[1.0, 3.0], [5.0, 6.0]]);
     assert_eq!(operators(&timeline), [[0.0, 1.0], [3.0, 4.0], [9.0, 9.0]]);
     assert_eq!(timeline.makespan(), 9.0);

@@ -11,7 +11,8 @@ use stagewright_core::placement::Placement;
 
 use super::model::{Model, devices, kind, link, ops};
 
-/// a -> b, one second each; the tensor takes two, or three over the uplink of the box that the second kind is in.
+/// a -> b, one second each; the tensor takes two, or three over the uplink of the box that the second kind is
+/// in.
 fn pair() -> Model {
     let kinds = vec![kind("acc", 2, link(0.0, 1.0), None), kind("far", 1, link(0.0, 1.0), Some("box"))];
     let mut model = Model::on(kinds).group("box", link(1.0, 1.0));

@@ -1,4 +1,5 @@
-//! The simulator: cases worked by hand, a slow reference that it must agree with, and the evaluation of makespans.
+//! The simulator: cases worked by hand, a slow reference that it must agree with, and the evaluation of
+//! makespans.
 
 mod by_hand;
 mod evaluation;

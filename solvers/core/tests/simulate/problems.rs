@@ -1,4 +1,5 @@
-//! Random problems and placements: the flow of a placement is what the rules of ports, uplinks, hosts and memory say.
+//! Random problems and placements: the flow of a placement is what the rules of ports, uplinks, hosts and
+//! memory say.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -1,7 +1,7 @@
 //! The rules as they are written, without a single clever structure.
 //!
-//! Nothing is kept but who started and ended when, and the numbers of requests: whether something is ready, first in line
-//! or in memory is found anew each time by looking at everything.
+//! Nothing is kept but who started and ended when, and the numbers of requests: whether something is ready,
+//! first in line or in memory is found anew each time by looking at everything.
 
 use stagewright_core::simulate::{Instant, Ties};
 
@@ -15,7 +15,8 @@ pub(crate) struct Outcome {
     pub(crate) peaks: Vec<f64>,
 }
 
-/// Something that has started: when it ends, when it leaves device or ports, and which of both has taken effect.
+/// Something that has started: when it ends, when it leaves device or ports, and which of both has taken
+/// effect.
 #[derive(Debug, Clone, Copy)]
 struct Ran {
     start: f64,
@@ -100,7 +101,8 @@ impl State<'_> {
         self.counter
     }
 
-    /// The earliest end that has not taken effect; of those at one time the first by producer, or as foreseen.
+    /// The earliest end that has not taken effect; of those at one time the first by producer, or as
+    /// foreseen.
     fn next_end(&self) -> Option<(f64, End)> {
         let mut ends: Vec<(f64, usize, usize, End)> = Vec::new();
         let at_once = self.step.rules.instant == Instant::AtOnce;

@@ -1,0 +1,236 @@
+//! Flows from what is added piece by piece.
+
+use super::Rules;
+use super::error::{FlowError, runnable};
+use super::flow::{Copy, Flow, Kept, MOST, Operator, Tensor, Transfer};
+use crate::tolerance::LARGEST_SUM;
+
+/// Adds operators, tensors and transfers to a flow, in that order: all operators first, and the copies and
+/// transfers of a tensor right after it.
+#[derive(Debug)]
+pub struct FlowBuilder {
+    flow: Flow,
+}
+
+impl FlowBuilder {
+    /// A flow on so many devices and ports. With priorities the queues of the devices go by
+    /// [`Operator::rank`], else by the time at which an operator is ready.
+    pub fn new(rules: Rules, devices: u32, ports: u32, has_priority: bool) -> FlowBuilder {
+        FlowBuilder::over(Flow::empty(), rules, devices, ports, has_priority)
+    }
+
+    /// The same in the memory of a flow that is no longer needed.
+    pub fn over(mut flow: Flow, rules: Rules, devices: u32, ports: u32, has_priority: bool) -> FlowBuilder {
+        flow.rules = rules;
+        flow.has_priority = has_priority;
+        flow.port_count = ports;
+        flow.operators.clear();
+        flow.tensors.clear();
+        flow.transfers.clear();
+        flow.copies.clear();
+        flow.kept.clear();
+        flow.readers.clear();
+        flow.ports.clear();
+        flow.fixed.clear();
+        flow.fixed.resize(devices as usize, 0.0);
+        FlowBuilder { flow }
+    }
+
+    /// Adds an operator and returns its index.
+    pub fn operator(&mut self, operator: Operator) -> u32 {
+        self.flow.operators.push(operator);
+        self.flow.operators.len() as u32 - 1
+    }
+
+    /// Adds a tensor of an operator that has been added, with its readers on the same device, and returns its
+    /// index.
+    ///
+    /// # Panics
+    /// Where there is no such operator.
+    pub fn tensor(&mut self, producer: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) -> u32 {
+        let device = self.flow.operators[producer as usize].device;
+        let home = self.flow.copies.len() as u32;
+        let first_transfer = self.flow.transfers.len() as u32;
+        self.flow.tensors.push(Tensor { producer, home, first_transfer, announced: false });
+        self.add_copy(device, bytes, readers);
+        self.flow.tensors.len() as u32 - 1
+    }
+
+    /// Adds a transfer of the tensor added last: it holds its ports for `seconds`, after which all that it
+    /// leads to has arrived, and for a gap after that. Returns its index. The copies that it brings are added
+    /// next.
+    ///
+    /// # Panics
+    /// Where there is no tensor.
+    pub fn transfer(&mut self, seconds: f64, gap: f64, ports: impl IntoIterator<Item = u32>) -> u32 {
+        assert!(!self.flow.tensors.is_empty(), "a transfer is of the tensor added last");
+        let copies = [self.flow.copies.len() as u32; 2];
+        let first_port = self.flow.ports.len() as u32;
+        let tensor = self.flow.tensors.len() as u32 - 1;
+        let Tensor { producer, home, .. } = self.flow.tensors[tensor as usize];
+        self.flow.transfers.push(Transfer { tensor, producer, home, copies, first_port, seconds, gap });
+        self.flow.ports.extend(ports);
+        self.flow.transfers.len() as u32 - 1
+    }
+
+    /// Adds a copy that the transfer added last brings, with its readers.
+    ///
+    /// # Panics
+    /// Where there is no transfer.
+    pub fn copy(&mut self, device: u32, readers: impl IntoIterator<Item = u32>) {
+        let transfer = self.flow.transfers.last().expect("a copy is brought by the transfer added last");
+        let bytes = self.flow.kept[transfer.home as usize].bytes;
+        self.add_copy(device, bytes, readers);
+        let last = self.flow.copies.len() as u32;
+        self.flow.transfers.last_mut().expect("asked for above").copies[1] = last;
+    }
+
+    /// The transfer added last brings no copy: it tells the readers at home that they may read what lies
+    /// there, which they otherwise know when the producer ends.
+    ///
+    /// # Panics
+    /// Where there is no transfer, or another one tells them already.
+    pub fn announce(&mut self) {
+        let transfer = self.flow.transfers.last_mut().expect("what is announced is the tensor added last");
+        let tensor = &mut self.flow.tensors[transfer.tensor as usize];
+        assert!(!tensor.announced, "a tensor is announced once");
+        tensor.announced = true;
+        transfer.copies = [transfer.home, transfer.home + 1];
+    }
+
+    fn add_copy(&mut self, device: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) {
+        let first_reader = self.flow.readers.len() as u32;
+        self.flow.copies.push(Copy { device, first_reader });
+        self.flow.kept.push(Kept { bytes, holds: 0 });
+        self.flow.readers.extend(readers);
+    }
+
+    /// The flow, checked, in time linear in its size.
+    ///
+    /// # Errors
+    /// The first defect found.
+    pub fn finish(mut self) -> Result<Flow, FlowError> {
+        self.end_tables();
+        self.check()?;
+        let flow = self.index();
+        let ran = runnable(&flow);
+        match ran < flow.operator_count() {
+            true => Err(FlowError::Cycle { count: flow.operator_count() - ran }),
+            false => Ok(flow),
+        }
+    }
+
+    /// The flow, where whoever added everything answers for it.
+    pub(super) fn finish_checked(mut self) -> Flow {
+        self.end_tables();
+        let most = self.flow.operator_count().max(self.flow.transfer_count());
+        assert!(most <= MOST, "more operators or transfers than events can number");
+        self.index()
+    }
+
+    fn end_tables(&mut self) {
+        let flow = &mut self.flow;
+        let [copies, transfers] = [flow.copies.len(), flow.transfers.len()].map(|length| length as u32);
+        let (first_reader, first_port) = (flow.readers.len() as u32, flow.ports.len() as u32);
+        let tensor = Tensor { producer: 0, home: copies, first_transfer: transfers, announced: false };
+        flow.tensors.push(tensor);
+        flow.copies.push(Copy { device: 0, first_reader });
+        let none = [copies; 2];
+        let (tensor, producer, home, seconds, gap) = (0, 0, 0, 0.0, 0.0);
+        flow.transfers.push(Transfer { tensor, producer, home, copies: none, first_port, seconds, gap });
+    }
+
+    /// What follows from what was added.
+    fn index(self) -> Flow {
+        let mut flow = self.flow;
+        let operators = flow.operators.len();
+        flow.start_bytes.clear();
+        for operator in &flow.operators {
+            flow.start_bytes.push(operator.workspace_bytes);
+            flow.fixed[operator.device as usize] += operator.fixed_bytes;
+        }
+        flow.places.clear();
+        flow.places.resize(flow.port_count as usize + 1, 0);
+        for &port in &flow.ports {
+            flow.places[port as usize + 1] += 1;
+        }
+        for port in 0..flow.port_count as usize {
+            flow.places[port + 1] += flow.places[port];
+        }
+        flow.waits.clear();
+        flow.waits.resize(operators, 0);
+        for &reader in &flow.readers {
+            flow.waits[reader as usize] += 1;
+        }
+        for (kept, two) in flow.kept.iter_mut().zip(flow.copies.windows(2)) {
+            kept.holds = two[1].first_reader - two[0].first_reader;
+        }
+        for two in flow.tensors.windows(2) {
+            let home = &mut flow.kept[two[0].home as usize];
+            home.holds += 1 + two[1].first_transfer - two[0].first_transfer;
+            flow.start_bytes[two[0].producer as usize] += home.bytes;
+        }
+        let tensors = flow.tensors.len() as u32 - 1;
+        let made = (0..tensors).zip(&flow.tensors).map(|(at, tensor)| (tensor.producer, at));
+        flow.outputs.refill(operators, made);
+        let copies = (0..).zip(flow.copies.windows(2));
+        let read = copies.flat_map(|(copy, two)| {
+            let [first, last] = [0, 1].map(|at| two[at].first_reader as usize);
+            flow.readers[first..last].iter().map(move |&reader| (reader, copy))
+        });
+        flow.inputs.refill(operators, read);
+        flow
+    }
+
+    fn check(&self) -> Result<(), FlowError> {
+        let flow = &self.flow;
+        for (what, count) in [("operators", flow.operators.len()), ("transfers", flow.transfer_count())] {
+            if count > MOST {
+                return Err(FlowError::TooMany { what, count });
+            }
+        }
+        let mut sums = [0.0; 2];
+        let mut figure = |what: &'static str, at: usize, value: f64, sum: usize| {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(FlowError::BadNumber { what, at, value });
+            }
+            sums[sum] += value;
+            match sums[sum] > LARGEST_SUM {
+                true => Err(FlowError::Overflow { what, at }),
+                false => Ok(()),
+            }
+        };
+        for (at, operator) in flow.operators.iter().enumerate() {
+            figure("seconds of operator", at, operator.seconds, 0)?;
+            figure("pause of operator", at, operator.pause, 0)?;
+            figure("fixed bytes of operator", at, operator.fixed_bytes, 1)?;
+            figure("workspace of operator", at, operator.workspace_bytes, 1)?;
+            known("device of operator", at, operator.device, flow.fixed.len())?;
+        }
+        for (at, transfer) in flow.transfers[..flow.transfer_count()].iter().enumerate() {
+            figure("seconds of transfer", at, transfer.seconds, 0)?;
+            figure("gap of transfer", at, transfer.gap, 0)?;
+            for &port in flow.ports_of(at as u32) {
+                known("port of transfer", at, port, flow.port_count())?;
+            }
+        }
+        for (at, (copy, kept)) in flow.copies.iter().zip(&flow.kept).enumerate() {
+            figure("bytes of copy", at, kept.bytes, 1)?;
+            known("device of copy", at, copy.device, flow.fixed.len())?;
+            for &reader in flow.readers_of(at as u32) {
+                known("reader of copy", at, reader, flow.operators.len())?;
+                if flow.operators[reader as usize].device != copy.device {
+                    return Err(FlowError::Elsewhere { reader, copy: at });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn known(what: &'static str, at: usize, index: u32, count: usize) -> Result<(), FlowError> {
+    match (index as usize) < count {
+        true => Ok(()),
+        false => Err(FlowError::Unknown { what, at, index, count }),
+    }
+}

@@ -1,0 +1,115 @@
+//! What is to happen, in order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::rules::Ties;
+
+/// What is to happen, and how requests are numbered.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Clock {
+    pub(super) now: f64,
+    events: BinaryHeap<Reverse<Event>>,
+    /// Number of events foreseen so far.
+    foreseen: u32,
+    /// Number of the present instant.
+    pub(super) instant: u32,
+    /// Number of requests so far.
+    requests: u32,
+}
+
+/// An event in one word, so that the order of events is that of numbers: its time, then what decides at one
+/// time, then what happens. Times are not negative, so they compare as their bits do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Event(u128);
+
+/// What happens, and to which operator or transfer.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    OperatorEnds(u32),
+    DeviceRested(u32),
+    TransferArrives(u32),
+    PortsRested(u32),
+}
+
+impl Event {
+    fn new(time: f64, tie: u32, kind: Kind) -> Event {
+        let (kind, index) = match kind {
+            Kind::OperatorEnds(op) => (0, op),
+            Kind::DeviceRested(op) => (1, op),
+            Kind::TransferArrives(transfer) => (2, transfer),
+            Kind::PortsRested(transfer) => (3, transfer),
+        };
+        let what = above(tie, index << 2 | kind);
+        Event(u128::from(time.to_bits()) << 64 | u128::from(what))
+    }
+
+    fn time(self) -> f64 {
+        f64::from_bits((self.0 >> 64) as u64)
+    }
+
+    pub(super) fn kind(self) -> Kind {
+        let what = self.0 as u32;
+        match what & 3 {
+            0 => Kind::OperatorEnds(what >> 2),
+            1 => Kind::DeviceRested(what >> 2),
+            2 => Kind::TransferArrives(what >> 2),
+            _ => Kind::PortsRested(what >> 2),
+        }
+    }
+}
+
+impl Clock {
+    pub(super) fn reset(&mut self) {
+        self.now = 0.0;
+        self.events.clear();
+        self.foreseen = 0;
+        self.instant = 0;
+        self.requests = 0;
+    }
+
+    /// Something is to happen after so long, and of what happens at its time after all of a lower tie.
+    /// Returns its time.
+    pub(super) fn foresee(&mut self, after: f64, tie: u32, kind: Kind) -> f64 {
+        let time = self.now + after;
+        self.events.push(Reverse(Event::new(time, tie, kind)));
+        time
+    }
+
+    /// The number of an event that is foreseen now.
+    pub(super) fn number(&mut self) -> u32 {
+        self.foreseen += 1;
+        self.foreseen
+    }
+
+    /// The next event at the present time.
+    pub(super) fn due(&mut self) -> Option<Event> {
+        let due = self.events.peek().is_some_and(|event| event.0.time() == self.now);
+        if due { self.events.pop().map(|event| event.0) } else { None }
+    }
+
+    /// The next event, at a later time.
+    pub(super) fn advance(&mut self) -> Option<Event> {
+        let Reverse(event) = self.events.pop()?;
+        self.now = event.time();
+        self.instant += 1;
+        Some(event)
+    }
+
+    /// Orders requests: by time or by number, then by index.
+    pub(super) fn stamp(&mut self, ties: Ties, index: u32) -> u64 {
+        let stamp = match ties {
+            Ties::Index => self.instant,
+            Ties::Request => {
+                self.requests += 1;
+                self.requests
+            }
+        };
+        above(stamp, index)
+    }
+}
+
+/// Two numbers as one, the first above the second.
+pub(super) fn above(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}

@@ -256,7 +256,11 @@ fn bad_usage_and_bad_input_exit_with_2() {
         (&["plan", "-", "--cluster", "-"], "error[I004]"),
         (&["plan", &model, "--cluster", &cluster, "--solver", "oracle"], "error[U003]"),
         (&["plan", &model, "--cluster", &cluster, "--objective", "makespan"], "error[U004]"),
-        (&["plan", &model, "--cluster", &cluster, "--objective", "latency"], "error[U004]"),
+        (
+            &["plan", &model, "--cluster", &cluster, "--objective", "latency", "--training", "separate"],
+            "error[P003]",
+        ),
+        (&["plan", &model, "--cluster", &cluster, "--objective", "latency", "--calls", "0"], "error[U001]"),
         (&["plan", &model, "--cluster", &cluster, "--microbatches", "4"], "error[P003]"),
         (&["plan", &model, "--cluster", &cluster, "--time-limit", "soon"], "error[U001]"),
         (&["plan", &model, "--cluster", &cluster, "--gap", "200%"], "error[U001]"),
@@ -270,6 +274,33 @@ fn bad_usage_and_bad_input_exit_with_2() {
         assert!(stderr(&output).starts_with(start), "{arguments:?}: {}", stderr(&output));
         assert_eq!(stdout(&output), "", "{arguments:?}");
     }
+}
+
+#[test]
+fn latency_is_planned_with_its_calls_and_checked() {
+    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
+    let folder = folder(&[]);
+    let plan = path(&folder, "plan.json");
+    let asked =
+        ["plan", &model, "--cluster", &cluster, "--objective", "latency", "--solver", "dp", "--out", &plan];
+    let output = run(&asked);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert!(
+        stdout(&output).starts_with("objective  latency, one call of each accelerator"),
+        "{}",
+        stdout(&output)
+    );
+    let found: Value = serde_json::from_str(&std::fs::read_to_string(&plan).expect("written")).expect("JSON");
+    assert_eq!((&found["objective"]["kind"], &found["objective"]["calls"]), (&"latency".into(), &1.into()));
+    let devices = found["devices"].as_array().expect("devices");
+    let is_host = |device: &Value| device["kind"] == "cpu";
+    assert!(
+        devices
+            .iter()
+            .all(|device| device["calls"].is_null() == is_host(device) && device["stage"].is_null())
+    );
+    let checked = run(&["check", &model, &plan, "--cluster", &cluster]);
+    assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
 }
 
 #[test]

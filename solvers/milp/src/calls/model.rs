@@ -16,8 +16,8 @@ use super::seats::bytes;
 use crate::choice::{Choices, Term};
 use crate::run::Model;
 
-/// The value, in the model's unit, that the known value becomes, and the capacity that a memory becomes: HiGHS has
-/// absolute tolerances.
+/// The value, in the model's unit, that the known value becomes, and the capacity that a memory becomes:
+/// HiGHS has absolute tolerances.
 const SCALE: f64 = 100.0;
 const MEMORY_SCALE: f64 = 1e4;
 /// By how much more than the known value a plan may be worth, which is rounding.
@@ -66,8 +66,8 @@ impl CallsModel {
         writer.write()
     }
 
-    /// The columns of a start from a seat for every block. `follows` says whether the second of two open calls waits for
-    /// the first.
+    /// The columns of a start from a seat for every block. `follows` says whether the second of two open
+    /// calls waits for the first.
     pub fn start(&self, chosen: &[u32], follows: impl Fn(u32, u32) -> bool) -> Vec<f64> {
         let mut columns = vec![0.0; self.variables.len()];
         self.choices.write(chosen, &mut columns);
@@ -650,7 +650,8 @@ impl<'a> Writer<'a> {
         self.rows.push(constraint!(value >= end));
     }
 
-    /// What an operator adds to every path through it: its own time, the inputs and the outputs that its call pays for.
+    /// What an operator adds to every path through it: its own time, the inputs and the outputs that its call
+    /// pays for.
     pub(super) fn on_path(&self, op: OpId, tensors: &TensorsOf) -> Expression {
         let mut sum = Expression::from(0.0);
         for (seconds, term) in self.on_hosts(op) {
@@ -699,7 +700,8 @@ impl<'a> Writer<'a> {
 pub(super) struct TensorsOf {
     /// Those it makes.
     out: Vec<Vec<u32>>,
-    /// Those it is the first to read, in the graph's topological order: no path has two such readers of one tensor.
+    /// Those it is the first to read, in the graph's topological order: no path has two such readers of one
+    /// tensor.
     first: Vec<Vec<u32>>,
 }
 

@@ -40,8 +40,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The order of calls: convexity and the order of names as rows of operators, and the order in time of pairs of calls
-    /// as binaries.
+    /// The order of calls: convexity and the order of names as rows of operators, and the order in time of
+    /// pairs of calls as binaries.
     pub(super) fn add_order(&mut self) {
         let calls = self.scope.calls.len() as u32;
         let waits: Vec<Vec<Option<Variable>>> = (0..calls).map(|call| self.waits_for(call)).collect();
@@ -159,8 +159,8 @@ impl Writer<'_> {
         self.rows.push(constraint!(start >= finish - high * (1.0 - follows)));
     }
 
-    /// Positions in an order of everything, one step from each to the next: what times leave out where something takes
-    /// none, or next to none.
+    /// Positions in an order of everything, one step from each to the next: what times leave out where
+    /// something takes none, or next to none.
     pub(super) fn add_positions(&mut self) {
         let scope = self.scope;
         let graph = scope.offload.graph();

@@ -54,3 +54,6 @@ pub mod reach;
 pub mod scope;
 pub mod seats;
 mod tighten;
+mod times;
+mod transfers;
+mod writer;

@@ -3,8 +3,9 @@
 use good_lp::{Expression, Variable, constraint, variable};
 use stagewright_core::graph::OpId;
 
-use super::model::{TensorsOf, Writer};
 use super::scope::End;
+use super::transfers::TensorsOf;
+use super::writer::Writer;
 use crate::choice::Term;
 
 /// Most rows for pairs of calls that may wait for one another.

@@ -1,5 +1,5 @@
-//! Which kind of neighbourhood comes next: drawn by how often each has helped lately (Ropke and Pisinger, "An adaptive large
-//! neighborhood search heuristic", Transportation Science 2006).
+//! Which kind of neighbourhood comes next: drawn by how often each has helped lately (Ropke and Pisinger, "An
+//! adaptive large neighborhood search heuristic", Transportation Science 2006).
 
 use rand::{Rng, RngExt};
 

@@ -1,4 +1,5 @@
-//! Things of which each has one of some choices: a constant where there is one, else a binary column for each.
+//! Things of which each has one of some choices: a constant where there is one, else a binary column for
+//! each.
 
 use good_lp::{Expression, Variable};
 

@@ -1,13 +1,14 @@
 //! Large-neighbourhood search: a few devices at a time are planned anew by the cut-net model.
 //!
-//! A neighbourhood is a pair or a triple of devices and at most [`MOST_FREE`] of their units; all other units stay where they
-//! are. Moving units among some devices leaves the loads of all others as they are: a net that has pins on another
-//! device has them there before and after, and pins elsewhere before and after; only uplinks may change, and plans that
-//! overload them are not kept. So the largest load of the chosen devices is what is minimised, disjoint neighbourhoods are solved at the same time, and a plan is better when its
+//! A neighbourhood is a pair or a triple of devices and at most [`MOST_FREE`] of their units; all other units
+//! stay where they are. Moving units among some devices leaves the loads of all others as they are: a net
+//! that has pins on another device has them there before and after, and pins elsewhere before and after; only
+//! uplinks may change, and plans that overload them are not kept. So the largest load of the chosen devices
+//! is what is minimised, disjoint neighbourhoods are solved at the same time, and a plan is better when its
 //! loads, largest first, are lexicographically smaller.
 //!
-//! Which shape of neighbourhood comes next is drawn by how often each has helped lately. Runs are ended by a number of nodes, not
-//! by the clock, so that the thread count cannot change the plan.
+//! Which shape of neighbourhood comes next is drawn by how often each has helped lately. Runs are ended by a
+//! number of nodes, not by the clock, so that the thread count cannot change the plan.
 
 use rand::{Rng, RngExt};
 use rayon::ThreadPool;
@@ -42,7 +43,8 @@ const NODES: u32 = 300;
 const GAP: f64 = 1e-4;
 /// Neighbourhoods that are solved at the same time, if there are so many disjoint ones.
 const BATCH: usize = 4;
-/// Batches without a better plan before a walk of local search, its moves, and walks in a row that end the search.
+/// Batches without a better plan before a walk of local search, its moves, and walks in a row that end the
+/// search.
 const PATIENCE: u32 = 8;
 const WALK_PER_UNIT: u64 = 2_000;
 const LONGEST_WALK: u64 = 200_000;
@@ -90,8 +92,8 @@ impl Solver for Lns {
     }
 }
 
-/// Improves a plan until the time is up, the bound is near enough, or walks and neighbourhoods have long found nothing.
-/// The number of neighbourhoods as well.
+/// Improves a plan until the time is up, the bound is near enough, or walks and neighbourhoods have long
+/// found nothing. The number of neighbourhoods as well.
 ///
 /// # Errors
 /// Where threads cannot be started.
@@ -224,7 +226,8 @@ impl Search<'_> {
         devices.chunks_exact(size.max(1)).take(BATCH).map(<[u32]>::to_vec).collect()
     }
 
-    /// The units to plan anew on some devices: all of them, or those nearest to a random one that is next to a cut.
+    /// The units to plan anew on some devices: all of them, or those nearest to a random one that is next to
+    /// a cut.
     fn around(&self, devices: &[u32], rng: &mut impl Rng) -> Neighbourhood {
         let is_here = |unit: u32| devices.contains(&self.device_of[unit as usize]);
         let movable = |unit: u32| {

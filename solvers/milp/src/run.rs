@@ -1,7 +1,8 @@
 //! A run of HiGHS that keeps its bound whatever ends it.
 //!
-//! HiGHS runs on a thread of its own, which this one watches: an interrupt returns at once, and the run it leaves behind
-//! ends with its own limits of time and nodes. It uses one thread, since what its parallel search finds depends on timing.
+//! HiGHS runs on a thread of its own, which this one watches: an interrupt returns at once, and the run it
+//! leaves behind ends with its own limits of time and nodes. It uses one thread, since what its parallel
+//! search finds depends on timing.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -15,14 +16,14 @@ use crate::choice::Choices;
 
 /// By how much a bound of HiGHS is lowered before it is claimed, relative to it.
 pub const TOLERANCE: f64 = 1e-6;
-/// The tolerance of HiGHS for rows and integers, absolute; that of reduced costs is a tenth of it. The value is about
-/// 100 in the model's unit, and every column lies between 0 and 1 or between 0 and the value.
+/// The tolerance of HiGHS for rows and integers, absolute; that of reduced costs is a tenth of it. The value
+/// is about 100 in the model's unit, and every column lies between 0 and 1 or between 0 and the value.
 const FEASIBILITY: f64 = 1e-9;
-/// By how much a bound is lowered further for every column, in the model's unit: what reduced costs within their tolerance
-/// may hide.
+/// By how much a bound is lowered further for every column, in the model's unit: what reduced costs within
+/// their tolerance may hide.
 const PER_COLUMN: f64 = 1e-9;
-/// Time between two looks at the clock; the part of its time that HiGHS does not get, because it is late to look at its
-/// own; and time after the limit in which it may still hand over what it has.
+/// Time between two looks at the clock; the part of its time that HiGHS does not get, because it is late to
+/// look at its own; and time after the limit in which it may still hand over what it has.
 const LOOK: Duration = Duration::from_millis(10);
 const MARGIN: f64 = 0.03;
 const GRACE: Duration = Duration::from_millis(500);
@@ -91,7 +92,8 @@ pub struct Outcome {
     pub nodes: u64,
 }
 
-/// Solves a model, from the columns of a plan where they are given. Only the integer ones count, HiGHS completes them.
+/// Solves a model, from the columns of a plan where they are given. Only the integer ones count, HiGHS
+/// completes them.
 ///
 /// # Errors
 /// Where HiGHS does not take the model or fails.

@@ -1,8 +1,9 @@
-//! From a first plan to a proof on HiGHS: a short run and a long one from the best plan so far; without a time limit, runs
-//! of growing length.
+//! From a first plan to a proof on HiGHS: a short run and a long one from the best plan so far; without a
+//! time limit, runs of growing length.
 //!
-//! HiGHS tells nothing while it runs, so what it found comes out between runs. The bound of every run counts. Without a
-//! time limit it is nodes of the search tree that end a run, so that the plan does not depend on the clock.
+//! HiGHS tells nothing while it runs, so what it found comes out between runs. The bound of every run counts.
+//! Without a time limit it is nodes of the search tree that end a run, so that the plan does not depend on
+//! the clock.
 
 use stagewright_core::bound::LowerBound;
 use stagewright_core::placement::Placement;
@@ -20,7 +21,8 @@ const FIRST_SHARE: f64 = 0.15;
 const FIRST_NODES: u32 = 500;
 /// Entries of the matrix beyond which not even the relaxation is solved in minutes.
 pub(crate) const MOST_ENTRIES: usize = 4_000_000;
-/// Bytes that HiGHS takes for one entry of the matrix, cuts, presolve and the search tree included, as measured roughly.
+/// Bytes that HiGHS takes for one entry of the matrix, cuts, presolve and the search tree included, as
+/// measured roughly.
 const BYTES_PER_ENTRY: u64 = 600;
 
 /// Most entries of the matrix of a program, by the bytes that there are for it.
@@ -40,7 +42,8 @@ pub(crate) trait Programs {
     /// What was chosen as a placement.
     fn placement(&self, chosen: &[u32]) -> Placement;
 
-    /// Adds the rows that a run left out, after it has answered with a placement that is no plan; whether there are any.
+    /// Adds the rows that a run left out, after it has answered with a placement that is no plan; whether
+    /// there are any.
     fn complete(&mut self) -> bool;
 
     /// Why there is no plan, if so.

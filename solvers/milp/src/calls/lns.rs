@@ -1,9 +1,9 @@
 //! Latency in `lns`: a few calls and the operators around them are planned anew by the program of [`super`].
 //!
-//! Several neighbourhoods of one plan are solved at the same time, to a number of nodes and not by the clock, so that the
-//! thread count cannot change the plan. What the best of them moves is done, then what the others move as well where that
-//! helps. When neighbourhoods find nothing for long, they grow, since most are solved at the root of the search tree, and a
-//! walk of local search follows from another seed.
+//! Several neighbourhoods of one plan are solved at the same time, to a number of nodes and not by the clock,
+//! so that the thread count cannot change the plan. What the best of them moves is done, then what the others
+//! move as well where that helps. When neighbourhoods find nothing for long, they grow, since most are solved
+//! at the root of the search tree, and a walk of local search follows from another seed.
 
 use rand::{Rng, RngExt};
 use rayon::ThreadPool;

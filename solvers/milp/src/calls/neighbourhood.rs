@@ -17,7 +17,8 @@ const LONGEST: f64 = 0.4;
 /// How a neighbourhood is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// So many fewer calls than can be open, one starting after the other, with the hosts' operators next to them.
+    /// So many fewer calls than can be open, one starting after the other, with the hosts' operators next to
+    /// them.
     Calls(usize),
     /// What is at work in a window of time.
     Window,

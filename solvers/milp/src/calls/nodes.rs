@@ -16,8 +16,8 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// The nodes of a plan: operator v on a host is node v, call j the node after all operators and j more. None where
-    /// they wait for themselves. O(pins log pins).
+    /// The nodes of a plan: operator v on a host is node v, call j the node after all operators and j more.
+    /// None where they wait for themselves. O(pins log pins).
     pub fn new(graph: &Graph, sites: &[Site], calls: &[Call]) -> Option<Nodes> {
         let operators = graph.operator_count() as u32;
         let node_of: Vec<u32> = graph

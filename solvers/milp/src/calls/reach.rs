@@ -1,9 +1,10 @@
 //! Heads and tails: the least time before, in and after an operator, wherever everything runs.
 //!
-//! A path meets a call in one interval, since calls are convex, and a call takes as long as all its operators; so along any
-//! path the operators' own times add up, each at the fastest of its seats, whatever shares a call. With `before(v)` the
-//! longest such path into v and `after(v)` the longest out of it, `before(v) + p_v ≤ ready_v`, and `before(v) + p_v +
-//! after(v)` bounds the value of every plan that runs v where it takes p_v.
+//! A path meets a call in one interval, since calls are convex, and a call takes as long as all its
+//! operators; so along any path the operators' own times add up, each at the fastest of its seats, whatever
+//! shares a call. With `before(v)` the longest such path into v and `after(v)` the longest out of it,
+//! `before(v) + p_v ≤ ready_v`, and `before(v) + p_v + after(v)` bounds the value of every plan that runs v
+//! where it takes p_v.
 
 use stagewright_core::graph::OpId;
 
@@ -82,7 +83,8 @@ impl Reach {
         self.own[op.index()] + self.after[op.index()]
     }
 
-    /// Takes the seats from domains at which no plan is worth `high` or less; none where that leaves a block without.
+    /// Takes the seats from domains at which no plan is worth `high` or less; none where that leaves a block
+    /// without.
     pub fn exclude(&self, scope: &Scope<'_>, high: f64) -> Option<Vec<Vec<u32>>> {
         let of_block = |block: &Block| {
             let most = high * (1.0 + SLACK);

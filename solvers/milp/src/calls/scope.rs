@@ -1,14 +1,15 @@
 //! What a program decides, and what stays as it is.
 //!
-//! A *block* is operators that always share a seat: a colocation class where an accelerator makes one call, else a single
-//! operator. The blocks of a scope have domains of seats; the calls among those seats are *open*. Everything else is
-//! *outside*: operators on hosts and calls, as a plan has them. Of them there are three sorts, and they are all that a
-//! program sees of them:
+//! A *block* is operators that always share a seat: a colocation class where an accelerator makes one call,
+//! else a single operator. The blocks of a scope have domains of seats; the calls among those seats are
+//! *open*. Everything else is *outside*: operators on hosts and calls, as a plan has them. Of them there are
+//! three sorts, and they are all that a program sees of them:
 //!
-//! - *known*: no open call and no free operator comes before; the time at which the result is ready does not change;
+//! - *known*: no open call and no free operator comes before; the time at which the result is ready does not
+//!   change;
 //! - *last*: none comes after; from its start on it takes a fixed time until everything behind it is done;
-//! - *between*: both; its time depends on what is decided, its duration does not, since transfers of a call to and from
-//!   blocks elsewhere are paid wherever they are.
+//! - *between*: both; its time depends on what is decided, its duration does not, since transfers of a call
+//!   to and from blocks elsewhere are paid wherever they are.
 
 use rustc_hash::FxHashSet;
 use stagewright_core::graph::OpId;
@@ -99,9 +100,9 @@ impl<'a> Scope<'a> {
         Some(scope)
     }
 
-    /// Some colocation classes and some calls of a plan, given by a seat for every operator. Of the classes those count
-    /// of which no operator is in a call that is not open. None where the plan has a cycle or nothing is free.
-    /// O(pins log pins + seats).
+    /// Some colocation classes and some calls of a plan, given by a seat for every operator. Of the classes
+    /// those count of which no operator is in a call that is not open. None where the plan has a cycle or
+    /// nothing is free. O(pins log pins + seats).
     pub fn around(
         offload: &'a Offload<'a>,
         seats: &'a Seats,
@@ -290,7 +291,8 @@ impl<'a> Scope<'a> {
         self.blocks.iter().map(|block| plan[block.ops[0].index()]).collect()
     }
 
-    /// The time of everything at its slowest, each transfer as often as can be: no plan without idle time takes longer.
+    /// The time of everything at its slowest, each transfer as often as can be: no plan without idle time
+    /// takes longer.
     pub fn one_after_the_other(&self) -> f64 {
         let offload = self.offload;
         let pools = 0..offload.problem().pools().len();
@@ -380,8 +382,9 @@ fn blocks_of_class(
     blocks.iter().all(|block| !block.domain.is_empty()).then_some(blocks)
 }
 
-/// The seats that can run a class. A host pool is left out where another one, whose memory is no limit, is at least as fast
-/// for every operator; and of hosts that are alike the k-th class needs no more than the first k + 1.
+/// The seats that can run a class. A host pool is left out where another one, whose memory is no limit, is at
+/// least as fast for every operator; and of hosts that are alike the k-th class needs no more than the first
+/// k + 1.
 fn domain(offload: &Offload<'_>, seats: &Seats, class: usize) -> Vec<u32> {
     let problem = offload.problem();
     let members = problem.graph().class(class);

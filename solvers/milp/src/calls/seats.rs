@@ -1,8 +1,8 @@
 //! Seats: the calls and hosts that an operator can be given to.
 //!
-//! Devices of a pool are told apart by the calls that they make, not by their names: of more devices than there are
-//! colocation classes the rest stays idle, and hosts, which are unlimited, count as one where memory cannot tell them
-//! apart.
+//! Devices of a pool are told apart by the calls that they make, not by their names: of more devices than
+//! there are colocation classes the rest stays idle, and hosts, which are unlimited, count as one where
+//! memory cannot tell them apart.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
@@ -105,8 +105,9 @@ impl Seats {
         if seat.call.is_some() { (at - first) / self.numbers } else { at - first }
     }
 
-    /// The seat of each operator of a plan, devices renamed: the calls of a pool's devices are in an order in which they
-    /// can be made, first calls compared, and of hosts the one with the first colocation class comes first.
+    /// The seat of each operator of a plan, devices renamed: the calls of a pool's devices are in an order in
+    /// which they can be made, first calls compared, and of hosts the one with the first colocation class
+    /// comes first.
     ///
     /// None where the plan has a cycle. O(operators log operators + pins).
     pub fn of_placement(&self, problem: &Problem, placement: &Placement) -> Option<Vec<u32>> {

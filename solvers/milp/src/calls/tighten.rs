@@ -3,8 +3,9 @@
 use good_lp::{Expression, Variable, constraint, variable};
 use stagewright_core::graph::OpId;
 
-use super::model::{TensorsOf, Writer};
 use super::scope::End;
+use super::transfers::TensorsOf;
+use super::writer::Writer;
 use crate::choice::Term;
 
 /// Most rows for pairs of calls that may wait for one another.
@@ -40,8 +41,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The order of calls: convexity and the order of names as rows of operators, and the order in time of pairs of calls
-    /// as binaries.
+    /// The order of calls: convexity and the order of names as rows of operators, and the order in time of
+    /// pairs of calls as binaries.
     pub(super) fn add_order(&mut self) {
         let calls = self.scope.calls.len() as u32;
         let waits: Vec<Vec<Option<Variable>>> = (0..calls).map(|call| self.waits_for(call)).collect();

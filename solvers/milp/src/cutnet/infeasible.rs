@@ -1,8 +1,8 @@
 //! Why there is no plan: an irreducible set of units that the devices cannot hold together.
 //!
-//! Any unit left out of the set, the others of the set can be packed. It is found by halving (Junker, "QuickXplain: preferred
-//! explanations and relaxations for over-constrained problems", AAAI 2004), each question being a packing program
-//! without loads and nets.
+//! Any unit left out of the set, the others of the set can be packed. It is found by halving (Junker,
+//! "QuickXplain: preferred explanations and relaxations for over-constrained problems", AAAI 2004), each
+//! question being a packing program without loads and nets.
 
 use std::time::{Duration, Instant};
 
@@ -43,8 +43,8 @@ pub(crate) fn explained(problem: &Problem, units: &Units, stop: &Stop) -> Option
     ))
 }
 
-/// Units that cannot be packed, of which none is superfluous, by index. None where all can be packed, or where a question
-/// was not answered in time.
+/// Units that cannot be packed, of which none is superfluous, by index. None where all can be packed, or
+/// where a question was not answered in time.
 pub fn irreducible(problem: &Problem, units: &Units, stop: &Stop) -> Option<Vec<u32>> {
     let mut heaviest: Vec<u32> = (0..units.len() as u32).collect();
     let bytes = |unit: &u32| units.bytes(*unit as usize, 1);
@@ -70,8 +70,8 @@ struct Packing<'a> {
 }
 
 impl Packing<'_> {
-    /// The least part of the candidates that does not fit beside the given units; none where time ran out. Recursion is
-    /// as deep as the logarithm of their number.
+    /// The least part of the candidates that does not fit beside the given units; none where time ran out.
+    /// Recursion is as deep as the logarithm of their number.
     fn explain(&self, given: &mut Vec<u32>, grown: bool, candidates: &[u32]) -> Option<Vec<u32>> {
         if grown && !self.fits(given)? {
             return Some(Vec::new());

@@ -9,10 +9,10 @@
 //! T_d ≤ T                      minimise T
 //! ```
 //!
-//! This is compact, and its relaxation as strong as that of the edge-by-edge formulation of Tarnawski et al. (NeurIPS
-//! 2020). [`model`] writes it down with good_lp, [`crate::run`] solves it on HiGHS itself, because good_lp has
-//! neither the dual bound nor the status at a limit. [`symmetry`] tells identical devices apart, [`infeasible`] says which units
-//! cannot be packed where there is no plan.
+//! This is compact, and its relaxation as strong as that of the edge-by-edge formulation of Tarnawski et al.
+//! (NeurIPS 2020). [`model`] writes it down with good_lp, [`crate::run`] solves it on HiGHS itself, because
+//! good_lp has neither the dual bound nor the status at a limit. [`symmetry`] tells identical devices apart,
+//! [`infeasible`] says which units cannot be packed where there is no plan.
 
 pub mod infeasible;
 pub mod model;

@@ -1,0 +1,150 @@
+//! Tensors: which calls they enter and leave, and what a path pays for them.
+
+use std::collections::BTreeMap;
+
+use good_lp::{Expression, constraint};
+use stagewright_core::graph::{OpId, TensorId};
+
+use super::writer::Writer;
+use crate::choice::Term;
+
+/// A tensor, or several with the same producer and consumers.
+pub(super) struct Tensor {
+    pub(super) producer: OpId,
+    pub(super) consumers: Vec<OpId>,
+    /// By open call, in the model's unit.
+    pub(super) cost: Vec<f64>,
+    /// Whether it is brought into an open call.
+    pub(super) received: Vec<Term>,
+    /// Whether it is sent out of one.
+    pub(super) sent: Vec<Term>,
+}
+
+impl Writer<'_> {
+    /// Merges tensors, and says which calls they enter and leave.
+    pub(super) fn tensors(&mut self) {
+        let scope = self.scope;
+        let graph = scope.offload.graph();
+        let mut merged: BTreeMap<(OpId, &[OpId]), Vec<TensorId>> = BTreeMap::new();
+        for tensor in graph.tensors().filter(|&tensor| !graph.consumers(tensor).is_empty()) {
+            if graph.pins(tensor).iter().any(|&op| scope.block_of(op).is_some()) {
+                merged.entry((graph.producer(tensor), graph.consumers(tensor))).or_default().push(tensor);
+            }
+        }
+        for ((producer, consumers), parts) in merged {
+            let consumers = consumers.to_vec();
+            let mut tensor =
+                Tensor { producer, consumers, cost: Vec::new(), received: Vec::new(), sent: Vec::new() };
+            for call in 0..scope.calls.len() as u32 {
+                let pool = scope.seats.seat(scope.calls[call as usize]).pool as usize;
+                let seconds: f64 = parts.iter().map(|&part| scope.offload.transfer(part, pool)).sum();
+                // What takes longer than the plan is no plan either way.
+                tensor.cost.push(self.scaled(seconds).min(2.0 * self.high));
+                let entering = tensor.consumers.clone();
+                let entering = entering.into_iter().map(|to| self.enters(producer, to, call)).collect();
+                tensor.received.push(self.any(entering));
+                let sent = self.leaves(producer, &tensor.consumers, call);
+                tensor.sent.push(sent);
+            }
+            self.tensors.push(tensor);
+        }
+    }
+
+    /// Whether an operator is in a call and some consumer is not.
+    fn leaves(&mut self, producer: OpId, consumers: &[OpId], call: u32) -> Term {
+        let here = self.within(producer, call);
+        let block = self.scope.block_of(producer);
+        let away: Vec<Term> = consumers
+            .iter()
+            .filter(|&&to| self.scope.block_of(to) != block)
+            .map(|&to| self.within(to, call))
+            .collect();
+        if here.is_zero() || away.is_empty() {
+            return Term::Constant(0.0);
+        }
+        if away.iter().any(|away| away.is_zero()) {
+            return here;
+        }
+        if away.iter().all(|away| matches!(away, Term::Constant(_))) {
+            return Term::Constant(0.0);
+        }
+        let leaves = self.fraction();
+        for away in away {
+            self.rows.push(constraint!(leaves >= here.expression() - away.expression()));
+        }
+        Term::Variable(leaves)
+    }
+
+    /// What an operator adds to every path through it: its own time, the inputs and the outputs that its call
+    /// pays for.
+    pub(super) fn on_path(&self, op: OpId, tensors: &TensorsOf) -> Expression {
+        let mut sum = Expression::from(0.0);
+        for (seconds, term) in self.on_hosts(op) {
+            sum.add_mul(seconds, term.expression());
+        }
+        for (call, &seat) in self.scope.calls.iter().enumerate() {
+            let here = self.within(op, call as u32);
+            if !here.is_zero() {
+                sum.add_mul(self.scaled(self.scope.seconds(op, seat)), here.expression());
+            }
+        }
+        for &tensor in &tensors.out[op.index()] {
+            let tensor = &self.tensors[tensor as usize];
+            for (cost, sent) in tensor.cost.iter().zip(&tensor.sent) {
+                sum.add_mul(*cost, sent.expression());
+            }
+        }
+        for &tensor in &tensors.first[op.index()] {
+            let tensor = &self.tensors[tensor as usize];
+            for call in 0..self.scope.calls.len() {
+                let entered = self.entered(tensor.producer, op, call as u32);
+                sum.add_mul(tensor.cost[call], entered.expression());
+            }
+        }
+        sum
+    }
+
+    /// As [`Writer::enters`], once it has been asked for.
+    fn entered(&self, from: OpId, to: OpId, call: u32) -> Term {
+        let Some(to) = self.scope.block_of(to) else { return Term::Constant(0.0) };
+        let here = self.at(to, self.scope.calls[call as usize]);
+        let Some(from) = self.scope.block_of(from) else { return here };
+        let there = self.at(from, self.scope.calls[call as usize]);
+        match self.enters.get(&(from, to, call)) {
+            Some(&known) => known,
+            None if from == to => Term::Constant(0.0),
+            None => match (here, there) {
+                (_, Term::Constant(0.0)) => here,
+                _ => Term::Constant(0.0),
+            },
+        }
+    }
+}
+
+/// Tensors by operator.
+pub(super) struct TensorsOf {
+    /// Those it makes.
+    out: Vec<Vec<u32>>,
+    /// Those it is the first to read, in the graph's topological order: no path has two such readers of one
+    /// tensor.
+    first: Vec<Vec<u32>>,
+}
+
+impl TensorsOf {
+    pub(super) fn new(writer: &Writer<'_>) -> TensorsOf {
+        let graph = writer.scope.offload.graph();
+        let mut position = vec![0u32; graph.operator_count()];
+        for (at, op) in (0..).zip(graph.topological()) {
+            position[op.index()] = at;
+        }
+        let mut of =
+            TensorsOf { out: vec![Vec::new(); position.len()], first: vec![Vec::new(); position.len()] };
+        for (at, tensor) in (0..).zip(&writer.tensors) {
+            of.out[tensor.producer.index()].push(at);
+            if let Some(first) = tensor.consumers.iter().min_by_key(|op| position[op.index()]) {
+                of.first[first.index()].push(at);
+            }
+        }
+        of
+    }
+}

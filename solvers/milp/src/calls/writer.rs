@@ -1,0 +1,268 @@
+//! Writes a program down: its columns, who has which seat, and what fits the devices.
+
+use good_lp::{Constraint, Expression, ProblemVariables, Variable, VariableDefinition, constraint, variable};
+use rustc_hash::FxHashMap;
+use stagewright_core::graph::OpId;
+use stagewright_core::tolerance::MEMORY_RELATIVE;
+
+use super::model::{CallsModel, Range, SLACK};
+use super::reach::Reach;
+use super::scope::Scope;
+use super::seats::bytes;
+use super::transfers::Tensor;
+use crate::choice::{Choices, Term};
+
+/// The value, in the model's unit, that the known value becomes, and the capacity that a memory becomes:
+/// HiGHS has absolute tolerances.
+const SCALE: f64 = 100.0;
+const MEMORY_SCALE: f64 = 1e4;
+/// The program of a scope as far as it is written.
+pub(super) struct Writer<'a> {
+    pub(super) scope: &'a Scope<'a>,
+    pub(super) reach: &'a Reach,
+    pub(super) rows: Vec<Constraint>,
+    pub(super) variables: ProblemVariables,
+    pub(super) columns: usize,
+    pub(super) choices: Vec<Vec<(u32, usize)>>,
+    /// The seats of each block.
+    pub(super) seats: Vec<Vec<(u32, Term)>>,
+    /// Whether a block is in an open call and another is not: by the two and the call.
+    pub(super) enters: FxHashMap<(u32, u32, u32), Term>,
+    pub(super) tensors: Vec<Tensor>,
+    /// By operator, where it has one.
+    pub(super) ready: Vec<Option<Expression>>,
+    pub(super) nodes: FxHashMap<u32, Variable>,
+    pub(super) start: Vec<Variable>,
+    pub(super) finish: Vec<Variable>,
+    pub(super) value: Variable,
+    /// Most that the value may be, in the model's unit.
+    pub(super) high: f64,
+    pub(super) unit: f64,
+    pub(super) follows: Vec<(u32, u32, usize)>,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(scope: &'a Scope<'a>, reach: &'a Reach, range: Range) -> Writer<'a> {
+        let unit = Some(range.high / SCALE).filter(|unit| unit.is_normal()).unwrap_or(1.0);
+        let high = range.high / unit * (1.0 + SLACK);
+        let low = range.low.max(scope.latest_known).max(reach.longest()) / unit * (1.0 - SLACK);
+        let mut variables = ProblemVariables::new();
+        let value = variables.add(variable().min(low.min(high)).max(high));
+        let mut writer = Writer {
+            scope,
+            reach,
+            rows: Vec::new(),
+            variables,
+            columns: 1,
+            choices: Vec::new(),
+            seats: Vec::new(),
+            enters: FxHashMap::default(),
+            tensors: Vec::new(),
+            ready: vec![None; scope.offload.graph().operator_count()],
+            nodes: FxHashMap::default(),
+            start: Vec::new(),
+            finish: Vec::new(),
+            value,
+            high,
+            unit,
+            follows: Vec::new(),
+        };
+        writer.seats();
+        writer.times();
+        writer.tensors();
+        writer.calls();
+        writer.memory();
+        writer.edges();
+        writer
+    }
+
+    pub(super) fn write(self) -> CallsModel {
+        CallsModel {
+            objective: self.value.into(),
+            variables: self.variables,
+            rows: self.rows,
+            choices: Choices {
+                columns: self.choices,
+                first: self.scope.blocks.iter().map(|block| block.domain[0]).collect(),
+            },
+            follows: self.follows,
+            unit_seconds: self.unit,
+        }
+    }
+
+    pub(super) fn add(&mut self, definition: VariableDefinition) -> Variable {
+        self.columns += 1;
+        self.variables.add(definition)
+    }
+
+    /// Column of the variable that was added last.
+    pub(super) fn last_column(&self) -> usize {
+        self.columns - 1
+    }
+
+    pub(super) fn fraction(&mut self) -> Variable {
+        self.add(variable().min(0.0).max(1.0))
+    }
+
+    pub(super) fn time(&mut self, least: f64) -> Variable {
+        let high = self.high;
+        self.add(variable().min(least.min(high)).max(high))
+    }
+
+    pub(super) fn scaled(&self, seconds: f64) -> f64 {
+        seconds / self.unit
+    }
+
+    fn seats(&mut self) {
+        let scope = self.scope;
+        for block in &scope.blocks {
+            if let [seat] = block.domain[..] {
+                self.seats.push(vec![(seat, Term::Constant(1.0))]);
+                self.choices.push(Vec::new());
+                continue;
+            }
+            let (mut seats, mut columns) = (Vec::new(), Vec::new());
+            for &seat in &block.domain {
+                seats.push((seat, Term::Variable(self.add(variable().binary()))));
+                columns.push((seat, self.last_column()));
+            }
+            let sum: Expression = seats.iter().map(|&(_, term)| term.expression()).sum();
+            self.rows.push(constraint!(sum == 1.0));
+            self.seats.push(seats);
+            self.choices.push(columns);
+        }
+        self.colocate();
+    }
+
+    /// Blocks of one class share a device.
+    fn colocate(&mut self) {
+        let scope = self.scope;
+        let mut first: FxHashMap<u32, u32> = FxHashMap::default();
+        for (at, block) in (0u32..).zip(&scope.blocks) {
+            let one = *first.entry(block.class).or_insert(at);
+            if one == at {
+                continue;
+            }
+            let mut devices: Vec<u32> =
+                block.domain.iter().map(|&seat| scope.seats.beside(seat).start).collect();
+            devices
+                .extend(scope.blocks[one as usize].domain.iter().map(|&seat| scope.seats.beside(seat).start));
+            devices.sort_unstable();
+            devices.dedup();
+            if devices.len() < 2 {
+                continue;
+            }
+            for device in devices {
+                let [here, there] = [at, one].map(|block| self.on_device(block, device));
+                self.rows.push(constraint!(here == there));
+            }
+        }
+    }
+
+    fn on_device(&self, block: u32, device: u32) -> Expression {
+        let beside = self.scope.seats.beside(device);
+        let here = self.seats[block as usize].iter().filter(|(seat, _)| beside.contains(seat));
+        here.map(|&(_, term)| term.expression()).sum()
+    }
+
+    /// Whether a block has a seat.
+    pub(super) fn at(&self, block: u32, seat: u32) -> Term {
+        let found = self.seats[block as usize].iter().find(|&&(at, _)| at == seat);
+        found.map_or(Term::Constant(0.0), |&(_, term)| term)
+    }
+
+    /// Whether an operator is in an open call; what is outside is in none.
+    pub(super) fn within(&self, op: OpId, call: u32) -> Term {
+        let block = self.scope.block_of(op);
+        block.map_or(Term::Constant(0.0), |block| self.at(block, self.scope.calls[call as usize]))
+    }
+
+    /// The hosts that may run an operator, with its time there.
+    pub(super) fn on_hosts(&self, op: OpId) -> Vec<(f64, Term)> {
+        let Some(block) = self.scope.block_of(op) else { return Vec::new() };
+        let seats = self.seats[block as usize].iter();
+        let hosts = seats.filter(|(seat, _)| self.scope.call_at(*seat).is_none());
+        hosts.map(|&(seat, term)| (self.scaled(self.scope.seconds(op, seat)), term)).collect()
+    }
+
+    /// Whether an operator is in a call that another is not in.
+    pub(super) fn enters(&mut self, from: OpId, to: OpId, call: u32) -> Term {
+        let Some(to) = self.scope.block_of(to) else { return Term::Constant(0.0) };
+        let seat = self.scope.calls[call as usize];
+        let here = self.at(to, seat);
+        let Some(from) = self.scope.block_of(from) else { return here };
+        if from == to || here.is_zero() {
+            return Term::Constant(0.0);
+        }
+        let there = self.at(from, seat);
+        match (here, there) {
+            (_, Term::Constant(0.0)) => return here,
+            (Term::Constant(here), Term::Constant(there)) => return Term::Constant((here - there).max(0.0)),
+            _ => {}
+        }
+        if let Some(&known) = self.enters.get(&(from, to, call)) {
+            return known;
+        }
+        let enters = self.fraction();
+        self.rows.push(constraint!(enters >= here.expression() - there.expression()));
+        self.enters.insert((from, to, call), Term::Variable(enters));
+        Term::Variable(enters)
+    }
+
+    /// The least upper bound of some terms, as far as a minimum makes it so.
+    pub(super) fn any(&mut self, mut terms: Vec<Term>) -> Term {
+        terms.retain(|term| !term.is_zero());
+        if terms.iter().any(|term| matches!(term, Term::Constant(_))) {
+            return Term::Constant(1.0);
+        }
+        let mut variables: Vec<Variable> = Vec::new();
+        for term in &terms {
+            if let Term::Variable(variable) = *term
+                && !variables.contains(&variable)
+            {
+                variables.push(variable);
+            }
+        }
+        match variables[..] {
+            [] => Term::Constant(0.0),
+            [one] => Term::Variable(one),
+            _ => {
+                let any = self.fraction();
+                self.rows.extend(variables.into_iter().map(|one| constraint!(any >= one)));
+                Term::Variable(any)
+            }
+        }
+    }
+
+    fn memory(&mut self) {
+        let scope = self.scope;
+        let problem = scope.offload.problem();
+        let mut devices: Vec<u32> = scope
+            .blocks
+            .iter()
+            .flat_map(|block| &block.domain)
+            .map(|&seat| scope.seats.beside(seat).start)
+            .collect();
+        devices.sort_unstable();
+        devices.dedup();
+        for device in devices {
+            let capacity = problem.pools()[scope.seats.seat(device).pool as usize].memory;
+            if scope.seats.all_fit(capacity) {
+                continue;
+            }
+            // Devices without memory, or nearly so, hold what takes none.
+            let scale = if capacity > 0.0 { capacity / MEMORY_SCALE } else { 1.0 };
+            let outside: f64 =
+                scope.seats.beside(device).map(|seat| scope.bytes_outside[seat as usize]).sum();
+            let mut sum = Expression::from(outside / scale);
+            for (at, block) in (0u32..).zip(&scope.blocks) {
+                let bytes: f64 = block.ops.iter().map(|&op| bytes(problem, op)).sum();
+                if bytes > 0.0 {
+                    sum.add_mul(bytes / scale, self.on_device(at, device));
+                }
+            }
+            let most = capacity / scale * (1.0 + MEMORY_RELATIVE);
+            self.rows.push(constraint!(sum <= most));
+        }
+    }
+}

@@ -5,16 +5,15 @@
 
 #[path = "../solvers/dp/tests/support/random.rs"]
 mod random;
+#[path = "../solvers/milp/tests/support/replicated.rs"]
+mod replicated;
 
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 use random::Size;
 use stagewright::report::document::{Provenance, plan_document};
-use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{CertificateDocument, PlanDocument, Schedule, Split};
-use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
-use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver};
@@ -22,9 +21,6 @@ use stagewright_milp::Bnp;
 use stagewright_verify::{BoundEvidence, BoundVerdict, Report, check};
 
 const SOURCE: &str = "column-generation";
-/// Most placements of a problem that brute force tries.
-const MOST_PLACEMENTS: f64 = 20_000.0;
-
 fn free(number: u64, operators: usize) -> Problem {
     let problem = random::problem(number, Size { operators, devices: 4, groups: number.is_multiple_of(3) });
     let given = *problem.objective();
@@ -68,34 +64,6 @@ fn every_bound_of_column_generation_is_verified() {
     assert!(verified > 80 && replicated > 30, "{verified} verified, {replicated} of them with replicas");
 }
 
-/// The least value over every assignment of classes to devices with every number of replicas; none where there are
-/// too many to try, or none is feasible.
-fn optimum(problem: &Problem) -> Option<f64> {
-    let graph = problem.graph();
-    let (classes, devices) = (graph.class_count(), problem.cluster().device_count());
-    let levels = problem.objective().max_replicas as usize;
-    if (devices as f64).powi(classes as i32) * (levels as f64).powi(devices as i32) > MOST_PLACEMENTS {
-        return None;
-    }
-    let mut choice = vec![0u32; classes + devices];
-    let mut best: Option<f64> = None;
-    loop {
-        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
-        let used = Placement::new(device_of).used();
-        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
-        let replicas = used.iter().map(|&device| (device, choice[classes + device.index()] + 1));
-        let replicas = replicas.filter(|&(_, replicas)| replicas > 1).collect();
-        let evaluation = evaluate(problem, &Placement::with_stages(device_of, Vec::new(), replicas));
-        if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
-            best = Some(evaluation.value);
-        }
-        let size = |at: usize| if at < classes { devices } else { levels };
-        let Some(at) = (0..choice.len()).find(|&at| choice[at] as usize + 1 < size(at)) else { return best };
-        choice[at] += 1;
-        choice[..at].fill(0);
-    }
-}
-
 /// Prices, thresholds and orders of a certificate, changed at random.
 fn tampered(rng: &mut impl Rng, problem: &Problem, optimum: f64) -> CertificateDocument {
     let graph = problem.graph();
@@ -125,7 +93,8 @@ fn no_certificate_proves_what_brute_force_refutes() {
     let (mut proved, mut near, mut attacked) = (0, 0, 0);
     for number in 0..800 {
         let problem = free(number, 5);
-        let Some(best) = optimum(&problem).filter(|&best| best > 0.0) else { continue };
+        let best = replicated::replicated_optimum(&problem).flatten();
+        let Some(best) = best.filter(|&best| best > 0.0) else { continue };
         let (_, mut plan) = solved(&problem);
         let own = plan.bound.certificate.clone();
         let mut rng = seed::stream(0xC0DE, number);

@@ -22,10 +22,11 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status};
+use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status, Stop};
 use stagewright_core::tolerance;
 use stagewright_dp::Dp;
 use stagewright_search::Local;
+use stagewright_search::latency::blocks::Ideals;
 use stagewright_verify::{Report, ViolationKind, check};
 
 /// Most placements of a problem that brute force tries.
@@ -174,6 +175,35 @@ fn no_solver_is_below_brute_force_and_every_plan_is_what_it_says() {
     let feasible = problems - infeasible;
     assert!(problems > 10, "{problems} problems, {infeasible} infeasible");
     assert!(best * 100 >= feasible * 95, "auto has the optimum of {best} of {feasible}, {proved} proved");
+}
+
+/// As many ideals as subsets: the listing ends by its limit and what was found before stands.
+#[test]
+fn ideals_that_memory_cannot_hold_lose_no_plan() {
+    let operator =
+        |at: u32| serde_json::json!({"name": format!("op{at}"), "seconds": {"cpu": 3.0, "gpu": 1.0}});
+    let operators: Vec<_> = (0..200).map(operator).collect();
+    let graph = serde_json::json!({"schema": "stagewright.graph/1", "operators": operators, "tensors": []});
+    let cluster = serde_json::json!({"schema": "stagewright.cluster/1", "kinds": [
+        {"name": "acc", "class": "gpu", "count": 1, "link": {"latency_s": 0.0, "bandwidth": 1.0}},
+        {"name": "host", "class": "cpu", "count": 1, "host": true}]});
+    let problem = problem(graph, cluster, 1);
+    let order: Vec<u32> = (0..200).collect();
+    let stop = Stop::new(None, Default::default());
+    assert!(Ideals::all(&Units::new(&problem), order, Some(1 << 22), &stop).is_none());
+    let mut silent = Silent;
+    let limits = Limits { time: None, memory: Some(1 << 24), ..Limits::default() };
+    let mut context = Context::new(limits, Default::default(), &mut silent);
+    let solution = Dp.solve(&problem, &mut context).expect("latency");
+    assert_eq!(solution.value(), Some(3.0), "all of it side by side on the host");
+}
+
+#[test]
+fn more_calls_than_could_ever_be_made_are_no_harm() {
+    for number in 0..20 {
+        let [few, many] = [6, u32::MAX].map(|calls| solve(&Local, &random(number, 6, calls)).value());
+        assert_eq!(few.is_some(), many.is_some(), "{number}");
+    }
 }
 
 /// A chain of operators as documents, each with its seconds on a host and on accelerators.

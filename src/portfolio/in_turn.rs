@@ -24,8 +24,10 @@ struct Course {
     summary: &'static str,
     /// What it lacks for an objective.
     missing: fn(&Objective) -> Option<&'static str>,
-    /// The plan to start from, if there is one, within this share of the time in small graphs and in large ones.
-    seed: Option<(Seed, [f64; 2])>,
+    /// The plan to start from.
+    seed: Seed,
+    /// Its share of the time in small graphs and in large ones.
+    seed_shares: [f64; 2],
     /// The solvers, each with the share of the time left that it gets.
     turns: &'static [(&'static dyn Solver, f64)],
 }
@@ -49,7 +51,8 @@ impl std::fmt::Debug for Course {
 static SPLITS: Course = Course {
     summary: "the contiguous splitter, local search, column generation, large neighbourhoods and the integer program in turn",
     missing: |objective| missing(&SPLITS, ObjectiveKind::Throughput, objective),
-    seed: Some((contiguous, [0.15, 0.6])),
+    seed: contiguous,
+    seed_shares: [0.15, 0.6],
     turns: &[(&Local, 0.15), (&Bnp, 0.5), (&Lns, 0.35), (&Milp, 0.75), (&Lns, 1.0)],
 };
 
@@ -58,7 +61,8 @@ static SPLITS: Course = Course {
 static CALLS: Course = Course {
     summary: "the block program, local search, large neighbourhoods and the integer program in turn",
     missing: |objective| missing(&CALLS, ObjectiveKind::Latency, objective),
-    seed: Some((baselines, [0.1, 0.3])),
+    seed: baselines,
+    seed_shares: [0.1, 0.3],
     turns: &[(&Dp, 0.5), (&Local, 0.3), (&Lns, 0.5), (&Milp, 0.5), (&Local, 1.0)],
 };
 
@@ -78,7 +82,7 @@ fn able(course: &Course, objective: &Objective) -> impl Iterator<Item = (&'stati
 }
 
 fn missing(course: &Course, kind: ObjectiveKind, objective: &Objective) -> Option<&'static str> {
-    if objective.kind != kind || (kind == ObjectiveKind::Throughput && objective.split == Split::Contiguous) {
+    if objective.kind != kind {
         return Some("objectives of another kind");
     }
     able(course, objective).next().is_none().then_some("what none of its solvers takes")
@@ -100,10 +104,8 @@ impl Solver for InTurn {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let large = usize::from(problem.graph().operator_count() > LARGE);
-        let mut so_far = SoFar::default();
-        if let Some((seed, shares)) = self.0.seed {
-            so_far.plan = seed(problem, &mut context.part(shares[large]))?;
-        }
+        let seed = (self.0.seed)(problem, &mut context.part(self.0.seed_shares[large]))?;
+        let mut so_far = SoFar { plan: seed, ..SoFar::default() };
         for (turn, (solver, share)) in (0..).zip(able(self.0, problem.objective())) {
             if so_far.is_enough(context) || (so_far.plan.is_some() && context.stop().reason().is_some()) {
                 break;

@@ -3,10 +3,9 @@
 use std::fs;
 
 use stagewright::formats::import_plan;
-use stagewright::report::document::{Provenance, plan_document};
+use stagewright::report::document::{Provenance, objective_document, plan_document};
 use stagewright_core::document::{
-    BoundDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA,
-    PlanDocument, PlanStatus, Schedule, Split, Training,
+    BoundDocument, DeviceDocument, PLAN_SCHEMA, PlanDocument, PlanStatus, Split,
 };
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::{Context, Limits, Silent, Solver, Status};
@@ -152,17 +151,7 @@ fn one_device_has_the_value_of_all_its_work() {
             schema: PLAN_SCHEMA.into(),
             status: PlanStatus::Unknown,
             solver: "import".into(),
-            objective: ObjectiveDocument {
-                kind: ObjectiveKind::Throughput,
-                split: Split::Contiguous,
-                communication: Communication::Serial,
-                training: Training::Combined,
-                schedule: Schedule::None,
-                microbatches: None,
-                max_replicas: None,
-                calls: None,
-                value_s: None,
-            },
+            objective: objective_document(&Objective::default(), None),
             bound: BoundDocument { value_s: None, source: "none".into(), certificate: None },
             gap: None,
             seconds: 0.0,

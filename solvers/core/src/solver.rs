@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 use crate::bound::LowerBound;
-use crate::evaluate::{Evaluation, evaluate};
+use crate::evaluate::{Evaluation, Violation, evaluate};
 use crate::objective::Objective;
 use crate::placement::Placement;
 use crate::problem::Problem;
@@ -305,10 +305,19 @@ impl Plan {
     /// # Errors
     /// [`SolveError::Invariant`] where it is not: a defect of the solver that made it.
     pub fn new(problem: &Problem, placement: Placement) -> Result<Plan, SolveError> {
-        let evaluation = evaluate(problem, &placement);
-        match evaluation.violations.first() {
-            None => Ok(Plan { placement, evaluation }),
-            Some(violation) => Err(SolveError::Invariant(format!("an infeasible placement: {violation}"))),
+        let invariant = |broken| SolveError::Invariant(format!("an infeasible placement: {broken}"));
+        Plan::try_new(problem, placement).map_err(invariant)
+    }
+
+    /// Evaluates a placement that need not be feasible.
+    ///
+    /// # Errors
+    /// The first constraint that it breaks.
+    pub fn try_new(problem: &Problem, placement: Placement) -> Result<Plan, Violation> {
+        let mut evaluation = evaluate(problem, &placement);
+        match evaluation.violations.is_empty() {
+            true => Ok(Plan { placement, evaluation }),
+            false => Err(evaluation.violations.swap_remove(0)),
         }
     }
 

@@ -5,7 +5,6 @@
 use stagewright_core::bound::strongest;
 use stagewright_core::calls::assign;
 use stagewright_core::document::{ObjectiveKind, Split};
-use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
@@ -56,12 +55,10 @@ impl Solver for MaxLoadSplit {
             let why = split.reason.unwrap_or_else(|| "there is no contiguous split".into());
             return without(bound, split.stop, why);
         };
-        let placement = assign(problem, &plan.placement);
-        let evaluation = evaluate(problem, &placement);
-        match evaluation.violations.first() {
-            None => Ok(Solution::with_plan(self.name(), Plan { placement, evaluation }, bound, split.stop)),
+        match Plan::try_new(problem, assign(problem, &plan.placement)) {
+            Ok(plan) => Ok(Solution::with_plan(self.name(), plan, bound, split.stop)),
             // Its order is that of the forward operators alone.
-            Some(broken) => {
+            Err(broken) => {
                 without(bound, split.stop, format!("the split of least load does not fit: {broken}"))
             }
         }

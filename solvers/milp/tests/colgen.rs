@@ -2,14 +2,17 @@
 
 #[path = "support/columns.rs"]
 mod columns;
+#[path = "support/replicated.rs"]
+mod replicated;
 mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use columns::{replicated_optimum, resources};
+use columns::resources;
 use rand::RngExt;
+use replicated::replicated_optimum;
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
 use stagewright_core::evaluate::evaluate;

@@ -93,6 +93,11 @@ pub struct OperatorDocument {
 }
 
 impl OperatorDocument {
+    /// Bytes of all four kinds, with the activations of one microbatch.
+    pub fn bytes(&self) -> f64 {
+        self.parameter_bytes + self.optimizer_bytes + self.workspace_bytes + self.activation_bytes
+    }
+
     /// A forward operator with a name and nothing else; fill in the fields that matter.
     pub fn named(name: impl Into<String>) -> Self {
         OperatorDocument {

@@ -43,22 +43,11 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let value = timeline.schedule(&Offload::of_pools(problem, &pools), &sites, &calls);
 
     let mut violations = Vec::new();
-    let mut devices: Vec<DeviceLoad> = used
-        .iter()
-        .map(|&device| DeviceLoad {
-            device,
-            replicas: placement.replicas(device),
-            pass_loads: [0.0; 2],
-            sums: Default::default(),
-            memory_bytes: 0.0,
-        })
-        .collect();
+    let mut devices: Vec<DeviceLoad> =
+        used.iter().map(|&device| DeviceLoad::new(placement, device)).collect();
     for op in graph.operators() {
         let (at, document) = (slot_of(op), graph.operator(op));
-        devices[at].memory_bytes += document.parameter_bytes
-            + document.optimizer_bytes
-            + document.workspace_bytes
-            + document.activation_bytes;
+        devices[at].memory_bytes += document.bytes();
         match problem.seconds(op, problem.pool_of(used[at])) {
             Some(seconds) => devices[at].sums[0].compute += seconds,
             None => violations.push(Violation::Unsupported {

@@ -33,6 +33,17 @@ pub struct DeviceLoad {
 }
 
 impl DeviceLoad {
+    /// A device of a placement before anything is added up.
+    fn new(placement: &Placement, device: DeviceId) -> DeviceLoad {
+        DeviceLoad {
+            device,
+            replicas: placement.replicas(device),
+            pass_loads: [0.0; 2],
+            sums: Default::default(),
+            memory_bytes: 0.0,
+        }
+    }
+
     /// The load over both passes.
     pub fn load(&self) -> f64 {
         self.pass_loads[0] + self.pass_loads[1]

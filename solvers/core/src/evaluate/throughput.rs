@@ -21,16 +21,8 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let slot_of = |op| slot[placement.device_of(op).index()] as usize;
 
     let separate = problem.objective().passes() == 2;
-    let mut devices: Vec<DeviceLoad> = used
-        .iter()
-        .map(|&device| DeviceLoad {
-            device,
-            replicas: placement.replicas(device),
-            pass_loads: [0.0; 2],
-            sums: Default::default(),
-            memory_bytes: 0.0,
-        })
-        .collect();
+    let mut devices: Vec<DeviceLoad> =
+        used.iter().map(|&device| DeviceLoad::new(placement, device)).collect();
     let mut violations = Vec::new();
     let mut parameters = vec![0.0; used.len()];
     let mut activations = vec![0.0; used.len()];

@@ -17,7 +17,7 @@ use stagewright_core::offload::{Call, Offload, Site, Timeline};
 
 use super::nodes::Nodes;
 use super::reach::Reach;
-use super::seats::{Seats, bytes};
+use super::seats::Seats;
 
 /// How often seats are excluded, each time from shorter domains.
 const EXCLUSIONS: usize = 2;
@@ -243,7 +243,7 @@ impl<'a> Scope<'a> {
         (self.moments, self.latest_known) = (moments, latest_known);
         for op in graph.operators().filter(|op| self.block_of[op.index()] == NONE) {
             self.node_of[op.index()] = nodes.of(op);
-            self.bytes_outside[plan[op.index()] as usize] += bytes(offload.problem(), op);
+            self.bytes_outside[plan[op.index()] as usize] += graph.operator(op).bytes();
         }
         Some(self)
     }

@@ -45,7 +45,7 @@ impl Seats {
         let most = graph.class_count().max(1);
         let operators = u32::try_from(graph.operator_count().max(1)).unwrap_or(u32::MAX);
         let numbers = problem.objective().calls.min(operators);
-        let all: f64 = graph.operators().map(|op| bytes(problem, op)).sum();
+        let all: f64 = graph.operators().map(|op| graph.operator(op).bytes()).sum();
         let devices = problem.pools().iter().map(|pool| pool.devices.len().min(most)).sum::<usize>();
         if devices.saturating_mul(numbers as usize) > MOST_SEATS {
             return None;
@@ -174,10 +174,4 @@ impl Seats {
         let call_of = seats.iter().map(|&at| self.seat(at).call.unwrap_or(0)).collect();
         Placement::with_calls(device_of, call_of)
     }
-}
-
-/// Bytes of an operator on its device.
-pub(crate) fn bytes(problem: &Problem, op: OpId) -> f64 {
-    let document = problem.graph().operator(op);
-    document.parameter_bytes + document.optimizer_bytes + document.workspace_bytes + document.activation_bytes
 }

@@ -8,7 +8,6 @@ use stagewright_core::tolerance::MEMORY_RELATIVE;
 use super::model::{CallsModel, Range, SLACK};
 use super::reach::Reach;
 use super::scope::Scope;
-use super::seats::bytes;
 use super::transfers::Tensor;
 use crate::choice::{Choices, Term};
 
@@ -16,6 +15,7 @@ use crate::choice::{Choices, Term};
 /// HiGHS has absolute tolerances.
 const SCALE: f64 = 100.0;
 const MEMORY_SCALE: f64 = 1e4;
+
 /// The program of a scope as far as it is written.
 pub(super) struct Writer<'a> {
     pub(super) scope: &'a Scope<'a>,
@@ -256,7 +256,7 @@ impl<'a> Writer<'a> {
                 scope.seats.beside(device).map(|seat| scope.bytes_outside[seat as usize]).sum();
             let mut sum = Expression::from(outside / scale);
             for (at, block) in (0u32..).zip(&scope.blocks) {
-                let bytes: f64 = block.ops.iter().map(|&op| bytes(problem, op)).sum();
+                let bytes: f64 = block.ops.iter().map(|&op| problem.graph().operator(op).bytes()).sum();
                 if bytes > 0.0 {
                     sum.add_mul(bytes / scale, self.on_device(at, device));
                 }

@@ -9,7 +9,6 @@
 use stagewright_core::bound::strongest;
 use stagewright_core::contract::Units;
 use stagewright_core::document::ObjectiveKind;
-use stagewright_core::evaluate::evaluate;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
@@ -46,11 +45,8 @@ impl Solver for LatencyGreedy {
         let bound = strongest(problem);
         let stop = context.stop().reason();
         let plan = fill(problem).and_then(|placement| {
-            let evaluation = evaluate(problem, &placement);
-            match evaluation.violations.first() {
-                None => Ok(Plan { placement, evaluation }),
-                Some(broken) => Err(format!("the greedy placement does not fit: {broken}")),
-            }
+            let broken = |broken| format!("the greedy placement does not fit: {broken}");
+            Plan::try_new(problem, placement).map_err(broken)
         });
         Ok(match plan {
             Ok(plan) => Solution::with_plan(self.name(), plan, bound, stop),

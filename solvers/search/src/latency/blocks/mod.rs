@@ -26,7 +26,6 @@ use rayon::prelude::*;
 use stagewright_core::calls::{assign, assign_if_missing};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
-use stagewright_core::evaluate::evaluate;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, SolveError, Stop};
@@ -112,7 +111,7 @@ pub fn over_orders(
 ) -> Result<Option<Plan>, SolveError> {
     let mut best: Option<Plan> = None;
     let warm = context.warm_start.take().map(|warm| assign_if_missing(problem, warm));
-    if let Some(plan) = warm.and_then(|warm| feasible(problem, warm)) {
+    if let Some(plan) = warm.and_then(|warm| Plan::try_new(problem, warm).ok()) {
         keep_better(&mut best, plan, context);
     }
     // Plans at once, in case a limit cuts the program short.
@@ -123,7 +122,7 @@ pub fn over_orders(
         if context.stop().reason().is_some() && best.is_some() {
             break;
         }
-        if let Some(plan) = feasible(problem, simple) {
+        if let Ok(plan) = Plan::try_new(problem, simple) {
             keep_better(&mut best, plan, context);
         }
     }
@@ -175,22 +174,16 @@ pub fn over_ideals(
             threads: context.threads,
         };
         match blocks(problem, units, ideals, calls, limits, &context.pool()?) {
-            Outcome::Best(placement) => match feasible(problem, placement) {
-                Some(plan) => keep_better(best, plan, context),
-                None if extent == Extent::Whole => extent = Extent::WithoutHostMemory,
-                None => {}
+            Outcome::Best(placement) => match Plan::try_new(problem, placement) {
+                Ok(plan) => keep_better(best, plan, context),
+                Err(_) if extent == Extent::Whole => extent = Extent::WithoutHostMemory,
+                Err(_) => {}
             },
             Outcome::None => {}
             Outcome::Stopped => extent = Extent::Cut,
         }
     }
     Ok(extent)
-}
-
-/// A placement as a plan, where it breaks nothing.
-fn feasible(problem: &Problem, placement: Placement) -> Option<Plan> {
-    let evaluation = evaluate(problem, &placement);
-    evaluation.is_feasible().then_some(Plan { placement, evaluation })
 }
 
 fn keep_better(best: &mut Option<Plan>, plan: Plan, context: &mut Context<'_>) {

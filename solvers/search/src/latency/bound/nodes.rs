@@ -203,10 +203,7 @@ impl Nodes {
             group,
         };
         nodes.order(groups, &node_of);
-        let bytes = |&op: &OpId| {
-            let of = graph.operator(op);
-            of.parameter_bytes + of.optimizer_bytes + of.workspace_bytes + of.activation_bytes
-        };
+        let bytes = |&op: &OpId| graph.operator(op).bytes();
         nodes.bytes =
             nodes.members(groups).map(|members| members.iter().map(bytes).fold(0.0, |a, b| a + b)).collect();
         let mut tensors = Vec::new();

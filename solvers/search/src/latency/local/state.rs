@@ -206,7 +206,7 @@ impl<'p> State<'p> {
             *members = members.wrapping_add_signed(times as i32);
         }
         let device = self.device(site, op)?;
-        self.bytes[device.index()].add(times * bytes(self.offload.problem(), op));
+        self.bytes[device.index()].add(times * self.offload.graph().operator(op).bytes());
         Some(())
     }
 
@@ -245,10 +245,4 @@ impl<'p> State<'p> {
         }
         Placement::with_calls(device_of, call_of)
     }
-}
-
-/// Bytes of an operator on the device that runs it.
-fn bytes(problem: &Problem, op: OpId) -> f64 {
-    let document = problem.graph().operator(op);
-    document.parameter_bytes + document.optimizer_bytes + document.workspace_bytes + document.activation_bytes
 }

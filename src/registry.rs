@@ -3,7 +3,7 @@
 //! A new solver is one row of [`SOLVERS`], a new bound one row of [`BOUNDS`]; the command line, the portfolio and
 //! `bench` know nothing else of them.
 
-use stagewright_core::bound::{Bound, CriticalPath, Fluid, HeaviestUnit};
+use stagewright_core::bound::{Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine};
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::{Dp, MaxLoadSplit};
@@ -61,6 +61,8 @@ pub const BOUNDS: &[&dyn Bound] = &[
     &Fluid,
     &HeaviestUnit,
     &CriticalPath,
+    &OneMachine,
+    &Energetic,
     &Anchored { effort: Effort::DEFAULT },
     &AnchoredFluid { effort: Effort::DEFAULT },
     &CallChains { effort: bound::Effort::DEFAULT },

@@ -21,7 +21,7 @@ impl Bound for CriticalPath {
     }
 
     fn applies(&self, problem: &Problem) -> bool {
-        problem.objective().kind == ObjectiveKind::Latency
+        matches!(problem.objective().kind, ObjectiveKind::Latency | ObjectiveKind::Makespan)
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {

@@ -26,7 +26,7 @@ impl Bound for Fluid {
     }
 
     fn applies(&self, problem: &Problem) -> bool {
-        problem.objective().kind == ObjectiveKind::Throughput
+        matches!(problem.objective().kind, ObjectiveKind::Throughput | ObjectiveKind::Makespan)
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {

@@ -21,7 +21,7 @@ impl Bound for HeaviestUnit {
     }
 
     fn applies(&self, problem: &Problem) -> bool {
-        problem.objective().kind == ObjectiveKind::Throughput
+        matches!(problem.objective().kind, ObjectiveKind::Throughput | ObjectiveKind::Makespan)
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {

@@ -7,10 +7,12 @@
 mod critical_path;
 mod fluid;
 mod heaviest_unit;
+pub mod makespan;
 
 pub use critical_path::CriticalPath;
 pub use fluid::{Column, Fluid, divided};
 pub use heaviest_unit::HeaviestUnit;
+pub use makespan::{Energetic, OneMachine};
 
 use crate::certificate::Certificate;
 use crate::problem::Problem;
@@ -52,7 +54,7 @@ pub trait Bound: Sync {
 }
 
 /// The closed-form bounds.
-pub const CLOSED_FORMS: [&dyn Bound; 3] = [&Fluid, &HeaviestUnit, &CriticalPath];
+pub const CLOSED_FORMS: [&dyn Bound; 5] = [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic];
 
 /// The strongest closed form that applies.
 pub fn strongest(problem: &Problem) -> LowerBound {

@@ -1,0 +1,59 @@
+//! Who reads from whom: pairs of operators, each with the tensors between them.
+
+use crate::graph::{Compressed, Graph, TensorId};
+
+/// The arcs of a graph, numbered by producer, then by reader.
+#[derive(Debug)]
+pub(super) struct Arcs {
+    ends: Vec<[u32; 2]>,
+    tensors: Compressed<TensorId>,
+    into: Compressed<u32>,
+    out_of: Compressed<u32>,
+}
+
+impl Arcs {
+    /// O(pins log pins).
+    pub(super) fn new(graph: &Graph) -> Arcs {
+        let mut carried: Vec<([u32; 2], TensorId)> = Vec::new();
+        for tensor in graph.tensors() {
+            let from = graph.producer(tensor).0;
+            carried.extend(graph.consumers(tensor).iter().map(|to| ([from, to.0], tensor)));
+        }
+        carried.sort_unstable();
+        let (mut ends, mut tensors) = (Vec::new(), Vec::with_capacity(carried.len()));
+        for arc in carried.chunk_by(|a, b| a.0 == b.0) {
+            tensors.extend(arc.iter().map(|&(_, tensor)| (ends.len() as u32, tensor)));
+            ends.push(arc[0].0);
+        }
+        let end = |at: usize| -> Vec<(u32, u32)> {
+            (0..).zip(&ends).map(|(arc, ends): (u32, &[u32; 2])| (ends[at], arc)).collect()
+        };
+        let operators = graph.operator_count();
+        let out_of = Compressed::from_pairs(operators, &end(0));
+        let into = Compressed::from_pairs(operators, &end(1));
+        Arcs { tensors: Compressed::from_pairs(ends.len(), &tensors), into, out_of, ends }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Producer and reader of an arc.
+    pub(super) fn ends(&self, arc: u32) -> [usize; 2] {
+        self.ends[arc as usize].map(|op| op as usize)
+    }
+
+    pub(super) fn tensors(&self, arc: u32) -> &[TensorId] {
+        self.tensors.row(arc as usize)
+    }
+
+    /// The arcs into an operator.
+    pub(super) fn into(&self, op: usize) -> &[u32] {
+        self.into.row(op)
+    }
+
+    /// The arcs out of an operator.
+    pub(super) fn out_of(&self, op: usize) -> &[u32] {
+        self.out_of.row(op)
+    }
+}

@@ -1,0 +1,149 @@
+//! What has to be on an operator's own device, for it to start before a given time, and how long that takes.
+//!
+//! Let v be on a device d. If an operator u that it reads is on another device, v cannot start before the
+//! arrival of u's tensors, at a(u). So for v to start at T < a(u), u has to be on d. Then what u reads is in
+//! the same place: if w is not on d, u starts no sooner than a(w), and v after u at a(w) + p(u) or later. So
+//! for v to start before that, w has to be on d, and so on: all operators whose arrival, with what has to run
+//! on d between it and v, is later than T. Let S(T) be the set of these. It grows as T falls, and d runs it
+//! before v, one operator after another, none before its own head; let M(S) be the end of that. Then v cannot
+//! start before the least T with M(S(T)) ≤ T. It is found by lowering T from arrival to arrival.
+//!
+//! Jung, Kirousis and Spirakis, "Lower bounds and efficient algorithms for multiprocessor scheduling of
+//! directed acyclic graphs with communication delays" (Information and Computation 1993), take the same sets
+//! for identical processors and one delay.
+
+use std::collections::BinaryHeap;
+
+use super::one_machine::Queue;
+
+/// Most operators of a set S(T), and most that one of them brings in: with fewer, M(S) is a bound all the same.
+const MOST_OPERATORS: usize = 32;
+
+/// An operator that v's device may have to run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Neighbour {
+    pub(super) op: u32,
+    /// When its tensors arrive if it is on another device; infinite where it cannot be.
+    pub(super) arrival: f64,
+    /// Before when it cannot start on v's device.
+    pub(super) head: f64,
+    /// Its seconds there; infinite where it cannot be there.
+    pub(super) seconds: f64,
+}
+
+/// An operator by when v could start if it were on another device.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    neighbour: Neighbour,
+    /// Seconds that pass on v's device between its end and the start of v.
+    lag: f64,
+}
+
+impl Waiting {
+    fn start(&self) -> f64 {
+        self.neighbour.arrival + self.lag
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.start().total_cmp(&other.start()).then(other.neighbour.op.cmp(&self.neighbour.op))
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Waiting {}
+
+/// Looks for the sets; keeps its memory between operators.
+#[derive(Debug, Default)]
+pub(super) struct Local {
+    heap: BinaryHeap<Waiting>,
+    queue: Queue,
+    taken: Vec<u32>,
+    sorted: Vec<Neighbour>,
+    by_head: Vec<u32>,
+}
+
+impl Local {
+    /// Before when v cannot start: by what it reads, and `reads`, what each of these reads in turn. Takes
+    /// O(d log² d) for d operators that it reads, and a bounded number of calls of `reads`.
+    pub(super) fn start<I: Iterator<Item = Neighbour>>(
+        &mut self,
+        direct: impl Iterator<Item = Neighbour>,
+        reads: impl Fn(u32) -> I,
+    ) -> f64 {
+        self.sorted.clear();
+        self.sorted.extend(direct);
+        match *self.sorted {
+            [] => 0.0,
+            // What it reads in turn is in its own head already.
+            [one] => one.arrival.min(one.head + one.seconds),
+            _ => self.of_direct().max(self.of_all(reads)),
+        }
+    }
+
+    /// With S(T) of direct neighbours alone, however many: by bisection over their arrivals.
+    fn of_direct(&mut self) -> f64 {
+        self.sorted.sort_unstable_by(|a, b| b.arrival.total_cmp(&a.arrival).then(a.op.cmp(&b.op)));
+        self.by_head.clear();
+        self.by_head.extend(0..self.sorted.len() as u32);
+        let sorted = &self.sorted;
+        self.by_head.sort_unstable_by(|&a, &b| {
+            sorted[a as usize].head.total_cmp(&sorted[b as usize].head).then(a.cmp(&b))
+        });
+        // The end of the first `count`, and the arrival of the next.
+        let end = |count: usize| {
+            let local = self.by_head.iter().filter(|&&at| (at as usize) < count);
+            local.fold(0.0, |end: f64, &at| end.max(sorted[at as usize].head) + sorted[at as usize].seconds)
+        };
+        let next = |count: usize| sorted.get(count).map_or(0.0, |next| next.arrival);
+        let (mut low, mut high) = (0, sorted.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if end(middle) >= next(middle) { high = middle } else { low = middle + 1 }
+        }
+        // The end only grows and the arrival only falls: the least of their maxima is where they meet.
+        let before = if low == 0 { f64::INFINITY } else { next(low - 1) };
+        end(low).max(next(low)).min(before)
+    }
+
+    /// With S(T) as far back as it reaches, up to a number of operators.
+    fn of_all<I: Iterator<Item = Neighbour>>(&mut self, reads: impl Fn(u32) -> I) -> f64 {
+        self.heap.clear();
+        self.queue.clear();
+        self.taken.clear();
+        self.heap.extend(self.sorted.iter().map(|&neighbour| Waiting { neighbour, lag: 0.0 }));
+        // The queue is S(T) for all T from the next start to this one.
+        let mut from = f64::INFINITY;
+        while let Some(next) = self.heap.peek().copied() {
+            if self.taken.len() == MOST_OPERATORS || self.queue.lasts_until(next.start()) {
+                break;
+            }
+            self.heap.pop();
+            if self.taken.contains(&next.neighbour.op) {
+                continue;
+            }
+            from = from.min(next.start());
+            let Neighbour { op, head, seconds, .. } = next.neighbour;
+            if seconds.is_infinite() {
+                return from;
+            }
+            self.taken.push(op);
+            self.queue.push(head, seconds);
+            let lag = next.lag + seconds;
+            self.heap.extend(reads(op).take(MOST_OPERATORS).map(|neighbour| Waiting { neighbour, lag }));
+        }
+        from.min(self.queue.end())
+    }
+}

@@ -1,0 +1,155 @@
+//! One device that runs given operators one after another, each with a head before which it cannot start and
+//! a tail that follows its end.
+//!
+//! With heads alone they end the soonest in the order of their heads. With tails as well the problem is hard
+//! (1 | r_j, q_j | C_max), but not if operators may be interrupted: then whatever is available and has the
+//! largest tail runs (Jackson; Carlier, "The one-machine sequencing problem", EJOR 1982). The value of that is
+//! the largest, over all sets of the operators, of the least head, all seconds and the least tail.
+
+use std::collections::BinaryHeap;
+
+use super::Reach;
+use crate::bound::{Bound, LowerBound};
+use crate::document::ObjectiveKind;
+use crate::graph::OpId;
+use crate::problem::Problem;
+use crate::tolerance::round_down;
+
+/// A colocation class on its device: the largest, over classes, of the least over pools of what one device of the
+/// pool needs for all its operators with their heads and tails there. A class of one operator is a path through
+/// it: head, seconds and tail.
+///
+/// *Proof.* All operators of a class run on one device, so one after another. On a device of pool k, v starts at
+/// head(v, k) or later, and tail(v, k) follows its end ([`Reach`]). Interrupting operators only shortens that.
+/// Valid for the makespan, any priority. O(pools · operators log operators) after [`Reach`].
+#[derive(Debug, Clone, Copy)]
+pub struct OneMachine;
+
+impl Bound for OneMachine {
+    fn name(&self) -> &'static str {
+        "one-machine"
+    }
+
+    fn applies(&self, problem: &Problem) -> bool {
+        problem.objective().kind == ObjectiveKind::Makespan
+    }
+
+    fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        let reach = Reach::new(problem)?;
+        let value = longest_class(problem, &reach);
+        Some(LowerBound { value: round_down(value), source: self.name(), certificate: None })
+    }
+}
+
+/// The bound before rounding.
+fn longest_class(problem: &Problem, reach: &Reach<'_>) -> f64 {
+    let graph = problem.graph();
+    let mut machine = Machine::default();
+    let mut longest = 0.0f64;
+    for class in 0..graph.class_count() {
+        let on_pool = |pool: usize| {
+            machine.jobs.clear();
+            machine.jobs.extend(graph.class(class).iter().map(|&op| Job::of(reach, op, pool)));
+            machine.end()
+        };
+        longest = longest.max((0..problem.pools().len()).map(on_pool).fold(f64::INFINITY, f64::min));
+    }
+    longest
+}
+
+/// An operator on a device.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    head: f64,
+    seconds: f64,
+    tail: f64,
+}
+
+impl Job {
+    fn of(reach: &Reach<'_>, op: OpId, pool: usize) -> Job {
+        Job { head: reach.head(op, pool), seconds: reach.seconds(op, pool), tail: reach.tail(op, pool) }
+    }
+}
+
+/// A device that may interrupt its operators.
+#[derive(Debug, Default)]
+struct Machine {
+    jobs: Vec<Job>,
+    /// Tail, as the bits of a double that is not negative, and seconds left.
+    available: BinaryHeap<(u64, u64)>,
+}
+
+impl Machine {
+    /// When the last tail ends. O(jobs log jobs).
+    fn end(&mut self) -> f64 {
+        if let [job] = *self.jobs {
+            return job.head + job.seconds + job.tail;
+        }
+        if self.jobs.iter().any(|job| !(job.head + job.seconds + job.tail).is_finite()) {
+            return f64::INFINITY;
+        }
+        self.jobs.sort_unstable_by(|a, b| a.head.total_cmp(&b.head));
+        self.available.clear();
+        let (mut now, mut end) = (0.0f64, 0.0f64);
+        let mut coming = self.jobs.iter().peekable();
+        loop {
+            if self.available.is_empty() {
+                match coming.peek() {
+                    Some(next) => now = now.max(next.head),
+                    None => return end,
+                }
+            }
+            while let Some(job) = coming.next_if(|job| job.head <= now) {
+                self.available.push((job.tail.to_bits(), job.seconds.to_bits()));
+            }
+            let Some((tail, left)) = self.available.pop() else { continue };
+            let (tail_seconds, left) = (f64::from_bits(tail), f64::from_bits(left));
+            match coming.peek() {
+                Some(next) if next.head < now + left => {
+                    let rest = (now + left - next.head).min(left);
+                    now = next.head;
+                    self.available.push((tail, rest.to_bits()));
+                }
+                _ => {
+                    now += left;
+                    end = end.max(now + tail_seconds);
+                }
+            }
+        }
+    }
+}
+
+/// Operators of one device by their heads, and when the last of them can end.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// Head and seconds, by head.
+    jobs: Vec<[f64; 2]>,
+    /// At least the end.
+    at_most: f64,
+}
+
+impl Queue {
+    pub(super) fn clear(&mut self) {
+        self.jobs.clear();
+        self.at_most = 0.0;
+    }
+
+    pub(super) fn push(&mut self, head: f64, seconds: f64) {
+        let at = self.jobs.partition_point(|job| job[0] <= head);
+        self.jobs.insert(at, [head, seconds]);
+        self.at_most = self.at_most.max(head) + seconds;
+    }
+
+    /// When the last one can end.
+    pub(super) fn end(&self) -> f64 {
+        self.jobs.iter().fold(0.0, |end: f64, &[head, seconds]| end.max(head) + seconds)
+    }
+
+    /// Whether the last one cannot end before a time. Computes the end only where that is in doubt.
+    pub(super) fn lasts_until(&mut self, time: f64) -> bool {
+        if self.at_most >= time {
+            self.at_most = self.end();
+        }
+        self.at_most >= time
+    }
+}

@@ -1,0 +1,156 @@
+//! Heads and tails: how far every operator is from the beginning and from the end of the step.
+
+use super::arcs::Arcs;
+use super::local::{Local, Neighbour};
+use super::sites::Sites;
+use crate::graph::OpId;
+use crate::problem::Problem;
+
+/// Lower bounds on when an operator can start, and on what must follow its end, by the pool that runs it.
+///
+/// *Head.* Let v run on a device d of pool k. What it reads from an operator u on another device, of pool j, has
+/// been sent after u's end, so it arrives at head(u, j) + p(u, j) + c or later, c being the least seconds that
+/// these tensors take between devices of the two pools: on the least of these over j at the earliest. What it reads
+/// from operators on d itself is made there one after another. Which operators are on d is free, so head(v, k)
+/// takes the best choice, or less: [`local`](super) says how.
+///
+/// *Tail.* The same, backwards: on another device a reader w of v has its tensors c after the end of v, and ends
+/// p(w, j) + tail(w, j) or more before the end of the step; the readers on d itself run one after another.
+///
+/// Operators of one colocation class are on one device. A pool that cannot run all of an operator's class, by
+/// support, pins, or because the class alone does not fit into the memory of one device, has an infinite head and
+/// tail. So these figures hold for every placement without violations, and for every priority; the engine's order
+/// of queues is not used. They are sums in another order than the simulator's: compare them after rounding.
+#[derive(Debug)]
+pub struct Reach<'p> {
+    pub(super) sites: Sites<'p>,
+    pub(super) heads: Side,
+    pub(super) tails: Side,
+}
+
+/// Heads, or tails.
+#[derive(Debug)]
+pub(super) struct Side {
+    /// By operator and site.
+    far: Vec<f64>,
+    /// The same where the operator is the first (for tails, the last) of all on its device.
+    alone: Vec<f64>,
+}
+
+impl<'p> Reach<'p> {
+    /// The heads and tails of a problem; none where some operator can run nowhere.
+    ///
+    /// Takes O(pools² · arcs + pools · operators · log degree) and memory for pools · (arcs + operators) figures.
+    /// Where that is too much, all pools count as one, on which communication is free.
+    pub fn new(problem: &'p Problem) -> Option<Reach<'p>> {
+        let graph = problem.graph();
+        let arcs = Arcs::new(graph);
+        let sites = Sites::new(problem, arcs.len())?;
+        let sweep = |backward| Sweep { problem, sites: &sites, arcs: &arcs, backward };
+        let heads = sweep(false).run(graph.topological().iter().copied());
+        let tails = sweep(true).run(graph.topological().iter().rev().copied());
+        Some(Reach { sites, heads, tails })
+    }
+
+    /// Seconds before which an operator on a device of a pool cannot start; infinite where it cannot be there.
+    pub fn head(&self, op: OpId, pool: usize) -> f64 {
+        self.heads.far(&self.sites, op.index())[self.sites.site(pool)]
+    }
+
+    /// Seconds that at least pass between the end of an operator on a device of a pool and the end of the step;
+    /// infinite where it cannot be there.
+    pub fn tail(&self, op: OpId, pool: usize) -> f64 {
+        self.tails.far(&self.sites, op.index())[self.sites.site(pool)]
+    }
+
+    /// Seconds of an operator on a pool; infinite where its colocation class cannot be there.
+    pub fn seconds(&self, op: OpId, pool: usize) -> f64 {
+        self.sites.seconds(op.index())[self.sites.site(pool)]
+    }
+}
+
+impl Side {
+    /// By site.
+    pub(super) fn far(&self, sites: &Sites<'_>, op: usize) -> &[f64] {
+        &self.far[op * sites.count()..(op + 1) * sites.count()]
+    }
+
+    /// By site, where the operator is the first or last of its device.
+    pub(super) fn alone(&self, sites: &Sites<'_>, op: usize) -> &[f64] {
+        &self.alone[op * sites.count()..(op + 1) * sites.count()]
+    }
+}
+
+/// One pass over the graph, forward for heads and backward for tails. It is told for heads.
+struct Sweep<'a> {
+    problem: &'a Problem,
+    sites: &'a Sites<'a>,
+    arcs: &'a Arcs,
+    backward: bool,
+}
+
+impl Sweep<'_> {
+    fn run(&self, order: impl Iterator<Item = OpId>) -> Side {
+        let count = self.sites.count();
+        let entries = self.problem.graph().operator_count() * count;
+        let mut side = Side { far: vec![f64::INFINITY; entries], alone: vec![f64::INFINITY; entries] };
+        // By arc and site of the reader, where the producer is on another device.
+        let mut arrivals = vec![f64::INFINITY; self.arcs.len() * count];
+        let mut local = Local::default();
+        for op in order.map(OpId::index) {
+            for &arc in self.reads(op) {
+                self.arrive(arc, &side, &mut arrivals);
+            }
+            for site in 0..count {
+                if self.sites.seconds(op)[site].is_infinite() {
+                    continue;
+                }
+                let neighbours = |op: usize| {
+                    self.reads(op).iter().map(|&arc| {
+                        let other = self.other(arc);
+                        Neighbour {
+                            op: other as u32,
+                            arrival: arrivals[arc as usize * count + site],
+                            head: side.far[other * count + site],
+                            seconds: self.sites.seconds(other)[site],
+                        }
+                    })
+                };
+                let alone = neighbours(op).map(|neighbour| neighbour.arrival).fold(0.0, f64::max);
+                let far = local.start(neighbours(op), |op| neighbours(op as usize));
+                side.far[op * count + site] = far;
+                side.alone[op * count + site] = alone;
+            }
+        }
+        side
+    }
+
+    /// The arcs over which an operator reads.
+    fn reads(&self, op: usize) -> &[u32] {
+        if self.backward { self.arcs.out_of(op) } else { self.arcs.into(op) }
+    }
+
+    /// The operator that it reads from.
+    fn other(&self, arc: u32) -> usize {
+        self.arcs.ends(arc)[usize::from(self.backward)]
+    }
+
+    /// When the tensors of an arc can arrive from another device.
+    fn arrive(&self, arc: u32, side: &Side, arrivals: &mut [f64]) {
+        let (graph, count) = (self.problem.graph(), self.sites.count());
+        let [from, to] = self.arcs.ends(arc).map(|op| OpId(op as u32));
+        if graph.class_of(from) == graph.class_of(to) {
+            return;
+        }
+        let (other, tensors) = (self.other(arc), self.arcs.tensors(arc));
+        for (site, arrival) in arrivals[arc as usize * count..][..count].iter_mut().enumerate() {
+            for there in 0..count {
+                let end = side.far[other * count + there] + self.sites.seconds(other)[there];
+                if end < *arrival {
+                    let [from, to] = if self.backward { [site, there] } else { [there, site] };
+                    *arrival = arrival.min(end + self.sites.transfer(tensors, from, to));
+                }
+            }
+        }
+    }
+}

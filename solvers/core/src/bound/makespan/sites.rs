@@ -1,0 +1,145 @@
+//! What the bounds know of the devices: which operator may run where, for how long, and how far the pools are
+//! from one another.
+
+use crate::graph::TensorId;
+use crate::problem::Problem;
+use crate::tolerance::{fits, round_down};
+
+/// Most entries of the tables over the pairs of operators and of pools; with more, all pools are one site.
+const MOST_ENTRIES: usize = 1 << 27;
+
+/// Pools, or all of them as one site where they are too many to be told apart.
+///
+/// One site for all pools, with the least seconds of any and without transfers, is a relaxation: each
+/// placement has a value there that is not larger.
+#[derive(Debug)]
+pub(super) struct Sites<'p> {
+    problem: &'p Problem,
+    site_of: Vec<u32>,
+    count: usize,
+    devices: Vec<u64>,
+    /// By operator and site; infinite where the operator's class cannot be.
+    seconds: Vec<f64>,
+    /// Least delay and least seconds per byte by pair of sites, where the cluster has a matrix.
+    matrix: Option<Vec<[f64; 2]>>,
+}
+
+impl<'p> Sites<'p> {
+    /// The sites of a problem whose graph has so many arcs. None where some operator can run nowhere.
+    pub(super) fn new(problem: &'p Problem, arcs: usize) -> Option<Sites<'p>> {
+        let (graph, pools) = (problem.graph(), problem.pools());
+        let entries = (arcs + graph.operator_count()).checked_mul(pools.len().pow(2));
+        let count = if entries.is_some_and(|entries| entries <= MOST_ENTRIES) { pools.len() } else { 1 };
+        let site_of: Vec<u32> = (0..pools.len() as u32).map(|pool| pool.min(count as u32 - 1)).collect();
+        let mut sites = Sites {
+            problem,
+            count,
+            devices: vec![0; count],
+            seconds: vec![f64::INFINITY; graph.operator_count() * count],
+            matrix: None,
+            site_of,
+        };
+        for (pool, spec) in pools.iter().enumerate() {
+            sites.devices[sites.site_of[pool] as usize] += u64::from(spec.count());
+        }
+        sites.fill_seconds();
+        let everyone_runs = sites.seconds.chunks_exact(count).all(|row| row.iter().any(|it| it.is_finite()));
+        sites.fill_matrix();
+        everyone_runs.then_some(sites)
+    }
+
+    /// A class may be on a pool that runs all its members and whose devices hold, besides what always stays of
+    /// the class, what each member alone needs while it runs: workspace, inputs and outputs.
+    fn fill_seconds(&mut self) {
+        let graph = self.problem.graph();
+        for class in 0..graph.class_count() {
+            let members = graph.class(class);
+            let documents = || members.iter().map(|&op| graph.operator(op));
+            let fixed: f64 = documents().map(|it| it.parameter_bytes + it.optimizer_bytes).sum();
+            let running = members.iter().map(|&op| {
+                let tensors = graph.inputs(op).iter().chain(graph.outputs(op));
+                graph.operator(op).workspace_bytes + tensors.map(|&tensor| graph.bytes(tensor)).sum::<f64>()
+            });
+            let bytes = fixed + running.fold(0.0, f64::max);
+            for (pool, spec) in self.problem.pools().iter().enumerate() {
+                let runs = members.iter().all(|&op| self.problem.seconds(op, pool).is_some());
+                if !runs || !fits(round_down(bytes), spec.memory) {
+                    continue;
+                }
+                for &op in members {
+                    let entry = &mut self.seconds[op.index() * self.count + self.site_of[pool] as usize];
+                    *entry = self.problem.seconds(op, pool).unwrap_or(f64::INFINITY).min(*entry);
+                }
+            }
+        }
+    }
+
+    /// The least delay and the least seconds per byte need not belong to one pair of devices: together they
+    /// are at most what any pair takes.
+    fn fill_matrix(&mut self) {
+        let Some(matrix) = &self.problem.cluster().document().matrix else { return };
+        let mut least = vec![[f64::INFINITY; 2]; self.count * self.count];
+        for from in self.problem.cluster().devices() {
+            for to in self.problem.cluster().devices().filter(|&to| to != from) {
+                let [a, b] = [from, to].map(|device| self.site(self.problem.pool_of(device)));
+                let entry = &mut least[a * self.count + b];
+                entry[0] = entry[0].min(matrix.delay_s[from.index()][to.index()]);
+                entry[1] = entry[1].min(matrix.seconds_per_byte[from.index()][to.index()]);
+            }
+        }
+        self.matrix = Some(least);
+    }
+
+    /// Number of sites.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The site of a pool.
+    pub(super) fn site(&self, pool: usize) -> usize {
+        self.site_of[pool] as usize
+    }
+
+    /// Devices of a site.
+    pub(super) fn devices(&self, site: usize) -> u64 {
+        self.devices[site]
+    }
+
+    /// Seconds of an operator by site; infinite where it cannot be.
+    pub(super) fn seconds(&self, op: usize) -> &[f64] {
+        &self.seconds[op * self.count..(op + 1) * self.count]
+    }
+
+    /// The least seconds from when some tensors of one operator are requested on a device of one site until
+    /// the last is on another device of the other site; infinite where there are no two such devices.
+    ///
+    /// Transfers between the same two devices share a port, so they take their sum; only between hosts of a
+    /// matrix is there none, and they take the longest.
+    pub(super) fn transfer(&self, tensors: &[TensorId], from: usize, to: usize) -> f64 {
+        if from == to && self.devices[from] < 2 {
+            return f64::INFINITY;
+        }
+        if self.count < self.site_of.len() {
+            return 0.0;
+        }
+        let (graph, pools) = (self.problem.graph(), self.problem.pools());
+        let [from_pool, to_pool] = [&pools[from], &pools[to]];
+        if let Some(matrix) = &self.matrix {
+            let [delay, per_byte] = matrix[from * self.count + to];
+            let each = tensors.iter().map(|&tensor| delay + graph.bytes(tensor) * per_byte);
+            return if from_pool.host && to_pool.host { each.fold(0.0, f64::max) } else { each.sum() };
+        }
+        let costs = self.problem.costs();
+        let each = tensors.iter().map(|&tensor| {
+            let ends = [from_pool, to_pool].map(|pool| costs.transfer(tensor, pool.kind));
+            let mut seconds = ends[0].max(ends[1]);
+            if from_pool.group != to_pool.group {
+                for group in [from_pool, to_pool].into_iter().filter_map(|pool| pool.group) {
+                    seconds = seconds.max(costs.uplink(tensor, group));
+                }
+            }
+            seconds
+        });
+        each.sum()
+    }
+}

@@ -1,0 +1,98 @@
+//! Which sets of operators with a head and a tail of at least so much are worth a look.
+
+use super::Reach;
+use crate::problem::Problem;
+
+/// Most thresholds on heads, and on tails, of the grid.
+const MOST_THRESHOLDS: usize = 192;
+
+/// Heads and tails, the least over pools, and thresholds on them.
+pub(super) struct Thresholds {
+    /// By operator.
+    ends: Vec<[f64; 2]>,
+    /// Thresholds on heads and on tails, each from zero upwards.
+    grid: [Vec<f64>; 2],
+    /// By operator, the largest thresholds that it reaches.
+    cells: Vec<[u32; 2]>,
+    /// The operators by head, and by tail, from the largest.
+    falling: [Vec<u32>; 2],
+}
+
+impl Thresholds {
+    pub(super) fn new(problem: &Problem, reach: &Reach<'_>) -> Thresholds {
+        let least = |row: &[f64]| row.iter().copied().fold(f64::INFINITY, f64::min);
+        let sides = [&reach.heads, &reach.tails];
+        let ends: Vec<[f64; 2]> = (0..problem.graph().operator_count())
+            .map(|op| sides.map(|side| least(side.far(&reach.sites, op))))
+            .collect();
+        let falling = [0, 1].map(|side: usize| {
+            let mut order: Vec<u32> = (0..ends.len() as u32).collect();
+            let end = |op: u32| ends[op as usize][side];
+            order.sort_unstable_by(|&a, &b| end(b).total_cmp(&end(a)).then(a.cmp(&b)));
+            order
+        });
+        let grid = [0, 1].map(|side: usize| {
+            let mut values: Vec<f64> = falling[side].iter().rev().map(|&op| ends[op as usize][side]).collect();
+            values.dedup();
+            let mut grid: Vec<f64> = if values.len() <= MOST_THRESHOLDS {
+                values
+            } else {
+                (0..MOST_THRESHOLDS).map(|at| values[at * values.len() / MOST_THRESHOLDS]).collect()
+            };
+            if grid.first() != Some(&0.0) {
+                grid.insert(0, 0.0);
+            }
+            grid
+        });
+        let cell = |end: f64, grid: &[f64]| grid.partition_point(|&threshold| threshold <= end) as u32 - 1;
+        let cells = ends.iter().map(|end| [cell(end[0], &grid[0]), cell(end[1], &grid[1])]).collect();
+        Thresholds { ends, grid, cells, falling }
+    }
+
+    /// Thresholds on heads and tails with the largest sums of them and of the work, which is given by operator: over
+    /// all, over heads alone and over tails alone; and none at all. O(operators + grid).
+    pub(super) fn candidates(&self, work: &[f64]) -> [[f64; 2]; 4] {
+        let [heads, tails] = &self.grid;
+        let mut sums = vec![0.0; heads.len() * tails.len()];
+        for (cell, work) in self.cells.iter().zip(work) {
+            sums[cell[0] as usize * tails.len() + cell[1] as usize] += work;
+        }
+        let mut best = (0.0, [0.0; 2]);
+        let mut beyond = vec![0.0; tails.len()];
+        for (head, row) in heads.iter().zip(sums.chunks_exact(tails.len())).rev() {
+            let mut sum = 0.0;
+            for ((tail, work), beyond) in tails.iter().zip(row).zip(&mut beyond).rev() {
+                sum += work;
+                *beyond += sum;
+                // Thresholds that no operator reaches bound nothing.
+                if *beyond > 0.0 && head + tail + *beyond > best.0 {
+                    best = (head + tail + *beyond, [*head, *tail]);
+                }
+            }
+        }
+        let mut at = best.1;
+        for side in [0, 1, 0, 1] {
+            at = self.along(side, at, work);
+        }
+        [[0.0; 2], self.along(0, [0.0; 2], work), self.along(1, [0.0; 2], work), at]
+    }
+
+    /// The best threshold on heads (side 0) or tails (side 1), the other as it is. O(operators).
+    fn along(&self, side: usize, mut at: [f64; 2], work: &[f64]) -> [f64; 2] {
+        let (mut sum, mut most) = (0.0, 0.0);
+        let other = at[1 - side];
+        for &op in &self.falling[side] {
+            let ends = self.ends[op as usize];
+            if ends[1 - side] < other {
+                continue;
+            }
+            sum += work[op as usize];
+            // The sum with this threshold is complete at its last operator, where it is the largest.
+            if sum > 0.0 && ends[side] + sum > most {
+                most = ends[side] + sum;
+                at[side] = ends[side];
+            }
+        }
+        at
+    }
+}

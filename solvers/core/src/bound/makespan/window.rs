@@ -1,0 +1,141 @@
+//! What all devices together can do between heads and tails.
+
+use super::Reach;
+use crate::bound::{Column, divided};
+use crate::problem::Problem;
+
+/// A problem's operators by colocation class, and the sites with equal seconds as one column of prices.
+pub(super) struct Window<'a> {
+    problem: &'a Problem,
+    reach: &'a Reach<'a>,
+    /// By site.
+    column_of: Vec<usize>,
+    /// Devices by column.
+    devices: Vec<f64>,
+}
+
+impl<'a> Window<'a> {
+    pub(super) fn new(problem: &'a Problem, reach: &'a Reach<'a>) -> Window<'a> {
+        let sites = &reach.sites;
+        let operators = 0..problem.graph().operator_count();
+        let (mut column_of, mut firsts, mut devices) = (Vec::new(), Vec::new(), Vec::new());
+        for site in 0..sites.count() {
+            let same =
+                |&first: &usize| operators.clone().all(|op| sites.seconds(op)[site] == sites.seconds(op)[first]);
+            let column = firsts.iter().position(same).unwrap_or_else(|| {
+                firsts.push(site);
+                devices.push(0.0);
+                firsts.len() - 1
+            });
+            devices[column] += sites.devices(site) as f64;
+            column_of.push(column);
+        }
+        Window { problem, reach, column_of, devices }
+    }
+
+    /// Whether all devices are alike, so that there is nothing to price.
+    pub(super) fn has_one_price(&self) -> bool {
+        self.devices.len() == 1
+    }
+
+    /// The seconds of every colocation class's part in the set above thresholds, by site; parts that are empty are
+    /// left out.
+    fn parts(&self, at: [f64; 2]) -> Vec<f64> {
+        let (graph, sites) = (self.problem.graph(), &self.reach.sites);
+        let mut parts = Vec::new();
+        for class in 0..graph.class_count() {
+            let mut members = graph.class(class).iter().filter(|op| self.holds(op.index(), at)).peekable();
+            if members.peek().is_none() {
+                continue;
+            }
+            let first = parts.len();
+            parts.resize(first + sites.count(), 0.0);
+            for op in members {
+                for (sum, seconds) in parts[first..].iter_mut().zip(sites.seconds(op.index())) {
+                    *sum += seconds;
+                }
+            }
+        }
+        parts
+    }
+
+    fn holds(&self, op: usize, at: [f64; 2]) -> bool {
+        let sides = [&self.reach.heads, &self.reach.tails];
+        (0..2).all(|side| sides[side].far(&self.reach.sites, op).iter().all(|&end| end >= at[side]))
+    }
+
+    /// The prices of the fluid bound for the set above thresholds, by site: of a second on one device, all devices
+    /// together at 1. None for an empty set.
+    pub(super) fn prices(&self, at: [f64; 2]) -> Option<Vec<f64>> {
+        let parts = self.parts(at);
+        let sites = self.reach.sites.count();
+        let columns: Vec<Column> = (0..self.devices.len())
+            .map(|column| {
+                let site = self.column_of.iter().position(|&of| of == column).unwrap_or(0);
+                let seconds = parts.chunks_exact(sites).map(|row| Some(row[site]).filter(|it| it.is_finite()));
+                Column { devices: self.devices[column], seconds: seconds.collect() }
+            })
+            .collect();
+        let (_, shares) = divided(&columns)?;
+        Some(self.column_of.iter().map(|&column| shares[column] / self.devices[column]).collect())
+    }
+
+    /// The least priced seconds of every operator.
+    pub(super) fn least(&self, prices: &[f64]) -> Vec<f64> {
+        let row = |op| least(self.reach.sites.seconds(op), prices);
+        (0..self.problem.graph().operator_count()).map(row).collect()
+    }
+
+    /// The bound for the set above thresholds and for prices, before rounding.
+    pub(super) fn value(&self, at: [f64; 2], prices: &[f64]) -> f64 {
+        let sites = &self.reach.sites;
+        let work: f64 = self.parts(at).chunks_exact(sites.count()).map(|row| least(row, prices)).sum();
+        if work <= 0.0 {
+            return 0.0;
+        }
+        // A device each: when it can be at work for the set no more, and its price.
+        let mut slots: Vec<(f64, f64)> = Vec::new();
+        for site in (0..sites.count()).filter(|&site| prices[site] > 0.0) {
+            let [heads, tails] = [0, 1].map(|side| self.smallest(at, side, site));
+            slots.extend(heads.iter().zip(&tails).map(|(head, tail)| (head + tail, prices[site])));
+        }
+        slots.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        // The left side is convex and piecewise linear in T: find the piece where it meets the work.
+        let (mut price, mut offset) = (0.0, 0.0);
+        for (at, slot) in slots.iter().enumerate() {
+            price += slot.1;
+            offset += slot.1 * slot.0;
+            let value = (work + offset) / price;
+            if slots.get(at + 1).is_none_or(|next| value <= next.0) {
+                return value;
+            }
+        }
+        0.0
+    }
+
+    /// The smallest heads (side 0) or tails (side 1) of a set on a site, one for each device, rising.
+    fn smallest(&self, at: [f64; 2], side: usize, site: usize) -> Vec<f64> {
+        let (sites, ends) = (&self.reach.sites, [&self.reach.heads, &self.reach.tails][side]);
+        // Without a threshold on heads the set holds all that its operators read, since tails only grow on the way
+        // there, and without one on tails all readers.
+        let closed = at[side] <= 0.0;
+        let own = (0..self.problem.graph().operator_count()).filter(|&op| self.holds(op, at)).map(|op| {
+            if closed { ends.alone(sites, op)[site].max(ends.far(sites, op)[site]) } else { ends.far(sites, op)[site] }
+        });
+        let mut own: Vec<f64> = own.collect();
+        let count = usize::try_from(sites.devices(site)).unwrap_or(usize::MAX).min(own.len());
+        if count < own.len() {
+            own.select_nth_unstable_by(count, f64::total_cmp);
+            own.truncate(count);
+        }
+        own.sort_unstable_by(f64::total_cmp);
+        own.retain(|end| end.is_finite());
+        own
+    }
+}
+
+/// The least of priced seconds.
+fn least(seconds: &[f64], prices: &[f64]) -> f64 {
+    let priced = seconds.iter().zip(prices).filter(|(seconds, _)| seconds.is_finite());
+    priced.map(|(seconds, price)| seconds * price).fold(f64::INFINITY, f64::min)
+}

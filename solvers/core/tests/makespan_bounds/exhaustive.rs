@@ -1,0 +1,65 @@
+//! The least makespan, over every placement and every priority.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::OpId;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::simulate::{Flow, Simulator};
+use stagewright_core::tolerance::fits;
+
+/// All orders of some operators.
+fn orders(count: usize) -> Vec<Vec<OpId>> {
+    let mut orders: Vec<Vec<OpId>> = vec![Vec::new()];
+    for op in (0..count as u32).map(OpId) {
+        let longer = orders.iter().flat_map(|order| {
+            (0..=order.len()).map(move |at| {
+                let mut order = order.clone();
+                order.insert(at, op);
+                order
+            })
+        });
+        orders = longer.collect();
+    }
+    orders
+}
+
+/// A placement of least makespan and its timeline's value; none where every placement breaks something.
+pub(crate) fn optimum(problem: &Problem) -> Option<f64> {
+    let (graph, cluster) = (problem.graph(), problem.cluster());
+    let orders = orders(graph.operator_count());
+    let mut simulator = Simulator::new();
+    let mut spare = None;
+    let mut best: Option<f64> = None;
+    let mut device_of = vec![DeviceId(0); graph.operator_count()];
+    loop {
+        let runs = graph.operators().all(|op| {
+            let device = device_of[op.index()];
+            let first = graph.class(graph.class_of(op))[0];
+            problem.seconds(op, problem.pool_of(device)).is_some() && device == device_of[first.index()]
+        });
+        if runs {
+            let plain = std::iter::once(Placement::new(device_of.clone()));
+            let ordered =
+                orders.iter().map(|order| Placement::with_priority(device_of.clone(), order.clone()));
+            for placement in plain.chain(ordered) {
+                let flow = match spare.take() {
+                    Some(spare) => Flow::remade(spare, problem, &placement),
+                    None => Flow::of(problem, &placement),
+                };
+                let timeline = simulator.run(&flow);
+                let memory = |device: DeviceId| cluster.memory(cluster.kind_of(device));
+                let peaks = cluster.devices().zip(timeline.peak_bytes());
+                if peaks.into_iter().all(|(device, &bytes)| fits(bytes, memory(device)))
+                    && best.is_none_or(|best| timeline.makespan() < best)
+                {
+                    best = Some(timeline.makespan());
+                }
+                spare = Some(flow);
+            }
+        }
+        let last = cluster.device_count() as u32 - 1;
+        let Some(at) = device_of.iter().position(|device| device.0 < last) else { return best };
+        device_of[at].0 += 1;
+        device_of[..at].fill(DeviceId(0));
+    }
+}

@@ -1,0 +1,6 @@
+//! Lower bounds on the makespan: against every placement and priority of small problems, and by hand.
+
+mod attack;
+mod exhaustive;
+mod published;
+mod random;

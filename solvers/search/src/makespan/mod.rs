@@ -1,0 +1,33 @@
+//! The makespan of one step: schedulers and search on the simulator.
+//!
+//! A plan is a device for every operator and an order in which those that are ready on a device go; what it takes is
+//! what the simulator says. List schedulers make one in a single pass over the operators: [`Heft`], [`Cpop`] and
+//! [`Peft`] by ranks, [`EarliestTaskFirst`] and [`SmallCommunication`] by what can start first. They put operators on
+//! a chart, whose estimate guides them.
+
+mod chart;
+mod cpop;
+mod heft;
+mod list;
+mod peft;
+mod rank;
+pub mod scene;
+pub mod schedule;
+
+use stagewright_core::document::ObjectiveKind;
+use stagewright_core::objective::Objective;
+use stagewright_core::solver::{Capabilities, Solver};
+
+pub use cpop::Cpop;
+pub use heft::Heft;
+pub use peft::Peft;
+
+/// What every solver here takes.
+const HEURISTIC: Capabilities = Capabilities { missing, exact: false, deterministic_across_threads: true };
+
+fn missing(objective: &Objective) -> Option<&'static str> {
+    (objective.kind != ObjectiveKind::Makespan).then_some("objectives other than makespan")
+}
+
+/// All solvers of the makespan here.
+pub const SOLVERS: &[&dyn Solver] = &[&Heft, &Cpop, &Peft];

@@ -17,7 +17,7 @@ use super::schedule::{Best, Judge, solution};
 /// knows what stays on a device only roughly.
 const SHARES: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.5, 0.3];
 /// Operators between two looks at the clock.
-const BETWEEN_CHECKS: usize = 256;
+pub(super) const BETWEEN_CHECKS: usize = 256;
 
 /// Fills a chart; gives up when told to stop.
 pub(super) type Fill = fn(&mut Chart<'_, '_>, &Stop) -> Option<()>;

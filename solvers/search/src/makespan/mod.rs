@@ -5,22 +5,34 @@
 //! [`Peft`] by ranks, [`EarliestTaskFirst`] and [`SmallCommunication`] by what can start first. They put operators on
 //! a chart, whose estimate guides them.
 
+mod annealing;
 mod chart;
 mod cpop;
+mod earliest_task_first;
+mod groups;
 mod heft;
 mod list;
+mod moves;
 mod peft;
 mod rank;
+mod rounds;
 pub mod scene;
 pub mod schedule;
+mod small_communication;
+mod start;
+mod tabu;
 
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::{Capabilities, Solver};
 
+pub use annealing::Annealing;
 pub use cpop::Cpop;
+pub use earliest_task_first::EarliestTaskFirst;
 pub use heft::Heft;
 pub use peft::Peft;
+pub use small_communication::SmallCommunication;
+pub use tabu::Tabu;
 
 /// What every solver here takes.
 const HEURISTIC: Capabilities = Capabilities { missing, exact: false, deterministic_across_threads: true };
@@ -30,4 +42,5 @@ fn missing(objective: &Objective) -> Option<&'static str> {
 }
 
 /// All solvers of the makespan here.
-pub const SOLVERS: &[&dyn Solver] = &[&Heft, &Cpop, &Peft];
+pub const SOLVERS: &[&dyn Solver] =
+    &[&Heft, &Cpop, &Peft, &EarliestTaskFirst, &SmallCommunication, &Annealing, &Tabu];

@@ -205,6 +205,7 @@ pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, Cli
         microbatches: document.microbatches.unwrap_or(1),
         max_replicas: document.max_replicas.unwrap_or(1),
         calls: document.calls.unwrap_or(1),
+        execution: document.execution,
     };
     objective.validate().map_err(|error| {
         CliError::new("P003", error.to_string()).help("correct the options of the objective")

@@ -57,6 +57,7 @@ pub fn objective_document(objective: &Objective, value: Option<f64>) -> Objectiv
         microbatches: (objective.schedule != Schedule::None).then_some(objective.microbatches),
         max_replicas: (objective.max_replicas > 1).then_some(objective.max_replicas),
         calls: (objective.kind == ObjectiveKind::Latency).then_some(objective.calls),
+        execution: objective.execution,
         value_s: value,
     }
 }

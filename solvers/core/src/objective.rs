@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::document::{Communication, ObjectiveKind, Schedule, Split, Training};
+use crate::document::{Communication, Execution, ObjectiveKind, Schedule, Split, Training};
 
 /// An objective with its rules. The default is the throughput of a contiguous split, serial communication,
 /// combined training, no schedule, no replication.
@@ -25,6 +25,8 @@ pub struct Objective {
     pub max_replicas: u32,
     /// For latency, most calls of one accelerator, at least 1; it means nothing for other objectives and is 1.
     pub calls: u32,
+    /// For the makespan, how a step runs; it means nothing for other objectives.
+    pub execution: Execution,
 }
 
 impl Default for Objective {
@@ -38,6 +40,7 @@ impl Default for Objective {
             microbatches: 1,
             max_replicas: 1,
             calls: 1,
+            execution: Execution::Ports,
         }
     }
 }
@@ -60,6 +63,9 @@ pub enum ObjectiveError {
     /// A rule of pipelines for an objective that is not one.
     #[error("{0} is a rule of pipelines, which {kind} does not have", kind = .1)]
     OnlyForThroughput(&'static str, &'static str),
+    /// A way to run a step where no step is run.
+    #[error("the execution is a rule of the makespan, which {0} does not have")]
+    ExecutionWithoutMakespan(&'static str),
     /// Several calls of an accelerator where nothing is called.
     #[error("{0} calls an accelerator are for latency alone")]
     CallsWithoutLatency(u32),
@@ -82,6 +88,12 @@ impl Objective {
         }
         if self.calls > 1 && self.kind != ObjectiveKind::Latency {
             return Err(ObjectiveError::CallsWithoutLatency(self.calls));
+        }
+        if self.execution != Execution::Ports && self.kind != ObjectiveKind::Makespan {
+            return Err(ObjectiveError::ExecutionWithoutMakespan(match self.kind {
+                ObjectiveKind::Latency => "latency",
+                _ => "throughput",
+            }));
         }
         match self.kind {
             ObjectiveKind::Throughput => {}

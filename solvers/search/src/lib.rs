@@ -19,6 +19,7 @@ pub mod expert;
 mod flow;
 pub mod latency;
 pub mod local;
+pub mod makespan;
 pub mod one_device;
 pub mod order;
 pub mod pipedream;
@@ -35,5 +36,6 @@ pub use expert::{
 };
 pub use latency::greedy::LatencyGreedy;
 pub use local::Local;
+pub use makespan::{Cpop, Heft, Peft};
 pub use one_device::OneDevice;
 pub use pipedream::PipeDream;

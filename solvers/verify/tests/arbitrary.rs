@@ -203,6 +203,7 @@ impl Choices<'_> {
             microbatches: if self.rarely() { None } else { Some(self.of(&[1, 2, u32::MAX])) },
             max_replicas: self.maybe(|choices| choices.of(&[1, 2, u32::MAX])),
             calls: None,
+            execution: Default::default(),
             value_s: self.maybe(Self::number),
         };
         if objective.kind == ObjectiveKind::Latency {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use stagewright_core::document::{
-    BoundDocument, Communication, DeviceDocument, GraphDocument, ObjectiveDocument, ObjectiveKind,
+    BoundDocument, Communication, DeviceDocument, Execution, GraphDocument, ObjectiveDocument, ObjectiveKind,
     PLAN_SCHEMA, PinsDocument, PlanDocument, PlanStatus, Schedule, Split, Training,
 };
 
@@ -162,6 +162,7 @@ fn plan(graph: &GraphDocument, devices: &[(&str, usize)], device_of: &[Option<us
             stage: None,
             replicas: 1,
             calls: None,
+            execution: Execution::default(),
             load_s: 0.0,
             compute_s: 0.0,
             communication_s: 0.0,
@@ -187,6 +188,7 @@ fn plan(graph: &GraphDocument, devices: &[(&str, usize)], device_of: &[Option<us
             microbatches: None,
             max_replicas: None,
             calls: None,
+            execution: Execution::default(),
             value_s: None,
         },
         bound: BoundDocument { value_s: None, source: "none".to_owned(), certificate: None },

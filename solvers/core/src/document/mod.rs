@@ -25,6 +25,6 @@ pub use cluster::{
 pub use graph::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, Pass, TensorDocument};
 pub use pins::{PinTargets, PinsDocument};
 pub use plan::{
-    BoundDocument, CertificateDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind,
-    PLAN_SCHEMA, PlanDocument, PlanStatus, Schedule, Split, Training, UplinkDocument,
+    BoundDocument, CertificateDocument, Communication, DeviceDocument, Execution, ObjectiveDocument,
+    ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus, Schedule, Split, Training, UplinkDocument,
 };

@@ -117,6 +117,18 @@ pub enum Training {
     Separate,
 }
 
+/// How a step runs, for the makespan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Execution {
+    /// Every device sends and receives one tensor at a time, and so does every uplink.
+    #[default]
+    Ports,
+    /// Transfers take their time and hinder nothing, and every reader is sent its tensor: the rules of GiPH's
+    /// simulator.
+    ContentionFree,
+}
+
 /// The pipeline schedule, which decides how many microbatches a stage keeps activations for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Schedule {
@@ -163,12 +175,19 @@ pub struct ObjectiveDocument {
     /// For latency, most calls of one accelerator; 1 where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u32>,
+    /// For the makespan, how a step runs; `ports` where it is not given.
+    #[serde(default, skip_serializing_if = "through_ports")]
+    pub execution: Execution,
     /// The value; null where there is no plan.
     pub value_s: Option<f64>,
 }
 
 fn no_schedule(schedule: &Schedule) -> bool {
     *schedule == Schedule::None
+}
+
+fn through_ports(execution: &Execution) -> bool {
+    *execution == Execution::Ports
 }
 
 /// A lower bound on the value of every plan.

@@ -9,13 +9,15 @@ use crate::simulate::{Flow, Ports, Simulator};
 use crate::tolerance;
 
 /// Evaluates a placement by [`Simulator`]. A device's load is what it computes and what its ports carry, its
-/// memory the peak; an uplink's load is what it carries. The split rule is not read.
+/// memory the peak; an uplink's load is what it carries. Without contention there are no ports, so nothing is
+/// carried. The split rule is not read.
 pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let flow = Flow::of(problem, placement);
     let mut simulator = Simulator::new();
     let timeline = simulator.run(&flow);
-    let (compute, carried) = (flow.device_seconds(), flow.port_seconds());
+    let (compute, by_port) = (flow.device_seconds(), flow.port_seconds());
+    let carried = |port: u32| by_port.get(port as usize).copied().unwrap_or(0.0);
     let ports = Ports::new(problem);
 
     let mut violations = Vec::new();
@@ -32,8 +34,8 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     for device in placement.used() {
         let sums = PassSums {
             compute: compute[device.index()],
-            sent: carried[ports.egress(device) as usize],
-            received: carried[ports.ingress(device) as usize],
+            sent: carried(ports.egress(device)),
+            received: carried(ports.ingress(device)),
         };
         let (bytes, limit) =
             (timeline.peak_bytes()[device.index()], problem.pools()[problem.pool_of(device)].memory);
@@ -52,7 +54,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     check_replicas(problem, &devices, &mut violations);
     check_device_counts(problem, &devices, &mut violations);
     check_priority(problem, placement, &mut violations);
-    let uplinks = (0..cluster.group_count()).map(|group| [carried[ports.uplink(group) as usize], 0.0]);
+    let uplinks = (0..cluster.group_count()).map(|group| [carried(ports.uplink(group)), 0.0]);
     Evaluation {
         value: timeline.makespan(),
         devices,

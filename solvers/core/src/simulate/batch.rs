@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::{Flow, Simulator};
+use super::{Flow, Simulator, Template};
 use crate::placement::Placement;
 use crate::problem::Problem;
 
@@ -21,12 +21,13 @@ pub struct Outcome {
 /// # Panics
 /// As for [`Flow::of`].
 pub fn simulate_all(problem: &Problem, placements: &[Placement]) -> Vec<Outcome> {
-    let workspace = || (Simulator::new(), Some(Flow::empty()));
-    let outcome = |(simulator, spare): &mut (Simulator, Option<Flow>), placement: &Placement| {
-        let flow = spare.take().unwrap_or_else(Flow::empty).remade(problem, placement);
+    let template = Template::new(problem);
+    let workspace = || (Simulator::new(), template.clone(), Flow::default());
+    let outcome = |(simulator, template, spare): &mut (Simulator, Template, Flow), placement: &Placement| {
+        let flow = template.flow_of(placement, std::mem::take(spare));
         let timeline = simulator.run(&flow);
         let outcome = Outcome { makespan: timeline.makespan(), peak_bytes: timeline.peak_bytes().to_vec() };
-        *spare = Some(flow);
+        *spare = flow;
         outcome
     };
     placements.par_iter().map_init(workspace, outcome).collect()

@@ -16,7 +16,7 @@ impl FlowBuilder {
     /// A flow on so many devices and ports. With priorities the queues of the devices go by
     /// [`Operator::rank`], else by the time at which an operator is ready.
     pub fn new(rules: Rules, devices: u32, ports: u32, has_priority: bool) -> FlowBuilder {
-        FlowBuilder::over(Flow::empty(), rules, devices, ports, has_priority)
+        FlowBuilder::over(Flow::default(), rules, devices, ports, has_priority)
     }
 
     /// The same in the memory of a flow that is no longer needed.

@@ -50,9 +50,28 @@ impl Simulator {
     /// Runs a flow, in O((operators + readers + transfers) log operators) but for requests of one instant
     /// that have to pass each other in a line. Allocates nothing once it has run a flow as large.
     pub fn run(&mut self, flow: &Flow) -> &Timeline {
-        self.prepare(flow);
-        Run { flow, sim: self, at_once: flow.rules.instant == Instant::AtOnce }.run();
+        self.start(flow, &[], f64::INFINITY);
         &self.timeline
+    }
+
+    /// The same, given up as soon as it is plain that the makespan is no less than `limit`: when an operator
+    /// starts that ends, by `tails`, too late. A tail is a lower bound on the seconds from the end of an operator
+    /// to that of the step. Without an answer there is no timeline either.
+    ///
+    /// # Panics
+    /// Where there is no tail for some operator.
+    pub fn run_below(&mut self, flow: &Flow, tails: &[f64], limit: f64) -> Option<&Timeline> {
+        assert_eq!(tails.len(), flow.operator_count(), "a tail for every operator");
+        (self.start(flow, tails, limit) && self.timeline.makespan < limit).then_some(&self.timeline)
+    }
+
+    /// Whether it ran to the end.
+    fn start(&mut self, flow: &Flow, tails: &[f64], limit: f64) -> bool {
+        self.prepare(flow);
+        let at_once = flow.rules.instant == Instant::AtOnce;
+        let mut run = Run { flow, sim: self, at_once, tails, limit, is_late: false };
+        run.run();
+        !run.is_late
     }
 
     fn prepare(&mut self, flow: &Flow) {
@@ -92,6 +111,10 @@ struct Run<'a> {
     flow: &'a Flow,
     sim: &'a mut Simulator,
     at_once: bool,
+    /// Tails of the operators, where the run is given up once one of them ends too late.
+    tails: &'a [f64],
+    limit: f64,
+    is_late: bool,
 }
 
 impl Run<'_> {
@@ -103,6 +126,9 @@ impl Run<'_> {
         }
         while let Some(event) = self.next() {
             self.take_effect(event);
+            if self.is_late {
+                return;
+            }
         }
         self.sim.timeline.makespan = self.sim.clock.now;
     }
@@ -267,6 +293,9 @@ impl Run<'_> {
         let seconds = self.flow.operators[op as usize].seconds;
         let end = self.sim.clock.foresee(seconds, tie, Kind::OperatorEnds(op));
         self.sim.timeline.operators[op as usize] = Span { start, end };
+        if let Some(tail) = self.tails.get(op as usize) {
+            self.is_late |= end + tail >= self.limit;
+        }
         true
     }
 

@@ -100,9 +100,9 @@ pub struct Flow {
     pub(super) start_bytes: Vec<f64>,
 }
 
-impl Flow {
-    /// A flow of nothing, whose memory [`FlowBuilder::over`] takes.
-    pub(super) fn empty() -> Flow {
+impl Default for Flow {
+    /// A flow of nothing.
+    fn default() -> Flow {
         Flow {
             rules: Rules::PORTS,
             has_priority: false,
@@ -122,7 +122,9 @@ impl Flow {
             start_bytes: Vec::new(),
         }
     }
+}
 
+impl Flow {
     /// The configuration that it runs under.
     pub fn rules(&self) -> Rules {
         self.rules

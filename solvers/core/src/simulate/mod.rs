@@ -71,6 +71,7 @@ mod line;
 mod out_bus;
 mod ports;
 mod rules;
+mod template;
 mod timeline;
 
 pub use batch::{Outcome, simulate_all};
@@ -80,6 +81,7 @@ pub use engine::Simulator;
 pub use error::FlowError;
 pub use flow::{Flow, Operator};
 pub use out_bus::OutBus;
-pub use ports::Ports;
+pub use ports::{Fabric, Ports, Route};
 pub use rules::{Instant, Rules, Ties};
+pub use template::Template;
 pub use timeline::{Activity, Cause, Span, Step, Timeline};

@@ -1,19 +1,7 @@
-//! The project's own rules: what a placement's step takes where every device has ports.
-//!
-//! Every device but a host has a port for what it sends and one for what it receives; a host's memory is
-//! where the data already is, so it has none. Every group has an uplink, one port for both directions, on the
-//! way of all that leaves the group or enters it. A tensor goes once to each other device that has readers of
-//! it, and its transfer holds all ports on its way for as long as the slowest of their links alone would take
-//! for it: latency + bytes / bandwidth, or the seconds measured for the class. Where the cluster gives a
-//! matrix, it says the seconds instead, and uplinks are on nobody's way. Between hosts of no groups nothing
-//! is on the way and no time passes.
+//! The ports of a cluster, and what a tensor's way through them takes.
 
-use super::builder::FlowBuilder;
-use super::flow::{Flow, Operator};
-use super::rules::Rules;
 use crate::cluster::DeviceId;
 use crate::graph::TensorId;
-use crate::placement::Placement;
 use crate::problem::Problem;
 
 /// Which port is which in the flow of a placement.
@@ -51,93 +39,48 @@ impl Ports {
     }
 }
 
-impl Flow {
-    /// The flow of a placement: operators and tensors by their index in the graph, transfers by tensor and
-    /// then by destination, ports as [`Ports`] numbers them. The queues go by the placement's priority if it
-    /// has one; operators that it leaves out come last, and of those named twice the first mention counts. An
-    /// operator takes no time on a device that cannot run it. Takes O(operators + pins log pins of a tensor).
-    ///
-    /// # Panics
-    /// Where the placement was made for another graph or cluster, or there are more than 2³⁰ operators or
-    /// transfers.
-    pub fn of(problem: &Problem, placement: &Placement) -> Flow {
-        Flow::empty().remade(problem, placement)
-    }
+/// The way of a tensor from one device to another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Route {
+    /// Seconds that it takes where nothing is in its way.
+    pub seconds: f64,
+    ports: [Option<u32>; 4],
+}
 
-    /// The same in the memory of a flow that is no longer needed.
-    ///
-    /// # Panics
-    /// As for [`Flow::of`].
-    pub fn remade(self, problem: &Problem, placement: &Placement) -> Flow {
-        let (graph, cluster) = (problem.graph(), problem.cluster());
-        let fabric = Fabric { problem, ports: Ports::new(problem) };
-        let devices = cluster.device_count() as u32;
-        let ranks = ranks(placement, graph.operator_count());
-        let mut flow =
-            FlowBuilder::over(self, Rules::PORTS, devices, fabric.ports.count(), !ranks.is_empty());
-        for op in graph.operators() {
-            let (device, document) = (placement.device_of(op), graph.operator(op));
-            flow.operator(Operator {
-                device: device.0,
-                rank: ranks.get(op.index()).copied().unwrap_or(0),
-                seconds: problem.seconds(op, problem.pool_of(device)).unwrap_or(0.0),
-                pause: 0.0,
-                fixed_bytes: document.parameter_bytes + document.optimizer_bytes,
-                workspace_bytes: document.workspace_bytes,
-            });
-        }
-        let mut away: Vec<(DeviceId, u32)> = Vec::new();
-        for tensor in graph.tensors() {
-            let producer = graph.producer(tensor);
-            let home = placement.device_of(producer);
-            let readers = || graph.consumers(tensor).iter().map(|&op| (placement.device_of(op), op.0));
-            let at_home = readers().filter(|&(device, _)| device == home).map(|(_, op)| op);
-            flow.tensor(producer.0, graph.bytes(tensor), at_home);
-            away.clear();
-            away.extend(readers().filter(|&(device, _)| device != home));
-            away.sort_unstable();
-            for there in away.chunk_by(|a, b| a.0 == b.0) {
-                let device = there[0].0;
-                let (seconds, ports) = fabric.route(tensor, home, device);
-                flow.transfer(seconds, 0.0, ports.into_iter().flatten());
-                flow.copy(device.0, there.iter().map(|&(_, op)| op));
-            }
-        }
-        flow.finish_checked()
+impl Route {
+    /// The ports on the way.
+    pub fn ports(self) -> impl Iterator<Item = u32> {
+        self.ports.into_iter().flatten()
     }
 }
 
-/// The place of every operator in the placement's priority; nothing where it has none.
-fn ranks(placement: &Placement, operators: usize) -> Vec<u32> {
-    if placement.priority().is_empty() {
-        return Vec::new();
-    }
-    let mut ranks = vec![u32::MAX; operators];
-    for (rank, op) in (0..).zip(placement.priority()) {
-        let place = &mut ranks[op.index()];
-        *place = rank.min(*place);
-    }
-    ranks
-}
-
-struct Fabric<'p> {
+/// What connects the devices of a problem.
+#[derive(Debug, Clone, Copy)]
+pub struct Fabric<'p> {
     problem: &'p Problem,
     ports: Ports,
 }
 
-impl Fabric<'_> {
-    /// Seconds of a tensor's transfer between two devices, and the ports that it holds.
-    fn route(&self, tensor: TensorId, from: DeviceId, to: DeviceId) -> (f64, [Option<u32>; 4]) {
+impl<'p> Fabric<'p> {
+    /// The fabric of a problem.
+    pub fn new(problem: &'p Problem) -> Fabric<'p> {
+        Fabric { problem, ports: Ports::new(problem) }
+    }
+
+    /// Its ports.
+    pub fn ports(&self) -> Ports {
+        self.ports
+    }
+
+    /// A tensor's way between two different devices.
+    pub fn route(&self, tensor: TensorId, from: DeviceId, to: DeviceId) -> Route {
         let (cluster, costs) = (self.problem.cluster(), self.problem.costs());
         let kinds = [cluster.kind_of(from), cluster.kind_of(to)];
         let is_host = kinds.map(|kind| cluster.kind(kind).host);
         let egress = (!is_host[0]).then(|| self.ports.egress(from));
         let ingress = (!is_host[1]).then(|| self.ports.ingress(to));
-        if let Some(matrix) = &cluster.document().matrix {
-            let [row, column] = [from.index(), to.index()];
-            let bytes = self.problem.graph().bytes(tensor);
-            let seconds = matrix.delay_s[row][column] + bytes * matrix.seconds_per_byte[row][column];
-            return (seconds, [egress, ingress, None, None]);
+        if let Some(seconds) = self.by_matrix(tensor, from, to) {
+            return Route { seconds, ports: [egress, ingress, None, None] };
         }
         // The table has zero for hosts.
         let mut seconds = costs.transfer(tensor, kinds[0]).max(costs.transfer(tensor, kinds[1]));
@@ -149,6 +92,19 @@ impl Fabric<'_> {
             seconds = seconds.max(costs.uplink(tensor, group));
         }
         let [leaving, entering] = groups.map(|group| group.map(|group| self.ports.uplink(group)));
-        (seconds, [egress, ingress, leaving, entering])
+        Route { seconds, ports: [egress, ingress, leaving, entering] }
+    }
+
+    /// Seconds until readers on the device that makes a tensor have it, where nothing else delays them: the
+    /// diagonal of the matrix, which only an execution without contention reads.
+    pub(super) fn at_home(&self, tensor: TensorId, device: DeviceId) -> f64 {
+        self.by_matrix(tensor, device, device).unwrap_or(0.0)
+    }
+
+    fn by_matrix(&self, tensor: TensorId, from: DeviceId, to: DeviceId) -> Option<f64> {
+        let matrix = self.problem.cluster().document().matrix.as_ref()?;
+        let [row, column] = [from.index(), to.index()];
+        let bytes = self.problem.graph().bytes(tensor);
+        Some(matrix.delay_s[row][column] + bytes * matrix.seconds_per_byte[row][column])
     }
 }

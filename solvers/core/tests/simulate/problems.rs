@@ -9,7 +9,7 @@ use stagewright_core::graph::OpId;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::simulate::{Flow, Operator, Rules, Simulator, Span, simulate_all};
+use stagewright_core::simulate::{Flow, Operator, Rules, Simulator, Span, Template, simulate_all};
 
 use super::model::{Model, host, kind, link, operators, transfers};
 use super::reference;
@@ -157,7 +157,7 @@ fn placements_take_what_the_reference_says() {
         let (model, problem, placement) = instance(number, Figures::Whole);
         // Memory that another flow has left must not show.
         let made = match flow.take() {
-            Some(spare) => Flow::remade(spare, &problem, &placement),
+            Some(spare) => Template::new(&problem).flow_of(&placement, spare),
             None => Flow::of(&problem, &placement),
         };
         let step = step(&model, &placement);

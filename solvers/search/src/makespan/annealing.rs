@@ -1,0 +1,85 @@
+//! Simulated annealing on the simulator.
+//!
+//! A walk changes the device of a group or two places in a queue, and takes a change that makes the step longer by
+//! Δ with probability exp(−Δ / T), while T falls geometrically; T is a share of the makespan at the start. What may
+//! be taken is drawn before the simulation, which so ends as soon as it is plain that the step takes too long.
+//! Schedules that do not fit the memory have a longer step for it (see [`Score::energy`](super::schedule::Score)), so
+//! that a walk may pass through them.
+//!
+//! Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science 1983.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+
+use super::HEURISTIC;
+use super::moves::State;
+use super::rounds::{self, Search, is_better};
+use super::schedule::{Best, Judge};
+
+/// Steps of each walk of the first round.
+const FIRST_STEPS: u64 = 250;
+/// Temperature at the beginning and at the end of a walk, as shares of the makespan.
+const HOT: f64 = 0.01;
+const COLD: f64 = 0.0002;
+
+/// Simulated annealing from list schedules.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Annealing;
+
+fn walk(
+    search: &Search<'_, '_>,
+    judge: &mut Judge<'_, '_>,
+    start: &Best,
+    steps: u64,
+    rng: &mut ChaCha8Rng,
+) -> Best {
+    let graph = search.scene.graph();
+    let mut best = start.clone();
+    let mut state = State::new(&start.schedule, &search.order, search.scene);
+    let mut score = judge.score(&state.schedule);
+    state.see(judge.last(), graph);
+    let cooling = (COLD / HOT).powf(1.0 / steps as f64);
+    let mut temperature = HOT * score.energy();
+    for _ in 0..steps {
+        if search.is_over(best.score) {
+            break;
+        }
+        temperature *= cooling;
+        let Some(done) = state.step(search.scene, &search.groups, rng) else { continue };
+        // Δ may be at most −T ln u, with u uniform.
+        let most = score.energy() - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
+        match judge.score_below(&state.schedule, most) {
+            Some(after) if after.energy() < most => {
+                score = after;
+                state.see(judge.last(), graph);
+                if is_better(score, best.score) {
+                    best = Best { score, schedule: state.schedule.clone() };
+                }
+            }
+            _ => {
+                state.undo(&done, search.scene);
+            }
+        }
+    }
+    best
+}
+
+impl Solver for Annealing {
+    fn name(&self) -> &'static str {
+        "annealing"
+    }
+
+    fn summary(&self) -> &'static str {
+        "simulated annealing on the simulator, from list schedules (makespan)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        HEURISTIC
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        rounds::solve(self, walk, FIRST_STEPS, problem, context)
+    }
+}

@@ -1,0 +1,245 @@
+//! A schedule in the making: a Gantt chart that operators are added to, each after all that it reads.
+//!
+//! The chart estimates. An operator fills the first gap on its device that is long enough once its inputs can be
+//! there (the insertion of HEFT); a transfer leaves when its ports were left by those added before it, although
+//! the simulator will serve them in the order of their requests. Memory is what stays on a device until all
+//! readers of it are on the chart. So what a chart says is a guide, and the simulator has the word.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::{OpId, TensorId};
+use stagewright_core::tolerance;
+
+use super::scene::Scene;
+use super::schedule::Schedule;
+
+const NOWHERE: DeviceId = DeviceId(u32::MAX);
+
+/// A schedule in the making.
+#[derive(Debug, Clone)]
+pub(super) struct Chart<'s, 'p> {
+    scene: &'s Scene<'p>,
+    /// Memory of every device that the chart may fill.
+    room: Vec<f64>,
+    used: Vec<f64>,
+    device_of: Vec<DeviceId>,
+    home_of_class: Vec<DeviceId>,
+    span: Vec<[f64; 2]>,
+    /// Times at which a device has nothing to do, in order; the last never ends.
+    gaps: Vec<Vec<[f64; 2]>>,
+    /// The devices that a tensor has been sent to, and when it arrives.
+    copies: Vec<Vec<(DeviceId, f64)>>,
+    /// When the ports are free.
+    ports: Vec<f64>,
+    /// Readers of a tensor that are not on the chart.
+    unread: Vec<u32>,
+    /// The inputs of the operator that is looked at, by the end of their producers.
+    inputs: Vec<(f64, TensorId)>,
+    taken: Vec<(u32, f64)>,
+}
+
+impl<'s, 'p> Chart<'s, 'p> {
+    /// An empty chart whose devices may be filled to a share of their memory.
+    pub(super) fn new(scene: &'s Scene<'p>, share: f64) -> Chart<'s, 'p> {
+        let graph = scene.graph();
+        let devices = scene.device_count();
+        let every = (0..devices as u32).map(DeviceId);
+        Chart {
+            scene,
+            room: every.map(|device| scene.memory(device) * share).collect(),
+            used: vec![0.0; devices],
+            device_of: vec![NOWHERE; graph.operator_count()],
+            home_of_class: vec![NOWHERE; graph.class_count()],
+            span: vec![[0.0; 2]; graph.operator_count()],
+            gaps: vec![vec![[0.0, f64::INFINITY]]; devices],
+            copies: vec![Vec::new(); graph.tensor_count()],
+            ports: vec![0.0; scene.fabric().ports().count() as usize],
+            unread: graph.tensors().map(|tensor| graph.consumers(tensor).len() as u32).collect(),
+            inputs: Vec::new(),
+            taken: Vec::new(),
+        }
+    }
+
+    /// The scene.
+    pub(super) fn scene(&self) -> &'s Scene<'p> {
+        self.scene
+    }
+
+    /// The devices that an operator may be added to: that of its class where one is there, else those with room
+    /// for the class, else the one that lacks least.
+    pub(super) fn candidates(&self, op: OpId, into: &mut Vec<DeviceId>) {
+        into.clear();
+        let class = self.scene.graph().class_of(op);
+        if self.home_of_class[class] != NOWHERE {
+            into.push(self.home_of_class[class]);
+            return;
+        }
+        let homes = self.scene.homes_of_class(class);
+        into.extend(homes.iter().filter(|&&device| self.lack(op, device) <= 0.0));
+        if into.is_empty() {
+            let least = |a: &&DeviceId, b: &&DeviceId| self.lack(op, **a).total_cmp(&self.lack(op, **b));
+            into.extend(homes.iter().min_by(least));
+        }
+    }
+
+    /// Bytes that a device lacks for an operator and the parameters of its class; zero or less where it has room.
+    fn lack(&self, op: OpId, device: DeviceId) -> f64 {
+        let (graph, at) = (self.scene.graph(), device.index());
+        if self.room[at] == f64::INFINITY {
+            return 0.0;
+        }
+        let class = graph.class_of(op);
+        let fixed = if self.home_of_class[class] == NOWHERE { self.scene.fixed_bytes(class) } else { 0.0 };
+        let made: f64 = graph.outputs(op).iter().map(|&tensor| graph.bytes(tensor)).sum();
+        let is_away = |tensor: &&TensorId| !self.is_on(**tensor, device);
+        let brought: f64 = graph.inputs(op).iter().filter(is_away).map(|&tensor| graph.bytes(tensor)).sum();
+        let needs = self.used[at] + fixed + made + brought + graph.operator(op).workspace_bytes;
+        if tolerance::fits(needs, self.room[at]) { 0.0 } else { needs - self.room[at] }
+    }
+
+    fn is_on(&self, tensor: TensorId, device: DeviceId) -> bool {
+        self.device_of[self.scene.graph().producer(tensor).index()] == device
+            || self.copies[tensor.index()].iter().any(|copy| copy.0 == device)
+    }
+
+    /// When all inputs of an operator can be on a device, its producers being on the chart.
+    pub(super) fn ready(&mut self, op: OpId, device: DeviceId) -> f64 {
+        self.bring(op, device, false)
+    }
+
+    /// The start of an operator of so many seconds that is ready at a time: the first gap that it fits.
+    fn start(&self, device: DeviceId, ready: f64, seconds: f64) -> f64 {
+        let gaps = &self.gaps[device.index()];
+        let first = gaps.partition_point(|gap| gap[1] < ready);
+        let fits = |gap: &&[f64; 2]| gap[0].max(ready) + seconds <= gap[1];
+        gaps[first..].iter().find(fits).map_or(ready, |gap| gap[0].max(ready))
+    }
+
+    /// Start and end of an operator if it were added to a device.
+    pub(super) fn probe(&mut self, op: OpId, device: DeviceId) -> [f64; 2] {
+        let ready = self.ready(op, device);
+        let seconds = self.scene.seconds(op, device);
+        let start = self.start(device, ready, seconds);
+        [start, start + seconds]
+    }
+
+    /// When a device that has something to do has it done.
+    pub(super) fn idle_from(&self, device: DeviceId) -> f64 {
+        self.gaps[device.index()].last().map_or(0.0, |gap| gap[0])
+    }
+
+    /// The end of an operator on the chart.
+    pub(super) fn end(&self, op: OpId) -> f64 {
+        self.span[op.index()][1]
+    }
+
+    /// The device of an operator on the chart.
+    pub(super) fn device(&self, op: OpId) -> Option<DeviceId> {
+        Some(self.device_of[op.index()]).filter(|&device| device != NOWHERE)
+    }
+
+    /// Adds an operator, whose producers are on the chart, to a device, and returns its end.
+    pub(super) fn add(&mut self, op: OpId, device: DeviceId) -> f64 {
+        let (scene, graph) = (self.scene, self.scene.graph());
+        let ready = self.bring(op, device, true);
+        let seconds = scene.seconds(op, device);
+        let start = self.start(device, ready, seconds);
+        self.fill(device, start, start + seconds);
+        self.span[op.index()] = [start, start + seconds];
+        self.device_of[op.index()] = device;
+        let class = graph.class_of(op);
+        if self.home_of_class[class] == NOWHERE {
+            self.home_of_class[class] = device;
+            self.used[device.index()] += scene.fixed_bytes(class);
+        }
+        for &tensor in graph.outputs(op) {
+            if self.unread[tensor.index()] > 0 {
+                self.used[device.index()] += graph.bytes(tensor);
+            }
+        }
+        for &tensor in graph.inputs(op) {
+            let unread = &mut self.unread[tensor.index()];
+            *unread -= 1;
+            if *unread == 0 {
+                let bytes = graph.bytes(tensor);
+                self.used[self.device_of[graph.producer(tensor).index()].index()] -= bytes;
+                for &(device, _) in &self.copies[tensor.index()] {
+                    self.used[device.index()] -= bytes;
+                }
+            }
+        }
+        start + seconds
+    }
+
+    /// When the inputs of an operator are on a device. They come in the order in which they are made, each when
+    /// its ports are free; `keep` puts them on the chart.
+    fn bring(&mut self, op: OpId, device: DeviceId, keep: bool) -> f64 {
+        let graph = self.scene.graph();
+        let mut ready = 0.0f64;
+        self.inputs.clear();
+        for &tensor in graph.inputs(op) {
+            let producer = graph.producer(tensor);
+            let made = self.span[producer.index()][1];
+            if self.device_of[producer.index()] == device {
+                ready = ready.max(made);
+            } else if let Some(copy) = self.copies[tensor.index()].iter().find(|copy| copy.0 == device) {
+                ready = ready.max(copy.1);
+            } else {
+                self.inputs.push((made, tensor));
+            }
+        }
+        self.inputs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        self.taken.clear();
+        for at in 0..self.inputs.len() {
+            let (made, tensor) = self.inputs[at];
+            let from = self.device_of[graph.producer(tensor).index()];
+            let route = self.scene.fabric().route(tensor, from, device);
+            let mut leaves = made;
+            if self.scene.has_ports() {
+                for port in route.ports() {
+                    leaves = leaves.max(self.ports[port as usize]);
+                }
+                for &(port, until) in &self.taken {
+                    if route.ports().any(|mine| mine == port) {
+                        leaves = leaves.max(until);
+                    }
+                }
+            }
+            let arrives = leaves + route.seconds;
+            ready = ready.max(arrives);
+            if keep {
+                self.copies[tensor.index()].push((device, arrives));
+                self.used[device.index()] += graph.bytes(tensor);
+            }
+            if !self.scene.has_ports() {
+                continue;
+            }
+            for port in route.ports() {
+                match keep {
+                    true => self.ports[port as usize] = arrives,
+                    false => self.taken.push((port, arrives)),
+                }
+            }
+        }
+        ready
+    }
+
+    fn fill(&mut self, device: DeviceId, start: f64, end: f64) {
+        let gaps = &mut self.gaps[device.index()];
+        let at = gaps.partition_point(|gap| gap[1] < end).min(gaps.len() - 1);
+        let [from, to] = gaps[at];
+        let left = (from < start).then_some([from, start]);
+        let right = (end < to).then_some([end, to]);
+        gaps.splice(at..=at, left.into_iter().chain(right));
+    }
+
+    /// The schedule on the chart, whose queues go by the starts on it.
+    ///
+    /// # Panics
+    /// Where an operator is not on the chart.
+    pub(super) fn schedule(&self) -> Schedule {
+        assert!(self.device_of.iter().all(|&device| device != NOWHERE), "every operator is on the chart");
+        let mut order = self.scene.graph().topological().to_vec();
+        order.sort_by(|a, b| self.span[a.index()][0].total_cmp(&self.span[b.index()][0]));
+        Schedule::by_order(self.device_of.clone(), &order)
+    }
+}

@@ -1,0 +1,89 @@
+//! Critical path on a processor.
+//!
+//! The priority of an operator is its upward and its downward rank together: the longest way through it. The
+//! operators of one longest way all go to the one device that runs them fastest, the others to that on which
+//! they end first, and of those that are ready that of the highest priority is next.
+//!
+//! Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for heterogeneous
+//! computing", IEEE TPDS 2002.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::OpId;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
+
+use super::chart::Chart;
+use super::list::{self, fill_in_order, ready_order};
+use super::scene::Scene;
+use super::{HEURISTIC, rank};
+
+/// The critical path on one device.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cpop;
+
+/// Fills a chart by its rule. O(operators · devices · (inputs + gaps)).
+pub(super) fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
+    let scene = chart.scene();
+    let (up, down) = (rank::upward(scene), rank::downward(scene));
+    let through: Vec<f64> = up.iter().zip(&down).map(|(up, down)| up + down).collect();
+    let critical = critical_path(scene, &through);
+    let home = fastest(scene, &critical);
+    let mut is_critical = vec![false; through.len()];
+    critical.iter().for_each(|op| is_critical[op.index()] = true);
+    let order = ready_order(scene.graph(), &through);
+    fill_in_order(chart, &order, stop, |chart, op, device| {
+        match is_critical[op.index()] && Some(device) == home {
+            true => f64::NEG_INFINITY,
+            false => chart.probe(op, device)[1],
+        }
+    })
+}
+
+/// One longest way from the beginning to the end.
+fn critical_path(scene: &Scene<'_>, through: &[f64]) -> Vec<OpId> {
+    let graph = scene.graph();
+    let longest = |ops: &mut dyn Iterator<Item = OpId>| {
+        // The first among equals.
+        ops.fold(None, |best: Option<OpId>, op| match best {
+            Some(best) if through[best.index()] >= through[op.index()] => Some(best),
+            _ => Some(op),
+        })
+    };
+    let mut next = longest(&mut graph.operators().filter(|&op| graph.predecessors(op).is_empty()));
+    let mut path = Vec::new();
+    while let Some(op) = next {
+        path.push(op);
+        next = longest(&mut graph.successors(op).iter().copied());
+    }
+    path
+}
+
+/// The device that runs all of some operators in the least time, if one can.
+fn fastest(scene: &Scene<'_>, ops: &[OpId]) -> Option<DeviceId> {
+    let mut best: Option<(f64, DeviceId)> = None;
+    for device in scene.problem().cluster().devices() {
+        let seconds: f64 = ops.iter().map(|&op| scene.seconds(op, device)).sum();
+        if seconds.is_finite() && best.is_none_or(|(least, _)| seconds < least) {
+            best = Some((seconds, device));
+        }
+    }
+    best.map(|(_, device)| device)
+}
+
+impl Solver for Cpop {
+    fn name(&self) -> &'static str {
+        "cpop"
+    }
+
+    fn summary(&self) -> &'static str {
+        "critical path on a processor (makespan)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        HEURISTIC
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        list::solve(self, fill, problem, context)
+    }
+}

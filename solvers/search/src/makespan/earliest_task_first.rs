@@ -1,0 +1,135 @@
+//! Earliest task first, with memory (m-ETF).
+//!
+//! Of all operators that are ready and all devices that have room for them, the pair is taken that can start first;
+//! of those that can start at one time, the operator of the highest upward rank.
+//!
+//! Hwang, Chow, Anger and Lee, "Scheduling precedence graphs in systems with interprocessor communication times",
+//! SIAM J. Comput. 1989; with memory as in Jeon et al., "Baechi: fast device placement of machine learning graphs",
+//! SoCC 2020.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::OpId;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
+
+use super::chart::Chart;
+use super::list::{self, BETWEEN_CHECKS, cheapest};
+use super::{HEURISTIC, rank};
+
+/// What can start first.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EarliestTaskFirst;
+
+/// An operator that is ready, by when it could start when that was asked last.
+#[derive(Debug, PartialEq)]
+struct Offer {
+    start: f64,
+    rank: f64,
+    op: OpId,
+}
+
+impl Eq for Offer {}
+
+impl PartialOrd for Offer {
+    fn partial_cmp(&self, other: &Offer) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Offer {
+    fn cmp(&self, other: &Offer) -> Ordering {
+        let by_rank = || other.rank.total_cmp(&self.rank);
+        self.start.total_cmp(&other.start).then_with(by_rank).then(self.op.cmp(&other.op))
+    }
+}
+
+/// When operators may start, for whoever takes the earliest.
+pub(super) trait Earliest {
+    /// The start of an operator on a device.
+    fn start(&mut self, chart: &mut Chart<'_, '_>, op: OpId, device: DeviceId) -> f64;
+
+    /// An operator has been put on a device.
+    fn took(&mut self, chart: &Chart<'_, '_>, op: OpId, device: DeviceId);
+}
+
+/// Whenever the chart says.
+struct AnyTime;
+
+impl Earliest for AnyTime {
+    fn start(&mut self, chart: &mut Chart<'_, '_>, op: OpId, device: DeviceId) -> f64 {
+        chart.probe(op, device)[0]
+    }
+
+    fn took(&mut self, _: &Chart<'_, '_>, _: OpId, _: DeviceId) {}
+}
+
+/// Fills a chart by its rule.
+fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
+    fill_by_start(chart, &mut AnyTime, stop)
+}
+
+/// Takes, one after the other, the operator that starts first on the device where it does. Starts only grow while
+/// the chart fills, but for inputs that others have brought; so one offer for each operator that is ready is enough,
+/// renewed when its turn comes.
+pub(super) fn fill_by_start(chart: &mut Chart<'_, '_>, rule: &mut impl Earliest, stop: &Stop) -> Option<()> {
+    let graph = chart.scene().graph();
+    let ranks = rank::upward(chart.scene());
+    let mut waits: Vec<usize> = graph.operators().map(|op| graph.predecessors(op).len()).collect();
+    let mut devices = Vec::new();
+    let mut offers: BinaryHeap<Reverse<Offer>> = BinaryHeap::new();
+    let offer = |start, op: OpId| Reverse(Offer { start, rank: ranks[op.index()], op });
+    for op in graph.operators().filter(|&op| graph.predecessors(op).is_empty()) {
+        offers.push(offer(0.0, op));
+    }
+    let mut looks = 0;
+    while let Some(Reverse(Offer { op, .. })) = offers.pop() {
+        if looks % BETWEEN_CHECKS == 0 && stop.reason().is_some() {
+            return None;
+        }
+        looks += 1;
+        let mut least = f64::INFINITY;
+        let device = cheapest(chart, op, &mut devices, &mut |chart, op, device| {
+            let start = rule.start(chart, op, device);
+            least = least.min(start);
+            start
+        })?;
+        let now = offer(least, op);
+        // A lower offer is a greater one reversed.
+        if offers.peek().is_some_and(|next| *next > now) {
+            offers.push(now);
+            continue;
+        }
+        chart.add(op, device);
+        rule.took(chart, op, device);
+        for &next in graph.successors(op) {
+            waits[next.index()] -= 1;
+            if waits[next.index()] == 0 {
+                // No later than it can start, whatever device it goes to.
+                let made = graph.predecessors(next).iter().map(|&before| chart.end(before));
+                offers.push(offer(made.fold(0.0, f64::max), next));
+            }
+        }
+    }
+    Some(())
+}
+
+impl Solver for EarliestTaskFirst {
+    fn name(&self) -> &'static str {
+        "m-etf"
+    }
+
+    fn summary(&self) -> &'static str {
+        "earliest task first, with memory (makespan)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        HEURISTIC
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        list::solve(self, fill, problem, context)
+    }
+}

@@ -1,0 +1,150 @@
+//! Sets of colocation classes that belong together, for moves larger than one class.
+//!
+//! A hierarchy: at its first level every class is a group, and each level merges pairs of groups of the one before,
+//! those first between which the most has to be sent (heavy-edge matching; Karypis and Kumar, "A fast and high
+//! quality multilevel scheme for partitioning irregular graphs", SISC 1998). It ends when groups would have more
+//! than a device's share of the work, or when nothing is left to merge.
+
+use super::scene::Scene;
+
+/// A level is worth having if it has at most this share of the groups of the one before.
+const MOST_OF_LEVEL: f64 = 0.95;
+/// Most levels: each about halves the groups.
+const MOST_LEVELS: usize = 24;
+
+/// Groups of classes, level by level.
+#[derive(Debug, Clone)]
+pub(super) struct Groups {
+    levels: Vec<Level>,
+}
+
+#[derive(Debug, Clone)]
+struct Level {
+    group_of: Vec<u32>,
+    /// The classes by group, and where those of each group begin.
+    classes: Vec<u32>,
+    offsets: Vec<u32>,
+}
+
+impl Level {
+    fn new(group_of: Vec<u32>, groups: usize) -> Level {
+        let mut offsets = vec![0u32; groups + 1];
+        for &group in &group_of {
+            offsets[group as usize + 1] += 1;
+        }
+        for group in 0..groups {
+            offsets[group + 1] += offsets[group];
+        }
+        let mut next = offsets.clone();
+        let mut classes = vec![0; group_of.len()];
+        for (class, &group) in (0..).zip(&group_of) {
+            classes[next[group as usize] as usize] = class;
+            next[group as usize] += 1;
+        }
+        Level { group_of, classes, offsets }
+    }
+
+    fn count(&self) -> usize {
+        self.offsets.len() - 1
+    }
+}
+
+/// Groups that send to each other, and for how long.
+type Edge = (u32, u32, f64);
+
+impl Groups {
+    /// The hierarchy of a scene. O(levels · edges log edges).
+    pub(super) fn new(scene: &Scene<'_>) -> Groups {
+        let graph = scene.graph();
+        let classes = graph.class_count();
+        let mut seconds = vec![0.0; classes];
+        for op in graph.operators() {
+            seconds[graph.class_of(op)] += scene.mean_seconds(op);
+        }
+        let most = seconds.iter().sum::<f64>() / scene.device_count().max(1) as f64;
+        let mut edges: Vec<Edge> = Vec::new();
+        for tensor in graph.tensors() {
+            let from = graph.class_of(graph.producer(tensor)) as u32;
+            for &reader in graph.consumers(tensor) {
+                edges.push((from, graph.class_of(reader) as u32, scene.mean_transfer(tensor)));
+            }
+        }
+        let mut levels = vec![Level::new((0..classes as u32).collect(), classes)];
+        while let Some(last) = levels.last()
+            && levels.len() < MOST_LEVELS
+        {
+            merge_parallel(&mut edges);
+            let merged = matched(last.count(), &edges, &seconds, most);
+            let count = merged.iter().max().map_or(0, |&most| most as usize + 1);
+            if count as f64 > MOST_OF_LEVEL * last.count() as f64 {
+                break;
+            }
+            let group_of = last.group_of.iter().map(|&group| merged[group as usize]).collect();
+            let mut merged_seconds = vec![0.0; count];
+            for (group, &into) in merged.iter().enumerate() {
+                merged_seconds[into as usize] += seconds[group];
+            }
+            seconds = merged_seconds;
+            for edge in &mut edges {
+                (edge.0, edge.1) = (merged[edge.0 as usize], merged[edge.1 as usize]);
+            }
+            levels.push(Level::new(group_of, count));
+        }
+        Groups { levels }
+    }
+
+    /// Number of levels, at least one.
+    pub(super) fn level_count(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// The classes of the group that a class belongs to at a level.
+    pub(super) fn around(&self, level: usize, class: usize) -> &[u32] {
+        let Level { group_of, classes, offsets } = &self.levels[level];
+        let group = group_of[class] as usize;
+        &classes[offsets[group] as usize..offsets[group + 1] as usize]
+    }
+}
+
+/// One edge for each pair, from the lower to the higher group.
+fn merge_parallel(edges: &mut Vec<Edge>) {
+    edges.retain(|edge| edge.0 != edge.1);
+    for edge in edges.iter_mut() {
+        (edge.0, edge.1) = (edge.0.min(edge.1), edge.0.max(edge.1));
+    }
+    edges.sort_by_key(|edge| (edge.0, edge.1));
+    edges.dedup_by(|next, kept| {
+        let is_parallel = (next.0, next.1) == (kept.0, kept.1);
+        if is_parallel {
+            kept.2 += next.2;
+        }
+        is_parallel
+    });
+}
+
+/// The group that every group is merged into, heaviest edges first.
+fn matched(groups: usize, edges: &[Edge], seconds: &[f64], most: f64) -> Vec<u32> {
+    const ALONE: u32 = u32::MAX;
+    let mut heaviest: Vec<&Edge> = edges.iter().collect();
+    heaviest.sort_by(|a, b| b.2.total_cmp(&a.2).then_with(|| (a.0, a.1).cmp(&(b.0, b.1))));
+    let mut partner = vec![ALONE; groups];
+    for &&(a, b, _) in &heaviest {
+        let fits = seconds[a as usize] + seconds[b as usize] <= most;
+        if fits && partner[a as usize] == ALONE && partner[b as usize] == ALONE {
+            (partner[a as usize], partner[b as usize]) = (b, a);
+        }
+    }
+    let mut into = vec![ALONE; groups];
+    let mut count = 0;
+    for group in 0..groups {
+        let other = partner[group];
+        into[group] = match other != ALONE && (other as usize) < group {
+            true => into[other as usize],
+            false => {
+                count += 1;
+                count - 1
+            }
+        };
+    }
+    into
+}

@@ -1,0 +1,44 @@
+//! Heterogeneous earliest finish time.
+//!
+//! Operators go by falling upward rank, each to the device on which it ends first, filling gaps. Where transfers
+//! stand in line for ports, the estimate of the end counts those that were added before.
+//!
+//! Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for heterogeneous
+//! computing", IEEE TPDS 2002. With ports as in Sinnen and Sousa, "Communication contention in task scheduling",
+//! IEEE TPDS 2005.
+
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
+
+use super::chart::Chart;
+use super::list::{self, fill_in_order};
+use super::{HEURISTIC, rank};
+
+/// Earliest finish by upward rank.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Heft;
+
+/// Fills a chart by its rule. O(operators · devices · (inputs + gaps)).
+pub(super) fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
+    let ranks = rank::upward(chart.scene());
+    let order = rank::falling(chart.scene(), &ranks);
+    fill_in_order(chart, &order, stop, |chart, op, device| chart.probe(op, device)[1])
+}
+
+impl Solver for Heft {
+    fn name(&self) -> &'static str {
+        "heft"
+    }
+
+    fn summary(&self) -> &'static str {
+        "heterogeneous earliest finish time (makespan)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        HEURISTIC
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        list::solve(self, fill, problem, context)
+    }
+}

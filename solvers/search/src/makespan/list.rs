@@ -1,0 +1,164 @@
+//! What list schedulers have in common: they put one operator after the other on a chart.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use stagewright_core::bound::strongest;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Solution, SolveError, Solver, Status, Stop};
+
+use super::chart::Chart;
+use super::scene::Scene;
+use super::schedule::{Best, Judge, solution};
+
+/// Shares of the memory that a chart may fill, one after the other until the simulator finds that all fits: a chart
+/// knows what stays on a device only roughly.
+const SHARES: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.5, 0.3];
+/// Operators between two looks at the clock.
+pub(super) const BETWEEN_CHECKS: usize = 256;
+
+/// Fills a chart; gives up when told to stop.
+pub(super) type Fill = fn(&mut Chart<'_, '_>, &Stop) -> Option<()>;
+
+/// The best schedule of a rule: with what fits, and where nothing does, with what lacks least.
+pub(super) fn best(fill: Fill, judge: &mut Judge<'_, '_>, stop: &Stop) -> Option<Best> {
+    let mut best = None;
+    for share in SHARES {
+        let mut chart = Chart::new(judge.scene(), share);
+        fill(&mut chart, stop)?;
+        best = Best::of(best, judge, chart.schedule());
+        if best.as_ref().is_some_and(|best| best.score.fits()) {
+            break;
+        }
+    }
+    best
+}
+
+/// Solves by a rule.
+pub(super) fn solve(
+    solver: &dyn Solver,
+    fill: Fill,
+    problem: &Problem,
+    context: &mut Context<'_>,
+) -> Result<Solution, SolveError> {
+    SolveError::check(solver, problem)?;
+    let bound = strongest(problem);
+    let scene = Scene::new(problem);
+    if let Some(reason) = scene.impossible() {
+        return Ok(Solution::without_plan(solver.name(), Status::Infeasible, bound, None, reason));
+    }
+    let mut judge = Judge::new(&scene);
+    let best = best(fill, &mut judge, context.stop());
+    solution(solver.name(), &scene, best, bound, context)
+}
+
+/// Adds operators in an order, each where a cost is least; the first device on a tie.
+pub(super) fn fill_in_order(
+    chart: &mut Chart<'_, '_>,
+    order: &[OpId],
+    stop: &Stop,
+    mut cost: impl FnMut(&mut Chart<'_, '_>, OpId, DeviceId) -> f64,
+) -> Option<()> {
+    let mut devices = Vec::new();
+    for (at, &op) in order.iter().enumerate() {
+        if at.is_multiple_of(BETWEEN_CHECKS) && stop.reason().is_some() {
+            return None;
+        }
+        let device = cheapest(chart, op, &mut devices, &mut cost)?;
+        chart.add(op, device);
+    }
+    Some(())
+}
+
+/// The device of the least cost among those that an operator may be added to.
+pub(super) fn cheapest(
+    chart: &mut Chart<'_, '_>,
+    op: OpId,
+    devices: &mut Vec<DeviceId>,
+    cost: &mut impl FnMut(&mut Chart<'_, '_>, OpId, DeviceId) -> f64,
+) -> Option<DeviceId> {
+    chart.candidates(op, devices);
+    let mut best: Option<(f64, DeviceId)> = None;
+    for &device in &*devices {
+        let cost = cost(chart, op, device);
+        if best.is_none_or(|(least, _)| cost < least) {
+            best = Some((cost, device));
+        }
+    }
+    best.map(|(_, device)| device)
+}
+
+/// Operators whose producers have all been taken, those of the highest priority first and of these the lowest
+/// index.
+#[derive(Debug)]
+pub(super) struct Ready<'a> {
+    graph: &'a Graph,
+    priority: &'a [f64],
+    waits: Vec<u32>,
+    heap: BinaryHeap<Waiting>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Waiting {
+    priority: f64,
+    op: OpId,
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Waiting) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Waiting) -> Ordering {
+        self.priority.total_cmp(&other.priority).then(other.op.cmp(&self.op))
+    }
+}
+
+impl<'a> Ready<'a> {
+    /// The operators without producers.
+    pub(super) fn new(graph: &'a Graph, priority: &'a [f64]) -> Ready<'a> {
+        let waits = graph.operators().map(|op| graph.predecessors(op).len() as u32).collect();
+        let mut ready = Ready { graph, priority, waits, heap: BinaryHeap::new() };
+        for op in graph.operators().filter(|&op| graph.predecessors(op).is_empty()) {
+            ready.push(op);
+        }
+        ready
+    }
+
+    fn push(&mut self, op: OpId) {
+        self.heap.push(Waiting { priority: self.priority[op.index()], op });
+    }
+
+    /// The next operator.
+    pub(super) fn pop(&mut self) -> Option<OpId> {
+        self.heap.pop().map(|waiting| waiting.op)
+    }
+
+    /// Those that wait for nothing else than `op`, which is taken now, are ready.
+    pub(super) fn took(&mut self, op: OpId) {
+        for &next in self.graph.successors(op) {
+            self.waits[next.index()] -= 1;
+            if self.waits[next.index()] == 0 {
+                self.push(next);
+            }
+        }
+    }
+}
+
+/// The order in which operators are ready when those of the highest priority go first. O((operators + edges) log
+/// operators).
+pub(super) fn ready_order(graph: &Graph, priority: &[f64]) -> Vec<OpId> {
+    let mut ready = Ready::new(graph, priority);
+    let mut order = Vec::with_capacity(graph.operator_count());
+    while let Some(op) = ready.pop() {
+        order.push(op);
+        ready.took(op);
+    }
+    order
+}

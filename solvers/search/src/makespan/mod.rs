@@ -1,0 +1,46 @@
+//! The makespan of one step: schedulers and search on the simulator.
+//!
+//! A plan is a device for every operator and an order in which those that are ready on a device go; what it takes is
+//! what the simulator says. List schedulers make one in a single pass over the operators: [`Heft`], [`Cpop`] and
+//! [`Peft`] by ranks, [`EarliestTaskFirst`] and [`SmallCommunication`] by what can start first. They put operators on
+//! a chart, whose estimate guides them.
+
+mod annealing;
+mod chart;
+mod cpop;
+mod earliest_task_first;
+mod groups;
+mod heft;
+mod list;
+mod moves;
+mod peft;
+mod rank;
+mod rounds;
+pub mod scene;
+pub mod schedule;
+mod small_communication;
+mod start;
+mod tabu;
+
+use stagewright_core::document::ObjectiveKind;
+use stagewright_core::objective::Objective;
+use stagewright_core::solver::{Capabilities, Solver};
+
+pub use annealing::Annealing;
+pub use cpop::Cpop;
+pub use earliest_task_first::EarliestTaskFirst;
+pub use heft::Heft;
+pub use peft::Peft;
+pub use small_communication::SmallCommunication;
+pub use tabu::Tabu;
+
+/// What every solver here takes.
+const HEURISTIC: Capabilities = Capabilities { missing, exact: false, deterministic_across_threads: true };
+
+fn missing(objective: &Objective) -> Option<&'static str> {
+    (objective.kind != ObjectiveKind::Makespan).then_some("objectives other than makespan")
+}
+
+/// All solvers of the makespan here.
+pub const SOLVERS: &[&dyn Solver] =
+    &[&Heft, &Cpop, &Peft, &EarliestTaskFirst, &SmallCommunication, &Annealing, &Tabu];

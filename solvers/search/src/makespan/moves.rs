@@ -1,0 +1,200 @@
+//! What searches change: the device of a group, or the places of two operators in the queues.
+//!
+//! Half of the moves take hold of what the makespan consists of: an operator of the critical path, or one end of a
+//! tensor that is on it. A group goes mostly to the device of something that sends to it or reads from it, since
+//! elsewhere it has all its tensors sent.
+
+use rand::{Rng, RngExt};
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::simulate::{Activity, Flow, Timeline};
+
+use super::groups::Groups;
+use super::scene::Scene;
+use super::schedule::Schedule;
+
+/// Share of the moves that change devices rather than queues.
+const DEVICE_MOVES: f64 = 0.7;
+/// Share of the moves that start from the critical path.
+const CRITICAL: f64 = 0.5;
+/// Share of the device moves that go to a neighbour's device.
+const TO_NEIGHBOUR: f64 = 0.7;
+/// Probability that a move is made one level higher.
+const HIGHER: f64 = 0.4;
+/// How far apart in the queues two operators that change places may be.
+const FARTHEST: usize = 32;
+
+/// A move that can be taken back.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Move {
+    /// Classes with the device that each had.
+    devices: Vec<(u32, DeviceId)>,
+    /// Two places in the order of the queues that were exchanged.
+    swapped: Option<(u32, u32)>,
+}
+
+/// A schedule that moves change, with its queues as an order.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    pub(super) schedule: Schedule,
+    /// The device of every class.
+    homes: Vec<DeviceId>,
+    /// The operators by rank.
+    order: Vec<OpId>,
+    /// Operators on the critical path, or at one end of a tensor on it.
+    critical: Vec<OpId>,
+}
+
+impl Move {
+    /// The classes that it has moved, each with the device that it was on.
+    pub(super) fn homes(&self) -> &[(u32, DeviceId)] {
+        &self.devices
+    }
+
+    /// The classes that it has moved.
+    pub(super) fn classes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.devices.iter().map(|&(class, _)| class)
+    }
+}
+
+impl State {
+    /// The state of a schedule of `scene`; one without priorities gets `order`.
+    pub(super) fn new(schedule: &Schedule, order: &[OpId], scene: &Scene<'_>) -> State {
+        let mut by_rank = order.to_vec();
+        if !schedule.ranks.is_empty() {
+            by_rank.sort_by_key(|op| (schedule.ranks[op.index()], op.0));
+        }
+        let graph = scene.graph();
+        let home = |class| schedule.device_of[graph.class(class)[0].index()];
+        State {
+            homes: (0..graph.class_count()).map(home).collect(),
+            schedule: Schedule::by_order(schedule.device_of.clone(), &by_rank),
+            order: by_rank,
+            critical: Vec::new(),
+        }
+    }
+
+    /// The device of a class.
+    pub(super) fn home(&self, class: u32) -> DeviceId {
+        self.homes[class as usize]
+    }
+
+    /// The two operators that a move has exchanged.
+    pub(super) fn swapped(&self, made: &Move) -> Option<[OpId; 2]> {
+        made.swapped.map(|(a, b)| [a, b].map(|place| self.order[place as usize]))
+    }
+
+    /// Takes note of the critical path.
+    pub(super) fn see(&mut self, (flow, timeline): (&Flow, &Timeline), graph: &Graph) {
+        self.critical.clear();
+        for step in timeline.critical_path(flow) {
+            match step.activity {
+                Activity::Operator(op) => self.critical.push(OpId(op)),
+                Activity::Transfer(transfer) => {
+                    let there: Vec<u32> = flow.destinations(transfer).collect();
+                    let is_there = |op: &&OpId| there.contains(&self.schedule.device_of[op.index()].0);
+                    let readers = graph.successors(OpId(flow.producer_of(transfer)));
+                    self.critical.extend(readers.iter().find(is_there));
+                }
+            }
+        }
+    }
+
+    /// An operator to start a move from.
+    fn pick(&self, rng: &mut impl Rng) -> OpId {
+        match !self.critical.is_empty() && rng.random_bool(CRITICAL) {
+            true => self.critical[rng.random_range(0..self.critical.len())],
+            false => self.order[rng.random_range(0..self.order.len())],
+        }
+    }
+
+    /// Makes a random move; none where what was drawn changes nothing.
+    pub(super) fn step(&mut self, scene: &Scene<'_>, groups: &Groups, rng: &mut impl Rng) -> Option<Move> {
+        let op = self.pick(rng);
+        match scene.device_count() > 1 && rng.random_bool(DEVICE_MOVES) {
+            true => {
+                let mut level = 0;
+                while level + 1 < groups.level_count() && rng.random_bool(HIGHER) {
+                    level += 1;
+                }
+                let to = self.target(op, scene, rng)?;
+                self.shift(groups.around(level, scene.graph().class_of(op)), to, scene)
+            }
+            false => self.swap(op, rng),
+        }
+    }
+
+    /// A device for an operator other than its own.
+    fn target(&self, op: OpId, scene: &Scene<'_>, rng: &mut impl Rng) -> Option<DeviceId> {
+        let graph = scene.graph();
+        let here = self.schedule.device_of[op.index()];
+        let [before, after] = [graph.predecessors(op), graph.successors(op)];
+        let neighbours = before.len() + after.len();
+        if neighbours > 0 && rng.random_bool(TO_NEIGHBOUR) {
+            let at = rng.random_range(0..neighbours);
+            let neighbour = before.get(at).copied().unwrap_or_else(|| after[at - before.len()]);
+            let there = self.schedule.device_of[neighbour.index()];
+            if there != here {
+                return Some(there);
+            }
+        }
+        let homes = scene.homes(op);
+        let there = homes[rng.random_range(0..homes.len())];
+        (there != here).then_some(there)
+    }
+
+    /// Moves classes to a device, as far as they can run there.
+    fn shift(&mut self, classes: &[u32], to: DeviceId, scene: &Scene<'_>) -> Option<Move> {
+        let mut made = Move::default();
+        for &class in classes {
+            let from = self.home(class);
+            let first = scene.graph().class(class as usize)[0];
+            if from != to && scene.seconds(first, to).is_finite() {
+                made.devices.push((class, from));
+                self.settle(class, to, scene);
+            }
+        }
+        (!made.devices.is_empty()).then_some(made)
+    }
+
+    fn settle(&mut self, class: u32, to: DeviceId, scene: &Scene<'_>) {
+        self.homes[class as usize] = to;
+        for op in scene.graph().class(class as usize) {
+            self.schedule.device_of[op.index()] = to;
+        }
+    }
+
+    /// Exchanges an operator with one on its device that is near in the queues.
+    fn swap(&mut self, op: OpId, rng: &mut impl Rng) -> Option<Move> {
+        let here = self.schedule.device_of[op.index()];
+        let at = self.schedule.ranks[op.index()] as usize;
+        let far = rng.random_range(1..=FARTHEST);
+        let is_here = |&place: &usize| self.schedule.device_of[self.order[place].index()] == here;
+        let other = match rng.random_bool(0.5) {
+            true => (0..at).rev().take(far).filter(is_here).last(),
+            false => (at + 1..self.order.len()).take(far).filter(is_here).last(),
+        }?;
+        self.exchange(at as u32, other as u32);
+        Some(Move { devices: Vec::new(), swapped: Some((at as u32, other as u32)) })
+    }
+
+    fn exchange(&mut self, a: u32, b: u32) {
+        self.order.swap(a as usize, b as usize);
+        for place in [a, b] {
+            self.schedule.ranks[self.order[place as usize].index()] = place;
+        }
+    }
+
+    /// Takes a move back. What is returned takes that back in turn.
+    pub(super) fn undo(&mut self, made: &Move, scene: &Scene<'_>) -> Move {
+        let back = |&(class, _): &(u32, DeviceId)| (class, self.home(class));
+        let redo = Move { devices: made.devices.iter().map(back).collect(), swapped: made.swapped };
+        for &(class, from) in &made.devices {
+            self.settle(class, from, scene);
+        }
+        if let Some((a, b)) = made.swapped {
+            self.exchange(a, b);
+        }
+        redo
+    }
+}

@@ -1,0 +1,90 @@
+//! Predict earliest finish time.
+//!
+//! The optimistic cost of an operator on a device is the longest way that is still ahead once it has run there,
+//! where everything after it goes wherever that is best and nothing stands in line:
+//!
+//! ```text
+//! O(v, d) = max over readers w of min over e of O(w, e) + p(w, e) + [d ≠ e] x(v, w)
+//! ```
+//!
+//! Of those that are ready, the operator of the highest mean optimistic cost is next, and it goes where its end and
+//! its optimistic cost together are least. Devices of a pool have the same costs, so the table has a column for
+//! each pool; within a pool of several devices staying costs nothing. A plan of pinned operators has a column for
+//! each device that pins tell apart.
+//!
+//! Arabnejad and Barbosa, "List scheduling algorithm for heterogeneous systems by an optimistic cost table", IEEE
+//! TPDS 2014.
+
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
+
+use super::HEURISTIC;
+use super::chart::Chart;
+use super::list::{self, fill_in_order, ready_order};
+use super::scene::Scene;
+
+/// Earliest finish with an optimistic look ahead.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Peft;
+
+/// Fills a chart by its rule. O(edges · pools + operators · devices · (inputs + gaps)).
+pub(super) fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
+    let scene = chart.scene();
+    let pools = scene.pool_count();
+    let ahead = optimistic(scene);
+    let priority: Vec<f64> = scene.graph().operators().map(|op| mean(scene, &ahead, op.index())).collect();
+    let order = ready_order(scene.graph(), &priority);
+    fill_in_order(chart, &order, stop, |chart, op, device| {
+        chart.probe(op, device)[1] + ahead[op.index() * pools + scene.problem().pool_of(device)]
+    })
+}
+
+/// The table, by operator and pool.
+fn optimistic(scene: &Scene<'_>) -> Vec<f64> {
+    let (graph, pools) = (scene.graph(), scene.pool_count());
+    let mut ahead = vec![0.0f64; graph.operator_count() * pools];
+    // For a reader: its best by pool, that is O(w, e) + p(w, e).
+    let mut after = vec![0.0f64; pools];
+    for &op in graph.topological().iter().rev() {
+        for &tensor in graph.outputs(op) {
+            let sent = scene.mean_transfer(tensor);
+            for &reader in graph.consumers(tensor) {
+                for (pool, after) in after.iter_mut().enumerate() {
+                    *after = ahead[reader.index() * pools + pool] + scene.seconds_on(reader, pool);
+                }
+                let elsewhere = after.iter().copied().fold(f64::INFINITY, f64::min) + sent;
+                for (pool, &here) in after.iter().enumerate() {
+                    let cost = &mut ahead[op.index() * pools + pool];
+                    *cost = cost.max(here.min(elsewhere));
+                }
+            }
+        }
+    }
+    ahead
+}
+
+/// Mean of an operator's row over the devices that may run it.
+fn mean(scene: &Scene<'_>, ahead: &[f64], op: usize) -> f64 {
+    let row = &ahead[op * scene.pool_count()..(op + 1) * scene.pool_count()];
+    let homes = scene.homes(stagewright_core::graph::OpId(op as u32));
+    let sum: f64 = homes.iter().map(|&device| row[scene.problem().pool_of(device)]).sum();
+    if homes.is_empty() { 0.0 } else { sum / homes.len() as f64 }
+}
+
+impl Solver for Peft {
+    fn name(&self) -> &'static str {
+        "peft"
+    }
+
+    fn summary(&self) -> &'static str {
+        "predict earliest finish time, by an optimistic cost table (makespan)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        HEURISTIC
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        list::solve(self, fill, problem, context)
+    }
+}

@@ -1,0 +1,48 @@
+//! How far operators are from the beginning and from the end of a step, with mean costs.
+//!
+//! The upward rank of an operator (Topcuoglu, Hariri and Wu, 2002) is its mean seconds and the longest way from
+//! it to the end, where every tensor on the way takes its mean seconds; the downward rank is the longest way
+//! from the beginning to it.
+
+use stagewright_core::graph::OpId;
+
+use super::scene::Scene;
+
+/// The upward rank of every operator, its own seconds included. O(edges).
+pub(super) fn upward(scene: &Scene<'_>) -> Vec<f64> {
+    let graph = scene.graph();
+    let mut rank = vec![0.0f64; graph.operator_count()];
+    for &op in graph.topological().iter().rev() {
+        let mut after = 0.0f64;
+        for &tensor in graph.outputs(op) {
+            let readers = graph.consumers(tensor).iter().map(|reader| rank[reader.index()]);
+            if let Some(most) = readers.max_by(f64::total_cmp) {
+                after = after.max(scene.mean_transfer(tensor) + most);
+            }
+        }
+        rank[op.index()] = scene.mean_seconds(op) + after;
+    }
+    rank
+}
+
+/// The downward rank of every operator, its own seconds excluded. O(edges).
+pub(super) fn downward(scene: &Scene<'_>) -> Vec<f64> {
+    let graph = scene.graph();
+    let mut rank = vec![0.0f64; graph.operator_count()];
+    for &op in graph.topological() {
+        let before = |&tensor| {
+            let producer = graph.producer(tensor);
+            rank[producer.index()] + scene.mean_seconds(producer) + scene.mean_transfer(tensor)
+        };
+        rank[op.index()] = graph.inputs(op).iter().map(before).fold(0.0, f64::max);
+    }
+    rank
+}
+
+/// All operators by falling rank, those of one rank in topological order. For a rank that never rises along an
+/// edge the order is topological.
+pub(super) fn falling(scene: &Scene<'_>, rank: &[f64]) -> Vec<OpId> {
+    let mut order = scene.graph().topological().to_vec();
+    order.sort_by(|a, b| rank[b.index()].total_cmp(&rank[a.index()]));
+    order
+}

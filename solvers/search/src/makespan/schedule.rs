@@ -1,0 +1,203 @@
+//! What schedulers make, and what the simulator says of it.
+
+use stagewright_core::bound::LowerBound;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::OpId;
+use stagewright_core::placement::Placement;
+use stagewright_core::simulate::{Flow, Simulator, Template, Timeline};
+use stagewright_core::solver::{Context, Plan, Solution, SolveError, Status, StopReason};
+use stagewright_core::tolerance;
+
+use super::scene::Scene;
+
+/// A device and a place in the queues for every operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    /// The device of every operator.
+    pub device_of: Vec<DeviceId>,
+    /// The lowest goes first, the lower index among equals; nothing where queues go by the time at which
+    /// operators are ready.
+    pub ranks: Vec<u32>,
+}
+
+impl Schedule {
+    /// A schedule without priorities.
+    pub fn without_priority(device_of: Vec<DeviceId>) -> Schedule {
+        Schedule { device_of, ranks: Vec::new() }
+    }
+
+    /// A schedule whose queues go by an order that names every operator once.
+    pub fn by_order(device_of: Vec<DeviceId>, order: &[OpId]) -> Schedule {
+        let mut ranks = vec![0; device_of.len()];
+        for (rank, op) in (0..).zip(order) {
+            ranks[op.index()] = rank;
+        }
+        Schedule { device_of, ranks }
+    }
+
+    /// That of a placement.
+    pub fn of_placement(scene: &Scene<'_>, placement: &Placement) -> Schedule {
+        let device_of = scene.graph().operators().map(|op| placement.device_of(op)).collect();
+        match placement.priority().len() == scene.graph().operator_count() {
+            true => Schedule::by_order(device_of, placement.priority()),
+            false => Schedule::without_priority(device_of),
+        }
+    }
+
+    /// As a placement.
+    pub fn placement(&self) -> Placement {
+        if self.ranks.is_empty() {
+            return Placement::new(self.device_of.clone());
+        }
+        let mut order: Vec<OpId> = (0..self.device_of.len() as u32).map(OpId).collect();
+        order.sort_by_key(|op| self.ranks[op.index()]);
+        Placement::with_priority(self.device_of.clone(), order)
+    }
+}
+
+/// What a step of a schedule comes to: a step that fits is better than one that does not, and then the shorter.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Score {
+    /// What devices lack at the worst moment, each as a share of its memory; zero where all fits.
+    pub lack: f64,
+    /// Seconds of the step.
+    pub makespan: f64,
+}
+
+impl Score {
+    /// A score that everything beats.
+    pub const WORST: Score = Score { lack: f64::INFINITY, makespan: f64::INFINITY };
+
+    /// One number for walks over schedules that do not fit: a tenth more than a device holds weighs as much as
+    /// twice the time.
+    pub fn energy(&self) -> f64 {
+        self.makespan * (1.0 + 10.0 * self.lack)
+    }
+
+    /// Whether everything fits.
+    pub fn fits(&self) -> bool {
+        self.lack == 0.0
+    }
+}
+
+/// Simulates schedules, and keeps the memory that this takes.
+#[derive(Debug, Clone)]
+pub struct Judge<'s, 'p> {
+    scene: &'s Scene<'p>,
+    template: Template<'p>,
+    simulator: Simulator,
+    flow: Flow,
+    /// Seconds from the end of every operator to that of the step, at least.
+    tails: Vec<f64>,
+    memory: Vec<f64>,
+    /// Simulations so far.
+    pub runs: u64,
+}
+
+impl<'s, 'p> Judge<'s, 'p> {
+    /// A judge of schedules for a scene.
+    pub fn new(scene: &'s Scene<'p>) -> Judge<'s, 'p> {
+        let problem = scene.problem();
+        Judge {
+            scene,
+            template: Template::new(problem),
+            simulator: Simulator::new(),
+            flow: Flow::default(),
+            tails: tails(scene),
+            memory: problem.cluster().devices().map(|device| scene.memory(device)).collect(),
+            runs: 0,
+        }
+    }
+
+    /// The scene.
+    pub fn scene(&self) -> &'s Scene<'p> {
+        self.scene
+    }
+
+    /// The score of a schedule.
+    pub fn score(&mut self, schedule: &Schedule) -> Score {
+        self.score_below(schedule, f64::INFINITY).unwrap_or(Score::WORST)
+    }
+
+    /// The score of a schedule, unless its makespan is no less than a limit.
+    pub fn score_below(&mut self, schedule: &Schedule, limit: f64) -> Option<Score> {
+        let spare = std::mem::take(&mut self.flow);
+        self.flow = self.template.flow(&schedule.device_of, &schedule.ranks, spare);
+        self.runs += 1;
+        let timeline = self.simulator.run_below(&self.flow, &self.tails, limit)?;
+        let lack = |(&bytes, &memory): (&f64, &f64)| match tolerance::fits(bytes, memory) {
+            true => 0.0,
+            // A device without memory lacks all that it needs.
+            false => (bytes - memory) / memory.max(1.0),
+        };
+        let lack = timeline.peak_bytes().iter().zip(&self.memory).map(lack).sum();
+        Some(Score { lack, makespan: timeline.makespan() })
+    }
+
+    /// The flow and the timeline of the schedule that was judged last.
+    pub fn last(&self) -> (&Flow, &Timeline) {
+        (&self.flow, self.simulator.timeline())
+    }
+}
+
+/// Seconds from the end of every operator to that of the step, where every operator is on its fastest device and
+/// nothing has to be sent.
+fn tails(scene: &Scene<'_>) -> Vec<f64> {
+    let graph = scene.graph();
+    let mut tails = vec![0.0f64; graph.operator_count()];
+    for &op in graph.topological().iter().rev() {
+        let after = |&next: &OpId| scene.least_seconds(next) + tails[next.index()];
+        tails[op.index()] = graph.successors(op).iter().map(after).fold(0.0, f64::max);
+    }
+    // The sum of what the simulator adds one after the other may be a little less.
+    tails.iter_mut().for_each(|tail| *tail = tolerance::round_down(*tail));
+    tails
+}
+
+/// The best of some schedules.
+#[derive(Debug, Clone)]
+pub struct Best {
+    /// Its score.
+    pub score: Score,
+    /// The schedule.
+    pub schedule: Schedule,
+}
+
+impl Best {
+    /// The better of what there is and a schedule; the first on a tie.
+    pub fn of(best: Option<Best>, judge: &mut Judge<'_, '_>, schedule: Schedule) -> Option<Best> {
+        let score = judge.score(&schedule);
+        match best {
+            Some(best) if best.score <= score => Some(best),
+            _ => Some(Best { score, schedule }),
+        }
+    }
+}
+
+/// The outcome of a solver that made schedules.
+pub fn solution(
+    name: &'static str,
+    scene: &Scene<'_>,
+    best: Option<Best>,
+    bound: LowerBound,
+    context: &Context<'_>,
+) -> Result<Solution, SolveError> {
+    let stop = context.stop().reason();
+    let lacking = |reason: &str| {
+        Ok(Solution::without_plan(name, Status::Unknown, bound.clone(), stop, reason.to_string()))
+    };
+    match best {
+        None => lacking("no schedule was finished"),
+        Some(best) if !best.score.fits() => {
+            lacking("no schedule that was tried fits the memory of the devices")
+        }
+        Some(best) => {
+            let plan = Plan::new(scene.problem(), best.schedule.placement())?;
+            let stop = match context.gap_reached(plan.value(), bound.value) {
+                true => Some(StopReason::Gap),
+                false => stop,
+            };
+            Ok(Solution::with_plan(name, plan, bound, stop))
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Tabu search on the simulator.
+//!
+//! In every step some moves are drawn, most of them at the critical path, and the best of them is made even if it
+//! makes the step longer. What a move has changed may not be changed back for some steps, unless that gives the best
+//! schedule so far. A walk that finds nothing for long returns to the best schedule and goes on from there.
+//!
+//! Glover, "Tabu search, part I", ORSA Journal on Computing 1989; moves at the critical path as in Nowicki and
+//! Smutnicki, "A fast taboo search algorithm for the job shop problem", Management Science 1996.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+
+use super::HEURISTIC;
+use super::moves::{Move, State};
+use super::rounds::{self, Search, is_better};
+use super::schedule::{Best, Judge, Score};
+
+/// Steps of each walk of the first round.
+const FIRST_STEPS: u64 = 25;
+/// Moves looked at in a step.
+const LOOKED_AT: usize = 12;
+/// Fewest and most steps for which a move may not be taken back.
+const TENURE: [u64; 2] = [8, 24];
+/// Steps without a better schedule after which a walk returns to the best.
+const PATIENCE: u64 = 200;
+
+/// Tabu search from list schedules.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tabu;
+
+/// Until when what may not be changed back.
+struct Forbidden {
+    devices: usize,
+    /// By class and device: the class may not go there.
+    homes: Vec<u64>,
+    /// By operator: its place in the queue may not be exchanged.
+    places: Vec<u64>,
+}
+
+impl Forbidden {
+    fn allows(&self, made: &Move, state: &State, step: u64) -> bool {
+        let here = |class: u32| state.home(class).index();
+        made.classes().all(|class| self.homes[class as usize * self.devices + here(class)] <= step)
+            && state.swapped(made).into_iter().flatten().all(|op| self.places[op.index()] <= step)
+    }
+
+    /// Forbids that a move be taken back.
+    fn forbid(&mut self, made: &Move, state: &State, until: u64) {
+        for &(class, DeviceId(from)) in made.homes() {
+            self.homes[class as usize * self.devices + from as usize] = until;
+        }
+        for op in state.swapped(made).into_iter().flatten() {
+            self.places[op.index()] = until;
+        }
+    }
+}
+
+fn walk(
+    search: &Search<'_, '_>,
+    judge: &mut Judge<'_, '_>,
+    start: &Best,
+    steps: u64,
+    rng: &mut ChaCha8Rng,
+) -> Best {
+    let (scene, graph) = (search.scene, search.scene.graph());
+    let devices = scene.device_count();
+    let mut forbidden = Forbidden {
+        devices,
+        homes: vec![0; graph.class_count() * devices],
+        places: vec![0; graph.operator_count()],
+    };
+    let mut best = start.clone();
+    let mut state = State::new(&start.schedule, &search.order, search.scene);
+    judge.score(&state.schedule);
+    state.see(judge.last(), graph);
+    let mut found_at = 0;
+    for step in 1..=steps {
+        // The best of the moves looked at, as what takes back that it was taken back.
+        let mut chosen: Option<(Score, Move)> = None;
+        for _ in 0..LOOKED_AT {
+            if search.is_over(best.score) {
+                return best;
+            }
+            let Some(made) = state.step(scene, &search.groups, rng) else { continue };
+            let is_allowed = forbidden.allows(&made, &state, step);
+            let mut limit = chosen.as_ref().map_or(f64::INFINITY, |chosen| chosen.0.energy());
+            if !is_allowed {
+                limit = limit.min(best.score.energy());
+            }
+            let score = judge.score_below(&state.schedule, limit);
+            let redo = state.undo(&made, scene);
+            if let Some(score) = score.filter(|score| score.energy() < limit) {
+                chosen = Some((score, redo));
+            }
+        }
+        let Some((score, redo)) = chosen else { continue };
+        let made = state.undo(&redo, scene);
+        forbidden.forbid(&made, &state, step + rng.random_range(TENURE[0]..=TENURE[1]));
+        if is_better(score, best.score) {
+            best = Best { score, schedule: state.schedule.clone() };
+            found_at = step;
+        }
+        if step - found_at > PATIENCE {
+            state = State::new(&best.schedule, &search.order, scene);
+            found_at = step;
+        }
+        judge.score(&state.schedule);
+        state.see(judge.last(), graph);
+    }
+    best
+}
+
+impl Solver for Tabu {
+    fn name(&self) -> &'static str {
+        "tabu"
+    }
+
+    fn summary(&self) -> &'static str {
+        "tabu search on the simulator, from list schedules (makespan)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        HEURISTIC
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        rounds::solve(self, walk, FIRST_STEPS, problem, context)
+    }
+}

@@ -11,12 +11,14 @@ use crate::tolerance::round_down;
 /// *Proof.* Let a placement have value T. Each device of kind c computes for at most T seconds in all — a stage
 /// on r devices for at most r T, and with `separate` training forward plus backward compute is at most T — so
 /// Σ_c λ_c · (seconds computed on kind c) ≤ T Σ_c n_c λ_c = T. Every class u contributes λ_c p_uc for the kind
-/// that runs it, at least min_c λ_c p_uc. Valid for throughput, every split rule and communication mode.
+/// that runs it, at least min_c λ_c p_uc. Valid for throughput, every split rule and communication mode, and for the
+/// makespan, since a device computes for no longer than the step takes.
 ///
 /// The best prices are the optimal dual solution of the fractional assignment (an LP); for one kind the bound is
 /// the total work over the number of devices. The function of λ is concave and piecewise linear, and any λ gives
 /// a valid bound, so it is maximised approximately: by bisection on its slope for two kinds, by the ellipsoid
-/// method (Shor 1977) for more. Kinds with equal times count as one. O(iterations · classes · kinds).
+/// method (Shor 1977) for more; for the makespan, whose solvers may have milliseconds, by mirror ascent where there are
+/// many. Kinds with equal times count as one. O(iterations · classes · kinds).
 #[derive(Debug, Clone, Copy)]
 pub struct Fluid;
 
@@ -32,7 +34,10 @@ impl Bound for Fluid {
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         let table = class_seconds(problem);
         let (column_of_kind, columns) = distinct_columns(problem, &table);
-        let (value, shares) = divided(&columns)?;
+        let (value, shares) = match problem.objective().kind {
+            ObjectiveKind::Makespan => divided_quickly(&columns)?,
+            _ => divided(&columns)?,
+        };
         let prices = (0..problem.cluster().kind_count())
             .map(|kind| column_of_kind[kind].map_or(0.0, |at| shares[at] / columns[at].devices))
             .collect();
@@ -60,6 +65,12 @@ pub fn divided(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
     let shares = game.maximise()?;
     let value = game.value(&shares)?.0;
     Some((value, shares))
+}
+
+/// The same in a bounded number of rounds, at a loss where there are many columns.
+pub(super) fn divided_quickly(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
+    const MOST_COLUMNS: usize = 3;
+    if columns.len() <= MOST_COLUMNS { divided(columns) } else { Game { columns }.ascend() }
 }
 
 fn distinct_columns(problem: &Problem, table: &[Vec<Option<f64>>]) -> (Vec<Option<usize>>, Vec<Column>) {
@@ -116,6 +127,45 @@ impl Game<'_> {
             2 => self.bisect(),
             _ => self.ellipsoid(),
         }
+    }
+
+    /// Mirror ascent over the simplex of shares (Beck and Teboulle 2003), from shares by speed; the best that it meets.
+    fn ascend(&self) -> Option<(f64, Vec<f64>)> {
+        const ROUNDS: u32 = 100;
+        let mut shares: Vec<f64> =
+            self.columns.iter().map(|column| column.devices * self.speed(column)).collect();
+        let mut best = (f64::NEG_INFINITY, Vec::new());
+        for round in 1..=ROUNDS {
+            let sum: f64 = shares.iter().sum();
+            shares.iter_mut().for_each(|share| *share /= sum);
+            let (value, gradient) = self.value(&shares)?;
+            if value > best.0 {
+                best = (value, shares.clone());
+            }
+            let steepest = gradient.iter().copied().fold(0.0, f64::max);
+            if steepest <= 0.0 {
+                break;
+            }
+            let step = 1.0 / (steepest * f64::from(round).sqrt());
+            for (share, slope) in shares.iter_mut().zip(gradient) {
+                *share *= (step * (slope - steepest)).exp();
+            }
+        }
+        Some(best)
+    }
+
+    /// How fast a column is, the fastest at 1, on average over the classes that it runs; 1 where that says nothing.
+    fn speed(&self, column: &Column) -> f64 {
+        let (mut sum, mut count) = (0.0, 0usize);
+        for (class, own) in column.seconds.iter().enumerate() {
+            let least =
+                self.columns.iter().filter_map(|column| column.seconds[class]).fold(f64::INFINITY, f64::min);
+            if let Some(own) = own.filter(|&own| own > 0.0) {
+                sum += least / own;
+                count += 1;
+            }
+        }
+        if sum > 0.0 { sum / count as f64 } else { 1.0 }
     }
 
     /// Two columns: the slope of g along (s, 1 − s) changes sign at the maximum.

@@ -4,7 +4,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::simulate::{Flow, Simulator};
+use stagewright_core::simulate::{Flow, Simulator, Template, Timeline};
 use stagewright_core::tolerance::fits;
 
 /// All orders of some operators.
@@ -23,13 +23,13 @@ fn orders(count: usize) -> Vec<Vec<OpId>> {
     orders
 }
 
-/// A placement of least makespan and its timeline's value; none where every placement breaks something.
-pub(crate) fn optimum(problem: &Problem) -> Option<f64> {
+/// Shows every placement without violations under every priority, and without one, with its timeline.
+pub(crate) fn visit(problem: &Problem, mut show: impl FnMut(&Placement, &Timeline)) {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let orders = orders(graph.operator_count());
     let mut simulator = Simulator::new();
-    let mut spare = None;
-    let mut best: Option<f64> = None;
+    let mut template = Template::new(problem);
+    let mut flow = Flow::default();
     let mut device_of = vec![DeviceId(0); graph.operator_count()];
     loop {
         let runs = graph.operators().all(|op| {
@@ -38,28 +38,37 @@ pub(crate) fn optimum(problem: &Problem) -> Option<f64> {
             problem.seconds(op, problem.pool_of(device)).is_some() && device == device_of[first.index()]
         });
         if runs {
-            let plain = std::iter::once(Placement::new(device_of.clone()));
             let ordered =
                 orders.iter().map(|order| Placement::with_priority(device_of.clone(), order.clone()));
-            for placement in plain.chain(ordered) {
-                let flow = match spare.take() {
-                    Some(spare) => Flow::remade(spare, problem, &placement),
-                    None => Flow::of(problem, &placement),
-                };
+            for placement in std::iter::once(Placement::new(device_of.clone())).chain(ordered) {
+                flow = template.flow_of(&placement, flow);
                 let timeline = simulator.run(&flow);
-                let memory = |device: DeviceId| cluster.memory(cluster.kind_of(device));
-                let peaks = cluster.devices().zip(timeline.peak_bytes());
-                if peaks.into_iter().all(|(device, &bytes)| fits(bytes, memory(device)))
-                    && best.is_none_or(|best| timeline.makespan() < best)
-                {
-                    best = Some(timeline.makespan());
+                if fits_everywhere(problem, timeline) {
+                    show(&placement, timeline);
                 }
-                spare = Some(flow);
             }
         }
         let last = cluster.device_count() as u32 - 1;
-        let Some(at) = device_of.iter().position(|device| device.0 < last) else { return best };
+        let Some(at) = device_of.iter().position(|device| device.0 < last) else { return };
         device_of[at].0 += 1;
         device_of[..at].fill(DeviceId(0));
     }
+}
+
+/// Whether no device holds more than it can.
+pub(crate) fn fits_everywhere(problem: &Problem, timeline: &Timeline) -> bool {
+    let cluster = problem.cluster();
+    let mut peaks = cluster.devices().zip(timeline.peak_bytes());
+    peaks.all(|(device, &bytes)| fits(bytes, cluster.memory(cluster.kind_of(device))))
+}
+
+/// The least makespan; none where every placement breaks something.
+pub(crate) fn optimum(problem: &Problem) -> Option<f64> {
+    let mut best: Option<f64> = None;
+    visit(problem, |_, timeline| {
+        if best.is_none_or(|best| timeline.makespan() < best) {
+            best = Some(timeline.makespan());
+        }
+    });
+    best
 }

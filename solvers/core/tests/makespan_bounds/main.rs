@@ -1,6 +1,7 @@
 //! Lower bounds on the makespan: against every placement and priority of small problems, and by hand.
 
 mod attack;
+mod by_hand;
 mod exhaustive;
 mod published;
 mod random;

@@ -1,16 +1,15 @@
 //! The bounds against the makespans of HEFT that GiPH publishes, for task graphs on devices that all differ.
 //!
-//! Its rules know no ports: transfers hinder nothing. No task has two tensors between one pair of operators, and
-//! then no bound needs a port, so all are valid for these rules as well.
+//! Its rules know no ports: transfers hinder nothing. All bounds are valid for them as well.
 
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use stagewright_core::bound::CLOSED_FORMS;
+use stagewright_core::bound::{CLOSED_FORMS, strongest};
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, MatrixDocument, ObjectiveKind, OperatorDocument,
-    PinsDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, MatrixDocument, ObjectiveKind,
+    OperatorDocument, PinsDocument,
 };
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
@@ -62,7 +61,8 @@ impl Task {
             groups: Vec::new(),
             matrix: Some(matrix),
         });
-        let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+        let execution = Execution::ContentionFree;
+        let objective = Objective { kind: ObjectiveKind::Makespan, execution, ..Objective::default() };
         let graph = builder.build().expect("a sound graph");
         Problem::new(graph, cluster.expect("a sound cluster"), objective, PinsDocument::default())
             .expect("a sound problem")
@@ -80,20 +80,15 @@ fn heft_takes_no_less_than_the_bounds() {
     let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let file: File = serde_json::from_slice(&bytes).expect("a sound file");
     assert_eq!(file.instances.len(), 48);
-    let mut sums = [0.0; CLOSED_FORMS.len()];
-    let mut sum = 0.0;
+    let mut ratios = 0.0;
     for (at, task) in file.instances.iter().enumerate() {
         let problem = task.problem();
-        let mut strongest = 0.0f64;
-        for (bound, sum) in CLOSED_FORMS.iter().zip(&mut sums) {
-            let t = std::time::Instant::now();
+        for bound in CLOSED_FORMS {
             let value = bound.compute(&problem).expect("every task can run").value;
-            if at < 3 { println!("{} {:?}", bound.name(), t.elapsed()); }
             assert!(value <= task.heft_makespan, "task {at}: {} says {value}", bound.name());
-            *sum += task.heft_makespan / value / 48.0;
-            strongest = strongest.max(value);
         }
-        sum += task.heft_makespan / strongest / 48.0;
+        ratios += task.heft_makespan / strongest(&problem).value;
     }
-    println!("{sums:?} {sum}");
+    // HEFT is within 6% of the bounds on average; without communication in them it would be 31%.
+    assert!(ratios / 48.0 < 1.06, "{}", ratios / 48.0);
 }

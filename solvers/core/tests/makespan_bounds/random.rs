@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
     ObjectiveKind, OperatorDocument, PinTargets, PinsDocument, TensorDocument,
 };
 use stagewright_core::graph::GraphBuilder;
@@ -64,7 +64,8 @@ pub(crate) fn problem(number: u64, operators: usize) -> Problem {
         }
     }
     let pins = pins(rng, &cluster, operators);
-    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let execution = if rng.random_bool(0.2) { Execution::ContentionFree } else { Execution::Ports };
+    let objective = Objective { kind: ObjectiveKind::Makespan, execution, ..Objective::default() };
     Problem::new(builder.build().expect("a sound graph"), cluster, objective, pins).expect("a sound problem")
 }
 
@@ -105,7 +106,9 @@ fn cluster(rng: &mut ChaCha8Rng, most: u32) -> Cluster {
     let devices: u32 = kinds.iter().map(|kind| kind.count).sum();
     let matrix = rng.random_bool(0.2).then(|| {
         let mut rows = || {
-            (0..devices).map(|_| (0..devices).map(|_| f64::from(rng.random_range(0..4)) / 2.0).collect()).collect()
+            (0..devices)
+                .map(|_| (0..devices).map(|_| f64::from(rng.random_range(0..4)) / 2.0).collect())
+                .collect()
         };
         MatrixDocument { delay_s: rows(), seconds_per_byte: rows() }
     });

@@ -1,8 +1,9 @@
 //! What the bounds know of the devices: which operator may run where, for how long, and how far the pools are
 //! from one another.
 
+use crate::document::Execution;
 use crate::graph::TensorId;
-use crate::problem::Problem;
+use crate::problem::{Pool, Problem};
 use crate::tolerance::{fits, round_down};
 
 /// Most entries of the tables over the pairs of operators and of pools; with more, all pools are one site.
@@ -113,8 +114,8 @@ impl<'p> Sites<'p> {
     /// The least seconds from when some tensors of one operator are requested on a device of one site until
     /// the last is on another device of the other site; infinite where there are no two such devices.
     ///
-    /// Transfers between the same two devices share a port, so they take their sum; only between hosts of a
-    /// matrix is there none, and they take the longest.
+    /// Transfers between the same two devices share a port, so they take their sum. Only between hosts of a matrix
+    /// and without contention they share none, and take the longest.
     pub(super) fn transfer(&self, tensors: &[TensorId], from: usize, to: usize) -> f64 {
         if from == to && self.devices[from] < 2 {
             return f64::INFINITY;
@@ -124,22 +125,24 @@ impl<'p> Sites<'p> {
         }
         let (graph, pools) = (self.problem.graph(), self.problem.pools());
         let [from_pool, to_pool] = [&pools[from], &pools[to]];
-        if let Some(matrix) = &self.matrix {
-            let [delay, per_byte] = matrix[from * self.count + to];
-            let each = tensors.iter().map(|&tensor| delay + graph.bytes(tensor) * per_byte);
-            return if from_pool.host && to_pool.host { each.fold(0.0, f64::max) } else { each.sum() };
-        }
-        let costs = self.problem.costs();
-        let each = tensors.iter().map(|&tensor| {
-            let ends = [from_pool, to_pool].map(|pool| costs.transfer(tensor, pool.kind));
-            let mut seconds = ends[0].max(ends[1]);
-            if from_pool.group != to_pool.group {
-                for group in [from_pool, to_pool].into_iter().filter_map(|pool| pool.group) {
-                    seconds = seconds.max(costs.uplink(tensor, group));
-                }
+        let seconds = |&tensor: &TensorId| match &self.matrix {
+            Some(matrix) => {
+                let [delay, per_byte] = matrix[from * self.count + to];
+                delay + graph.bytes(tensor) * per_byte
             }
-            seconds
-        });
-        each.sum()
+            None => self.over_links(tensor, from_pool, to_pool),
+        };
+        let has_ports = self.problem.objective().execution == Execution::Ports
+            && !(self.matrix.is_some() && from_pool.host && to_pool.host);
+        let each = tensors.iter().map(seconds);
+        if has_ports { each.sum() } else { each.fold(0.0, f64::max) }
+    }
+
+    /// The slowest of the links between different devices of two pools, for one tensor.
+    fn over_links(&self, tensor: TensorId, from: &Pool, to: &Pool) -> f64 {
+        let costs = self.problem.costs();
+        let seconds = costs.transfer(tensor, from.kind).max(costs.transfer(tensor, to.kind));
+        let groups = [from.group, to.group].into_iter().filter(|_| from.group != to.group).flatten();
+        groups.map(|group| costs.uplink(tensor, group)).fold(seconds, f64::max)
     }
 }

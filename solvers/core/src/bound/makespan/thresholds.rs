@@ -32,7 +32,8 @@ impl Thresholds {
             order
         });
         let grid = [0, 1].map(|side: usize| {
-            let mut values: Vec<f64> = falling[side].iter().rev().map(|&op| ends[op as usize][side]).collect();
+            let mut values: Vec<f64> =
+                falling[side].iter().rev().map(|&op| ends[op as usize][side]).collect();
             values.dedup();
             let mut grid: Vec<f64> = if values.len() <= MOST_THRESHOLDS {
                 values

@@ -1,7 +1,7 @@
 //! What all devices together can do between heads and tails.
 
 use super::Reach;
-use crate::bound::{Column, divided};
+use crate::bound::fluid::{Column, divided_quickly};
 use crate::problem::Problem;
 
 /// A problem's operators by colocation class, and the sites with equal seconds as one column of prices.
@@ -20,8 +20,9 @@ impl<'a> Window<'a> {
         let operators = 0..problem.graph().operator_count();
         let (mut column_of, mut firsts, mut devices) = (Vec::new(), Vec::new(), Vec::new());
         for site in 0..sites.count() {
-            let same =
-                |&first: &usize| operators.clone().all(|op| sites.seconds(op)[site] == sites.seconds(op)[first]);
+            let same = |&first: &usize| {
+                operators.clone().all(|op| sites.seconds(op)[site] == sites.seconds(op)[first])
+            };
             let column = firsts.iter().position(same).unwrap_or_else(|| {
                 firsts.push(site);
                 devices.push(0.0);
@@ -72,11 +73,12 @@ impl<'a> Window<'a> {
         let columns: Vec<Column> = (0..self.devices.len())
             .map(|column| {
                 let site = self.column_of.iter().position(|&of| of == column).unwrap_or(0);
-                let seconds = parts.chunks_exact(sites).map(|row| Some(row[site]).filter(|it| it.is_finite()));
+                let seconds =
+                    parts.chunks_exact(sites).map(|row| Some(row[site]).filter(|it| it.is_finite()));
                 Column { devices: self.devices[column], seconds: seconds.collect() }
             })
             .collect();
-        let (_, shares) = divided(&columns)?;
+        let (_, shares) = divided_quickly(&columns)?;
         Some(self.column_of.iter().map(|&column| shares[column] / self.devices[column]).collect())
     }
 
@@ -120,7 +122,11 @@ impl<'a> Window<'a> {
         // there, and without one on tails all readers.
         let closed = at[side] <= 0.0;
         let own = (0..self.problem.graph().operator_count()).filter(|&op| self.holds(op, at)).map(|op| {
-            if closed { ends.alone(sites, op)[site].max(ends.far(sites, op)[site]) } else { ends.far(sites, op)[site] }
+            if closed {
+                ends.alone(sites, op)[site].max(ends.far(sites, op)[site])
+            } else {
+                ends.far(sites, op)[site]
+            }
         });
         let mut own: Vec<f64> = own.collect();
         let count = usize::try_from(sites.devices(site)).unwrap_or(usize::MAX).min(own.len());

@@ -17,8 +17,8 @@ use crate::tolerance::round_down;
 /// The best prices are the optimal dual solution of the fractional assignment (an LP); for one kind the bound is
 /// the total work over the number of devices. The function of λ is concave and piecewise linear, and any λ gives
 /// a valid bound, so it is maximised approximately: by bisection on its slope for two kinds, by the ellipsoid
-/// method (Shor 1977) for more; for the makespan, whose solvers may have milliseconds, by mirror ascent where there are
-/// many. Kinds with equal times count as one. O(iterations · classes · kinds).
+/// method (Shor 1977) for more; for the makespan, whose solvers may have milliseconds, by mirror ascent where kinds
+/// or classes are many. Kinds with equal times count as one. O(iterations · classes · kinds).
 #[derive(Debug, Clone, Copy)]
 pub struct Fluid;
 
@@ -67,10 +67,16 @@ pub fn divided(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
     Some((value, shares))
 }
 
-/// The same in a bounded number of rounds, at a loss where there are many columns.
+/// The same in fewer rounds, at a loss, where there are many columns or classes.
 pub(super) fn divided_quickly(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
     const MOST_COLUMNS: usize = 3;
-    if columns.len() <= MOST_COLUMNS { divided(columns) } else { Game { columns }.ascend() }
+    const MOST_CLASSES: usize = 1 << 12;
+    let classes = columns.first().map_or(0, |column| column.seconds.len());
+    match columns.len() {
+        0..=2 => divided(columns),
+        ..=MOST_COLUMNS if classes <= MOST_CLASSES => divided(columns),
+        _ => Game { columns }.ascend(),
+    }
 }
 
 fn distinct_columns(problem: &Problem, table: &[Vec<Option<f64>>]) -> (Vec<Option<usize>>, Vec<Column>) {
@@ -131,11 +137,14 @@ impl Game<'_> {
 
     /// Mirror ascent over the simplex of shares (Beck and Teboulle 2003), from shares by speed; the best that it meets.
     fn ascend(&self) -> Option<(f64, Vec<f64>)> {
-        const ROUNDS: u32 = 100;
+        const ROUNDS: std::ops::RangeInclusive<usize> = 24..=100;
+        const MOST_ENTRIES: usize = 1 << 22;
+        let entries = self.columns.iter().map(|column| column.seconds.len()).sum::<usize>();
+        let rounds = (MOST_ENTRIES / entries.max(1)).clamp(*ROUNDS.start(), *ROUNDS.end());
         let mut shares: Vec<f64> =
             self.columns.iter().map(|column| column.devices * self.speed(column)).collect();
         let mut best = (f64::NEG_INFINITY, Vec::new());
-        for round in 1..=ROUNDS {
+        for round in 1..=rounds {
             let sum: f64 = shares.iter().sum();
             shares.iter_mut().for_each(|share| *share /= sum);
             let (value, gradient) = self.value(&shares)?;
@@ -146,7 +155,7 @@ impl Game<'_> {
             if steepest <= 0.0 {
                 break;
             }
-            let step = 1.0 / (steepest * f64::from(round).sqrt());
+            let step = 1.0 / (steepest * (round as f64).sqrt());
             for (share, slope) in shares.iter_mut().zip(gradient) {
                 *share *= (step * (slope - steepest)).exp();
             }

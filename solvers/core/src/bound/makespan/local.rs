@@ -19,6 +19,10 @@ use super::one_machine::Queue;
 /// Most operators of a set S(T), and most that one of them brings in: with fewer, M(S) is a bound all the same.
 const MOST_OPERATORS: usize = 32;
 
+/// Fewest that are allowed in large problems, and most over all sets.
+const FEWEST_OPERATORS: usize = 4;
+const MOST_IN_ALL: usize = 1 << 19;
+
 /// An operator that v's device may have to run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Neighbour {
@@ -66,8 +70,9 @@ impl PartialEq for Waiting {
 impl Eq for Waiting {}
 
 /// Looks for the sets; keeps its memory between operators.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Local {
+    most: usize,
     heap: BinaryHeap<Waiting>,
     queue: Queue,
     taken: Vec<u32>,
@@ -76,6 +81,18 @@ pub(super) struct Local {
 }
 
 impl Local {
+    /// For so many sets.
+    pub(super) fn new(sets: usize) -> Local {
+        Local {
+            most: (MOST_IN_ALL / sets.max(1)).clamp(FEWEST_OPERATORS, MOST_OPERATORS),
+            heap: BinaryHeap::new(),
+            queue: Queue::default(),
+            taken: Vec::new(),
+            sorted: Vec::new(),
+            by_head: Vec::new(),
+        }
+    }
+
     /// Before when v cannot start: by what it reads, and `reads`, what each of these reads in turn. Takes
     /// O(d log² d) for d operators that it reads, and a bounded number of calls of `reads`.
     pub(super) fn start<I: Iterator<Item = Neighbour>>(
@@ -89,7 +106,11 @@ impl Local {
             [] => 0.0,
             // What it reads in turn is in its own head already.
             [one] => one.arrival.min(one.head + one.seconds),
-            _ => self.of_direct().max(self.of_all(reads)),
+            _ => {
+                let direct = self.of_direct();
+                // With all of them elsewhere it starts when the last arrives: no set raises that.
+                if self.sorted[0].arrival <= direct { direct } else { direct.max(self.of_all(reads)) }
+            }
         }
     }
 
@@ -127,7 +148,7 @@ impl Local {
         // The queue is S(T) for all T from the next start to this one.
         let mut from = f64::INFINITY;
         while let Some(next) = self.heap.peek().copied() {
-            if self.taken.len() == MOST_OPERATORS || self.queue.lasts_until(next.start()) {
+            if self.taken.len() == self.most || self.queue.lasts_until(next.start()) {
                 break;
             }
             self.heap.pop();
@@ -142,7 +163,7 @@ impl Local {
             self.taken.push(op);
             self.queue.push(head, seconds);
             let lag = next.lag + seconds;
-            self.heap.extend(reads(op).take(MOST_OPERATORS).map(|neighbour| Waiting { neighbour, lag }));
+            self.heap.extend(reads(op).take(self.most).map(|neighbour| Waiting { neighbour, lag }));
         }
         from.min(self.queue.end())
     }

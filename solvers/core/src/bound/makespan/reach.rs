@@ -12,7 +12,7 @@ use crate::problem::Problem;
 /// been sent after u's end, so it arrives at head(u, j) + p(u, j) + c or later, c being the least seconds that
 /// these tensors take between devices of the two pools: on the least of these over j at the earliest. What it reads
 /// from operators on d itself is made there one after another. Which operators are on d is free, so head(v, k)
-/// takes the best choice, or less: [`local`](super) says how.
+/// takes the best choice, or less.
 ///
 /// *Tail.* The same, backwards: on another device a reader w of v has its tensors c after the end of v, and ends
 /// p(w, j) + tail(w, j) or more before the end of the step; the readers on d itself run one after another.
@@ -96,7 +96,7 @@ impl Sweep<'_> {
         let mut side = Side { far: vec![f64::INFINITY; entries], alone: vec![f64::INFINITY; entries] };
         // By arc and site of the reader, where the producer is on another device.
         let mut arrivals = vec![f64::INFINITY; self.arcs.len() * count];
-        let mut local = Local::default();
+        let mut local = Local::new(entries);
         for op in order.map(OpId::index) {
             for &arc in self.reads(op) {
                 self.arrive(arc, &side, &mut arrivals);

@@ -7,12 +7,12 @@ use crate::tolerance::round_down;
 
 /// The longest path of operators, each at its least time on any pool.
 ///
-/// *Proof.* By induction along a path, an operator v on it is not ready before the sum of the least times up to v.
-/// If v is on a host, it is ready its own time after the operator before it. If it is in a call, the call is convex, so
-/// what it holds of the path up to v is the last stretch; the call starts no earlier than the operator before that
-/// stretch is ready, and computes at least for the least times of the stretch. Transfers only add to that. For the
-/// makespan an operator starts when those before it have ended. Valid for latency and the makespan.
-/// O(pools · operators + edges).
+/// *Proof.* By induction along a path, an operator v on it is not ready before the sum of the least times up
+/// to v. If v is on a host, it is ready its own time after the operator before it. If it is in a call, the
+/// call is convex, so what it holds of the path up to v is the last stretch; the call starts no earlier than
+/// the operator before that stretch is ready, and computes at least for the least times of the stretch.
+/// Transfers only add to that. For the makespan an operator starts when those before it have ended. Valid for
+/// latency and the makespan. O(pools · operators + edges).
 #[derive(Debug, Clone, Copy)]
 pub struct CriticalPath;
 

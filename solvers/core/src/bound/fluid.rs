@@ -8,17 +8,18 @@ use crate::tolerance::round_down;
 
 /// For prices λ_c ≥ 0 of the kinds with Σ_c n_c λ_c = 1: T ≥ Σ_u min_c λ_c p_uc, over colocation classes u.
 ///
-/// *Proof.* Let a placement have value T. Each device of kind c computes for at most T seconds in all — a stage
-/// on r devices for at most r T, and with `separate` training forward plus backward compute is at most T — so
-/// Σ_c λ_c · (seconds computed on kind c) ≤ T Σ_c n_c λ_c = T. Every class u contributes λ_c p_uc for the kind
-/// that runs it, at least min_c λ_c p_uc. Valid for throughput, every split rule and communication mode, and for the
-/// makespan, since a device computes for no longer than the step takes.
+/// *Proof.* Let a placement have value T. Each device of kind c computes for at most T seconds in all — a
+/// stage on r devices for at most r T, and with `separate` training forward plus backward compute is at most
+/// T — so Σ_c λ_c · (seconds computed on kind c) ≤ T Σ_c n_c λ_c = T. Every class u contributes λ_c p_uc for
+/// the kind that runs it, at least min_c λ_c p_uc. Valid for throughput, every split rule and communication
+/// mode, and for the makespan, since a device computes for no longer than the step takes.
 ///
-/// The best prices are the optimal dual solution of the fractional assignment (an LP); for one kind the bound is
-/// the total work over the number of devices. The function of λ is concave and piecewise linear, and any λ gives
-/// a valid bound, so it is maximised approximately: by bisection on its slope for two kinds, by the ellipsoid
-/// method (Shor 1977) for more; for the makespan, whose solvers may have milliseconds, by mirror ascent where kinds
-/// or classes are many. Kinds with equal times count as one. O(iterations · classes · kinds).
+/// The best prices are the optimal dual solution of the fractional assignment (an LP); for one kind the bound
+/// is the total work over the number of devices. The function of λ is concave and piecewise linear, and any λ
+/// gives a valid bound, so it is maximised approximately: by bisection on its slope for two kinds, by the
+/// ellipsoid method (Shor 1977) for more; for the makespan, whose solvers may have milliseconds, by mirror
+/// ascent where kinds or classes are many. Kinds with equal times count as one. O(iterations · classes ·
+/// kinds).
 #[derive(Debug, Clone, Copy)]
 pub struct Fluid;
 
@@ -58,8 +59,8 @@ pub struct Column {
     pub seconds: Vec<Option<f64>>,
 }
 
-/// The bound for given columns, before rounding, and the share of every column in it: the price of a second there
-/// times the devices. None without columns, and where something can run nowhere.
+/// The bound for given columns, before rounding, and the share of every column in it: the price of a second
+/// there times the devices. None without columns, and where something can run nowhere.
 pub fn divided(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
     let game = Game { columns };
     let shares = game.maximise()?;
@@ -135,7 +136,8 @@ impl Game<'_> {
         }
     }
 
-    /// Mirror ascent over the simplex of shares (Beck and Teboulle 2003), from shares by speed; the best that it meets.
+    /// Mirror ascent over the simplex of shares (Beck and Teboulle 2003), from shares by speed; the best that
+    /// it meets.
     fn ascend(&self) -> Option<(f64, Vec<f64>)> {
         const ROUNDS: std::ops::RangeInclusive<usize> = 24..=100;
         const MOST_ENTRIES: usize = 1 << 22;
@@ -163,7 +165,8 @@ impl Game<'_> {
         Some(best)
     }
 
-    /// How fast a column is, the fastest at 1, on average over the classes that it runs; 1 where that says nothing.
+    /// How fast a column is, the fastest at 1, on average over the classes that it runs; 1 where that says
+    /// nothing.
     fn speed(&self, column: &Column) -> f64 {
         let (mut sum, mut count) = (0.0, 0usize);
         for (class, own) in column.seconds.iter().enumerate() {

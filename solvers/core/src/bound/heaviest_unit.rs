@@ -6,13 +6,13 @@ use crate::document::ObjectiveKind;
 use crate::problem::Problem;
 use crate::tolerance::round_down;
 
-/// The largest, over colocation classes u, of the least time of u on any kind, divided by the most replicas that
-/// a stage on that kind can have.
+/// The largest, over colocation classes u, of the least time of u on any kind, divided by the most replicas
+/// that a stage on that kind can have.
 ///
 /// *Proof.* Some stage holds the whole class. Its load, in every communication mode, is at least its compute
 /// divided by its replicas r ≤ min(R, count of the kind); with `separate` training the value is at least the
-/// forward plus the backward load of that stage. For the makespan, which has no replicas, one device runs the whole class,
-/// one operator after another. Valid for throughput, every split rule, and for the makespan.
+/// forward plus the backward load of that stage. For the makespan, which has no replicas, one device runs the
+/// whole class, one operator after another. Valid for throughput, every split rule, and for the makespan.
 #[derive(Debug, Clone, Copy)]
 pub struct HeaviestUnit;
 

@@ -1,5 +1,5 @@
-//! No bound passes the best placement, and each passes the cheaper ones somewhere; heads and tails hold in every
-//! timeline.
+//! No bound passes the best placement, and each passes the cheaper ones somewhere; heads and tails hold in
+//! every timeline.
 
 use rand::RngExt;
 use stagewright_core::bound::makespan::Reach;

@@ -90,8 +90,8 @@ fn a_chain_is_its_own_path() {
     assert_eq!(ends, [[0.0, 1.0, 5.0], [1.0, 2.0, 3.0], [3.0, 3.0, 0.0]]);
 }
 
-/// A source, four branches of two operators, and a join, so far apart that one device does everything. That a branch's
-/// first operators are there as well takes sets that reach beyond what the join reads.
+/// A source, four branches of two operators, and a join, so far apart that one device does everything. That a
+/// branch's first operators are there as well takes sets that reach beyond what the join reads.
 #[test]
 fn what_is_too_far_is_on_one_device() {
     let branches: Vec<(usize, Vec<usize>, f64)> =
@@ -104,7 +104,8 @@ fn what_is_too_far_is_on_one_device() {
     assert_eq!(value(&OneMachine, &problem), round_down(14.0));
 }
 
-/// Seven readers of one tensor: on the second device none can start before 11, when one device has done everything.
+/// Seven readers of one tensor: on the second device none can start before 11, when one device has done
+/// everything.
 #[test]
 fn devices_that_start_late_do_less() {
     let problem = Small::new(&[1.0; 8], &[(0, &[1, 2, 3, 4, 5, 6, 7], 10.0)]).on(2);
@@ -112,8 +113,8 @@ fn devices_that_start_late_do_less() {
     assert_eq!(value(&Energetic, &problem), round_down(8.0));
 }
 
-/// A wide middle between a source and a join, all near: two devices share it from 1 and from 2 on, and one of them
-/// has its share one second before the join begins.
+/// A wide middle between a source and a join, all near: two devices share it from 1 and from 2 on, and one of
+/// them has its share one second before the join begins.
 #[test]
 fn work_between_heads_and_tails() {
     let middle: Vec<usize> = (1..=8).collect();
@@ -127,8 +128,8 @@ fn work_between_heads_and_tails() {
     assert_eq!(strongest(&problem).source, "energetic");
 }
 
-/// A class of two with another operator between them that is too far from any other device: 1 + 5 + 1 on one device.
-/// And a class with two tails: whichever is last, 2 + 2 and the tail that is 3 either way.
+/// A class of two with another operator between them that is too far from any other device: 1 + 5 + 1 on one
+/// device. And a class with two tails: whichever is last, 2 + 2 and the tail that is 3 either way.
 #[test]
 fn a_class_runs_on_one_device() {
     let mut small = Small::new(&[1.0, 5.0, 1.0], &[(0, &[1], 3.0), (1, &[2], 3.0)]);
@@ -146,7 +147,8 @@ fn a_class_runs_on_one_device() {
     assert!(same(optimum(&problem).expect("a placement"), 7.0));
 }
 
-/// Two tensors between operators that are pinned apart: through ports one after another, without contention at once.
+/// Two tensors between operators that are pinned apart: through ports one after another, without contention
+/// at once.
 #[test]
 fn ports_carry_one_tensor_after_another() {
     let apart = |execution| {

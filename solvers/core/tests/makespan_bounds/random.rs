@@ -1,5 +1,5 @@
-//! Random small problems with everything that the makespan knows: kinds, hosts, groups, a matrix, memory, pins,
-//! colocation, operators and tensors that cost nothing, tensors with several readers.
+//! Random small problems with everything that the makespan knows: kinds, hosts, groups, a matrix, memory,
+//! pins, colocation, operators and tensors that cost nothing, tensors with several readers.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

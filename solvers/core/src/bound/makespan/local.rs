@@ -16,7 +16,8 @@ use std::collections::BinaryHeap;
 
 use super::one_machine::Queue;
 
-/// Most operators of a set S(T), and most that one of them brings in: with fewer, M(S) is a bound all the same.
+/// Most operators of a set S(T), and most that one of them brings in: with fewer, M(S) is a bound all the
+/// same.
 const MOST_OPERATORS: usize = 32;
 
 /// Fewest that are allowed in large problems, and most over all sets.

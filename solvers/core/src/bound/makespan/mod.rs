@@ -1,7 +1,7 @@
 //! Bounds on the makespan of one step.
 //!
-//! Where an operator runs decides how long it takes and what has to travel to it, so every figure here is one of
-//! an operator *and* a pool:
+//! Where an operator runs decides how long it takes and what has to travel to it, so every figure here is one
+//! of an operator *and* a pool:
 //!
 //! ```text
 //! head(v, k)   v on a device of pool k does not start before
@@ -10,19 +10,19 @@
 //! ```
 //!
 //! [`Reach`] finds heads in the order of the graph and tails backwards. What an operator reads is either made on
-//! its own device, one operator after another, or arrives from another one after a transfer; the cheaper mix of
-//! both is a bound. From there, T is at least
+//! its own device, one operator after another, or arrives from another one after a transfer; the cheaper mix
+//! of both is a bound. From there, T is at least
 //!
 //! - head + seconds + tail of any operator, and what one device takes for all of a colocation class with
 //!   their heads and tails: [`OneMachine`];
 //! - what all devices together take for the operators far from both ends, in the time between: [`Energetic`].
 //!
 //! The bounds relax the rules of [`simulate`](crate::simulate) and use this of them alone: a device runs one
-//! operator at a time, an operator starts when all that it reads is on its device, a transfer takes at least the
-//! seconds of its route and starts when its tensor is there, transfers that share a port follow one another, and
-//! what an operator needs in memory while it runs fits its device. So they hold for every placement without
-//! violations and every priority, with ports and without contention alike, and for queues that are not work
-//! conserving.
+//! operator at a time, an operator starts when all that it reads is on its device, a transfer takes at least
+//! the seconds of its route and starts when its tensor is there, transfers that share a port follow one
+//! another, and what an operator needs in memory while it runs fits its device. So they hold for every
+//! placement without violations and every priority, with ports and without contention alike, and for queues
+//! that are not work conserving.
 //!
 //! # Literature
 //!

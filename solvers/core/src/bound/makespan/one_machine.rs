@@ -3,8 +3,8 @@
 //!
 //! With heads alone they end the soonest in the order of their heads. With tails as well the problem is hard
 //! (1 | r_j, q_j | C_max), but not if operators may be interrupted: then whatever is available and has the
-//! largest tail runs (Jackson; Carlier, "The one-machine sequencing problem", EJOR 1982). The value of that is
-//! the largest, over all sets of the operators, of the least head, all seconds and the least tail.
+//! largest tail runs (Jackson; Carlier, "The one-machine sequencing problem", EJOR 1982). The value of that
+//! is the largest, over all sets of the operators, of the least head, all seconds and the least tail.
 
 use std::collections::BinaryHeap;
 
@@ -15,13 +15,13 @@ use crate::graph::OpId;
 use crate::problem::Problem;
 use crate::tolerance::round_down;
 
-/// A colocation class on its device: the largest, over classes, of the least over pools of what one device of the
-/// pool needs for all its operators with their heads and tails there. A class of one operator is a path through
-/// it: head, seconds and tail.
+/// A colocation class on its device: the largest, over classes, of the least over pools of what one device of
+/// the pool needs for all its operators with their heads and tails there. A class of one operator is a path
+/// through it: head, seconds and tail.
 ///
-/// *Proof.* All operators of a class run on one device, so one after another. On a device of pool k, v starts at
-/// head(v, k) or later, and tail(v, k) follows its end ([`Reach`]). Interrupting operators only shortens that.
-/// Valid for the makespan, any priority. O(pools · operators log operators) after [`Reach`].
+/// *Proof.* All operators of a class run on one device, so one after another. On a device of pool k, v starts
+/// at head(v, k) or later, and tail(v, k) follows its end ([`Reach`]). Interrupting operators only shortens
+/// that. Valid for the makespan, any priority. O(pools · operators log operators) after [`Reach`].
 #[derive(Debug, Clone, Copy)]
 pub struct OneMachine;
 

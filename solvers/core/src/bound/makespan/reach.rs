@@ -8,19 +8,21 @@ use crate::problem::Problem;
 
 /// Lower bounds on when an operator can start, and on what must follow its end, by the pool that runs it.
 ///
-/// *Head.* Let v run on a device d of pool k. What it reads from an operator u on another device, of pool j, has
-/// been sent after u's end, so it arrives at head(u, j) + p(u, j) + c or later, c being the least seconds that
-/// these tensors take between devices of the two pools: on the least of these over j at the earliest. What it reads
-/// from operators on d itself is made there one after another. Which operators are on d is free, so head(v, k)
-/// takes the best choice, or less.
+/// *Head.* Let v run on a device d of pool k. What it reads from an operator u on another device, of pool j,
+/// has been sent after u's end, so it arrives at head(u, j) + p(u, j) + c or later, c being the least seconds
+/// that these tensors take between devices of the two pools: on the least of these over j at the earliest.
+/// What it reads from operators on d itself is made there one after another. Which operators are on d is
+/// free, so head(v, k) takes the best choice, or less.
 ///
-/// *Tail.* The same, backwards: on another device a reader w of v has its tensors c after the end of v, and ends
-/// p(w, j) + tail(w, j) or more before the end of the step; the readers on d itself run one after another.
+/// *Tail.* The same, backwards: on another device a reader w of v has its tensors c after the end of v, and
+/// ends p(w, j) + tail(w, j) or more before the end of the step; the readers on d itself run one after
+/// another.
 ///
 /// Operators of one colocation class are on one device. A pool that cannot run all of an operator's class, by
-/// support, pins, or because the class alone does not fit into the memory of one device, has an infinite head and
-/// tail. So these figures hold for every placement without violations, and for every priority; the engine's order
-/// of queues is not used. They are sums in another order than the simulator's: compare them after rounding.
+/// support, pins, or because the class alone does not fit into the memory of one device, has an infinite head
+/// and tail. So these figures hold for every placement without violations, and for every priority; the
+/// engine's order of queues is not used. They are sums in another order than the simulator's: compare them
+/// after rounding.
 #[derive(Debug)]
 pub struct Reach<'p> {
     pub(super) sites: Sites<'p>,
@@ -40,8 +42,8 @@ pub(super) struct Side {
 impl<'p> Reach<'p> {
     /// The heads and tails of a problem; none where some operator can run nowhere.
     ///
-    /// Takes O(pools² · arcs + pools · operators · log degree) and memory for pools · (arcs + operators) figures.
-    /// Where that is too much, all pools count as one, on which communication is free.
+    /// Takes O(pools² · arcs + pools · operators · log degree) and memory for pools · (arcs + operators)
+    /// figures. Where that is too much, all pools count as one, on which communication is free.
     pub fn new(problem: &'p Problem) -> Option<Reach<'p>> {
         let graph = problem.graph();
         let arcs = Arcs::new(graph);
@@ -52,13 +54,14 @@ impl<'p> Reach<'p> {
         Some(Reach { sites, heads, tails })
     }
 
-    /// Seconds before which an operator on a device of a pool cannot start; infinite where it cannot be there.
+    /// Seconds before which an operator on a device of a pool cannot start; infinite where it cannot be
+    /// there.
     pub fn head(&self, op: OpId, pool: usize) -> f64 {
         self.heads.far(&self.sites, op.index())[self.sites.site(pool)]
     }
 
-    /// Seconds that at least pass between the end of an operator on a device of a pool and the end of the step;
-    /// infinite where it cannot be there.
+    /// Seconds that at least pass between the end of an operator on a device of a pool and the end of the
+    /// step; infinite where it cannot be there.
     pub fn tail(&self, op: OpId, pool: usize) -> f64 {
         self.tails.far(&self.sites, op.index())[self.sites.site(pool)]
     }

@@ -49,8 +49,8 @@ impl<'p> Sites<'p> {
         everyone_runs.then_some(sites)
     }
 
-    /// A class may be on a pool that runs all its members and whose devices hold, besides what always stays of
-    /// the class, what each member alone needs while it runs: workspace, inputs and outputs.
+    /// A class may be on a pool that runs all its members and whose devices hold, besides what always stays
+    /// of the class, what each member alone needs while it runs: workspace, inputs and outputs.
     fn fill_seconds(&mut self) {
         let graph = self.problem.graph();
         for class in 0..graph.class_count() {
@@ -114,8 +114,8 @@ impl<'p> Sites<'p> {
     /// The least seconds from when some tensors of one operator are requested on a device of one site until
     /// the last is on another device of the other site; infinite where there are no two such devices.
     ///
-    /// Transfers between the same two devices share a port, so they take their sum. Only between hosts of a matrix
-    /// and without contention they share none, and take the longest.
+    /// Transfers between the same two devices share a port, so they take their sum. Only between hosts of a
+    /// matrix and without contention they share none, and take the longest.
     pub(super) fn transfer(&self, tensors: &[TensorId], from: usize, to: usize) -> f64 {
         if from == to && self.devices[from] < 2 {
             return f64::INFINITY;

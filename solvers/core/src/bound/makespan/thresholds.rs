@@ -50,8 +50,8 @@ impl Thresholds {
         Thresholds { ends, grid, cells, falling }
     }
 
-    /// Thresholds on heads and tails with the largest sums of them and of the work, which is given by operator: over
-    /// all, over heads alone and over tails alone; and none at all. O(operators + grid).
+    /// Thresholds on heads and tails with the largest sums of them and of the work, which is given by
+    /// operator: over all, over heads alone and over tails alone; and none at all. O(operators + grid).
     pub(super) fn candidates(&self, work: &[f64]) -> [[f64; 2]; 4] {
         let [heads, tails] = &self.grid;
         let mut sums = vec![0.0; heads.len() * tails.len()];

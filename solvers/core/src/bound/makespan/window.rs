@@ -39,8 +39,8 @@ impl<'a> Window<'a> {
         self.devices.len() == 1
     }
 
-    /// The seconds of every colocation class's part in the set above thresholds, by site; parts that are empty are
-    /// left out.
+    /// The seconds of every colocation class's part in the set above thresholds, by site; parts that are
+    /// empty are left out.
     fn parts(&self, at: [f64; 2]) -> Vec<f64> {
         let (graph, sites) = (self.problem.graph(), &self.reach.sites);
         let mut parts = Vec::new();
@@ -65,8 +65,8 @@ impl<'a> Window<'a> {
         (0..2).all(|side| sides[side].far(&self.reach.sites, op).iter().all(|&end| end >= at[side]))
     }
 
-    /// The prices of the fluid bound for the set above thresholds, by site: of a second on one device, all devices
-    /// together at 1. None for an empty set.
+    /// The prices of the fluid bound for the set above thresholds, by site: of a second on one device, all
+    /// devices together at 1. None for an empty set.
     pub(super) fn prices(&self, at: [f64; 2]) -> Option<Vec<f64>> {
         let parts = self.parts(at);
         let sites = self.reach.sites.count();
@@ -118,8 +118,8 @@ impl<'a> Window<'a> {
     /// The smallest heads (side 0) or tails (side 1) of a set on a site, one for each device, rising.
     fn smallest(&self, at: [f64; 2], side: usize, site: usize) -> Vec<f64> {
         let (sites, ends) = (&self.reach.sites, [&self.reach.heads, &self.reach.tails][side]);
-        // Without a threshold on heads the set holds all that its operators read, since tails only grow on the way
-        // there, and without one on tails all readers.
+        // Without a threshold on heads the set holds all that its operators read, since tails only grow on
+        // the way there, and without one on tails all readers.
         let closed = at[side] <= 0.0;
         let own = (0..self.problem.graph().operator_count()).filter(|&op| self.holds(op, at)).map(|op| {
             if closed {

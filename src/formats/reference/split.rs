@@ -162,7 +162,6 @@ fn plan(graph: &GraphDocument, devices: &[(&str, usize)], device_of: &[Option<us
             stage: None,
             replicas: 1,
             calls: None,
-            execution: Execution::default(),
             load_s: 0.0,
             compute_s: 0.0,
             communication_s: 0.0,

@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: setup demo test lint fmt doc bench bench-large bench-free bench-latency bench-own-free
+.PHONY: setup demo test lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan
 
 # Rust, and what HiGHS is built with: CMake, a C++ compiler, and libclang for its bindings.
 setup:
@@ -77,3 +77,23 @@ bench-large: setup
 	target/release/stagewright workload gnmt --variant 8 --batch 128 --sequence 75 --training --out target/workloads/gnmt-8-75.json
 	target/release/stagewright workload gnmt --variant 8 --batch 128 --sequence 110 --training --out target/workloads/gnmt-8-110.json
 	target/release/stagewright bench data/suites/large-graphs.toml
+
+# Training steps of the models that learned placement is measured on, under dataflow execution.
+bench-makespan: setup
+	$(CARGO) build --release --bin stagewright
+	mkdir -p target/workloads/makespan
+	$(call step,inception-v3,inception-v3 --batch 32)
+	$(call step,nasnet,nasnet-a --batch 32)
+	$(call step,amoebanet,amoebanet-d --batch 32)
+	$(call step,rnnlm-2,rnnlm --batch 64)
+	$(call step,gnmt-2,gnmt --variant 2 --batch 128)
+	$(call step,transformer-xl,transformer-xl --batch 16)
+	$(call step,wavenet,wavenet --batch 8)
+	$(call step,bert-base,bert --variant base --batch 16)
+	$(call step,mixtral,mixtral --batch 1)
+	target/release/stagewright bench data/suites/makespan.toml
+
+# A training step of a workload: $(call step,NAME,WORKLOAD).
+define step
+target/release/stagewright workload $(2) --training --out target/workloads/makespan/$(1).json
+endef

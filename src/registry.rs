@@ -10,8 +10,9 @@ use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_search::anchored::Effort;
 use stagewright_search::latency::bound::{self, CallChains};
 use stagewright_search::{
-    AccelerateBalanced, Anchored, AnchoredFluid, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters,
-    EqualTime, GraphPartition, LatencyGreedy, LayerPerDevice, Local, OneDevice, PipeDream,
+    AccelerateBalanced, Anchored, AnchoredFluid, Annealing, Cpop, Dpl, EarliestTaskFirst, EmbeddingsOnHost,
+    EqualLayers, EqualParameters, EqualTime, GraphPartition, Heft, LatencyGreedy, LayerPerDevice, Local,
+    OneDevice, OrderSplit, Peft, PipeDream, SmallCommunication, Tabu,
 };
 
 use crate::integer::{Bnp, Lns, Milp};
@@ -43,6 +44,14 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &Dpl, role: Role::Search },
     Entry { solver: &Local, role: Role::Search },
     Entry { solver: &Lns, role: Role::Search },
+    Entry { solver: &Annealing, role: Role::Search },
+    Entry { solver: &Tabu, role: Role::Search },
+    Entry { solver: &OrderSplit, role: Role::Search },
+    Entry { solver: &Heft, role: Role::Search },
+    Entry { solver: &Peft, role: Role::Search },
+    Entry { solver: &Cpop, role: Role::Search },
+    Entry { solver: &EarliestTaskFirst, role: Role::Search },
+    Entry { solver: &SmallCommunication, role: Role::Search },
     Entry { solver: &PipeDream, role: Role::Baseline },
     Entry { solver: &EqualLayers, role: Role::Baseline },
     Entry { solver: &EqualParameters, role: Role::Baseline },

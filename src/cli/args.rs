@@ -98,6 +98,10 @@ pub(crate) struct ObjectiveArguments {
     /// Most calls of an accelerator, for latency [default: 1]
     #[arg(long, value_name = "Q")]
     pub(crate) calls: Option<u32>,
+    /// How a step runs, for makespan: transfers through ports, or free of contention as in GiPH's simulator
+    /// [default: ports]
+    #[arg(long, value_enum)]
+    pub(crate) execution: Option<ExecutionArgument>,
     /// Pipeline schedule, which decides the activations in memory [default: none]
     #[arg(long, value_enum)]
     pub(crate) schedule: Option<ScheduleArgument>,
@@ -319,6 +323,12 @@ pub(crate) enum CommunicationArgument {
 pub(crate) enum TrainingArgument {
     Combined,
     Separate,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ExecutionArgument {
+    Ports,
+    ContentionFree,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -5,7 +5,8 @@ use std::path::Path;
 use stagewright::clusters;
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{
-    ClusterDocument, Communication, ObjectiveDocument, ObjectiveKind, PinsDocument, Schedule, Split, Training,
+    ClusterDocument, Communication, Execution, ObjectiveDocument, ObjectiveKind, PinsDocument, Schedule,
+    Split, Training,
 };
 use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
@@ -18,8 +19,9 @@ use stagewright::formats::{
 use stagewright::{portfolio, registry};
 
 use super::args::{
-    CommunicationArgument, GradientsArgument, ImportArguments, KindArgument, ModelArguments,
-    ObjectiveArguments, ScheduleArgument, SolveArguments, SplitArgument, TimeUnitArgument, TrainingArgument,
+    CommunicationArgument, ExecutionArgument, GradientsArgument, ImportArguments, KindArgument,
+    ModelArguments, ObjectiveArguments, ScheduleArgument, SolveArguments, SplitArgument, TimeUnitArgument,
+    TrainingArgument,
 };
 use super::error::CliError;
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
@@ -189,11 +191,16 @@ pub(crate) fn problem(documents: Documents, objective: Objective) -> Result<Prob
 pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, CliError> {
     let mut document = stagewright::report::document::objective_document(&Objective::default(), None);
     override_objective(&mut document, arguments)?;
-    if document.kind == ObjectiveKind::Latency {
+    let no_split = match document.kind {
+        ObjectiveKind::Throughput => None,
         // Calls have a rule of their own, and hosts run what they like between them.
+        ObjectiveKind::Latency => Some("latency does not read --split: its rule is that of the calls"),
+        ObjectiveKind::Makespan => Some("the makespan does not read --split: any operator may run anywhere"),
+    };
+    if let Some(why) = no_split {
         document.split = Split::Free;
         if arguments.split.is_some() {
-            output::note("latency does not read --split: its rule is that of the calls");
+            output::note(why);
         }
     }
     let objective = Objective {
@@ -243,6 +250,12 @@ pub(crate) fn override_objective(
         document.training = match training {
             TrainingArgument::Combined => Training::Combined,
             TrainingArgument::Separate => Training::Separate,
+        };
+    }
+    if let Some(execution) = arguments.execution {
+        document.execution = match execution {
+            ExecutionArgument::Ports => Execution::Ports,
+            ExecutionArgument::ContentionFree => Execution::ContentionFree,
         };
     }
     if let Some(schedule) = arguments.schedule {

@@ -11,7 +11,10 @@ use stagewright_core::solver::{
 };
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
-use stagewright_search::{LatencyGreedy, Local};
+use stagewright_search::{
+    Annealing, Cpop, EarliestTaskFirst, Heft, LatencyGreedy, Local, OneDevice, OrderSplit, Peft,
+    SmallCommunication, Tabu,
+};
 
 use crate::integer::{Bnp, Lns, Milp};
 
@@ -66,8 +69,17 @@ static CALLS: Course = Course {
     turns: &[(&Dp, 0.5), (&Local, 0.3), (&Lns, 0.5), (&Milp, 0.5), (&Local, 1.0)],
 };
 
+/// Makespan: list schedulers in moments, linear orders where a step is nearly one, and then the walks.
+static STEPS: Course = Course {
+    summary: "list schedulers, splits of linear orders, annealing and tabu search in turn",
+    missing: |objective| missing(&STEPS, ObjectiveKind::Makespan, objective),
+    seed: schedulers,
+    seed_shares: [0.1, 0.3],
+    turns: &[(&OrderSplit, 0.1), (&Annealing, 0.7), (&Tabu, 1.0)],
+};
+
 /// The courses, for any objective that one of their solvers takes.
-pub(super) static COURSES: [InTurn; 2] = [InTurn(&SPLITS), InTurn(&CALLS)];
+pub(super) static COURSES: [InTurn; 3] = [InTurn(&SPLITS), InTurn(&CALLS), InTurn(&STEPS)];
 
 /// Source of the bound of the integer program, and the gap that is none for it: its arithmetic resolves no less.
 const INTEGER_PROGRAM: &str = "milp";
@@ -137,9 +149,30 @@ impl Solver for InTurn {
 /// the pipeline of least load.
 fn baselines(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
     let warm = context.warm_start.take().map(|warm| assign_if_missing(problem, warm));
+    best_of(&[&LatencyGreedy, &MaxLoadSplit], problem, context, warm)
+}
+
+/// The better of the warm start and of what list schedulers and a single device give.
+fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+    let warm = context.warm_start.take();
+    best_of(
+        &[&OneDevice, &Heft, &Peft, &Cpop, &EarliestTaskFirst, &SmallCommunication],
+        problem,
+        context,
+        warm,
+    )
+}
+
+/// The best of a warm start and of the plans of some solvers.
+fn best_of(
+    solvers: &[&dyn Solver],
+    problem: &Problem,
+    context: &mut Context<'_>,
+    warm: Option<Placement>,
+) -> Result<Option<Plan>, SolveError> {
     let mut best = warm.and_then(|warm| Plan::new(problem, warm).ok());
-    for baseline in [&LatencyGreedy as &dyn Solver, &MaxLoadSplit] {
-        let found = baseline.solve(problem, &mut context.part(1.0))?.plan;
+    for solver in solvers {
+        let found = solver.solve(problem, &mut context.part(1.0))?.plan;
         best = [best, found].into_iter().flatten().min_by(|a, b| a.value().total_cmp(&b.value()));
     }
     Ok(best)

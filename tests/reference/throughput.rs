@@ -165,7 +165,6 @@ fn one_device_has_the_value_of_all_its_work() {
                 stage: Some(0),
                 replicas: 1,
                 calls: None,
-                execution: Default::default(),
                 load_s: 0.0,
                 compute_s: 0.0,
                 communication_s: 0.0,

@@ -8,6 +8,10 @@
 //!
 //!     STAGEWRIGHT_SHARED=… cargo bench -p stagewright-search --bench makespan               # all, 10 ms to 1 s
 //!     STAGEWRIGHT_SHARED=… cargo bench -p stagewright-search --bench makespan -- 100 heft   # milliseconds, names
+//!
+//! Native graphs that carry their cluster are solved instead, one by one and under ports, where they are given:
+//!
+//!     cargo bench -p stagewright-search --bench makespan -- 10000 model.json
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
@@ -20,10 +24,10 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, MatrixDocument, ObjectiveKind,
-    OperatorDocument, PinsDocument, TensorDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, GraphDocument, KindDocument, LinkDocument, MatrixDocument,
+    ObjectiveKind, OperatorDocument, PinsDocument, TensorDocument,
 };
-use stagewright_core::graph::GraphBuilder;
+use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solver};
@@ -113,20 +117,68 @@ impl Task {
     }
 }
 
+/// What the command line asks for.
+struct Asked {
+    budgets: Vec<u64>,
+    graphs: Vec<String>,
+    names: Vec<String>,
+}
+
+impl Asked {
+    fn parse() -> Asked {
+        // Cargo passes a flag of its own.
+        let words = std::env::args().skip(1).filter(|word| !word.starts_with("--"));
+        let mut asked = Asked { budgets: Vec::new(), graphs: Vec::new(), names: Vec::new() };
+        for word in words {
+            match word.parse() {
+                Ok(budget) => asked.budgets.push(budget),
+                Err(_) if word.ends_with(".json") => asked.graphs.push(word),
+                Err(_) => asked.names.push(word),
+            }
+        }
+        if asked.budgets.is_empty() {
+            asked.budgets = BUDGETS.to_vec();
+        }
+        asked
+    }
+
+    fn solvers(&self) -> impl Iterator<Item = &'static dyn Solver> {
+        let is_asked = |name: &str| self.names.is_empty() || self.names.iter().any(|asked| asked == name);
+        SOLVERS.iter().copied().filter(move |solver| is_asked(solver.name()))
+    }
+}
+
 fn main() {
+    let asked = Asked::parse();
+    match asked.graphs.is_empty() {
+        true => published(&asked),
+        false => asked.graphs.iter().for_each(|path| native(&asked, path)),
+    }
+}
+
+/// Makespans on a graph that carries its cluster.
+fn native(asked: &Asked, path: &str) {
+    let bytes = std::fs::read(path).expect("a file");
+    let document: GraphDocument = serde_json::from_slice(&bytes).expect("a native graph");
+    let cluster =
+        Cluster::from_document(document.cluster.clone().expect("a cluster")).expect("a sound cluster");
+    let graph = Graph::from_document(document).expect("a sound graph");
+    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a sound problem");
+    println!("| {path} | budget, ms | makespan, s | took, ms |");
+    println!("| --- | --- | --- | --- |");
+    for solver in asked.solvers() {
+        for &budget in &asked.budgets {
+            let (makespan, took) = run(solver, &problem, budget);
+            println!("| {} | {budget} | {makespan:.6} | {:.1} |", solver.name(), 1e3 * took);
+        }
+    }
+}
+
+fn published(asked: &Asked) {
     let Some(folder) = std::env::var_os("STAGEWRIGHT_SHARED").map(PathBuf::from) else {
         println!("skipped: STAGEWRIGHT_SHARED is not set");
         return;
-    };
-    // Cargo passes a flag of its own.
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
-    let mut budgets: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
-    if budgets.is_empty() {
-        budgets = BUDGETS.to_vec();
-    }
-    let asked = |name: &str| {
-        let mut names = words.iter().filter(|word| word.parse::<u64>().is_err()).peekable();
-        names.peek().is_none() || names.any(|word| word == name)
     };
     let bytes = std::fs::read(folder.join("oracles/heterogeneous_tasks.json")).expect("the published graphs");
     let tasks = serde_json::from_slice::<File>(&bytes).expect("a sound file").instances;
@@ -137,10 +189,9 @@ fn main() {
     println!("| --- | --- | --- | --- | --- |");
     let published = tasks.iter().zip(&shortest).map(|(task, path)| task.heft_makespan / path);
     println!("| published HEFT | | {:.4} | 1.0000 | |", mean(published));
-    for solver in SOLVERS.iter().filter(|solver| asked(solver.name())) {
-        for &budget in &budgets {
-            let runs: Vec<(f64, f64)> =
-                problems.iter().map(|problem| run(*solver, problem, budget)).collect();
+    for solver in asked.solvers() {
+        for &budget in &asked.budgets {
+            let runs: Vec<(f64, f64)> = problems.iter().map(|problem| run(solver, problem, budget)).collect();
             let over = |base: Vec<f64>| mean(runs.iter().zip(base).map(|(run, base)| run.0 / base));
             let published = tasks.iter().map(|task| task.heft_makespan).collect();
             println!(

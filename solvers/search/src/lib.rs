@@ -7,9 +7,9 @@
 //! - [`usage`], [`sweep`]: what every recurrence over stages needs: how many devices of each pool are in use,
 //!   and how `separate` training is reduced to one pass at a time.
 //! - [`latency`]: one sample through offloaded calls.
+//! - [`makespan`]: one step under dataflow execution: list schedulers and search on the simulator.
 //! - [`pipedream`], [`one_device`]: baselines.
 //! - [`local`]: local search for free splits.
-//! - [`latency`]: plans for one sample through offloaded calls.
 //! - [`expert`]: what people do by hand or by their framework's default, as baselines.
 
 pub mod anchored;
@@ -36,6 +36,6 @@ pub use expert::{
 };
 pub use latency::greedy::LatencyGreedy;
 pub use local::Local;
-pub use makespan::{Cpop, Heft, Peft};
+pub use makespan::{Annealing, Cpop, EarliestTaskFirst, Heft, OrderSplit, Peft, SmallCommunication, Tabu};
 pub use one_device::OneDevice;
 pub use pipedream::PipeDream;

@@ -6,7 +6,6 @@
 use stagewright_core::bound::strongest;
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -26,11 +25,7 @@ impl Solver for OneDevice {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            missing: |objective| (objective.kind == ObjectiveKind::Makespan).then_some("the makespan"),
-            exact: false,
-            deterministic_across_threads: true,
-        }
+        Capabilities { missing: |_| None, exact: false, deterministic_across_threads: true }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -41,7 +41,7 @@ mod support;
 use stagewright_core::bound::strongest;
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::document::{ObjectiveKind, Schedule};
+use stagewright_core::document::Schedule;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
@@ -56,14 +56,12 @@ pub use equal_time::EqualTime;
 pub use graph_partition::GraphPartition;
 pub use layer_per_device::LayerPerDevice;
 
-/// What every rule takes: latency, with calls assigned to its split, and the throughput of any split under schedules in
+/// What every rule takes: the makespan; latency, with calls assigned to its split, and the throughput of any split under schedules in
 /// which a device runs one stage.
 const CAPABILITIES: Capabilities = Capabilities { missing, exact: false, deterministic_across_threads: true };
 
 fn missing(objective: &Objective) -> Option<&'static str> {
-    if objective.kind == ObjectiveKind::Makespan {
-        Some("the makespan")
-    } else if matches!(objective.schedule, Schedule::Interleaved | Schedule::ZeroBubble) {
+    if matches!(objective.schedule, Schedule::Interleaved | Schedule::ZeroBubble) {
         Some("schedules other than gpipe and 1f1b")
     } else {
         None

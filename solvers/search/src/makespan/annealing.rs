@@ -1,7 +1,7 @@
 //! Simulated annealing on the simulator.
 //!
 //! A walk changes the device of a group or two places in a queue, and takes a change that makes the step longer by
-//! Δ with probability exp(−Δ / T), while T falls geometrically; T is a share of the makespan at the start. What may
+//! Δ with probability exp(−Δ / T), while T falls geometrically from a share of what a move usually costs. What may
 //! be taken is drawn before the simulation, which so ends as soon as it is plain that the step takes too long.
 //! Schedules that do not fit the memory have a longer step for it (see [`Score::energy`](super::schedule::Score)), so
 //! that a walk may pass through them.
@@ -16,13 +16,15 @@ use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solv
 use super::HEURISTIC;
 use super::moves::State;
 use super::rounds::{self, Search, is_better};
-use super::schedule::{Best, Judge};
+use super::schedule::{Best, Judge, Score};
 
 /// Steps of each walk of the first round.
 const FIRST_STEPS: u64 = 250;
-/// Temperature at the beginning and at the end of a walk, as shares of the makespan.
-const HOT: f64 = 0.01;
-const COLD: f64 = 0.0002;
+/// Moves tried to see what a move usually costs.
+const TRIED: usize = 32;
+/// Temperature at the beginning and at the end of a walk, as shares of what a move usually costs.
+const HOT: f64 = 0.25;
+const COLD: f64 = 0.005;
 
 /// Simulated annealing from list schedules.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,7 +43,7 @@ fn walk(
     let mut score = judge.score(&state.schedule);
     state.see(judge.last(), graph);
     let cooling = (COLD / HOT).powf(1.0 / steps as f64);
-    let mut temperature = HOT * score.energy();
+    let mut temperature = HOT * usual_cost(&mut state, score.energy(), search, judge, rng);
     for _ in 0..steps {
         if search.is_over(best.score) {
             break;
@@ -64,6 +66,28 @@ fn walk(
         }
     }
     best
+}
+
+/// The median of what moves cost that make a step longer.
+fn usual_cost(
+    state: &mut State,
+    energy: f64,
+    search: &Search<'_, '_>,
+    judge: &mut Judge<'_, '_>,
+    rng: &mut ChaCha8Rng,
+) -> f64 {
+    let mut costs = Vec::new();
+    for _ in 0..TRIED {
+        if search.is_over(Score::WORST) {
+            break;
+        }
+        let Some(made) = state.step(search.scene, &search.groups, rng) else { continue };
+        let cost = judge.score(&state.schedule).energy() - energy;
+        costs.extend((cost > 0.0).then_some(cost));
+        state.undo(&made, search.scene);
+    }
+    costs.sort_by(f64::total_cmp);
+    costs.get(costs.len() / 2).copied().unwrap_or(0.0)
 }
 
 impl Solver for Annealing {

@@ -122,11 +122,6 @@ impl<'s, 'p> Chart<'s, 'p> {
         [start, start + seconds]
     }
 
-    /// When a device that has something to do has it done.
-    pub(super) fn idle_from(&self, device: DeviceId) -> f64 {
-        self.gaps[device.index()].last().map_or(0.0, |gap| gap[0])
-    }
-
     /// The end of an operator on the chart.
     pub(super) fn end(&self, op: OpId) -> f64 {
         self.span[op.index()][1]

@@ -13,6 +13,7 @@ mod groups;
 mod heft;
 mod list;
 mod moves;
+mod order_split;
 mod peft;
 mod rank;
 mod rounds;
@@ -30,6 +31,7 @@ pub use annealing::Annealing;
 pub use cpop::Cpop;
 pub use earliest_task_first::EarliestTaskFirst;
 pub use heft::Heft;
+pub use order_split::OrderSplit;
 pub use peft::Peft;
 pub use small_communication::SmallCommunication;
 pub use tabu::Tabu;
@@ -43,4 +45,4 @@ fn missing(objective: &Objective) -> Option<&'static str> {
 
 /// All solvers of the makespan here.
 pub const SOLVERS: &[&dyn Solver] =
-    &[&Heft, &Cpop, &Peft, &EarliestTaskFirst, &SmallCommunication, &Annealing, &Tabu];
+    &[&Heft, &Cpop, &Peft, &EarliestTaskFirst, &SmallCommunication, &OrderSplit, &Annealing, &Tabu];

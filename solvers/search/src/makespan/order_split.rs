@@ -1,0 +1,218 @@
+//! Splits of linear orders.
+//!
+//! The operators stand in a line, each after all that it reads; the line is cut into intervals, and each interval
+//! goes to a device. The lines are those of other objectives (branches one after the other, branches side by side,
+//! the critical path first), but a step under dataflow execution is no pipeline: an interval pays for what it sends
+//! only where somebody waits for it, and a device may have several. So the cuts are found on the simulator: from
+//! intervals of equal work, given to the devices in turn, cuts move by halves of ever smaller steps and intervals
+//! change their device, whatever makes the step shorter first.
+
+use stagewright_core::bound::strongest;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver, Status, Stop};
+
+use super::list::ready_order;
+use super::rounds::is_better;
+use super::scene::Scene;
+use super::schedule::{Best, Judge, Schedule, solution};
+use super::{HEURISTIC, rank};
+
+/// Intervals for each device.
+const INTERVALS: [usize; 3] = [1, 2, 4];
+
+/// The best split of a few linear orders.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OrderSplit;
+
+/// A line of classes, cut.
+#[derive(Debug, Clone)]
+struct Split {
+    /// Where the intervals begin, the first at zero.
+    cuts: Vec<usize>,
+    /// The device of each interval.
+    homes: Vec<DeviceId>,
+}
+
+/// A line of classes with their work, and the queues that go with it.
+struct Line {
+    classes: Vec<u32>,
+    /// Mean seconds before each class, and of all.
+    before: Vec<f64>,
+    order: Vec<OpId>,
+}
+
+impl Line {
+    /// The classes by the first of their operators in an order.
+    fn new(scene: &Scene<'_>, order: Vec<OpId>) -> Line {
+        let graph = scene.graph();
+        let mut is_in = vec![false; graph.class_count()];
+        let mut classes = Vec::with_capacity(graph.class_count());
+        for &op in &order {
+            let class = graph.class_of(op);
+            if !std::mem::replace(&mut is_in[class], true) {
+                classes.push(class as u32);
+            }
+        }
+        let mut before = vec![0.0];
+        let mut sum = 0.0;
+        for &class in &classes {
+            sum += graph.class(class as usize).iter().map(|&op| scene.mean_seconds(op)).sum::<f64>();
+            before.push(sum);
+        }
+        Line { classes, before, order }
+    }
+
+    /// So many intervals of equal work, on the devices in turn.
+    fn equal(&self, intervals: usize, devices: usize) -> Split {
+        let all = self.before.last().copied().unwrap_or(0.0);
+        let cut = |at: usize| {
+            let goal = all * at as f64 / intervals as f64;
+            self.before.partition_point(|&before| before < goal).min(self.classes.len())
+        };
+        Split {
+            cuts: (0..intervals).map(cut).collect(),
+            homes: (0..intervals).map(|at| DeviceId((at % devices) as u32)).collect(),
+        }
+    }
+
+    /// The schedule of a split. A class that cannot run on the device of its interval goes to the first that it can.
+    fn schedule(&self, split: &Split, scene: &Scene<'_>) -> Schedule {
+        let graph = scene.graph();
+        let mut device_of = vec![DeviceId(0); graph.operator_count()];
+        for (at, &device) in split.homes.iter().enumerate() {
+            let end = split.cuts.get(at + 1).copied().unwrap_or(self.classes.len());
+            for &class in &self.classes[split.cuts[at].min(end)..end] {
+                let homes = scene.homes_of_class(class as usize);
+                let home = if homes.contains(&device) { device } else { homes[0] };
+                for op in graph.class(class as usize) {
+                    device_of[op.index()] = home;
+                }
+            }
+        }
+        Schedule::by_order(device_of, &self.order)
+    }
+
+    /// The best split that moving cuts and changing devices leads to.
+    fn climb(&self, mut split: Split, judge: &mut Judge<'_, '_>, stop: &Stop) -> Option<Best> {
+        let scene = judge.scene();
+        let mut best = Best::of(None, judge, self.schedule(&split, scene))?;
+        let mut step = (self.classes.len() / split.cuts.len().max(1)).max(1) / 2;
+        loop {
+            let mut is_new = false;
+            for at in 0..split.cuts.len() {
+                let devices = (0..scene.device_count() as u32).map(DeviceId);
+                let mut tries: Vec<Split> = Vec::new();
+                for home in devices.filter(|&home| home != split.homes[at]) {
+                    let mut other = split.clone();
+                    other.homes[at] = home;
+                    tries.push(other);
+                }
+                for cut in [split.cuts[at].checked_sub(step), split.cuts[at].checked_add(step)] {
+                    let low = if at > 0 { split.cuts[at - 1] } else { 0 };
+                    let high = split.cuts.get(at + 1).copied().unwrap_or(self.classes.len());
+                    if let Some(cut) = cut.filter(|&cut| at > 0 && step > 0 && (low..=high).contains(&cut)) {
+                        let mut other = split.clone();
+                        other.cuts[at] = cut;
+                        tries.push(other);
+                    }
+                }
+                for other in tries {
+                    if stop.reason().is_some() {
+                        return Some(best);
+                    }
+                    let schedule = self.schedule(&other, scene);
+                    // A step that fits may be longer than one that does not.
+                    let limit = if best.score.fits() { best.score.makespan } else { f64::INFINITY };
+                    if let Some(score) = judge.score_below(&schedule, limit)
+                        && is_better(score, best.score)
+                    {
+                        best = Best { score, schedule };
+                        split = other;
+                        is_new = true;
+                    }
+                }
+            }
+            match (is_new, step) {
+                (false, 0 | 1) => return Some(best),
+                (false, _) => step /= 2,
+                (true, _) => {}
+            }
+        }
+    }
+}
+
+/// Topological orders of the operators: branches one after the other, branches side by side, the longest way to the
+/// end first.
+fn orders(scene: &Scene<'_>) -> Vec<Vec<OpId>> {
+    let graph = scene.graph();
+    let up = rank::upward(scene);
+    let down: Vec<f64> = rank::downward(scene).iter().map(|down| -down).collect();
+    let mut orders = vec![depth_first(graph), ready_order(graph, &down), rank::falling(scene, &up)];
+    orders.dedup();
+    orders
+}
+
+/// The operator that was ready last is next.
+fn depth_first(graph: &Graph) -> Vec<OpId> {
+    let mut waits: Vec<usize> = graph.operators().map(|op| graph.predecessors(op).len()).collect();
+    let mut stack: Vec<OpId> = graph.operators().filter(|op| waits[op.index()] == 0).collect();
+    stack.reverse();
+    let mut order = Vec::with_capacity(graph.operator_count());
+    while let Some(op) = stack.pop() {
+        order.push(op);
+        for &next in graph.successors(op).iter().rev() {
+            waits[next.index()] -= 1;
+            if waits[next.index()] == 0 {
+                stack.push(next);
+            }
+        }
+    }
+    order
+}
+
+impl Solver for OrderSplit {
+    fn name(&self) -> &'static str {
+        "order-split"
+    }
+
+    fn summary(&self) -> &'static str {
+        "splits of linear orders, cut on the simulator (makespan)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        HEURISTIC
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let bound = strongest(problem);
+        let scene = Scene::new(problem);
+        if let Some(reason) = scene.impossible() {
+            return Ok(Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason));
+        }
+        let mut judge = Judge::new(&scene);
+        let mut best: Option<Best> = None;
+        for order in orders(&scene) {
+            let line = Line::new(&scene, order);
+            for intervals in INTERVALS {
+                if best.is_some() && context.stop().reason().is_some() {
+                    break;
+                }
+                let devices = scene.device_count();
+                let split = line.equal(intervals * devices, devices);
+                let found = line.climb(split, &mut judge, context.stop());
+                if let Some(found) = found
+                    && best.as_ref().is_none_or(|best| is_better(found.score, best.score))
+                {
+                    if found.score.fits() {
+                        context.emit(Event::Incumbent { value: found.score.makespan });
+                    }
+                    best = Some(found);
+                }
+            }
+        }
+        solution(self.name(), &scene, best, bound, context)
+    }
+}

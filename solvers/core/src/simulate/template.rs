@@ -93,7 +93,7 @@ impl<'p> Template<'p> {
         for tensor in graph.tensors() {
             match problem.objective().execution {
                 Execution::Ports => self.through_ports(&mut flow, tensor, device_of),
-                Execution::ContentionFree => self.to_every_reader(&mut flow, tensor, device_of),
+                Execution::ContentionFree => self.send_to_every_reader(&mut flow, tensor, device_of),
             }
         }
         flow.finish_checked()
@@ -121,7 +121,7 @@ impl<'p> Template<'p> {
         }
     }
 
-    fn to_every_reader(&mut self, flow: &mut FlowBuilder, tensor: TensorId, device_of: &[DeviceId]) {
+    fn send_to_every_reader(&mut self, flow: &mut FlowBuilder, tensor: TensorId, device_of: &[DeviceId]) {
         let [producer, readers @ ..] = self.problem.graph().pins(tensor) else { return };
         let home = device_of[producer.index()];
         let is_here = |reader: &&OpId| device_of[reader.index()] == home;

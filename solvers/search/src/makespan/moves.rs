@@ -171,8 +171,8 @@ impl State {
         let far = rng.random_range(1..=FARTHEST);
         let is_here = |&place: &usize| self.schedule.device_of[self.order[place].index()] == here;
         let other = match rng.random_bool(0.5) {
-            true => (0..at).rev().take(far).filter(is_here).last(),
-            false => (at + 1..self.order.len()).take(far).filter(is_here).last(),
+            true => (at.saturating_sub(far)..at).find(is_here),
+            false => (at + 1..(at + 1 + far).min(self.order.len())).rfind(is_here),
         }?;
         self.exchange(at as u32, other as u32);
         Some(Move { devices: Vec::new(), swapped: Some((at as u32, other as u32)) })

@@ -1,9 +1,11 @@
 //! What schedulers make, and what the simulator says of it.
 
 use stagewright_core::bound::LowerBound;
+use stagewright_core::bound::makespan::Reach;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
 use stagewright_core::simulate::{Flow, Simulator, Template, Timeline};
 use stagewright_core::solver::{Context, Plan, Solution, SolveError, Status, StopReason};
 use stagewright_core::tolerance;
@@ -103,7 +105,7 @@ impl<'s, 'p> Judge<'s, 'p> {
             template: Template::new(problem),
             simulator: Simulator::new(),
             flow: Flow::default(),
-            tails: tails(scene),
+            tails: tails(problem),
             memory: problem.cluster().devices().map(|device| scene.memory(device)).collect(),
             runs: 0,
         }
@@ -140,18 +142,14 @@ impl<'s, 'p> Judge<'s, 'p> {
     }
 }
 
-/// Seconds from the end of every operator to that of the step, where every operator is on its fastest device and
-/// nothing has to be sent.
-fn tails(scene: &Scene<'_>) -> Vec<f64> {
-    let graph = scene.graph();
-    let mut tails = vec![0.0f64; graph.operator_count()];
-    for &op in graph.topological().iter().rev() {
-        let after = |&next: &OpId| scene.least_seconds(next) + tails[next.index()];
-        tails[op.index()] = graph.successors(op).iter().map(after).fold(0.0, f64::max);
-    }
-    // The sum of what the simulator adds one after the other may be a little less.
-    tails.iter_mut().for_each(|tail| *tail = tolerance::round_down(*tail));
-    tails
+/// Seconds from the end of every operator to that of the step, on whatever device it is; nothing is known where
+/// some operator can run nowhere.
+fn tails(problem: &Problem) -> Vec<f64> {
+    let Some(reach) = Reach::new(problem) else { return vec![0.0; problem.graph().operator_count()] };
+    let pools = 0..problem.pools().len();
+    let least = |op| pools.clone().map(|pool| reach.tail(op, pool)).fold(f64::INFINITY, f64::min);
+    // What the simulator adds up in another order may be a little less.
+    problem.graph().operators().map(|op| tolerance::round_down(least(op))).collect()
 }
 
 /// The best of some schedules.

@@ -5,14 +5,17 @@
 //! [`Peft`] by ranks, [`EarliestTaskFirst`] and [`SmallCommunication`] by what can start first. They put operators on
 //! a chart, whose estimate guides them.
 
+mod assigned;
 mod chart;
 mod cpop;
 mod heft;
 mod list;
+mod multilevel;
 mod peft;
 mod rank;
 pub mod scene;
 pub mod schedule;
+mod start;
 
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
@@ -20,6 +23,7 @@ use stagewright_core::solver::{Capabilities, Solver};
 
 pub use cpop::Cpop;
 pub use heft::Heft;
+pub use multilevel::Multilevel;
 pub use peft::Peft;
 
 /// What every solver here takes.
@@ -30,4 +34,4 @@ fn missing(objective: &Objective) -> Option<&'static str> {
 }
 
 /// All solvers of the makespan here.
-pub const SOLVERS: &[&dyn Solver] = &[&Heft, &Cpop, &Peft];
+pub const SOLVERS: &[&dyn Solver] = &[&Heft, &Cpop, &Peft, &Multilevel];

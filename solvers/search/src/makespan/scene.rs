@@ -171,6 +171,17 @@ impl<'p> Scene<'p> {
         &self.homes[class]
     }
 
+    /// Whether every operator can run on the device that it is given, together with what is colocated with it.
+    pub fn admits(&self, device_of: &[DeviceId]) -> bool {
+        let graph = self.graph();
+        let at_home = |op: OpId| {
+            let first = graph.class(graph.class_of(op))[0];
+            let device = device_of[op.index()];
+            device == device_of[first.index()] && self.seconds(op, device).is_finite()
+        };
+        graph.operators().all(at_home)
+    }
+
     /// Bytes of a colocation class that are always on its device.
     pub fn fixed_bytes(&self, class: usize) -> f64 {
         self.fixed[class]

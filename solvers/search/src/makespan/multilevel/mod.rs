@@ -1,0 +1,278 @@
+//! Multilevel partitioning, with the simulator as judge.
+//!
+//! The phases are those of graph partitioners. *Coarsening* merges colocation classes that exchange much into ever
+//! larger clusters, so that what comes first stays acyclic ([`coarsening`]). *Initial partitioning* gives the few
+//! clusters of the coarsest level devices, in several ways ([`initial`]). *Uncoarsening* takes the levels back one
+//! after the other, and at each a *refinement* moves clusters: first to lower what is cut between devices
+//! ([`refinement`]), then, as long as the simulator says that the step gets shorter, those on its critical path
+//! ([`climb`]). A move of a large cluster is a move of many operators at once, which no walk over single operators
+//! finds.
+//!
+//! Then follow *V-cycles* (Walshaw, "Multilevel refinement for combinatorial optimisation problems", Annals of
+//! Operations Research 2004): the graph is coarsened anew, in another random order, and the best schedule refined
+//! along the new levels. Only what shares a device is merged, so that the schedule is one of the coarsest level already.
+//! In every other cycle some clusters of some level are moved at random first; what comes of it is kept only if it
+//! is better.
+//!
+//! Whatever is tried is simulated in full, with the priorities of [`assigned`](super::assigned) and without any.
+//! List schedules and a warm start take part, so the answer is never worse than theirs.
+//!
+//! Herrmann, Özkaya, Uçar, Kaya and Çatalyürek, "Multilevel algorithms for acyclic partitioning of directed acyclic
+//! graphs", SISC 2019 (dagP). Moreira, Popp and Schulz, "Graph partitioning with acyclicity constraints", SEA 2017.
+//! Özkaya, Benoit, Uçar, Herrmann and Çatalyürek, "A scalable clustering-based task scheduler for homogeneous
+//! processors using DAG partitioning", IPDPS 2019, schedules acyclic parts.
+
+mod climb;
+mod coarsening;
+mod initial;
+mod level;
+mod refinement;
+mod rows;
+
+use rand::{Rng, RngExt};
+use stagewright_core::bound::strongest;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::tolerance;
+
+use self::climb::Climb;
+use self::coarsening::{Limits, hierarchy};
+use self::level::Level;
+use super::HEURISTIC;
+use super::scene::Scene;
+use super::schedule::{Best, Judge, Schedule, Score, solution};
+use super::start::starts;
+
+/// Clusters of the coarsest level for each device, and in all at least.
+const CLUSTERS_PER_DEVICE: usize = 8;
+const FEWEST_CLUSTERS: usize = 24;
+/// Blurred seeds of each way of initial partitioning.
+const SEEDS: u64 = 2;
+/// Partitions of the coarsest level that are refined down to the finest, the best ones.
+const REFINED: usize = 2;
+/// Simulations in all, as operators simulated, and at least and most.
+const EFFORT: u64 = 10_000_000;
+const SIMULATIONS: [u64; 2] = [100, 200_000];
+/// A descent takes at most one part in so many of the simulations that are left, and a level of those of its descent.
+const FOR_DESCENT: u64 = 3;
+const FOR_LEVEL: u64 = 3;
+/// Most clusters that are moved at random at once.
+const MOST_KICKED: usize = 3;
+/// Cycles without a better schedule after which a search ends.
+const PATIENCE: u32 = 60;
+/// The gap that a makespan is stopped at is at most this.
+const LARGEST_GAP: f64 = 0.999;
+
+/// Multilevel partitioning.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Multilevel;
+
+/// What all phases share.
+struct Search<'s, 'p> {
+    scene: &'s Scene<'p>,
+    finest: Vec<Level>,
+    limits: Limits,
+    stop: Stop,
+    /// Makespan at which there is nothing left to gain.
+    target: f64,
+}
+
+impl<'s, 'p> Search<'s, 'p> {
+    fn new(scene: &'s Scene<'p>, target: f64, stop: Stop) -> Search<'s, 'p> {
+        let finest = Level::finest(scene);
+        let fewest = (CLUSTERS_PER_DEVICE * scene.device_count()).max(FEWEST_CLUSTERS);
+        let limits = Limits::new(scene, &finest[finest.len() - 1], fewest);
+        Search { scene, finest, limits, stop, target }
+    }
+
+    /// Partitions of a level, each refined.
+    fn partitions(&self, level: &Level, rng: &mut dyn Rng) -> Vec<Vec<DeviceId>> {
+        let scene = self.scene;
+        let devices: Vec<(DeviceId, f64)> =
+            initial::by_speed(scene, level).into_iter().filter(|device| device.1 > 0.0).collect();
+        let mut found = Vec::new();
+        let mut parts = devices.len();
+        while parts > 0 {
+            let mut chosen = devices[..parts].to_vec();
+            // Devices of a group are next to each other, and so are parts that follow each other.
+            chosen.sort_by_key(|part| part.0);
+            found.extend(initial::grow(scene, level, &chosen, None));
+            for _ in 1..SEEDS {
+                found.extend(initial::grow(scene, level, &chosen, Some(&mut *rng)));
+            }
+            parts /= 2;
+        }
+        found.extend(initial::earliest_finish(scene, level, None));
+        for _ in 1..=SEEDS {
+            found.extend(initial::earliest_finish(scene, level, Some(&mut *rng)));
+        }
+        for partition in &mut found {
+            if self.stop.reason().is_some() {
+                break;
+            }
+            refinement::refine(scene, level, partition);
+        }
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    /// Refines a schedule along levels, coarsest first.
+    fn descend(&self, climb: &mut Climb<'_, '_, '_>, levels: &[Level]) {
+        let mut left = climb.left();
+        for (at, level) in levels.iter().enumerate().rev() {
+            if climb.is_over() {
+                return;
+            }
+            let mut devices = level.devices(self.scene, &climb.at.schedule.device_of);
+            let before = devices.clone();
+            refinement::refine(self.scene, level, &mut devices);
+            if devices != before {
+                climb.offer(level.project(self.scene, &devices));
+            }
+            let share = if at == 0 { left } else { left / FOR_LEVEL };
+            left -= share;
+            climb.climb(level, share);
+        }
+    }
+
+    /// The best of what the first coarsening leads to.
+    fn first(&self, judge: &mut Judge<'s, 'p>, until: u64, rng: &mut dyn Rng) -> Option<Best> {
+        let levels = hierarchy(self.scene, &self.finest, &self.limits, None, rng);
+        let coarsest = levels.last()?;
+        let mut tried: Vec<Best> = Vec::new();
+        for partition in self.partitions(coarsest, rng) {
+            if self.stop.reason().is_some() {
+                break;
+            }
+            let nothing = Best { score: Score::WORST, schedule: Schedule::without_priority(Vec::new()) };
+            let mut climb = Climb::new(judge, &self.stop, nothing, u64::MAX, self.target);
+            climb.offer(coarsest.project(self.scene, &partition));
+            tried.push(climb.at);
+        }
+        tried.sort_by(|a, b| a.score.energy().total_cmp(&b.score.energy()));
+        tried.truncate(REFINED);
+        let mut best: Option<Best> = None;
+        for start in tried {
+            let share = until.saturating_sub(judge.runs) / FOR_DESCENT;
+            let mut climb = Climb::new(judge, &self.stop, start, judge.runs + share, self.target);
+            self.descend(&mut climb, &levels);
+            if best.as_ref().is_none_or(|best| climb.at.score < best.score) {
+                best = Some(climb.at);
+            }
+        }
+        best
+    }
+
+    /// One V-cycle from a schedule, some clusters of which are moved at random first or not: what comes of it.
+    fn cycle(
+        &self,
+        judge: &mut Judge<'s, 'p>,
+        start: &Best,
+        until: u64,
+        is_kicked: bool,
+        rng: &mut dyn Rng,
+    ) -> Best {
+        let levels = hierarchy(self.scene, &self.finest, &self.limits, Some(&start.schedule.device_of), rng);
+        let share = (until.saturating_sub(judge.runs) / FOR_DESCENT).max(1);
+        let (mut start, mut levels) = (start.clone(), &levels[..]);
+        if is_kicked {
+            levels = &levels[..rng.random_range(1..=levels.len())];
+            let level = &levels[levels.len() - 1];
+            let mut devices = level.devices(self.scene, &start.schedule.device_of);
+            for _ in 0..rng.random_range(1..=MOST_KICKED) {
+                let cluster = rng.random_range(0..level.len());
+                let able = self.able(level, cluster);
+                devices[cluster] = able[rng.random_range(0..able.len())];
+            }
+            start.schedule.device_of = level.project(self.scene, &devices);
+            start.score = judge.score(&start.schedule);
+        }
+        let mut climb = Climb::new(judge, &self.stop, start, judge.runs + share, self.target);
+        self.descend(&mut climb, levels);
+        climb.at
+    }
+
+    /// The devices that can run a cluster; there is one at least.
+    fn able(&self, level: &Level, cluster: usize) -> Vec<DeviceId> {
+        let problem = self.scene.problem();
+        let can = |device: &DeviceId| level.seconds(cluster, problem.pool_of(*device)).is_finite();
+        problem.cluster().devices().filter(can).collect()
+    }
+}
+
+impl Solver for Multilevel {
+    fn name(&self) -> &'static str {
+        "multilevel"
+    }
+
+    fn summary(&self) -> &'static str {
+        "multilevel partitioning, judged by the simulator (makespan)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        HEURISTIC
+    }
+
+    /// Takes O(effort · log operators) in all, where nothing stops it.
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let bound = strongest(problem);
+        let scene = Scene::new(problem);
+        if let Some(reason) = scene.impossible() {
+            return Ok(Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason));
+        }
+        let mut judge = Judge::new(&scene);
+        let mut best = starts(&mut judge, context).into_iter().next();
+        let operators = problem.graph().operator_count() as u64;
+        let Some(best) = best.as_mut().filter(|_| operators > 0) else {
+            return solution(self.name(), &scene, best, bound, context);
+        };
+        announce(best, context);
+        let gap = context.limits.gap.clamp(tolerance::OPTIMAL_RELATIVE, LARGEST_GAP);
+        let target = bound.value / (1.0 - gap);
+        let stop = context.stop().clone();
+        let is_over =
+            |best: &Best| stop.reason().is_some() || (best.score.fits() && best.score.makespan <= target);
+        if !is_over(best) {
+            let search = Search::new(&scene, target, stop.clone());
+            let until = judge.runs + (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]);
+            let first = search.first(&mut judge, until, &mut seed::stream(context.seed, 0));
+            take(best, first, context);
+            let (mut cycle, mut idle) = (0, 0);
+            while idle < PATIENCE && judge.runs < until && !is_over(best) {
+                cycle += 1;
+                idle += 1;
+                let mut rng = seed::stream(context.seed, cycle);
+                let found = search.cycle(&mut judge, best, until, cycle.is_multiple_of(2), &mut rng);
+                if take(best, Some(found), context) {
+                    idle = 0;
+                }
+            }
+        }
+        let best = best.clone();
+        let mut solution = solution(self.name(), &scene, Some(best), bound, context)?;
+        solution.statistics.push(("simulations", judge.runs));
+        Ok(solution)
+    }
+}
+
+/// Keeps what was found if it is better.
+fn take(best: &mut Best, found: Option<Best>, context: &mut Context<'_>) -> bool {
+    match found {
+        Some(found) if found.score < best.score => {
+            *best = found;
+            announce(best, context);
+            true
+        }
+        _ => false,
+    }
+}
+
+fn announce(best: &Best, context: &mut Context<'_>) {
+    if best.score.fits() {
+        context.emit(Event::Incumbent { value: best.score.makespan });
+    }
+}

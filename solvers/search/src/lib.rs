@@ -36,6 +36,6 @@ pub use expert::{
 };
 pub use latency::greedy::LatencyGreedy;
 pub use local::Local;
-pub use makespan::{Cpop, Heft, Multilevel, Peft};
+pub use makespan::{Brkga, Cpop, Heft, Multilevel, Peft};
 pub use one_device::OneDevice;
 pub use pipedream::PipeDream;

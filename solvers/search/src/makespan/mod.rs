@@ -8,6 +8,7 @@
 mod assigned;
 mod chart;
 mod cpop;
+mod genetic;
 mod heft;
 mod list;
 mod multilevel;
@@ -22,6 +23,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::solver::{Capabilities, Solver};
 
 pub use cpop::Cpop;
+pub use genetic::Brkga;
 pub use heft::Heft;
 pub use multilevel::Multilevel;
 pub use peft::Peft;
@@ -34,4 +36,4 @@ fn missing(objective: &Objective) -> Option<&'static str> {
 }
 
 /// All solvers of the makespan here.
-pub const SOLVERS: &[&dyn Solver] = &[&Heft, &Cpop, &Peft, &Multilevel];
+pub const SOLVERS: &[&dyn Solver] = &[&Heft, &Cpop, &Peft, &Multilevel, &Brkga];

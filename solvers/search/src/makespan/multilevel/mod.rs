@@ -39,7 +39,7 @@ use stagewright_core::tolerance;
 
 use self::climb::Climb;
 use self::coarsening::{Limits, hierarchy};
-use self::level::Level;
+pub(super) use self::level::Level;
 use super::HEURISTIC;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Schedule, Score, solution};
@@ -68,6 +68,15 @@ const LARGEST_GAP: f64 = 0.999;
 /// Multilevel partitioning.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Multilevel;
+
+/// The finest level that has at most so many clusters, or else the coarsest that there is.
+pub(super) fn level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Option<Level> {
+    let finest = Level::finest(scene);
+    let limits = Limits::new(scene, finest.last()?, most);
+    let mut levels = hierarchy(scene, &finest, &limits, None, rng);
+    let at = levels.iter().position(|level| level.len() <= most).unwrap_or(levels.len() - 1);
+    Some(levels.swap_remove(at))
+}
 
 /// What all phases share.
 struct Search<'s, 'p> {

@@ -3,7 +3,8 @@
 //! A plan is a device for every operator and an order in which those that are ready on a device go; what it takes is
 //! what the simulator says. List schedulers make one in a single pass over the operators: [`Heft`], [`Cpop`] and
 //! [`Peft`] by ranks, [`EarliestTaskFirst`] and [`SmallCommunication`] by what can start first. They put operators on
-//! a chart, whose estimate guides them.
+//! a chart, whose estimate guides them. [`Multilevel`] moves clusters of operators along a hierarchy of partitions,
+//! [`Brkga`] breeds placements and priorities.
 
 mod assigned;
 mod chart;

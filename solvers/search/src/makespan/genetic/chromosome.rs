@@ -50,10 +50,10 @@ pub(super) struct Code<'s, 'p> {
 
 impl<'s, 'p> Code<'s, 'p> {
     /// Keys for at most so many groups, or for the fewest that coarsening leaves.
-    pub(super) fn new(scene: &'s Scene<'p>, most: usize, rng: &mut dyn Rng) -> Option<Code<'s, 'p>> {
+    pub(super) fn new(scene: &'s Scene<'p>, most: usize, rng: &mut dyn Rng) -> Code<'s, 'p> {
         let order = rank::falling(scene, &rank::upward(scene));
-        let level = level_of(scene, most, rng)?;
-        Some(Code { scene, level, places: places(&order), devices: scene.device_count() })
+        let level = level_of(scene, most, rng);
+        Code { scene, level, places: places(&order), devices: scene.device_count() }
     }
 
     /// Number of groups.

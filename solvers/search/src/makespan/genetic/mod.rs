@@ -102,7 +102,7 @@ fn evolve(
     if is_over(best) {
         return Ok(());
     }
-    let Some(code) = Code::new(scene, MOST_GROUPS, &mut seed::stream(context.seed, 0)) else { return Ok(()) };
+    let code = Code::new(scene, MOST_GROUPS, &mut seed::stream(context.seed, 0));
     let size = code.groups().clamp(INDIVIDUALS[0], INDIVIDUALS[1]);
     let elite = (size as f64 * ELITE).ceil() as usize;
     let mutants = (size as f64 * MUTANTS).ceil() as usize;

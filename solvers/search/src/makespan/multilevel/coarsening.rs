@@ -29,7 +29,7 @@ use rand::Rng;
 use rand::seq::SliceRandom;
 use stagewright_core::cluster::DeviceId;
 
-use super::super::scene::Scene;
+use super::finest::Finest;
 use super::level::Level;
 
 /// A round that leaves more than this share of the clusters is the last but one.
@@ -54,10 +54,11 @@ pub(super) struct Limits {
 
 impl Limits {
     /// Limits that leave so many clusters that devices can be balanced.
-    pub(super) fn new(scene: &Scene<'_>, finest: &Level, fewest: usize) -> Limits {
-        let all: f64 = (0..finest.len()).map(|cluster| finest.mean(cluster)).sum();
+    pub(super) fn new(finest: &Finest<'_, '_>, fewest: usize) -> Limits {
+        let (scene, classes) = (finest.scene(), finest.classes());
+        let all: f64 = (0..classes.len()).map(|class| classes.mean(class)).sum();
         let memory = scene.problem().cluster().devices().map(|device| scene.memory(device));
-        let bytes: f64 = (0..finest.len()).map(|cluster| finest.bytes(cluster)).sum();
+        let bytes: f64 = (0..classes.len()).map(|class| classes.bytes(class)).sum();
         let share = 1.0 / fewest.max(1) as f64;
         Limits {
             fewest,
@@ -68,14 +69,13 @@ impl Limits {
 }
 
 /// The levels, finest first. With devices of all operators, only what shares a device is clustered.
-pub(in super::super) fn hierarchy(
-    scene: &Scene<'_>,
-    finest: &[Level],
+pub(super) fn hierarchy(
+    finest: &Finest<'_, '_>,
     limits: &Limits,
     together: Option<&[DeviceId]>,
     rng: &mut dyn Rng,
 ) -> Vec<Level> {
-    let mut levels = finest.to_vec();
+    let mut levels = finest.levels(together);
     let mut is_late = false;
     let mut misses = 0;
     while let Some(level) = levels.last()
@@ -83,7 +83,7 @@ pub(in super::super) fn hierarchy(
         && misses < 2
     {
         let Some(heights) = heights(level, is_late) else { break };
-        let devices = together.map(|device_of| level.devices(scene, device_of));
+        let devices = together.map(|device_of| level.devices(finest.scene(), device_of));
         let (coarse, count) = cluster(level, &heights, limits, devices.as_deref(), rng);
         if count as f64 > MOST_LEFT * level.len() as f64 {
             misses += 1;

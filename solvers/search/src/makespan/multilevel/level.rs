@@ -1,17 +1,10 @@
 //! A level: the graph of some clusters of colocation classes.
 //!
 //! Two relations hold between clusters. *Links* say what has to be sent if two clusters are apart, in mean seconds;
-//! they count for cuts. *Edges* say what comes first, and are acyclic; they count for orders. At the finest level
-//! every class is a cluster. Where tensors between classes are acyclic, they are the edges. Colocation of passes
-//! makes them cyclic, since what is colocated comes both early and late; then the edges are those that a
-//! contiguous split asks for, which mirrors backward operators, and classes that even these put on a cycle become
-//! one cluster at the second level, as [`Units`] has it.
+//! they count for cuts. *Edges* say what comes first, and are acyclic; they count for orders.
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::Units;
-use stagewright_core::document::Split;
 use stagewright_core::graph::OpId;
-use stagewright_core::objective::Objective;
 
 use super::super::scene::Scene;
 use super::rows::Rows;
@@ -38,8 +31,9 @@ pub(in super::super) struct Level {
 type Edge = (u32, u32, f64);
 
 impl Level {
-    /// The finest level, or the two finest where classes are on a cycle. O(pools · operators + pins log pins).
-    pub(in super::super) fn finest(scene: &Scene<'_>) -> Vec<Level> {
+    /// The level of the colocation classes, whose edges are their tensors: cyclic, maybe. O(pools · operators + pins
+    /// log pins).
+    pub(super) fn of_classes(scene: &Scene<'_>) -> Level {
         let graph = scene.graph();
         let (classes, pools) = (graph.class_count(), scene.pool_count());
         let mut seconds = vec![0.0; classes * pools];
@@ -57,26 +51,7 @@ impl Level {
             let readers = graph.consumers(tensor).iter().map(|&op| graph.class_of(op) as u32);
             edges.extend(readers.map(|to| (from, to, scene.mean_transfer(tensor))));
         }
-        let classes_alone = (0..classes as u32).collect();
-        let mut level = Level::of_edges(pools, seconds, mean, bytes(scene), edges, classes_alone);
-        if level.order().is_some() {
-            return vec![level];
-        }
-        let Some(units) = units(scene) else {
-            // Nothing is known of what comes first.
-            level.precede(&[]);
-            return vec![level];
-        };
-        let unit_of = |class: usize| units.unit_of(graph.class(class)[0]) as u32;
-        let coarse: Vec<u32> = (0..classes).map(unit_of).collect();
-        let mut fused = level.contracted(&coarse, units.len());
-        let successors = |unit: u32| units.successors(unit as usize).iter().map(move |&to| (unit, to));
-        fused.precede(&(0..units.len() as u32).flat_map(successors).collect::<Vec<_>>());
-        if units.len() == classes {
-            return vec![fused];
-        }
-        level.precede(&[]);
-        vec![level, fused]
+        Level::of_edges(pools, seconds, mean, bytes(scene), edges, (0..classes as u32).collect())
     }
 
     fn of_edges(
@@ -100,7 +75,7 @@ impl Level {
     }
 
     /// Replaces the edges.
-    fn precede(&mut self, edges: &[(u32, u32)]) {
+    pub(super) fn precede(&mut self, edges: &[(u32, u32)]) {
         let between = |from: u32, to: u32| {
             let links = self.links.row(from as usize);
             links.binary_search_by_key(&to, |link| link.0).map_or(0.0, |at| links[at].1)
@@ -267,10 +242,4 @@ fn bytes(scene: &Scene<'_>) -> Vec<f64> {
     let all: f64 = made.iter().sum();
     let share = if all > 0.0 { (FOR_TENSORS * (room - fixed) / all).clamp(0.0, 1.0) } else { 0.0 };
     made.iter().enumerate().map(|(class, made)| scene.fixed_bytes(class) + share * made).collect()
-}
-
-/// The units of a contiguous split of the problem.
-fn units(scene: &Scene<'_>) -> Option<Units> {
-    let objective = Objective { split: Split::Contiguous, ..*scene.problem().objective() };
-    scene.problem().with_objective(objective).ok().map(|problem| Units::new(&problem))
 }

@@ -24,6 +24,7 @@
 
 mod climb;
 mod coarsening;
+mod finest;
 mod initial;
 mod level;
 mod refinement;
@@ -39,6 +40,7 @@ use stagewright_core::tolerance;
 
 use self::climb::Climb;
 use self::coarsening::{Limits, hierarchy};
+use self::finest::Finest;
 pub(super) use self::level::Level;
 use super::HEURISTIC;
 use super::scene::Scene;
@@ -70,18 +72,18 @@ const LARGEST_GAP: f64 = 0.999;
 pub struct Multilevel;
 
 /// The finest level that has at most so many clusters, or else the coarsest that there is.
-pub(super) fn level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Option<Level> {
-    let finest = Level::finest(scene);
-    let limits = Limits::new(scene, finest.last()?, most);
-    let mut levels = hierarchy(scene, &finest, &limits, None, rng);
+pub(super) fn level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Level {
+    let finest = Finest::new(scene);
+    let limits = Limits::new(&finest, most);
+    let mut levels = hierarchy(&finest, &limits, None, rng);
     let at = levels.iter().position(|level| level.len() <= most).unwrap_or(levels.len() - 1);
-    Some(levels.swap_remove(at))
+    levels.swap_remove(at)
 }
 
 /// What all phases share.
 struct Search<'s, 'p> {
     scene: &'s Scene<'p>,
-    finest: Vec<Level>,
+    finest: Finest<'s, 'p>,
     limits: Limits,
     stop: Stop,
     /// Makespan at which there is nothing left to gain.
@@ -90,9 +92,9 @@ struct Search<'s, 'p> {
 
 impl<'s, 'p> Search<'s, 'p> {
     fn new(scene: &'s Scene<'p>, target: f64, stop: Stop) -> Search<'s, 'p> {
-        let finest = Level::finest(scene);
+        let finest = Finest::new(scene);
         let fewest = (CLUSTERS_PER_DEVICE * scene.device_count()).max(FEWEST_CLUSTERS);
-        let limits = Limits::new(scene, &finest[finest.len() - 1], fewest);
+        let limits = Limits::new(&finest, fewest);
         Search { scene, finest, limits, stop, target }
     }
 
@@ -149,7 +151,7 @@ impl<'s, 'p> Search<'s, 'p> {
 
     /// The best of what the first coarsening leads to.
     fn first(&self, judge: &mut Judge<'s, 'p>, until: u64, rng: &mut dyn Rng) -> Option<Best> {
-        let levels = hierarchy(self.scene, &self.finest, &self.limits, None, rng);
+        let levels = hierarchy(&self.finest, &self.limits, None, rng);
         let coarsest = levels.last()?;
         let mut tried: Vec<Best> = Vec::new();
         for partition in self.partitions(coarsest, rng) {
@@ -184,7 +186,7 @@ impl<'s, 'p> Search<'s, 'p> {
         is_kicked: bool,
         rng: &mut dyn Rng,
     ) -> Best {
-        let levels = hierarchy(self.scene, &self.finest, &self.limits, Some(&start.schedule.device_of), rng);
+        let levels = hierarchy(&self.finest, &self.limits, Some(&start.schedule.device_of), rng);
         let share = (until.saturating_sub(judge.runs) / FOR_DESCENT).max(1);
         let (mut start, mut levels) = (start.clone(), &levels[..]);
         if is_kicked {

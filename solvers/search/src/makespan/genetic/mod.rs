@@ -34,6 +34,8 @@ use super::scene::Scene;
 use super::schedule::{Best, Judge, solution};
 use super::start::starts;
 
+/// The share of the time that list schedulers may take: where memory is short, they try again and again.
+const FOR_STARTS: f64 = 0.3;
 /// Most groups of operators that have keys of their own.
 const MOST_GROUPS: usize = 512;
 /// Individuals of a generation: as many as there are groups, within these.
@@ -44,8 +46,8 @@ const MUTANTS: f64 = 0.15;
 /// Probability that a key of a child is that of its elite parent; 50 to 80 % are recommended.
 const FROM_ELITE: f64 = 0.7;
 /// Generations without a better schedule after which a search ends, and generations in all.
-const PATIENCE: u32 = 150;
-const GENERATIONS: u64 = 5000;
+const PATIENCE: u32 = 400;
+const GENERATIONS: u64 = 10_000;
 /// The gap that a makespan is stopped at is at most this.
 const LARGEST_GAP: f64 = 0.999;
 
@@ -75,7 +77,7 @@ impl Solver for Brkga {
             return Ok(Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason));
         }
         let mut judge = Judge::new(&scene);
-        let starts = starts(&mut judge, context);
+        let starts = starts(&mut judge, &context.part(FOR_STARTS));
         let mut best = starts.first().cloned();
         let gap = context.limits.gap.clamp(tolerance::OPTIMAL_RELATIVE, LARGEST_GAP);
         let target = bound.value / (1.0 - gap);

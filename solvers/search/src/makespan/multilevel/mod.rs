@@ -11,8 +11,8 @@
 //! Then follow *V-cycles* (Walshaw, "Multilevel refinement for combinatorial optimisation problems", Annals of
 //! Operations Research 2004): the graph is coarsened anew, in another random order, and the best schedule refined
 //! along the new levels. Only what shares a device is merged, so that the schedule is one of the coarsest level already.
-//! In every other cycle some clusters of some level are moved at random first; what comes of it is kept only if it
-//! is better.
+//! In three of four cycles some clusters of some level are moved at random first; what comes of it is kept only if
+//! it is better.
 //!
 //! Whatever is tried is simulated in full, with the priorities of [`assigned`](super::assigned) and without any.
 //! List schedules and a warm start take part, so the answer is never worse than theirs.
@@ -54,6 +54,8 @@ const FEWEST_CLUSTERS: usize = 24;
 const SEEDS: u64 = 2;
 /// Partitions of the coarsest level that are refined down to the finest, the best ones.
 const REFINED: usize = 2;
+/// The share of the time that list schedulers may take: where memory is short, they try again and again.
+const FOR_STARTS: f64 = 0.3;
 /// Simulations in all, as operators simulated, and at least and most.
 const EFFORT: u64 = 10_000_000;
 const SIMULATIONS: [u64; 2] = [100, 200_000];
@@ -62,8 +64,10 @@ const FOR_DESCENT: u64 = 3;
 const FOR_LEVEL: u64 = 3;
 /// Most clusters that are moved at random at once.
 const MOST_KICKED: usize = 3;
+/// One cycle in so many moves nothing at random.
+const UNKICKED: u64 = 4;
 /// Cycles without a better schedule after which a search ends.
-const PATIENCE: u32 = 60;
+const PATIENCE: u32 = 300;
 /// The gap that a makespan is stopped at is at most this.
 const LARGEST_GAP: f64 = 0.999;
 
@@ -236,7 +240,7 @@ impl Solver for Multilevel {
             return Ok(Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason));
         }
         let mut judge = Judge::new(&scene);
-        let mut best = starts(&mut judge, context).into_iter().next();
+        let mut best = starts(&mut judge, &context.part(FOR_STARTS)).into_iter().next();
         let operators = problem.graph().operator_count() as u64;
         let Some(best) = best.as_mut().filter(|_| operators > 0) else {
             return solution(self.name(), &scene, best, bound, context);
@@ -257,7 +261,8 @@ impl Solver for Multilevel {
                 cycle += 1;
                 idle += 1;
                 let mut rng = seed::stream(context.seed, cycle);
-                let found = search.cycle(&mut judge, best, until, cycle.is_multiple_of(2), &mut rng);
+                let is_kicked = !cycle.is_multiple_of(UNKICKED);
+                let found = search.cycle(&mut judge, best, until, is_kicked, &mut rng);
                 if take(best, Some(found), context) {
                     idle = 0;
                 }

@@ -10,9 +10,9 @@ use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_search::anchored::Effort;
 use stagewright_search::latency::bound::{self, CallChains};
 use stagewright_search::{
-    AccelerateBalanced, Anchored, AnchoredFluid, Annealing, Cpop, Dpl, EarliestTaskFirst, EmbeddingsOnHost,
-    EqualLayers, EqualParameters, EqualTime, GraphPartition, Heft, LatencyGreedy, LayerPerDevice, Local,
-    OneDevice, OrderSplit, Peft, PipeDream, SmallCommunication, Tabu,
+    AccelerateBalanced, Anchored, AnchoredFluid, Annealing, Brkga, Cpop, Dpl, EarliestTaskFirst,
+    EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition, Heft, LatencyGreedy,
+    LayerPerDevice, Local, OneDevice, OrderSplit, Peft, PipeDream, SmallCommunication, Tabu,
 };
 
 use crate::integer::{Bnp, Lns, Milp};
@@ -46,6 +46,8 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &Lns, role: Role::Search },
     Entry { solver: &Annealing, role: Role::Search },
     Entry { solver: &Tabu, role: Role::Search },
+    Entry { solver: &Multilevel, role: Role::Search },
+    Entry { solver: &Brkga, role: Role::Search },
     Entry { solver: &OrderSplit, role: Role::Search },
     Entry { solver: &Heft, role: Role::Search },
     Entry { solver: &Peft, role: Role::Search },

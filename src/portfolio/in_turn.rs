@@ -12,7 +12,7 @@ use stagewright_core::solver::{
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_search::{
-    Annealing, Cpop, EarliestTaskFirst, Heft, LatencyGreedy, Local, OneDevice, OrderSplit, Peft,
+    Annealing, Cpop, EarliestTaskFirst, Heft, LatencyGreedy, Local, Multilevel, OneDevice, OrderSplit, Peft,
     SmallCommunication, Tabu,
 };
 
@@ -71,11 +71,11 @@ static CALLS: Course = Course {
 
 /// Makespan: list schedulers in moments, linear orders where a step is nearly one, and then the walks.
 static STEPS: Course = Course {
-    summary: "list schedulers, splits of linear orders, annealing and tabu search in turn",
+    summary: "list schedulers, splits of linear orders, multilevel partitioning, tabu search and annealing in turn",
     missing: |objective| missing(&STEPS, ObjectiveKind::Makespan, objective),
     seed: schedulers,
     seed_shares: [0.1, 0.3],
-    turns: &[(&OrderSplit, 0.1), (&Annealing, 0.7), (&Tabu, 1.0)],
+    turns: &[(&OrderSplit, 0.15), (&Multilevel, 0.3), (&Tabu, 0.5), (&Annealing, 1.0)],
 };
 
 /// The courses, for any objective that one of their solvers takes.

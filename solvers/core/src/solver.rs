@@ -123,6 +123,11 @@ impl Stop {
         self.flag.load(Ordering::Relaxed)
     }
 
+    /// The same without the limit on time: for what is short and must not be left half done.
+    pub fn without_deadline(&self) -> Stop {
+        Stop { deadline: None, flag: self.flag.clone() }
+    }
+
     /// Time left, if there is a limit.
     pub fn remaining(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))

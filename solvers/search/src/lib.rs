@@ -36,6 +36,8 @@ pub use expert::{
 };
 pub use latency::greedy::LatencyGreedy;
 pub use local::Local;
-pub use makespan::{Annealing, Cpop, EarliestTaskFirst, Heft, OrderSplit, Peft, SmallCommunication, Tabu};
+pub use makespan::{
+    Annealing, Brkga, Cpop, EarliestTaskFirst, Heft, Multilevel, OrderSplit, Peft, SmallCommunication, Tabu,
+};
 pub use one_device::OneDevice;
 pub use pipedream::PipeDream;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
@@ -92,8 +93,7 @@ fn example(execution: Execution) -> Problem {
 
 fn value(solver: &dyn Solver, problem: &Problem) -> f64 {
     let mut silent = Silent;
-    // Without a time limit a search ends by itself.
-    let limits = Limits { time: None, ..Limits::default() };
+    let limits = Limits { time: Some(Duration::from_secs(1)), ..Limits::default() };
     let mut context = Context::new(limits, Arc::new(AtomicBool::new(false)), &mut silent);
     let solution = solver.solve(problem, &mut context).expect("a problem that it takes");
     solution.value().expect("a plan")

@@ -15,8 +15,8 @@ use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solv
 
 use super::HEURISTIC;
 use super::moves::State;
-use super::rounds::{self, Search, is_better};
-use super::schedule::{Best, Judge, Score};
+use super::rounds::{self, Ground};
+use super::schedule::{Best, Judge, Score, is_better};
 
 /// Steps of each walk of the first round.
 const FIRST_STEPS: u64 = 250;
@@ -31,25 +31,25 @@ const COLD: f64 = 0.005;
 pub struct Annealing;
 
 fn walk(
-    search: &Search<'_, '_>,
+    ground: &Ground<'_, '_>,
     judge: &mut Judge<'_, '_>,
     start: &Best,
     steps: u64,
     rng: &mut ChaCha8Rng,
 ) -> Best {
-    let graph = search.scene.graph();
+    let graph = ground.scene.graph();
     let mut best = start.clone();
-    let mut state = State::new(&start.schedule, &search.order, search.scene);
+    let mut state = State::new(&start.schedule, &ground.order, ground.scene);
     let mut score = judge.score(&state.schedule);
     state.see(judge.last(), graph);
     let cooling = (COLD / HOT).powf(1.0 / steps as f64);
-    let mut temperature = HOT * usual_cost(&mut state, score.energy(), search, judge, rng);
+    let mut temperature = HOT * usual_cost(&mut state, score.energy(), ground, judge, rng);
     for _ in 0..steps {
-        if search.is_over(best.score) {
+        if ground.goal.is_over(best.score) {
             break;
         }
         temperature *= cooling;
-        let Some(done) = state.step(search.scene, &search.groups, rng) else { continue };
+        let Some(done) = state.step(ground.scene, &ground.groups, rng) else { continue };
         // Δ may be at most −T ln u, with u uniform.
         let most = score.energy() - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
         match judge.score_below(&state.schedule, most) {
@@ -61,7 +61,7 @@ fn walk(
                 }
             }
             _ => {
-                state.undo(&done, search.scene);
+                state.undo(&done, ground.scene);
             }
         }
     }
@@ -72,19 +72,19 @@ fn walk(
 fn usual_cost(
     state: &mut State,
     energy: f64,
-    search: &Search<'_, '_>,
+    ground: &Ground<'_, '_>,
     judge: &mut Judge<'_, '_>,
     rng: &mut ChaCha8Rng,
 ) -> f64 {
     let mut costs = Vec::new();
     for _ in 0..TRIED {
-        if search.is_over(Score::WORST) {
+        if ground.goal.is_over(Score::WORST) {
             break;
         }
-        let Some(made) = state.step(search.scene, &search.groups, rng) else { continue };
+        let Some(made) = state.step(ground.scene, &ground.groups, rng) else { continue };
         let cost = judge.score(&state.schedule).energy() - energy;
         costs.extend((cost > 0.0).then_some(cost));
-        state.undo(&made, search.scene);
+        state.undo(&made, ground.scene);
     }
     costs.sort_by(f64::total_cmp);
     costs.get(costs.len() / 2).copied().unwrap_or(0.0)

@@ -67,7 +67,7 @@ impl Earliest for AnyTime {
 }
 
 /// Fills a chart by its rule.
-fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
+pub(super) fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     fill_by_start(chart, &mut AnyTime, stop)
 }
 

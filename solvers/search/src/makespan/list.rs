@@ -22,12 +22,16 @@ pub(super) const BETWEEN_CHECKS: usize = 256;
 /// Fills a chart; gives up when told to stop.
 pub(super) type Fill = fn(&mut Chart<'_, '_>, &Stop) -> Option<()>;
 
-/// The best schedule of a rule: with what fits, and where nothing does, with what lacks least.
+/// The best schedule of a rule: one that fits, and where none does, what lacks least. The first is finished whatever the
+/// clock says: it takes one pass, and without it there is nothing.
 pub(super) fn best(fill: Fill, judge: &mut Judge<'_, '_>, stop: &Stop) -> Option<Best> {
-    let mut best = None;
+    let mut best: Option<Best> = None;
     for share in SHARES {
         let mut chart = Chart::new(judge.scene(), share);
-        fill(&mut chart, stop)?;
+        let patient = stop.without_deadline();
+        if fill(&mut chart, if best.is_none() { &patient } else { stop }).is_none() {
+            break;
+        }
         best = Best::of(best, judge, chart.schedule());
         if best.as_ref().is_some_and(|best| best.score.fits()) {
             break;

@@ -3,22 +3,27 @@
 //! A plan is a device for every operator and an order in which those that are ready on a device go; what it takes is
 //! what the simulator says. List schedulers make one in a single pass over the operators: [`Heft`], [`Cpop`] and
 //! [`Peft`] by ranks, [`EarliestTaskFirst`] and [`SmallCommunication`] by what can start first. They put operators on
-//! a chart, whose estimate guides them.
+//! a chart, whose estimate guides them. [`Multilevel`] moves clusters of operators along a hierarchy of partitions,
+//! [`Brkga`] breeds placements and priorities.
 
 mod annealing;
+mod assigned;
 mod chart;
 mod cpop;
 mod earliest_task_first;
+mod genetic;
 mod groups;
 mod heft;
 mod list;
 mod moves;
+mod multilevel;
 mod order_split;
 mod peft;
 mod rank;
 mod rounds;
 pub mod scene;
 pub mod schedule;
+mod search;
 mod small_communication;
 mod start;
 mod tabu;
@@ -30,7 +35,9 @@ use stagewright_core::solver::{Capabilities, Solver};
 pub use annealing::Annealing;
 pub use cpop::Cpop;
 pub use earliest_task_first::EarliestTaskFirst;
+pub use genetic::Brkga;
 pub use heft::Heft;
+pub use multilevel::Multilevel;
 pub use order_split::OrderSplit;
 pub use peft::Peft;
 pub use small_communication::SmallCommunication;
@@ -44,5 +51,15 @@ fn missing(objective: &Objective) -> Option<&'static str> {
 }
 
 /// All solvers of the makespan here.
-pub const SOLVERS: &[&dyn Solver] =
-    &[&Heft, &Cpop, &Peft, &EarliestTaskFirst, &SmallCommunication, &OrderSplit, &Annealing, &Tabu];
+pub const SOLVERS: &[&dyn Solver] = &[
+    &Heft,
+    &Cpop,
+    &Peft,
+    &EarliestTaskFirst,
+    &SmallCommunication,
+    &OrderSplit,
+    &Multilevel,
+    &Annealing,
+    &Tabu,
+    &Brkga,
+];

@@ -14,9 +14,8 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver, Status, Stop};
 
 use super::list::ready_order;
-use super::rounds::is_better;
 use super::scene::Scene;
-use super::schedule::{Best, Judge, Schedule, solution};
+use super::schedule::{Best, Judge, Schedule, is_better, solution};
 use super::{HEURISTIC, rank};
 
 /// Intervals for each device.

@@ -82,6 +82,14 @@ impl Score {
     }
 }
 
+/// Relative improvement that is not rounding.
+const BETTER: f64 = 1.0 - 1e-12;
+
+/// Whether one score is better than another by more than rounding.
+pub fn is_better(a: Score, b: Score) -> bool {
+    a.lack < b.lack || (a.lack == b.lack && a.makespan < b.makespan * BETTER)
+}
+
 /// Simulates schedules, and keeps the memory that this takes.
 #[derive(Debug, Clone)]
 pub struct Judge<'s, 'p> {

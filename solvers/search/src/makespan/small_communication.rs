@@ -51,7 +51,7 @@ impl Earliest for Waiting {
 }
 
 /// Fills a chart by its rule.
-fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
+pub(super) fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     let waits_for = vec![None; chart.scene().device_count()];
     let mut rule = Waiting { favourites: favourites(chart.scene()), waits_for };
     fill_by_start(chart, &mut rule, stop)

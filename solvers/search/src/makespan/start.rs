@@ -3,13 +3,21 @@
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::solver::Context;
 
-use super::list::best;
+use super::list::{Fill, best};
 use super::schedule::{Best, Judge, Schedule};
-use super::{cpop, heft, peft, rank};
+use super::{cpop, earliest_task_first, heft, peft, rank, small_communication};
 
-/// The warm start if there is one, everything on one device of each pool, and what list schedulers make; the best
-/// first. Ends early when told to stop, but never with nothing.
-pub(super) fn starts(judge: &mut Judge<'_, '_>, context: &Context<'_>) -> Vec<Best> {
+/// The share of the time that all of them may take: where memory is short, list schedulers try again and again.
+const SHARE: f64 = 0.3;
+
+/// The list schedulers, the best first.
+const RULES: [Fill; 5] =
+    [heft::fill, peft::fill, cpop::fill, small_communication::fill, earliest_task_first::fill];
+
+/// The warm start if there is one, what list schedulers make, and everything on one device of each pool; the best first.
+/// Ends early when told to stop, but never with nothing.
+pub(super) fn starts(judge: &mut Judge<'_, '_>, context: &mut Context<'_>) -> Vec<Best> {
+    let context = context.part(SHARE);
     let scene = judge.scene();
     let operators = scene.graph().operator_count();
     let mut starts: Vec<Best> = Vec::new();
@@ -20,17 +28,20 @@ pub(super) fn starts(judge: &mut Judge<'_, '_>, context: &Context<'_>) -> Vec<Be
         }
     }
     let order = rank::falling(scene, &rank::upward(scene));
+    let is_over = |starts: &[Best]| !starts.is_empty() && context.stop().reason().is_some();
+    for fill in RULES {
+        if !is_over(&starts) {
+            starts.extend(best(fill, judge, context.stop()));
+        }
+    }
     for pool in scene.problem().pools() {
         let device_of = vec![pool.devices[0]; operators];
-        if scene.admits(&device_of) {
+        if !is_over(&starts) && scene.admits(&device_of) {
             starts.extend(Best::of(None, judge, Schedule::by_order(device_of, &order)));
         }
     }
-    for fill in [heft::fill, peft::fill, cpop::fill] {
-        starts.extend(best(fill, judge, context.stop()));
-    }
     if starts.is_empty() {
-        // Out of time before anything was there: each class at its first home.
+        // Interrupted before anything was there: each class at its first home.
         let device_of: Vec<DeviceId> = scene.graph().operators().map(|op| scene.homes(op)[0]).collect();
         starts.extend(Best::of(None, judge, Schedule::by_order(device_of, &order)));
     }

@@ -15,8 +15,8 @@ use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solv
 
 use super::HEURISTIC;
 use super::moves::{Move, State};
-use super::rounds::{self, Search, is_better};
-use super::schedule::{Best, Judge, Score};
+use super::rounds::{self, Ground};
+use super::schedule::{Best, Judge, Score, is_better};
 
 /// Steps of each walk of the first round.
 const FIRST_STEPS: u64 = 25;
@@ -59,13 +59,13 @@ impl Forbidden {
 }
 
 fn walk(
-    search: &Search<'_, '_>,
+    ground: &Ground<'_, '_>,
     judge: &mut Judge<'_, '_>,
     start: &Best,
     steps: u64,
     rng: &mut ChaCha8Rng,
 ) -> Best {
-    let (scene, graph) = (search.scene, search.scene.graph());
+    let (scene, graph) = (ground.scene, ground.scene.graph());
     let devices = scene.device_count();
     let mut forbidden = Forbidden {
         devices,
@@ -73,7 +73,7 @@ fn walk(
         places: vec![0; graph.operator_count()],
     };
     let mut best = start.clone();
-    let mut state = State::new(&start.schedule, &search.order, search.scene);
+    let mut state = State::new(&start.schedule, &ground.order, ground.scene);
     judge.score(&state.schedule);
     state.see(judge.last(), graph);
     let mut found_at = 0;
@@ -81,10 +81,10 @@ fn walk(
         // The best of the moves looked at, as what takes back that it was taken back.
         let mut chosen: Option<(Score, Move)> = None;
         for _ in 0..LOOKED_AT {
-            if search.is_over(best.score) {
+            if ground.goal.is_over(best.score) {
                 return best;
             }
-            let Some(made) = state.step(scene, &search.groups, rng) else { continue };
+            let Some(made) = state.step(scene, &ground.groups, rng) else { continue };
             let is_allowed = forbidden.allows(&made, &state, step);
             let mut limit = chosen.as_ref().map_or(f64::INFINITY, |chosen| chosen.0.energy());
             if !is_allowed {
@@ -104,7 +104,7 @@ fn walk(
             found_at = step;
         }
         if step - found_at > PATIENCE {
-            state = State::new(&best.schedule, &search.order, scene);
+            state = State::new(&best.schedule, &ground.order, scene);
             found_at = step;
         }
         judge.score(&state.schedule);

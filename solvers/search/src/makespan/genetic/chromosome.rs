@@ -1,0 +1,172 @@
+//! Chromosomes, and the schedules that they stand for.
+//!
+//! A group of operators goes to the device for which it has the most affinity, of those that can run it. Its
+//! operators have the priority
+//!
+//! ```text
+//! r(v) + 2 (k − 1/2)
+//! ```
+//!
+//! where r(v) is the operator's place by upward rank, between 0 for the last and 1 for the first, and k the key of its
+//! group. A key of 1/2 leaves the operators where the rank has them, and any order of any operators is that of
+//! some keys, as long as each is a group of its own.
+
+use rand::Rng;
+use rand::RngExt;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::OpId;
+
+use super::super::multilevel::{Level, level_of};
+use super::super::rank;
+use super::super::scene::Scene;
+use super::super::schedule::Schedule;
+
+/// The affinity for a device that is chosen, and the most for another.
+const CHOSEN: f32 = 0.9;
+const OTHER: f32 = 0.8;
+/// Probability that a mutant has a key that is not that of its model: from the least to the most.
+const FRESH: [f64; 2] = [0.01, 0.3];
+/// Half the width of the range that new priorities of a mutant lie in, from the least to the most.
+const WIDTH: [f64; 2] = [0.01, 0.5];
+
+/// The keys of a chromosome.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Keys {
+    /// By group and device.
+    affinities: Vec<f32>,
+    /// By group.
+    priorities: Vec<f32>,
+}
+
+/// What keys mean.
+#[derive(Debug)]
+pub(super) struct Code<'s, 'p> {
+    scene: &'s Scene<'p>,
+    level: Level,
+    /// Where every operator stands by upward rank, from 0 for the last to 1 for the first.
+    places: Vec<f32>,
+    devices: usize,
+}
+
+impl<'s, 'p> Code<'s, 'p> {
+    /// Keys for at most so many groups, or for the fewest that coarsening leaves.
+    pub(super) fn new(scene: &'s Scene<'p>, most: usize, rng: &mut dyn Rng) -> Code<'s, 'p> {
+        let order = rank::falling(scene, &rank::upward(scene));
+        let level = level_of(scene, most, rng);
+        Code { scene, level, places: places(&order), devices: scene.device_count() }
+    }
+
+    /// Number of groups.
+    pub(super) fn groups(&self) -> usize {
+        self.level.len()
+    }
+
+    fn can(&self, group: usize, device: usize) -> bool {
+        let pool = self.scene.problem().pool_of(DeviceId(device as u32));
+        self.level.seconds(group, pool).is_finite()
+    }
+
+    /// The schedule of a chromosome. O(groups · devices + operators log operators).
+    pub(super) fn decode(&self, keys: &Keys) -> Schedule {
+        let graph = self.scene.graph();
+        let device = |group: usize| {
+            let affinities = &keys.affinities[group * self.devices..(group + 1) * self.devices];
+            let mut best: Option<(f32, u32)> = None;
+            for (device, &affinity) in (0..).zip(affinities) {
+                if self.can(group, device as usize) && best.is_none_or(|(most, _)| affinity > most) {
+                    best = Some((affinity, device));
+                }
+            }
+            DeviceId(best.map_or(0, |(_, device)| device))
+        };
+        let devices: Vec<DeviceId> = (0..self.groups()).map(device).collect();
+        let group = |op: OpId| self.level.cluster_of(graph.class_of(op));
+        let priority = |op: OpId| self.places[op.index()] + 2.0 * keys.priorities[group(op)];
+        let mut order: Vec<(f32, OpId)> = graph.topological().iter().map(|&op| (priority(op), op)).collect();
+        order.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let order: Vec<OpId> = order.into_iter().map(|(_, op)| op).collect();
+        Schedule::by_order(graph.operators().map(|op| devices[group(op)]).collect(), &order)
+    }
+
+    /// The chromosome of a schedule: exactly if every operator is a group of its own, else that of its groups' first
+    /// devices and mean places.
+    pub(super) fn encode(&self, schedule: &Schedule, rng: &mut dyn Rng) -> Keys {
+        let graph = self.scene.graph();
+        let mut order: Vec<OpId> = graph.topological().to_vec();
+        if schedule.ranks.is_empty() {
+            order.sort_by(|a, b| self.places[b.index()].total_cmp(&self.places[a.index()]));
+        } else {
+            order.sort_by_key(|op| schedule.ranks[op.index()]);
+        }
+        let wanted = places(&order);
+        let (mut sums, mut counts) = (vec![0.0f32; self.groups()], vec![0.0f32; self.groups()]);
+        let mut devices: Vec<Option<DeviceId>> = vec![None; self.groups()];
+        for op in graph.operators() {
+            let group = self.level.cluster_of(graph.class_of(op));
+            sums[group] += wanted[op.index()] - self.places[op.index()];
+            counts[group] += 1.0;
+            let device = schedule.device_of[op.index()];
+            if devices[group].is_none() && self.can(group, device.index()) {
+                devices[group] = Some(device);
+            }
+        }
+        let mut affinities: Vec<f32> =
+            (0..self.groups() * self.devices).map(|_| rng.random_range(0.0..OTHER)).collect();
+        for (group, device) in devices.iter().enumerate() {
+            if let Some(device) = device {
+                affinities[group * self.devices + device.index()] = CHOSEN;
+            }
+        }
+        let priority = |(sum, count): (&f32, &f32)| 0.5 + 0.5 * sum / count.max(1.0);
+        Keys { affinities, priorities: sums.iter().zip(&counts).map(priority).collect() }
+    }
+
+    /// A chromosome that has some of the keys of a model and others at random.
+    pub(super) fn mutant(&self, model: &Keys, rng: &mut dyn Rng) -> Keys {
+        let mut keys = model.clone();
+        let fresh = between(FRESH, rng);
+        let width = between(WIDTH, rng) as f32;
+        for group in 0..self.groups() {
+            if rng.random_bool(fresh) {
+                for affinity in &mut keys.affinities[group * self.devices..(group + 1) * self.devices] {
+                    *affinity = rng.random();
+                }
+            }
+            if rng.random_bool(fresh) {
+                let key = &mut keys.priorities[group];
+                *key = (*key + rng.random_range(-width..width)).clamp(0.0, 1.0);
+            }
+        }
+        keys
+    }
+
+    /// A child. The affinities of a group are inherited together: half of either parent's say nothing.
+    pub(super) fn child(&self, elite: &Keys, other: &Keys, from_elite: f64, rng: &mut dyn Rng) -> Keys {
+        let mut keys = elite.clone();
+        for group in 0..self.groups() {
+            if !rng.random_bool(from_elite) {
+                let row = group * self.devices..(group + 1) * self.devices;
+                keys.affinities[row.clone()].copy_from_slice(&other.affinities[row]);
+            }
+            if !rng.random_bool(from_elite) {
+                keys.priorities[group] = other.priorities[group];
+            }
+        }
+        keys
+    }
+}
+
+/// A number from a range of which every order of magnitude is as likely.
+fn between([least, most]: [f64; 2], rng: &mut dyn Rng) -> f64 {
+    least * (most / least).powf(rng.random_range(0.0..1.0))
+}
+
+/// Where every operator stands in an order, from 1 for the first to 0 for the last.
+fn places(order: &[OpId]) -> Vec<f32> {
+    let last = order.len().saturating_sub(1).max(1) as f32;
+    let mut places = vec![0.0; order.len()];
+    for (at, op) in order.iter().enumerate() {
+        places[op.index()] = 1.0 - at as f32 / last;
+    }
+    places
+}

@@ -1,0 +1,123 @@
+//! A biased random-key genetic algorithm over placements and priorities.
+//!
+//! A chromosome has, for every operator, an affinity for each device and a priority, all between 0 and 1
+//! ([`chromosome`]). A generation keeps its best, the *elite*, adds some *mutants*, which are new random
+//! chromosomes, and fills up with children of one parent of the elite and one of the others; a child has each key of
+//! the elite parent with more than even probability.
+//!
+//! In a large graph, operators that a multilevel coarsening merges share their keys: a priority then moves its
+//! operators up or down together, relative to their upward ranks. The first generation has the schedules of list
+//! schedulers and a warm start among it; around each, mutants take only some keys anew.
+//!
+//! Every generation is simulated in parallel. Since the elite stays, a child that would not enter it is simulated
+//! no further than that is plain; the others are chosen as parents whatever they are worth.
+//!
+//! Gonçalves and Resende, "Biased random-key genetic algorithms for combinatorial optimization", Journal of
+//! Heuristics 2011, for the algorithm and the ranges of its parameters. Paliwal, Gimeno, Nair, Li, Lubin, Kohli and
+//! Vinyals, "Reinforced genetic algorithm learning for optimizing computation graphs", ICLR 2020 (REGAL), for the
+//! chromosome; there a network proposes the distribution of a mutant's keys, here the best schedule known does.
+
+mod chromosome;
+mod population;
+
+use rand::RngExt;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+
+use self::chromosome::Code;
+use self::population::{Individual, Population};
+use super::HEURISTIC;
+use super::schedule::{Best, is_better};
+use super::search::{self, Search};
+
+/// Most groups of operators that have keys of their own.
+const MOST_GROUPS: usize = 512;
+/// Individuals of a generation: as many as there are groups, within these.
+const INDIVIDUALS: [usize; 2] = [24, 100];
+/// Shares of a generation. Gonçalves and Resende recommend 10 to 25 % elite and 10 to 30 % mutants.
+const ELITE: f64 = 0.2;
+const MUTANTS: f64 = 0.15;
+/// Probability that a key of a child is that of its elite parent; 50 to 80 % are recommended.
+const FROM_ELITE: f64 = 0.7;
+/// Generations without a better schedule after which a search ends, and generations in all.
+const PATIENCE: u32 = 400;
+const GENERATIONS: u64 = 10_000;
+
+/// The biased random-key genetic algorithm.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Brkga;
+
+impl Solver for Brkga {
+    fn name(&self) -> &'static str {
+        "brkga"
+    }
+
+    fn summary(&self) -> &'static str {
+        "genetic search over device affinities and priorities, on the simulator (makespan)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        HEURISTIC
+    }
+
+    /// Takes O(generations · individuals · operators log operators) in all, where nothing stops it.
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        search::solve(self, problem, context, evolve)
+    }
+}
+
+/// Generation after generation, until one of the limits.
+fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
+    let (scene, stop) = (search.scene, context.stop().clone());
+    let code = Code::new(scene, MOST_GROUPS, &mut seed::stream(context.seed, 0));
+    let size = code.groups().clamp(INDIVIDUALS[0], INDIVIDUALS[1]);
+    let elite = (size as f64 * ELITE).ceil() as usize;
+    let mutants = (size as f64 * MUTANTS).ceil() as usize;
+    let pool = context.pool()?;
+    let mut population = Population::new(search.judge.clone(), pool.current_num_threads());
+
+    let mut rng = seed::stream(context.seed, 1);
+    let mut fresh: Vec<_> =
+        search.starts.iter().map(|start| code.encode(&start.schedule, &mut rng)).collect();
+    fresh.truncate(size);
+    while fresh.len() < size {
+        let model = &fresh[rng.random_range(0..search.starts.len().min(size))];
+        fresh.push(code.mutant(model, &mut rng));
+    }
+    let (mut generation, mut idle) = (0, 0);
+    let mut individuals: Vec<Individual> = Vec::new();
+    while generation < GENERATIONS && idle < PATIENCE {
+        let limit = match individuals.get(elite - 1) {
+            Some(last) if last.score.fits() => last.score.makespan,
+            _ => f64::INFINITY,
+        };
+        individuals.truncate(elite);
+        individuals.extend(pool.install(|| population.judge(&code, fresh, limit, &stop)));
+        // Stable: of equals, the one that was there first.
+        individuals.sort_by(|a, b| a.score.energy().total_cmp(&b.score.energy()));
+        idle += 1;
+        let by_score = |a: &&Individual, b: &&Individual| {
+            a.score.lack.total_cmp(&b.score.lack).then(a.score.makespan.total_cmp(&b.score.makespan))
+        };
+        if let Some(leader) =
+            individuals.iter().min_by(by_score).filter(|leader| is_better(leader.score, search.best.score))
+        {
+            search.take(Best { score: leader.score, schedule: code.decode(&leader.keys) }, context);
+            idle = 0;
+        }
+        if search.is_over() {
+            break;
+        }
+        generation += 1;
+        let mut rng = seed::stream(context.seed, 1 + generation);
+        let leader = &individuals[0].keys;
+        fresh = (0..mutants).map(|_| code.mutant(leader, &mut rng)).collect();
+        for _ in elite + mutants..size {
+            let best = &individuals[rng.random_range(0..elite)].keys;
+            let other = &individuals[rng.random_range(elite..individuals.len())].keys;
+            fresh.push(code.child(best, other, FROM_ELITE, &mut rng));
+        }
+    }
+    Ok(())
+}

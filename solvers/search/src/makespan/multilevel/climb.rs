@@ -1,0 +1,240 @@
+//! Refinement by the simulator: clusters on the critical path move.
+//!
+//! The critical path of a step says what its length consists of. A cluster that is on it, because its operators run
+//! there or because what they send or read is on its way, is tried on other devices, the longest share of the path
+//! first; what shortens the step stays. Where one operator of the path waited for another on its device, the two
+//! change places in the queue as well. While something does not fit, the clusters on devices that lack memory are
+//! moved instead, the largest first.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::OpId;
+use stagewright_core::simulate::{Activity, Cause};
+use stagewright_core::solver::Stop;
+use stagewright_core::tolerance;
+
+use super::super::assigned;
+use super::super::scene::Scene;
+use super::super::schedule::{Best, Judge, Schedule, Score};
+use super::level::Level;
+use super::rows::Rows;
+
+/// Most devices that a cluster is tried on.
+const MOST_DEVICES: usize = 16;
+
+/// A schedule that only gets better, and what it may still cost.
+#[derive(Debug)]
+pub(super) struct Climb<'j, 's, 'p> {
+    judge: &'j mut Judge<'s, 'p>,
+    stop: &'j Stop,
+    /// The schedule as it is.
+    pub(super) at: Best,
+    /// The judge's count of simulations at which to end.
+    until: u64,
+    /// A makespan at which there is nothing left to gain.
+    target: f64,
+}
+
+/// A change of a schedule.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    /// A cluster goes to a device.
+    Put(usize, DeviceId),
+    /// Two operators change places in the queue.
+    Swap(OpId, OpId),
+}
+
+impl Change {
+    /// Makes the change, and says how to take it back.
+    fn apply(self, schedule: &mut Schedule, members: &Rows<OpId>) -> Change {
+        match self {
+            Change::Put(cluster, to) => {
+                let mut from = to;
+                for op in members.row(cluster) {
+                    from = std::mem::replace(&mut schedule.device_of[op.index()], to);
+                }
+                Change::Put(cluster, from)
+            }
+            Change::Swap(a, b) => {
+                schedule.ranks.swap(a.index(), b.index());
+                self
+            }
+        }
+    }
+}
+
+/// What a simulation shows of a level.
+struct Sight {
+    /// Clusters to move, the most promising first.
+    clusters: Vec<usize>,
+    /// Operators of which the first waited for the second.
+    waits: Vec<(OpId, OpId)>,
+    /// The device of every cluster.
+    devices: Vec<DeviceId>,
+    /// Seconds that every device computes.
+    busy: Vec<f64>,
+}
+
+impl<'j, 's, 'p> Climb<'j, 's, 'p> {
+    /// Begins at a schedule, and ends when the judge has done so many simulations.
+    pub(super) fn new(
+        judge: &'j mut Judge<'s, 'p>,
+        stop: &'j Stop,
+        at: Best,
+        until: u64,
+        target: f64,
+    ) -> Climb<'j, 's, 'p> {
+        Climb { judge, stop, at, until, target }
+    }
+
+    /// Whether there is nothing left to gain or to spend.
+    pub(super) fn is_over(&self) -> bool {
+        let is_done = self.at.score.fits() && self.at.score.makespan <= self.target;
+        is_done || self.judge.runs >= self.until || self.stop.reason().is_some()
+    }
+
+    /// Simulations left.
+    pub(super) fn left(&self) -> u64 {
+        self.until.saturating_sub(self.judge.runs)
+    }
+
+    fn scene(&self) -> &'s Scene<'p> {
+        self.judge.scene()
+    }
+
+    /// Takes an assignment, with priorities or without, if it is better.
+    pub(super) fn offer(&mut self, device_of: Vec<DeviceId>) -> bool {
+        let order = assigned::order(self.scene(), &device_of);
+        let mut is_better = self.take(&Schedule::by_order(device_of.clone(), &order));
+        if self.stop.reason().is_none() {
+            is_better |= self.take(&Schedule::without_priority(device_of));
+        }
+        is_better
+    }
+
+    fn take(&mut self, schedule: &Schedule) -> bool {
+        let score = self.score(schedule);
+        if let Some(score) = score {
+            self.at = Best { score, schedule: schedule.clone() };
+        }
+        score.is_some()
+    }
+
+    /// The score of a schedule that is better than the present one.
+    fn score(&mut self, schedule: &Schedule) -> Option<Score> {
+        let now = self.at.score;
+        let limit = match now.fits() {
+            true => now.makespan - now.makespan * tolerance::OPTIMAL_RELATIVE,
+            false => f64::INFINITY,
+        };
+        self.judge.score_below(schedule, limit).filter(|score| *score < now)
+    }
+
+    /// Moves clusters of a level until no move helps or so many simulations were done.
+    pub(super) fn climb(&mut self, level: &Level, simulations: u64) {
+        let end = self.judge.runs.saturating_add(simulations);
+        let members = level.operators(self.scene());
+        loop {
+            let sight = self.see(level, &members);
+            let Some(is_better) = self.step(level, &members, &sight, end) else { return };
+            if !is_better {
+                // Nothing helps under these priorities.
+                let device_of = self.at.schedule.device_of.clone();
+                let order = assigned::order(self.scene(), &device_of);
+                if !self.take(&Schedule::by_order(device_of, &order)) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Makes the first change that helps. Says whether there was one, and nothing when told to end.
+    fn step(&mut self, level: &Level, members: &Rows<OpId>, sight: &Sight, end: u64) -> Option<bool> {
+        let mut schedule = self.at.schedule.clone();
+        let puts =
+            |cluster| self.targets(level, sight, cluster).into_iter().map(move |to| Change::Put(cluster, to));
+        let mut changes: Vec<Change> = sight.clusters.iter().copied().flat_map(puts).collect();
+        changes.extend(sight.waits.iter().map(|&(op, before)| Change::Swap(op, before)));
+        for change in changes {
+            if self.is_over() || self.judge.runs >= end {
+                return None;
+            }
+            let back = change.apply(&mut schedule, members);
+            if let Some(score) = self.score(&schedule) {
+                self.at = Best { score, schedule };
+                return Some(true);
+            }
+            back.apply(&mut schedule, members);
+        }
+        Some(false)
+    }
+
+    /// What the simulation of the present schedule shows.
+    fn see(&mut self, level: &Level, members: &Rows<OpId>) -> Sight {
+        let scene = self.scene();
+        let graph = scene.graph();
+        let mut weight = vec![0.0f64; level.len()];
+        let mut waits = Vec::new();
+        let score = self.judge.score(&self.at.schedule);
+        let (flow, timeline) = self.judge.last();
+        let Schedule { device_of, ranks } = &self.at.schedule;
+        let devices = level.devices(scene, device_of);
+        if score.fits() {
+            let path = timeline.critical_path(flow);
+            let mut on_path =
+                |op: OpId, seconds: f64| weight[level.cluster_of(graph.class_of(op))] += seconds;
+            // From the last to the first: what was brought was brought for the one before in the list.
+            let mut later = None;
+            for (at, step) in path.iter().enumerate() {
+                let seconds = step.span.end - step.span.start;
+                match step.activity {
+                    Activity::Operator(op) => {
+                        on_path(OpId(op), seconds);
+                        let earlier = path.get(at + 1).map(|step| step.activity);
+                        if let (Cause::Device, Some(Activity::Operator(earlier))) = (step.cause, earlier)
+                            && !ranks.is_empty()
+                        {
+                            waits.push((OpId(op), OpId(earlier)));
+                        }
+                    }
+                    Activity::Transfer(transfer) => {
+                        on_path(OpId(flow.producer_of(transfer)), seconds);
+                        if let Some(Activity::Operator(reader)) = later {
+                            on_path(OpId(reader), seconds);
+                        }
+                    }
+                }
+                later = Some(step.activity);
+            }
+        } else {
+            let is_full = |device: DeviceId| {
+                !tolerance::fits(timeline.peak_bytes()[device.index()], scene.memory(device))
+            };
+            for at in (0..level.len()).filter(|&at| is_full(devices[at])) {
+                weight[at] = level.bytes(at);
+            }
+        }
+        let mut clusters: Vec<usize> =
+            (0..level.len()).filter(|&at| weight[at] > 0.0 && !members.row(at).is_empty()).collect();
+        clusters.sort_by(|&a, &b| weight[b].total_cmp(&weight[a]));
+        Sight { clusters, waits, devices, busy: flow.device_seconds() }
+    }
+
+    /// Other devices for a cluster: those that it exchanges the most with, then the least busy ones.
+    fn targets(&self, level: &Level, sight: &Sight, cluster: usize) -> Vec<DeviceId> {
+        let problem = self.scene().problem();
+        let mut near = vec![0.0f64; sight.busy.len()];
+        for &(other, seconds) in level.links(cluster) {
+            near[sight.devices[other as usize].index()] += seconds;
+        }
+        let can = |device: &DeviceId| {
+            *device != sight.devices[cluster] && level.seconds(cluster, problem.pool_of(*device)).is_finite()
+        };
+        let mut targets: Vec<DeviceId> = problem.cluster().devices().filter(can).collect();
+        targets.sort_by(|a, b| {
+            let [a, b] = [a.index(), b.index()];
+            near[b].total_cmp(&near[a]).then(sight.busy[a].total_cmp(&sight.busy[b]))
+        });
+        targets.truncate(MOST_DEVICES);
+        targets
+    }
+}

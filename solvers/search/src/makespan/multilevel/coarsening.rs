@@ -1,0 +1,333 @@
+//! Coarsening: clusters of clusters, so that what comes first stays acyclic.
+//!
+//! # When a clustering is acyclic
+//!
+//! Let t give every cluster a whole number such that t(v) ≥ t(u) + 1 along every edge (u, v): a *level function*.
+//! Give every new cluster C a base b(C) with t(u) ∈ {b(C), b(C) + 1} for its members; those at b(C) are *lower*,
+//! those above *upper*. If no edge leads from a lower member of C to an upper member of another C' with the same
+//! base, the new clusters are acyclic.
+//!
+//! *Proof.* Let edges (uᵢ, vᵢ₊₁) with vᵢ, uᵢ ∈ Cᵢ lead round a cycle of k ≥ 2 clusters. Each raises t by at least 1,
+//! and within a cluster t(uᵢ) ≥ t(vᵢ) − 1. Over the cycle t changes by nothing, so every edge raises it by exactly 1
+//! and every uᵢ is one below vᵢ: lower in Cᵢ, with vᵢ upper. Then edge (uᵢ, vᵢ₊₁) leads from lower to upper, and
+//! t(vᵢ₊₁) = t(uᵢ) + 1 gives both clusters one base, against the assumption. ∎
+//!
+//! With t the top level and clusters of one base and two levels this is the theorem of Herrmann, Kho, Uçar, Kaya and
+//! Çatalyürek, "Acyclic partitioning of large directed acyclic graphs", CCGrid 2017, on which dagP's clustering
+//! with forbidden edges rests. Since any level function will do, rounds use the earliest and the latest levels in
+//! turn: a weight that is read late, and a gradient that is needed by nothing else, are next to their neighbours in
+//! one of the two.
+//!
+//! # How clusters are chosen
+//!
+//! In random order, each lone cluster joins the neighbour across its heaviest link (Karypis and Kumar, 1998) whose
+//! cluster may take it: acyclic by the rule above, not too heavy, and with a pool that can run everything in it.
+//! For the rule every cluster remembers the one new cluster that it is next to in the forbidden way, or that
+//! there are several.
+
+use rand::Rng;
+use rand::seq::SliceRandom;
+use stagewright_core::cluster::DeviceId;
+
+use super::finest::Finest;
+use super::level::Level;
+
+/// A round that leaves more than this share of the clusters is the last but one.
+const MOST_LEFT: f64 = 0.95;
+/// How much heavier a cluster may be than the mean of the coarsest level.
+const HEAVIEST: f64 = 1.5;
+
+/// No cluster, and more than one.
+const NONE: u32 = u32::MAX;
+const MANY: u32 = u32::MAX - 1;
+
+/// What clusters have to keep to.
+#[derive(Debug, Clone)]
+pub(super) struct Limits {
+    /// Number of clusters to end at.
+    pub(super) fewest: usize,
+    /// Most mean seconds of a cluster that is made.
+    pub(super) seconds: f64,
+    /// Most bytes of a cluster that is made.
+    pub(super) bytes: f64,
+}
+
+impl Limits {
+    /// Limits that leave so many clusters that devices can be balanced.
+    pub(super) fn new(finest: &Finest<'_, '_>, fewest: usize) -> Limits {
+        let (scene, classes) = (finest.scene(), finest.classes());
+        let all: f64 = (0..classes.len()).map(|class| classes.mean(class)).sum();
+        let memory = scene.problem().cluster().devices().map(|device| scene.memory(device));
+        let bytes: f64 = (0..classes.len()).map(|class| classes.bytes(class)).sum();
+        let share = 1.0 / fewest.max(1) as f64;
+        Limits {
+            fewest,
+            seconds: HEAVIEST * all * share,
+            bytes: (HEAVIEST * bytes * share).max(0.25 * memory.fold(f64::INFINITY, f64::min)),
+        }
+    }
+}
+
+/// The levels, finest first. With devices of all operators, only what shares a device is clustered.
+pub(super) fn hierarchy(
+    finest: &Finest<'_, '_>,
+    limits: &Limits,
+    together: Option<&[DeviceId]>,
+    rng: &mut dyn Rng,
+) -> Vec<Level> {
+    let mut levels = finest.levels(together);
+    let mut is_late = false;
+    let mut misses = 0;
+    while let Some(level) = levels.last()
+        && level.len() > limits.fewest
+        && misses < 2
+    {
+        let Some(heights) = heights(level, is_late) else { break };
+        let devices = together.map(|device_of| level.devices(finest.scene(), device_of));
+        let (coarse, count) = cluster(level, &heights, limits, devices.as_deref(), rng);
+        if count as f64 > MOST_LEFT * level.len() as f64 {
+            misses += 1;
+        } else {
+            misses = 0;
+            let contracted = level.contracted(&coarse, count);
+            levels.push(contracted);
+        }
+        is_late = !is_late;
+    }
+    levels
+}
+
+/// A level function: the earliest levels, counted from the first clusters, or the latest, counted from the last.
+/// O(edges).
+pub(super) fn heights(level: &Level, is_late: bool) -> Option<Vec<u32>> {
+    let order = level.order()?;
+    let mut heights = vec![0u32; level.len()];
+    if !is_late {
+        for &at in &order {
+            for &(next, _) in level.next(at as usize) {
+                heights[next as usize] = heights[next as usize].max(heights[at as usize] + 1);
+            }
+        }
+        return Some(heights);
+    }
+    for &at in order.iter().rev() {
+        for &(before, _) in level.previous(at as usize) {
+            heights[before as usize] = heights[before as usize].max(heights[at as usize] + 1);
+        }
+    }
+    let most = heights.iter().copied().max().unwrap_or(0);
+    heights.iter_mut().for_each(|height| *height = most - *height);
+    Some(heights)
+}
+
+/// A clustering in the making.
+struct Clustering<'a> {
+    level: &'a Level,
+    heights: &'a [u32],
+    cluster_of: Vec<u32>,
+    base: Vec<u32>,
+    seconds: Vec<f64>,
+    /// By new cluster and pool.
+    on_pool: Vec<f64>,
+    bytes: Vec<f64>,
+    /// For a lower member: the new clusters of its height that have an upper member after it.
+    upper_near: Vec<u32>,
+    /// For an upper member: the new clusters one below its height that have a lower member before it.
+    lower_near: Vec<u32>,
+}
+
+/// The new cluster of every cluster, and how many there are. O(edges + links · pools).
+pub(super) fn cluster(
+    level: &Level,
+    heights: &[u32],
+    limits: &Limits,
+    devices: Option<&[DeviceId]>,
+    rng: &mut dyn Rng,
+) -> (Vec<u32>, usize) {
+    let count = level.len();
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    order.shuffle(rng);
+    let mut clustering = Clustering {
+        level,
+        heights,
+        cluster_of: vec![NONE; count],
+        base: Vec::new(),
+        seconds: Vec::new(),
+        on_pool: Vec::new(),
+        bytes: Vec::new(),
+        upper_near: vec![NONE; count],
+        lower_near: vec![NONE; count],
+    };
+    for &at in &order {
+        if clustering.cluster_of[at as usize] != NONE {
+            continue;
+        }
+        let mut best: Option<(f64, u32)> = None;
+        for &(other, weight) in level.links(at as usize) {
+            let is_together = devices.is_none_or(|devices| devices[at as usize] == devices[other as usize]);
+            if is_together
+                && best.is_none_or(|(most, _)| weight > most)
+                && clustering.may_join(at as usize, other as usize, limits)
+            {
+                best = Some((weight, other));
+            }
+        }
+        if let Some((_, other)) = best {
+            clustering.join(at as usize, other as usize);
+        }
+    }
+    let mut made = clustering.base.len();
+    for cluster in &mut clustering.cluster_of {
+        if *cluster == NONE {
+            *cluster = made as u32;
+            made += 1;
+        }
+    }
+    (clustering.cluster_of, made)
+}
+
+impl Clustering<'_> {
+    /// Whether a lone cluster may share one with another.
+    fn may_join(&self, at: usize, other: usize, limits: &Limits) -> bool {
+        let (heights, level, pools) = (self.heights, self.level, self.level.pool_count());
+        if heights[at].abs_diff(heights[other]) > 1 {
+            return false;
+        }
+        let cluster = self.cluster_of[other];
+        if cluster == NONE {
+            let base = heights[at].min(heights[other]);
+            let can = |pool| (level.seconds(at, pool) + level.seconds(other, pool)).is_finite();
+            return self.is_acyclic(at, base, NONE)
+                && self.is_acyclic(other, base, NONE)
+                && level.mean(at) + level.mean(other) <= limits.seconds
+                && level.bytes(at) + level.bytes(other) <= limits.bytes
+                && (0..pools).any(can);
+        }
+        let into = cluster as usize;
+        let base = self.base[into];
+        let can = |pool: usize| (level.seconds(at, pool) + self.on_pool[into * pools + pool]).is_finite();
+        (heights[at] == base || heights[at] == base + 1)
+            && self.is_acyclic(at, base, cluster)
+            && level.mean(at) + self.seconds[into] <= limits.seconds
+            && level.bytes(at) + self.bytes[into] <= limits.bytes
+            && (0..pools).any(can)
+    }
+
+    /// Whether one may become a member of a new cluster with a base: no other of this base is next to it in the
+    /// forbidden way.
+    fn is_acyclic(&self, at: usize, base: u32, cluster: u32) -> bool {
+        let near = if self.heights[at] == base { self.upper_near[at] } else { self.lower_near[at] };
+        near == NONE || near == cluster
+    }
+
+    fn join(&mut self, at: usize, other: usize) {
+        if self.cluster_of[other] == NONE {
+            let cluster = self.base.len() as u32;
+            self.base.push(self.heights[at].min(self.heights[other]));
+            self.seconds.push(0.0);
+            self.bytes.push(0.0);
+            self.on_pool.resize(self.on_pool.len() + self.level.pool_count(), 0.0);
+            self.add(other, cluster);
+        }
+        self.add(at, self.cluster_of[other]);
+    }
+
+    fn add(&mut self, at: usize, cluster: u32) {
+        let (level, into, pools) = (self.level, cluster as usize, self.level.pool_count());
+        self.cluster_of[at] = cluster;
+        self.seconds[into] += level.mean(at);
+        self.bytes[into] += level.bytes(at);
+        for pool in 0..pools {
+            self.on_pool[into * pools + pool] += level.seconds(at, pool);
+        }
+        let base = self.base[into];
+        let is_lower = self.heights[at] == base;
+        let (neighbours, height, near) = match is_lower {
+            true => (level.next(at), base + 1, &mut self.lower_near),
+            false => (level.previous(at), base, &mut self.upper_near),
+        };
+        for &(neighbour, _) in neighbours {
+            let near = &mut near[neighbour as usize];
+            if self.heights[neighbour as usize] == height && *near != cluster {
+                *near = if *near == NONE { cluster } else { MANY };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+    use stagewright_core::seed;
+
+    use super::*;
+
+    const NO_LIMITS: Limits = Limits { fewest: 1, seconds: f64::INFINITY, bytes: f64::INFINITY };
+
+    /// An acyclic graph whose numbers say nothing of its order.
+    fn graph(rng: &mut dyn Rng) -> (usize, Vec<(u32, u32)>) {
+        let count = rng.random_range(1..60);
+        let mut order: Vec<u32> = (0..count as u32).collect();
+        order.shuffle(rng);
+        let density = rng.random_range(0.01..0.3);
+        let mut edges = Vec::new();
+        for to in 1..count {
+            for from in 0..to {
+                if rng.random_bool(density) {
+                    edges.push((order[from], order[to]));
+                }
+            }
+        }
+        (count, edges)
+    }
+
+    #[test]
+    fn every_level_is_acyclic() {
+        let (mut merged, mut many) = (0, 0);
+        for number in 0..2000 {
+            let mut rng = seed::stream(3, number);
+            let (count, edges) = graph(&mut rng);
+            let weights: Vec<f64> = edges.iter().map(|_| rng.random_range(0.0..1.0)).collect();
+            let mut level = Level::of_graph(count, &edges, |at| weights[at]);
+            let limits = Limits { seconds: f64::from(rng.random_range(2..10)), ..NO_LIMITS };
+            for round in 0..8 {
+                let heights = heights(&level, round % 2 == 1).expect("an acyclic level");
+                let raises =
+                    |at: usize| level.next(at).iter().all(|&(next, _)| heights[next as usize] > heights[at]);
+                assert!((0..level.len()).all(raises), "{number}: not a level function");
+                let (coarse, count) = cluster(&level, &heights, &limits, None, &mut rng);
+                assert!(coarse.iter().all(|&cluster| (cluster as usize) < count), "{number}");
+                merged += level.len() - count;
+                level = level.contracted(&coarse, count);
+                assert!(level.order().is_some(), "{number}: round {round} made a cycle");
+                assert!((0..count).all(|at| level.mean(at) <= limits.seconds), "{number}: too heavy");
+                many += usize::from((0..count).any(|at| level.mean(at) > 2.0));
+            }
+        }
+        assert!(merged > 20_000 && many > 1000, "{merged} merged, {many} with clusters of more than two");
+    }
+
+    #[test]
+    fn a_chain_becomes_one_cluster() {
+        let edges: Vec<(u32, u32)> = (0..99).map(|at| (at, at + 1)).collect();
+        let mut level = Level::of_graph(100, &edges, |_| 1.0);
+        let mut rng = seed::stream(4, 0);
+        for round in 0..20 {
+            let heights = heights(&level, round % 2 == 1).expect("an acyclic level");
+            let (coarse, count) = cluster(&level, &heights, &NO_LIMITS, None, &mut rng);
+            level = level.contracted(&coarse, count);
+        }
+        assert_eq!(level.len(), 1);
+    }
+
+    #[test]
+    fn two_edges_that_cross_are_not_both_contracted() {
+        // Contracting 0 → 2 and 1 → 3 would put the two clusters before each other.
+        let level = Level::of_graph(4, &[(0, 2), (0, 3), (1, 2), (1, 3)], |at| [9.0, 1.0, 1.0, 9.0][at]);
+        for number in 0..20 {
+            let heights = heights(&level, false).expect("an acyclic level");
+            let (coarse, count) = cluster(&level, &heights, &NO_LIMITS, None, &mut seed::stream(5, number));
+            assert!(level.contracted(&coarse, count).order().is_some());
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Initial partitioning: devices for the clusters of the coarsest level.
+//!
+//! Two ways, each with several seeds:
+//!
+//! - *Growing* (the greedy graph growing of dagP, for as many parts as wanted at once). Clusters are taken in an order
+//!   that the edges allow, of those whose predecessors are taken the one that exchanges the most with the part that
+//!   grows; when the part has its device's share of the work, the next begins. Parts are thus acyclic. Fewer parts
+//!   than devices are tried as well, on the devices that are fastest, since what is not cut is not sent.
+//! - *Earliest finish*, HEFT over clusters: by falling upward rank each to the device on which it would end first.
+//!   Parts need not be acyclic.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use rand::{Rng, RngExt};
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::tolerance;
+
+use super::super::scene::Scene;
+use super::level::Level;
+
+/// How far figures are blurred with every seed but the first.
+const BLUR: f64 = 0.3;
+
+/// What is on the devices so far.
+struct Filling<'a, 'p> {
+    scene: &'a Scene<'p>,
+    level: &'a Level,
+    /// Seconds of work, and bytes.
+    busy: Vec<f64>,
+    bytes: Vec<f64>,
+    device_of: Vec<Option<DeviceId>>,
+}
+
+impl<'a, 'p> Filling<'a, 'p> {
+    fn new(scene: &'a Scene<'p>, level: &'a Level) -> Filling<'a, 'p> {
+        let devices = scene.device_count();
+        let (busy, bytes) = (vec![0.0; devices], vec![0.0; devices]);
+        Filling { scene, level, busy, bytes, device_of: vec![None; level.len()] }
+    }
+
+    fn seconds(&self, cluster: usize, device: DeviceId) -> f64 {
+        self.level.seconds(cluster, self.scene.problem().pool_of(device))
+    }
+
+    fn has_room(&self, cluster: usize, device: DeviceId) -> bool {
+        let bytes = self.bytes[device.index()] + self.level.bytes(cluster);
+        self.seconds(cluster, device).is_finite() && tolerance::fits(bytes, self.scene.memory(device))
+    }
+
+    fn put(&mut self, cluster: usize, device: DeviceId) {
+        self.busy[device.index()] += self.seconds(cluster, device);
+        self.bytes[device.index()] += self.level.bytes(cluster);
+        self.device_of[cluster] = Some(device);
+    }
+
+    /// The device of the least cost that has room; else, of those that can run it, the one with most room.
+    fn cheapest(&self, cluster: usize, mut cost: impl FnMut(DeviceId) -> f64) -> Option<DeviceId> {
+        let mut best: Option<(f64, DeviceId)> = None;
+        for device in self.scene.problem().cluster().devices() {
+            if self.has_room(cluster, device) {
+                let cost = cost(device);
+                if best.is_none_or(|(least, _)| cost < least) {
+                    best = Some((cost, device));
+                }
+            }
+        }
+        let room = |device: &DeviceId| self.scene.memory(*device) - self.bytes[device.index()];
+        best.map(|(_, device)| device).or_else(|| {
+            let able = self.scene.problem().cluster().devices();
+            able.filter(|&device| self.seconds(cluster, device).is_finite())
+                .max_by(|a, b| room(a).total_cmp(&room(b)).then(b.cmp(a)))
+        })
+    }
+
+    fn finish(self) -> Option<Vec<DeviceId>> {
+        self.device_of.into_iter().collect()
+    }
+}
+
+/// A cluster that may be taken, by what it exchanges with the part that grows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Candidate {
+    exchanged: f64,
+    /// Where it stands in the order of the level: the first on a tie.
+    place: u32,
+    cluster: u32,
+}
+
+impl Eq for Candidate {}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Candidate) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Candidate) -> Ordering {
+        self.exchanged.total_cmp(&other.exchanged).then(other.place.cmp(&self.place))
+    }
+}
+
+/// The devices by the work that they do in a second, the fastest first: each with its speed, which is zero for one
+/// that can run nothing.
+pub(super) fn by_speed(scene: &Scene<'_>, level: &Level) -> Vec<(DeviceId, f64)> {
+    let speed = |device: DeviceId| {
+        let pool = scene.problem().pool_of(device);
+        let can = (0..level.len()).filter(|&cluster| level.seconds(cluster, pool).is_finite());
+        let (work, seconds) = can.fold((0.0, 0.0), |(work, seconds), cluster| {
+            (work + level.mean(cluster), seconds + level.seconds(cluster, pool))
+        });
+        if seconds > 0.0 { work / seconds } else { 0.0 }
+    };
+    let mut devices: Vec<(DeviceId, f64)> =
+        scene.problem().cluster().devices().map(|device| (device, speed(device))).collect();
+    devices.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    devices
+}
+
+/// Grows parts for some devices, one after the other; what cannot run where it would go goes where most is free.
+/// O(clusters · (log + devices) + links log).
+pub(super) fn grow(
+    scene: &Scene<'_>,
+    level: &Level,
+    parts: &[(DeviceId, f64)],
+    rng: Option<&mut dyn Rng>,
+) -> Option<Vec<DeviceId>> {
+    let order = level.order()?;
+    let mut place = vec![0u32; level.len()];
+    for (at, &cluster) in (0..).zip(&order) {
+        place[cluster as usize] = at;
+    }
+    if let Some(rng) = rng {
+        // Another order among equals.
+        place.iter_mut().for_each(|place| *place = rng.random());
+    }
+    let work: f64 = (0..level.len()).map(|cluster| level.mean(cluster)).sum();
+    let speeds: f64 = parts.iter().map(|part| part.1).sum();
+    let mut filling = Filling::new(scene, level);
+    let mut exchanged = vec![0.0f64; level.len()];
+    let mut waits: Vec<usize> = (0..level.len()).map(|cluster| level.previous(cluster).len()).collect();
+    let mut ready: Vec<u32> = order.into_iter().filter(|&cluster| waits[cluster as usize] == 0).collect();
+    let mut heap = BinaryHeap::new();
+    // The work that ends each part, all before it included.
+    let (mut part, mut until, mut taken) = (0, 0.0, 0.0);
+    let mut next_part = true;
+    loop {
+        if std::mem::take(&mut next_part) {
+            let share = if speeds > 0.0 { parts[part].1 / speeds } else { 1.0 };
+            until += work * share;
+            // Nothing exchanges anything with a part that begins.
+            heap.clear();
+            ready.retain(|&cluster| filling.device_of[cluster as usize].is_none());
+            for &cluster in &ready {
+                exchanged[cluster as usize] = 0.0;
+                let place = place[cluster as usize];
+                heap.push(Candidate { exchanged: 0.0, place, cluster });
+            }
+        }
+        let Some(candidate) = heap.pop() else { break };
+        let cluster = candidate.cluster as usize;
+        if filling.device_of[cluster].is_some() || candidate.exchanged < exchanged[cluster] {
+            continue;
+        }
+        let wanted = parts[part].0;
+        let device = match filling.has_room(cluster, wanted) {
+            true => wanted,
+            false => filling.cheapest(cluster, |device| filling.busy[device.index()])?,
+        };
+        filling.put(cluster, device);
+        taken += level.mean(cluster);
+        for &(next, _) in level.next(cluster) {
+            waits[next as usize] -= 1;
+            if waits[next as usize] == 0 {
+                ready.push(next);
+                exchanged[next as usize] = 0.0;
+                let links = level.links(next as usize).iter();
+                let mine = links.filter(|link| filling.device_of[link.0 as usize] == Some(wanted));
+                exchanged[next as usize] = mine.map(|link| link.1).sum();
+                let (exchanged, place) = (exchanged[next as usize], place[next as usize]);
+                heap.push(Candidate { exchanged, place, cluster: next });
+            }
+        }
+        for &(other, seconds) in level.links(cluster) {
+            let is_ready = waits[other as usize] == 0 && filling.device_of[other as usize].is_none();
+            let is_next = level.next(cluster).binary_search_by_key(&other, |next| next.0).is_ok();
+            if is_ready && !is_next && device == wanted {
+                exchanged[other as usize] += seconds;
+                let (exchanged, place) = (exchanged[other as usize], place[other as usize]);
+                heap.push(Candidate { exchanged, place, cluster: other });
+            }
+        }
+        if taken >= until && part + 1 < parts.len() {
+            part += 1;
+            next_part = true;
+        }
+    }
+    filling.finish()
+}
+
+/// HEFT over clusters, the estimates blurred where there is a stream of random numbers. O(clusters · devices · degree).
+pub(super) fn earliest_finish(
+    scene: &Scene<'_>,
+    level: &Level,
+    mut rng: Option<&mut dyn Rng>,
+) -> Option<Vec<DeviceId>> {
+    let mut order = level.order()?;
+    let mut rank = vec![0.0f64; level.len()];
+    for &at in order.iter().rev() {
+        let after = |&(next, seconds): &(u32, f64)| seconds + rank[next as usize];
+        let after = level.next(at as usize).iter().map(after).fold(0.0, f64::max);
+        rank[at as usize] = level.mean(at as usize) + after;
+    }
+    order.sort_by(|a, b| rank[*b as usize].total_cmp(&rank[*a as usize]));
+    let mut filling = Filling::new(scene, level);
+    let mut end = vec![0.0f64; level.len()];
+    let mut free = vec![0.0f64; scene.device_count()];
+    for &cluster in &order {
+        let at = cluster as usize;
+        let ready = |device: DeviceId| {
+            let arrival = |&(before, seconds): &(u32, f64)| {
+                let is_here = filling.device_of[before as usize] == Some(device);
+                end[before as usize] + if is_here { 0.0 } else { seconds }
+            };
+            level.previous(at).iter().map(arrival).fold(0.0, f64::max)
+        };
+        let finish = |device: DeviceId| ready(device).max(free[device.index()]) + filling.seconds(at, device);
+        let device = filling.cheapest(at, |device| {
+            let blur = rng.as_mut().map_or(1.0, |rng| rng.random_range(1.0 - BLUR..1.0 + BLUR));
+            finish(device) * blur
+        })?;
+        end[at] = finish(device);
+        free[device.index()] = end[at];
+        filling.put(at, device);
+    }
+    filling.finish()
+}

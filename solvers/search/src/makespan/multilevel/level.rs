@@ -1,0 +1,245 @@
+//! A level: the graph of some clusters of colocation classes.
+//!
+//! Two relations hold between clusters. *Links* say what has to be sent if two clusters are apart, in mean seconds;
+//! they count for cuts. *Edges* say what comes first, and are acyclic; they count for orders.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::OpId;
+
+use super::super::scene::Scene;
+use super::rows::Rows;
+
+/// The share of the memory that tensors may take in the estimate of a cluster's bytes.
+const FOR_TENSORS: f64 = 0.8;
+
+/// The graph of some clusters.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Level {
+    pools: usize,
+    /// By cluster and pool, infinite where it cannot run.
+    seconds: Vec<f64>,
+    mean: Vec<f64>,
+    bytes: Vec<f64>,
+    links: Rows<(u32, f64)>,
+    next: Rows<(u32, f64)>,
+    previous: Rows<(u32, f64)>,
+    /// The cluster of every colocation class.
+    cluster_of: Vec<u32>,
+}
+
+/// From, to, and mean seconds of what is sent.
+type Edge = (u32, u32, f64);
+
+impl Level {
+    /// The level of the colocation classes, whose edges are their tensors: cyclic, maybe. O(pools · operators + pins
+    /// log pins).
+    pub(super) fn of_classes(scene: &Scene<'_>) -> Level {
+        let graph = scene.graph();
+        let (classes, pools) = (graph.class_count(), scene.pool_count());
+        let mut seconds = vec![0.0; classes * pools];
+        let mut mean = vec![0.0; classes];
+        for op in graph.operators() {
+            let class = graph.class_of(op);
+            mean[class] += scene.mean_seconds(op);
+            for pool in 0..pools {
+                seconds[class * pools + pool] += scene.seconds_on(op, pool);
+            }
+        }
+        let mut edges: Vec<Edge> = Vec::new();
+        for tensor in graph.tensors() {
+            let from = graph.class_of(graph.producer(tensor)) as u32;
+            let readers = graph.consumers(tensor).iter().map(|&op| graph.class_of(op) as u32);
+            edges.extend(readers.map(|to| (from, to, scene.mean_transfer(tensor))));
+        }
+        Level::of_edges(pools, seconds, mean, bytes(scene), edges, (0..classes as u32).collect())
+    }
+
+    fn of_edges(
+        pools: usize,
+        seconds: Vec<f64>,
+        mean: Vec<f64>,
+        bytes: Vec<f64>,
+        mut edges: Vec<Edge>,
+        cluster_of: Vec<u32>,
+    ) -> Level {
+        edges.retain(|edge| edge.0 != edge.1);
+        merge_parallel(&mut edges);
+        let next = Rows::of_sorted(mean.len(), &edges);
+        let mut both: Vec<Edge> = edges.iter().map(|&(from, to, seconds)| (to, from, seconds)).collect();
+        merge_parallel(&mut both);
+        let previous = Rows::of_sorted(mean.len(), &both);
+        both.append(&mut edges);
+        merge_parallel(&mut both);
+        let links = Rows::of_sorted(mean.len(), &both);
+        Level { pools, seconds, mean, bytes, links, next, previous, cluster_of }
+    }
+
+    /// Replaces the edges.
+    pub(super) fn precede(&mut self, edges: &[(u32, u32)]) {
+        let between = |from: u32, to: u32| {
+            let links = self.links.row(from as usize);
+            links.binary_search_by_key(&to, |link| link.0).map_or(0.0, |at| links[at].1)
+        };
+        let mut edges: Vec<Edge> = edges.iter().map(|&(from, to)| (from, to, between(from, to))).collect();
+        merge_parallel(&mut edges);
+        self.next = Rows::of_sorted(self.len(), &edges);
+        let mut reversed: Vec<Edge> = edges.iter().map(|&(from, to, seconds)| (to, from, seconds)).collect();
+        merge_parallel(&mut reversed);
+        self.previous = Rows::of_sorted(self.len(), &reversed);
+    }
+
+    /// The level of larger clusters, given the one of so many that each cluster of this one becomes part of.
+    /// O(clusters · pools + edges log edges).
+    pub(in super::super) fn contracted(&self, coarse: &[u32], count: usize) -> Level {
+        let mut seconds = vec![0.0; count * self.pools];
+        let (mut mean, mut bytes) = (vec![0.0; count], vec![0.0; count]);
+        for (cluster, &into) in coarse.iter().enumerate() {
+            let into = into as usize;
+            mean[into] += self.mean[cluster];
+            bytes[into] += self.bytes[cluster];
+            for pool in 0..self.pools {
+                seconds[into * self.pools + pool] += self.seconds[cluster * self.pools + pool];
+            }
+        }
+        let contract = |rows: &Rows<(u32, f64)>| -> Vec<Edge> {
+            let row = |from: usize| {
+                let coarsened =
+                    move |&(to, seconds): &(u32, f64)| (coarse[from], coarse[to as usize], seconds);
+                rows.row(from).iter().map(coarsened)
+            };
+            (0..self.len()).flat_map(row).filter(|edge| edge.0 != edge.1).collect()
+        };
+        let cluster_of = self.cluster_of.iter().map(|&cluster| coarse[cluster as usize]).collect();
+        let edges = contract(&self.next);
+        let mut level = Level::of_edges(self.pools, seconds, mean, bytes, edges, cluster_of);
+        // Links are more than edges where the edges are not those of the tensors.
+        let mut links = contract(&self.links);
+        merge_parallel(&mut links);
+        level.links = Rows::of_sorted(count, &links);
+        level
+    }
+
+    /// Number of clusters.
+    pub(in super::super) fn len(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// Number of pools.
+    pub(super) fn pool_count(&self) -> usize {
+        self.pools
+    }
+
+    /// Seconds of a cluster on a pool, infinite where it cannot run.
+    pub(in super::super) fn seconds(&self, cluster: usize, pool: usize) -> f64 {
+        self.seconds[cluster * self.pools + pool]
+    }
+
+    /// Mean seconds of a cluster over the devices that may run its operators.
+    pub(super) fn mean(&self, cluster: usize) -> f64 {
+        self.mean[cluster]
+    }
+
+    /// Bytes of a cluster: what it always has and a part of what it makes.
+    pub(super) fn bytes(&self, cluster: usize) -> f64 {
+        self.bytes[cluster]
+    }
+
+    /// The clusters that something is sent to or comes from, ascending, with its mean seconds.
+    pub(super) fn links(&self, cluster: usize) -> &[(u32, f64)] {
+        self.links.row(cluster)
+    }
+
+    /// The clusters that come after one, with the mean seconds of what is sent there.
+    pub(super) fn next(&self, cluster: usize) -> &[(u32, f64)] {
+        self.next.row(cluster)
+    }
+
+    /// The clusters that come before one, with the mean seconds of what comes from there.
+    pub(super) fn previous(&self, cluster: usize) -> &[(u32, f64)] {
+        self.previous.row(cluster)
+    }
+
+    /// The cluster of a colocation class.
+    pub(in super::super) fn cluster_of(&self, class: usize) -> usize {
+        self.cluster_of[class] as usize
+    }
+
+    /// The clusters in an order that the edges allow, if there is one.
+    pub(super) fn order(&self) -> Option<Vec<u32>> {
+        let mut waits: Vec<usize> = (0..self.len()).map(|cluster| self.previous(cluster).len()).collect();
+        let mut order: Vec<u32> =
+            (0..self.len() as u32).filter(|&cluster| waits[cluster as usize] == 0).collect();
+        let mut at = 0;
+        while let Some(&cluster) = order.get(at) {
+            at += 1;
+            for &(next, _) in self.next(cluster as usize) {
+                waits[next as usize] -= 1;
+                if waits[next as usize] == 0 {
+                    order.push(next);
+                }
+            }
+        }
+        (order.len() == self.len()).then_some(order)
+    }
+
+    /// The operators of every cluster.
+    pub(super) fn operators(&self, scene: &Scene<'_>) -> Rows<OpId> {
+        let graph = scene.graph();
+        let mut members: Vec<(u32, OpId)> =
+            graph.operators().map(|op| (self.cluster_of[graph.class_of(op)], op)).collect();
+        members.sort_unstable();
+        Rows::of(self.len(), members.iter().copied())
+    }
+
+    /// The device of every cluster, that of its first class.
+    pub(super) fn devices(&self, scene: &Scene<'_>, device_of: &[DeviceId]) -> Vec<DeviceId> {
+        let graph = scene.graph();
+        let mut devices = vec![DeviceId(0); self.len()];
+        for class in (0..graph.class_count()).rev() {
+            devices[self.cluster_of(class)] = device_of[graph.class(class)[0].index()];
+        }
+        devices
+    }
+
+    /// The device of every operator, given those of the clusters.
+    pub(super) fn project(&self, scene: &Scene<'_>, devices: &[DeviceId]) -> Vec<DeviceId> {
+        let graph = scene.graph();
+        graph.operators().map(|op| devices[self.cluster_of(graph.class_of(op))]).collect()
+    }
+
+    /// A level of clusters without costs, for tests of what edges alone decide.
+    #[cfg(test)]
+    pub(super) fn of_graph(count: usize, edges: &[(u32, u32)], weight: impl Fn(usize) -> f64) -> Level {
+        let edges = edges.iter().enumerate().map(|(at, &(from, to))| (from, to, weight(at))).collect();
+        let alone = (0..count as u32).collect();
+        Level::of_edges(1, vec![1.0; count], vec![1.0; count], vec![1.0; count], edges, alone)
+    }
+}
+
+/// Sorts edges and adds up those between the same clusters.
+fn merge_parallel(edges: &mut Vec<Edge>) {
+    // Stable, so that sums do not depend on the sort.
+    edges.sort_by_key(|edge| (edge.0, edge.1));
+    edges.dedup_by(|next, kept| {
+        let is_parallel = (next.0, next.1) == (kept.0, kept.1);
+        if is_parallel {
+            kept.2 += next.2;
+        }
+        is_parallel
+    });
+}
+
+/// Bytes of every class: parameters and optimiser state, and of what it makes as much as the devices could hold if
+/// all were made at once.
+fn bytes(scene: &Scene<'_>) -> Vec<f64> {
+    let graph = scene.graph();
+    let mut made = vec![0.0; graph.class_count()];
+    for tensor in graph.tensors() {
+        made[graph.class_of(graph.producer(tensor))] += graph.bytes(tensor);
+    }
+    let fixed: f64 = (0..made.len()).map(|class| scene.fixed_bytes(class)).sum();
+    let room: f64 = scene.problem().cluster().devices().map(|device| scene.memory(device)).sum();
+    let all: f64 = made.iter().sum();
+    let share = if all > 0.0 { (FOR_TENSORS * (room - fixed) / all).clamp(0.0, 1.0) } else { 0.0 };
+    made.iter().enumerate().map(|(class, made)| scene.fixed_bytes(class) + share * made).collect()
+}

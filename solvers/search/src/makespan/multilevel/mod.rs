@@ -1,0 +1,256 @@
+//! Multilevel partitioning, with the simulator as judge.
+//!
+//! The phases are those of graph partitioners. *Coarsening* merges colocation classes that exchange much into ever
+//! larger clusters, so that what comes first stays acyclic ([`coarsening`]). *Initial partitioning* gives the few
+//! clusters of the coarsest level devices, in several ways ([`initial`]). *Uncoarsening* takes the levels back one
+//! after the other, and at each a *refinement* moves clusters: first to lower what is cut between devices
+//! ([`refinement`]), then, as long as the simulator says that the step gets shorter, those on its critical path
+//! ([`climb`]). A move of a large cluster is a move of many operators at once, which no walk over single operators
+//! finds.
+//!
+//! Then follow *V-cycles* (Walshaw, "Multilevel refinement for combinatorial optimisation problems", Annals of
+//! Operations Research 2004): the graph is coarsened anew, in another random order, and the best schedule refined
+//! along the new levels. Only what shares a device is merged, so that the schedule is one of the coarsest level already.
+//! In three of four cycles some clusters of some level are moved at random first; what comes of it is kept only if
+//! it is better.
+//!
+//! Whatever is tried is simulated in full, with the priorities of [`assigned`](super::assigned) and without any.
+//! List schedules and a warm start take part, so the answer is never worse than theirs.
+//!
+//! Herrmann, Özkaya, Uçar, Kaya and Çatalyürek, "Multilevel algorithms for acyclic partitioning of directed acyclic
+//! graphs", SISC 2019 (dagP). Moreira, Popp and Schulz, "Graph partitioning with acyclicity constraints", SEA 2017.
+//! Özkaya, Benoit, Uçar, Herrmann and Çatalyürek, "A scalable clustering-based task scheduler for homogeneous
+//! processors using DAG partitioning", IPDPS 2019, schedules acyclic parts.
+
+mod climb;
+mod coarsening;
+mod finest;
+mod initial;
+mod level;
+mod refinement;
+mod rows;
+
+use rand::{Rng, RngExt};
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
+
+use self::climb::Climb;
+use self::coarsening::{Limits, hierarchy};
+use self::finest::Finest;
+pub(super) use self::level::Level;
+use super::HEURISTIC;
+use super::scene::Scene;
+use super::schedule::{Best, Judge, Schedule, Score};
+use super::search::{self, Search};
+
+/// Clusters of the coarsest level for each device, and in all at least.
+const CLUSTERS_PER_DEVICE: usize = 8;
+const FEWEST_CLUSTERS: usize = 24;
+/// Blurred seeds of each way of initial partitioning.
+const SEEDS: u64 = 2;
+/// Partitions of the coarsest level that are refined down to the finest, the best ones.
+const REFINED: usize = 2;
+/// Simulations in all, as operators simulated, and at least and most.
+const EFFORT: u64 = 10_000_000;
+const SIMULATIONS: [u64; 2] = [100, 200_000];
+/// A descent takes at most one part in so many of the simulations that are left, and a level of those of its descent.
+const FOR_DESCENT: u64 = 3;
+const FOR_LEVEL: u64 = 3;
+/// Most clusters that are moved at random at once.
+const MOST_KICKED: usize = 3;
+/// One cycle in so many moves nothing at random.
+const UNKICKED: u64 = 4;
+/// Cycles without a better schedule after which a search ends.
+const PATIENCE: u32 = 300;
+
+/// Multilevel partitioning.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Multilevel;
+
+/// The finest level that has at most so many clusters, or else the coarsest that there is.
+pub(super) fn level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Level {
+    let finest = Finest::new(scene);
+    let limits = Limits::new(&finest, most);
+    let mut levels = hierarchy(&finest, &limits, None, rng);
+    let at = levels.iter().position(|level| level.len() <= most).unwrap_or(levels.len() - 1);
+    levels.swap_remove(at)
+}
+
+/// What all phases share.
+struct Cycles<'s, 'p> {
+    scene: &'s Scene<'p>,
+    finest: Finest<'s, 'p>,
+    limits: Limits,
+    stop: Stop,
+    /// Makespan at which there is nothing left to gain.
+    target: f64,
+}
+
+impl<'s, 'p> Cycles<'s, 'p> {
+    fn new(scene: &'s Scene<'p>, target: f64, stop: Stop) -> Cycles<'s, 'p> {
+        let finest = Finest::new(scene);
+        let fewest = (CLUSTERS_PER_DEVICE * scene.device_count()).max(FEWEST_CLUSTERS);
+        let limits = Limits::new(&finest, fewest);
+        Cycles { scene, finest, limits, stop, target }
+    }
+
+    /// Partitions of a level, each refined.
+    fn partitions(&self, level: &Level, rng: &mut dyn Rng) -> Vec<Vec<DeviceId>> {
+        let scene = self.scene;
+        let devices: Vec<(DeviceId, f64)> =
+            initial::by_speed(scene, level).into_iter().filter(|device| device.1 > 0.0).collect();
+        let mut found = Vec::new();
+        let mut parts = devices.len();
+        while parts > 0 {
+            let mut chosen = devices[..parts].to_vec();
+            // Devices of a group are next to each other, and so are parts that follow each other.
+            chosen.sort_by_key(|part| part.0);
+            found.extend(initial::grow(scene, level, &chosen, None));
+            for _ in 1..SEEDS {
+                found.extend(initial::grow(scene, level, &chosen, Some(&mut *rng)));
+            }
+            parts /= 2;
+        }
+        found.extend(initial::earliest_finish(scene, level, None));
+        for _ in 1..=SEEDS {
+            found.extend(initial::earliest_finish(scene, level, Some(&mut *rng)));
+        }
+        for partition in &mut found {
+            if self.stop.reason().is_some() {
+                break;
+            }
+            refinement::refine(scene, level, partition);
+        }
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    /// Refines a schedule along levels, coarsest first.
+    fn descend(&self, climb: &mut Climb<'_, '_, '_>, levels: &[Level]) {
+        let mut left = climb.left();
+        for (at, level) in levels.iter().enumerate().rev() {
+            if climb.is_over() {
+                return;
+            }
+            let mut devices = level.devices(self.scene, &climb.at.schedule.device_of);
+            let before = devices.clone();
+            refinement::refine(self.scene, level, &mut devices);
+            if devices != before {
+                climb.offer(level.project(self.scene, &devices));
+            }
+            let share = if at == 0 { left } else { left / FOR_LEVEL };
+            left -= share;
+            climb.climb(level, share);
+        }
+    }
+
+    /// The best of what the first coarsening leads to.
+    fn first(&self, judge: &mut Judge<'s, 'p>, until: u64, rng: &mut dyn Rng) -> Option<Best> {
+        let levels = hierarchy(&self.finest, &self.limits, None, rng);
+        let coarsest = levels.last()?;
+        let mut tried: Vec<Best> = Vec::new();
+        for partition in self.partitions(coarsest, rng) {
+            if self.stop.reason().is_some() {
+                break;
+            }
+            let nothing = Best { score: Score::WORST, schedule: Schedule::without_priority(Vec::new()) };
+            let mut climb = Climb::new(judge, &self.stop, nothing, u64::MAX, self.target);
+            climb.offer(coarsest.project(self.scene, &partition));
+            tried.push(climb.at);
+        }
+        tried.sort_by(|a, b| a.score.energy().total_cmp(&b.score.energy()));
+        tried.truncate(REFINED);
+        let mut best: Option<Best> = None;
+        for start in tried {
+            let share = until.saturating_sub(judge.runs) / FOR_DESCENT;
+            let mut climb = Climb::new(judge, &self.stop, start, judge.runs + share, self.target);
+            self.descend(&mut climb, &levels);
+            if best.as_ref().is_none_or(|best| climb.at.score < best.score) {
+                best = Some(climb.at);
+            }
+        }
+        best
+    }
+
+    /// One V-cycle from a schedule, some clusters of which are moved at random first or not: what comes of it.
+    fn cycle(
+        &self,
+        judge: &mut Judge<'s, 'p>,
+        start: &Best,
+        until: u64,
+        is_kicked: bool,
+        rng: &mut dyn Rng,
+    ) -> Best {
+        let levels = hierarchy(&self.finest, &self.limits, Some(&start.schedule.device_of), rng);
+        let share = (until.saturating_sub(judge.runs) / FOR_DESCENT).max(1);
+        let (mut start, mut levels) = (start.clone(), &levels[..]);
+        if is_kicked {
+            levels = &levels[..rng.random_range(1..=levels.len())];
+            let level = &levels[levels.len() - 1];
+            let mut devices = level.devices(self.scene, &start.schedule.device_of);
+            for _ in 0..rng.random_range(1..=MOST_KICKED) {
+                let cluster = rng.random_range(0..level.len());
+                let able = self.able(level, cluster);
+                devices[cluster] = able[rng.random_range(0..able.len())];
+            }
+            start.schedule.device_of = level.project(self.scene, &devices);
+            start.score = judge.score(&start.schedule);
+        }
+        let mut climb = Climb::new(judge, &self.stop, start, judge.runs + share, self.target);
+        self.descend(&mut climb, levels);
+        climb.at
+    }
+
+    /// The devices that can run a cluster; there is one at least.
+    fn able(&self, level: &Level, cluster: usize) -> Vec<DeviceId> {
+        let problem = self.scene.problem();
+        let can = |device: &DeviceId| level.seconds(cluster, problem.pool_of(*device)).is_finite();
+        problem.cluster().devices().filter(can).collect()
+    }
+}
+
+impl Solver for Multilevel {
+    fn name(&self) -> &'static str {
+        "multilevel"
+    }
+
+    fn summary(&self) -> &'static str {
+        "multilevel partitioning, judged by the simulator (makespan)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        HEURISTIC
+    }
+
+    /// Takes O(effort · log operators) in all, where nothing stops it.
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        search::solve(self, problem, context, |search, context| {
+            cycles(search, context);
+            Ok(())
+        })
+    }
+}
+
+/// A first descent, and cycles until one of the limits.
+fn cycles(search: &mut Search<'_, '_>, context: &mut Context<'_>) {
+    let operators = search.scene.graph().operator_count() as u64;
+    let levels = Cycles::new(search.scene, search.goal.target, search.goal.stop.clone());
+    let until = search.judge.runs + (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]);
+    if let Some(first) = levels.first(&mut search.judge, until, &mut seed::stream(context.seed, 0)) {
+        search.take(first, context);
+    }
+    let (mut cycle, mut idle) = (0, 0);
+    while idle < PATIENCE && search.judge.runs < until && !search.is_over() {
+        cycle += 1;
+        idle += 1;
+        let mut rng = seed::stream(context.seed, cycle);
+        let is_kicked = !cycle.is_multiple_of(UNKICKED);
+        let found = levels.cycle(&mut search.judge, &search.best, until, is_kicked, &mut rng);
+        if search.take(found, context) {
+            idle = 0;
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Refinement of the cut: clusters at the boundary move to the device that they exchange the most with.
+//!
+//! A pass in the manner of Fiduccia and Mattheyses ("A linear-time heuristic for improving network partitions", DAC
+//! 1982), for many devices: of all moves of clusters that have not moved yet, the one that lowers the cut most is made,
+//! be it for the worse, and in the end the moves after the best moment are taken back. No device may become busier
+//! than the busiest was before the pass, nor fuller than its memory. An acyclic partition is where a search starts
+//! well; a makespan does not need one, so moves may leave it.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::problem::Problem;
+use stagewright_core::tolerance;
+
+use super::super::scene::Scene;
+use super::level::Level;
+
+/// Moves without a new best after which a pass ends.
+const PATIENCE: usize = 100;
+/// Most passes.
+const PASSES: usize = 4;
+/// Clusters with more links stay: whether they should move is asked again at every move of a neighbour.
+const HUB: usize = 300;
+
+/// A move, by what it takes off the cut.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Move {
+    gain: f64,
+    cluster: u32,
+    to: DeviceId,
+    /// How often the cluster's links had changed when the gain was computed.
+    version: u32,
+}
+
+impl Eq for Move {}
+
+impl PartialOrd for Move {
+    fn partial_cmp(&self, other: &Move) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Move {
+    fn cmp(&self, other: &Move) -> Ordering {
+        self.gain.total_cmp(&other.gain).then(other.cluster.cmp(&self.cluster)).then(other.to.cmp(&self.to))
+    }
+}
+
+/// The partition of a level under refinement.
+struct Partition<'a, 'p> {
+    problem: &'p Problem,
+    level: &'a Level,
+    devices: &'a mut [DeviceId],
+    busy: Vec<f64>,
+    bytes: Vec<f64>,
+    memory: Vec<f64>,
+    /// Most seconds of a device.
+    busiest: f64,
+    /// What a cluster exchanges with each device; zero but while a cluster is looked at.
+    exchanged: Vec<f64>,
+    touched: Vec<DeviceId>,
+}
+
+/// Lowers the cut of a partition. O(passes · Σ degree · log) but for neighbours of neighbours.
+pub(super) fn refine(scene: &Scene<'_>, level: &Level, devices: &mut [DeviceId]) {
+    let problem = scene.problem();
+    let count = scene.device_count();
+    let (mut busy, mut bytes) = (vec![0.0; count], vec![0.0; count]);
+    for (cluster, device) in devices.iter().enumerate() {
+        busy[device.index()] += level.seconds(cluster, problem.pool_of(*device));
+        bytes[device.index()] += level.bytes(cluster);
+    }
+    let busiest = busy.iter().copied().fold(0.0, f64::max);
+    let mut partition = Partition {
+        problem,
+        level,
+        devices,
+        busy,
+        bytes,
+        memory: problem.cluster().devices().map(|device| scene.memory(device)).collect(),
+        busiest,
+        exchanged: vec![0.0; count],
+        touched: Vec::new(),
+    };
+    for _ in 0..PASSES {
+        if !partition.pass() {
+            break;
+        }
+    }
+}
+
+impl Partition<'_, '_> {
+    /// One pass. Says whether the cut is lower.
+    fn pass(&mut self) -> bool {
+        let count = self.level.len();
+        let mut has_moved = vec![false; count];
+        let mut versions = vec![0u32; count];
+        let mut heap: BinaryHeap<Move> =
+            (0..count as u32).filter_map(|cluster| self.best_move(cluster, 0)).collect();
+        let mut done: Vec<(u32, DeviceId)> = Vec::new();
+        let (mut gained, mut most, mut until) = (0.0f64, 0.0f64, 0);
+        while let Some(next) = heap.pop() {
+            let at = next.cluster as usize;
+            if has_moved[at] || versions[at] != next.version {
+                continue;
+            }
+            if !self.has_room(at, next.to) {
+                // Another device may have room, or this one later; once is enough.
+                has_moved[at] = true;
+                continue;
+            }
+            has_moved[at] = true;
+            done.push((next.cluster, self.devices[at]));
+            self.shift(at, next.to);
+            gained += next.gain;
+            if gained > most + tolerance::VALUE_RELATIVE * most.abs() {
+                (most, until) = (gained, done.len());
+            } else if done.len() > until + PATIENCE {
+                break;
+            }
+            for link in 0..self.level.links(at).len() {
+                let neighbour = self.level.links(at)[link].0;
+                if !has_moved[neighbour as usize] {
+                    versions[neighbour as usize] += 1;
+                    heap.extend(self.best_move(neighbour, versions[neighbour as usize]));
+                }
+            }
+        }
+        for &(cluster, from) in done[until..].iter().rev() {
+            self.shift(cluster as usize, from);
+        }
+        until > 0
+    }
+
+    /// The move of a cluster that lowers the cut most, the first on a tie; none inside a device.
+    fn best_move(&mut self, cluster: u32, version: u32) -> Option<Move> {
+        let at = cluster as usize;
+        let links = self.level.links(at);
+        if links.len() > HUB {
+            return None;
+        }
+        for &(neighbour, seconds) in links {
+            let device = self.devices[neighbour as usize];
+            if self.exchanged[device.index()] == 0.0 && seconds > 0.0 {
+                self.touched.push(device);
+            }
+            self.exchanged[device.index()] += seconds;
+        }
+        let here = self.exchanged[self.devices[at].index()];
+        let mut best: Option<Move> = None;
+        for touched in 0..self.touched.len() {
+            let to = self.touched[touched];
+            let gain = self.exchanged[to.index()] - here;
+            if to != self.devices[at] && best.is_none_or(|best| gain > best.gain) && self.has_room(at, to) {
+                best = Some(Move { gain, cluster, to, version });
+            }
+        }
+        for device in self.touched.drain(..) {
+            self.exchanged[device.index()] = 0.0;
+        }
+        best
+    }
+
+    fn has_room(&self, cluster: usize, to: DeviceId) -> bool {
+        let seconds = self.level.seconds(cluster, self.problem.pool_of(to));
+        let bytes = self.bytes[to.index()] + self.level.bytes(cluster);
+        self.busy[to.index()] + seconds <= self.busiest && tolerance::fits(bytes, self.memory[to.index()])
+    }
+
+    fn shift(&mut self, cluster: usize, to: DeviceId) {
+        let from = std::mem::replace(&mut self.devices[cluster], to);
+        self.busy[from.index()] -= self.level.seconds(cluster, self.problem.pool_of(from));
+        self.busy[to.index()] += self.level.seconds(cluster, self.problem.pool_of(to));
+        self.bytes[from.index()] -= self.level.bytes(cluster);
+        self.bytes[to.index()] += self.level.bytes(cluster);
+    }
+}

@@ -189,11 +189,16 @@ pub(crate) fn problem(documents: Documents, objective: Objective) -> Result<Prob
 pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, CliError> {
     let mut document = stagewright::report::document::objective_document(&Objective::default(), None);
     override_objective(&mut document, arguments)?;
-    if document.kind == ObjectiveKind::Latency {
+    let instead = match document.kind {
+        ObjectiveKind::Throughput => None,
         // Calls have a rule of their own, and hosts run what they like between them.
+        ObjectiveKind::Latency => Some("latency does not read --split: its rule is that of the calls"),
+        ObjectiveKind::Makespan => Some("makespan does not read --split: any operators may share a device"),
+    };
+    if let Some(instead) = instead {
         document.split = Split::Free;
         if arguments.split.is_some() {
-            output::note("latency does not read --split: its rule is that of the calls");
+            output::note(instead);
         }
     }
     let objective = Objective {

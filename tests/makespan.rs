@@ -1,0 +1,240 @@
+//! One step under dataflow execution, on random small problems: the evaluation agrees with the independent checker, and
+//! the timeline of a plan that is reported feasible never holds more than a device has.
+
+#[path = "../solvers/dp/tests/support/random.rs"]
+mod random;
+
+use std::collections::BTreeSet;
+
+use rand::{Rng, RngExt};
+use random::Size;
+use stagewright::placement::placement;
+use stagewright::report::document::{Provenance, plan_document};
+use stagewright_core::bound::LowerBound;
+use stagewright_core::cluster::{Cluster, DeviceId};
+use stagewright_core::document::{
+    GroupDocument, LinkDocument, MatrixDocument, ObjectiveKind, PlanDocument, Split,
+};
+use stagewright_core::evaluate::{Evaluation, Violation, evaluate};
+use stagewright_core::graph::{Graph, OpId, TensorId};
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::simulate::{Flow, Simulator, Timeline};
+use stagewright_core::solver::{Plan, Solution};
+use stagewright_core::tolerance;
+use stagewright_verify::{Report, ViolationKind, check};
+
+/// A random problem with workspace and optimiser state, two groups and at times a matrix. Every figure is a multiple of
+/// a quarter and many are zero, so that much happens at one moment.
+fn problem(number: u64) -> Problem {
+    let base = random::problem(number, Size { operators: 12, devices: 6, groups: true });
+    let mut rng = seed::stream(0x57E9, number);
+    let mut graph = base.graph().document().clone();
+    for operator in &mut graph.operators {
+        operator.optimizer_bytes = f64::from(rng.random_range(0..2));
+        operator.workspace_bytes = f64::from(rng.random_range(0..4));
+    }
+    let mut cluster = base.cluster().document().clone();
+    cluster.groups.push(GroupDocument {
+        name: "rack".into(),
+        uplink: LinkDocument { latency_s: 0.25, bandwidth: f64::from(rng.random_range(1..=4)) },
+    });
+    for kind in &mut cluster.kinds {
+        if kind.group.is_none() && rng.random_bool(0.5) {
+            kind.group = Some("rack".into());
+        }
+        kind.memory_bytes = rng.random_bool(0.5).then(|| f64::from(rng.random_range(8..40)));
+    }
+    if rng.random_bool(0.2) {
+        let devices = base.cluster().device_count();
+        let quarters = |rng: &mut dyn Rng| f64::from(rng.random_range(0..8u8)) / 4.0;
+        let mut rows = || (0..devices).map(|_| (0..devices).map(|_| quarters(&mut rng)).collect()).collect();
+        cluster.matrix = Some(MatrixDocument { delay_s: rows(), seconds_per_byte: rows() });
+    }
+    let objective = Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() };
+    let graph = Graph::from_document(graph).expect("a sound graph");
+    let cluster = Cluster::from_document(cluster).expect("a sound cluster");
+    Problem::new(graph, cluster, objective, base.pins().clone()).expect("a problem")
+}
+
+/// A random placement: mostly of whole classes on devices that can run them, mostly with a sound priority if any.
+fn placed(problem: &Problem, number: u64) -> Placement {
+    let mut rng = seed::stream(0x57EA, number);
+    let graph = problem.graph();
+    let devices: Vec<DeviceId> = problem.cluster().devices().collect();
+    let of_class: Vec<DeviceId> = (0..graph.class_count())
+        .map(|class| {
+            let runs = |device: &DeviceId| {
+                let pool = problem.pool_of(*device);
+                graph.class(class).iter().all(|&op| problem.seconds(op, pool).is_some())
+            };
+            let able: Vec<DeviceId> = devices.iter().copied().filter(runs).collect();
+            let among = if able.is_empty() || rng.random_bool(0.03) { &devices } else { &able };
+            among[rng.random_range(0..among.len())]
+        })
+        .collect();
+    let mut device_of: Vec<DeviceId> = graph.operators().map(|op| of_class[graph.class_of(op)]).collect();
+    if rng.random_bool(0.05) {
+        let stray = rng.random_range(0..device_of.len());
+        device_of[stray] = devices[rng.random_range(0..devices.len())];
+    }
+    if rng.random_bool(0.4) {
+        return Placement::new(device_of);
+    }
+    let mut priority: Vec<OpId> = graph.operators().collect();
+    for at in 1..priority.len() {
+        priority.swap(at, rng.random_range(0..=at));
+    }
+    if rng.random_bool(0.05) {
+        let [from, to] = [0; 2].map(|_| rng.random_range(0..priority.len()));
+        priority[to] = priority[from];
+    }
+    Placement::with_priority(device_of, priority)
+}
+
+/// The plan as written and read again.
+fn written(problem: &Problem, placement: &Placement, evaluation: &Evaluation) -> PlanDocument {
+    let plan = Plan { placement: placement.clone(), evaluation: evaluation.clone() };
+    let solution = Solution::with_plan("none", plan, LowerBound::TRIVIAL, None);
+    let provenance = Provenance { solver: "none".into(), seconds: 0.0, seed: 0 };
+    let text = serde_json::to_string(&plan_document(problem, &solution, provenance)).expect("JSON");
+    serde_json::from_str(&text).expect("the same document")
+}
+
+/// What the checker should find, which finds figures only where it can say when every operator runs.
+fn expected(evaluation: &Evaluation, report: &Report) -> BTreeSet<ViolationKind> {
+    let kind = |violation: &Violation| match violation {
+        Violation::Unsupported { .. } => Some(ViolationKind::Support),
+        Violation::Colocation { .. } => Some(ViolationKind::Colocation),
+        Violation::Memory { .. } => report.value_s.map(|_| ViolationKind::PeakMemory),
+        Violation::Priority { .. } => Some(ViolationKind::Priority),
+        other => panic!("{other}"),
+    };
+    evaluation.violations.iter().filter_map(kind).collect()
+}
+
+/// What the checker found. It tells pins from what a device cannot run; the evaluation does not, and gives what runs
+/// where it must not no time, so that no figure of either can be compared.
+fn found(report: &Report) -> BTreeSet<ViolationKind> {
+    let kinds = report.violations.iter().map(|violation| match violation.kind {
+        ViolationKind::Pins => ViolationKind::Support,
+        kind => kind,
+    });
+    let mut kinds: BTreeSet<ViolationKind> = kinds.collect();
+    if kinds.contains(&ViolationKind::Support) {
+        kinds.retain(|kind| kind.breaks_feasibility() && *kind != ViolationKind::PeakMemory);
+    }
+    kinds
+}
+
+#[test]
+fn evaluation_and_checker_agree_on_random_steps() {
+    let mut seen = [0; 6];
+    for number in 0..20_000 {
+        let problem = problem(number);
+        let chosen = placed(&problem, number);
+        let evaluation = evaluate(&problem, &chosen);
+        let plan = written(&problem, &chosen, &evaluation);
+        assert_eq!(placement(&problem, &plan).as_ref(), Ok(&chosen), "{number}");
+        let report = check(problem.graph().document(), problem.cluster().document(), None, &plan);
+        let report = report.expect("a sound problem");
+        // Value, loads, peaks and uplinks are claims of the plan, so that none may be among what is found.
+        let (said, found) = (&report.violations, found(&report));
+        let mut expected = expected(&evaluation, &report);
+        if expected.contains(&ViolationKind::Support) {
+            expected.remove(&ViolationKind::PeakMemory);
+        }
+        assert_eq!(found, expected, "{number}: {said:?}");
+        assert_eq!(evaluation.is_feasible(), said.is_empty(), "{number}: {said:?}");
+        let communicates = evaluation.devices.iter().any(|device| device.communication() > 0.0);
+        seen[0] += u32::from(said.is_empty() && communicates);
+        seen[1] += u32::from(said.is_empty() && !chosen.priority().is_empty());
+        seen[2] += u32::from(evaluation.uplinks.iter().any(|load| load[0] > 0.0));
+        seen[3] += u32::from(said.is_empty() && problem.cluster().document().matrix.is_some());
+        seen[4] += u32::from(found.contains(&ViolationKind::PeakMemory));
+        seen[5] += u32::from(found.contains(&ViolationKind::Priority));
+    }
+    assert!(seen.iter().all(|&count| count > 300), "{seen:?}");
+}
+
+/// Bytes on every device at a moment, by the intervals of the timeline: from a start until before an end.
+fn bytes_at(
+    problem: &Problem,
+    placement: &Placement,
+    flow: &Flow,
+    timeline: &Timeline,
+    now: f64,
+) -> Vec<f64> {
+    let graph = problem.graph();
+    let mut bytes = vec![0.0; problem.cluster().device_count()];
+    let operators = timeline.operators();
+    for op in graph.operators() {
+        let (document, span) = (graph.operator(op), operators[op.index()]);
+        let held = &mut bytes[placement.device_of(op).index()];
+        *held += document.parameter_bytes + document.optimizer_bytes;
+        *held += if span.start <= now && now < span.end { document.workspace_bytes } else { 0.0 };
+    }
+    let last_reader = |tensor: TensorId, device: DeviceId| {
+        let here = graph.consumers(tensor).iter().filter(|&&op| placement.device_of(op) == device);
+        here.map(|op| operators[op.index()].end).fold(0.0, f64::max)
+    };
+    for tensor in graph.tensors() {
+        let producer = graph.producer(tensor);
+        let (home, made) = (placement.device_of(producer), operators[producer.index()]);
+        let mut until = made.end.max(last_reader(tensor, home));
+        for transfer in (0..flow.transfer_count() as u32).filter(|&at| flow.tensor_of(at) == tensor.0) {
+            let moved = timeline.transfers()[transfer as usize];
+            until = until.max(moved.end);
+            for there in flow.destinations(transfer) {
+                if moved.start <= now && now < last_reader(tensor, DeviceId(there)) {
+                    bytes[there as usize] += graph.bytes(tensor);
+                }
+            }
+        }
+        if made.start <= now && now < until {
+            bytes[home.index()] += graph.bytes(tensor);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_feasible_plan_never_holds_more_than_a_device_has() {
+    let (mut feasible, mut limited, mut exact) = (0, 0, 0);
+    let mut simulator = Simulator::new();
+    for number in 0..4_000 {
+        let problem = problem(number);
+        let chosen = placed(&problem, number);
+        let evaluation = evaluate(&problem, &chosen);
+        if !evaluation.is_feasible() {
+            continue;
+        }
+        feasible += 1;
+        let flow = Flow::of(&problem, &chosen);
+        let timeline = simulator.run(&flow);
+        let spans = || timeline.operators().iter().chain(timeline.transfers());
+        let mut most = vec![0.0f64; problem.cluster().device_count()];
+        for now in spans().map(|span| span.start) {
+            for (most, bytes) in most.iter_mut().zip(bytes_at(&problem, &chosen, &flow, timeline, now)) {
+                *most = most.max(bytes);
+            }
+        }
+        let takes_time = spans().all(|span| span.start < span.end);
+        for device in &evaluation.devices {
+            let (shown, limit) =
+                (most[device.device.index()], problem.pools()[problem.pool_of(device.device)].memory);
+            assert!(tolerance::fits(shown, limit), "{number}: {shown} of {limit}");
+            // What takes no time is in no interval and still counts in the peak.
+            assert!(tolerance::fits(shown, device.memory_bytes), "{number}: {shown}, {device:?}");
+            assert!(
+                !takes_time || tolerance::same(shown, device.memory_bytes),
+                "{number}: {shown}, {device:?}"
+            );
+            limited += u32::from(limit.is_finite());
+            exact += u32::from(takes_time);
+        }
+    }
+    assert!(feasible > 1_000 && limited > 1_000 && exact > 50, "{feasible}, {limited}, {exact}");
+}

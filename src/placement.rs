@@ -1,9 +1,9 @@
 //! From a plan document back to the placement that it describes.
 //!
-//! The way back of [`plan_document`](crate::report::document::plan_document). What it reads beside the devices of the
-//! operators depends on the objective that the plan names: stages and replicas for throughput, calls for latency,
-//! the priority for makespan. Whether the placement is feasible, and worth what the plan says, is for others to judge;
-//! it only has to say where every operator runs.
+//! The way back of [`plan_document`](crate::report::document::plan_document). What it reads beside the
+//! devices of the operators depends on the objective that the plan names: stages and replicas for throughput,
+//! calls for latency, the priority for makespan. Whether the placement is feasible, and worth what the plan
+//! says, is for others to judge; it only has to say where every operator runs.
 //!
 //! | code | cause |
 //! | --- | --- |
@@ -77,7 +77,7 @@ impl PlacementError {
                 "give the model that the plan was made for; `check` lists all that does not fit"
             }
             PlacementError::NotPlaced { .. } => {
-                "give a plan that has a placement for all operators of the model; `check` lists all that does not fit"
+                "give a plan that places every operator of the model; `check` lists all that does not fit"
             }
             PlacementError::Elsewhere { .. } => {
                 "a call runs operators of its device alone; `check` lists the others"
@@ -157,8 +157,8 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The devices in pipeline order, none where the plan does not give all that are in use a place of their own,
-    /// and those that stand for several.
+    /// The devices in pipeline order, none where the plan does not give all that are in use a place of their
+    /// own, and those that stand for several.
     fn stages(
         &self,
         plan: &PlanDocument,

@@ -1,5 +1,5 @@
-//! One step under dataflow execution, on random small problems: the evaluation agrees with the independent checker, and
-//! the timeline of a plan that is reported feasible never holds more than a device has.
+//! One step under dataflow execution, on random small problems: the evaluation agrees with the independent
+//! checker, and the timeline of a plan that is reported feasible never holds more than a device has.
 
 #[path = "simulate/problems.rs"]
 mod problems;
@@ -42,8 +42,8 @@ fn expected(evaluation: &Evaluation, report: &Report) -> BTreeSet<ViolationKind>
     evaluation.violations.iter().filter_map(kind).collect()
 }
 
-/// What the checker found. It tells pins from what a device cannot run; the evaluation does not, and gives what runs
-/// where it must not no time, so that no figure of either can be compared.
+/// What the checker found. It tells pins from what a device cannot run; the evaluation does not, and gives
+/// what runs where it must not no time, so that no figure of either can be compared.
 fn found(report: &Report) -> BTreeSet<ViolationKind> {
     let kinds = report.violations.iter().map(|violation| match violation.kind {
         ViolationKind::Pins => ViolationKind::Support,

@@ -149,8 +149,8 @@ pub(crate) struct PlanArguments {
     /// Print the plan as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the timeline of one step of the plan to a file that Perfetto and chrome://tracing open. Whatever the
-    /// objective, the step runs as `simulate` plays it
+    /// Write the timeline of one step of the plan to a file that Perfetto and chrome://tracing open. Whatever
+    /// the objective, the step runs as `simulate` plays it
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 }

@@ -78,8 +78,9 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     write_with(path, |file| file.write_all(text.as_bytes()))
 }
 
-/// Writes a file whole or not at all: to a temporary file beside it that then takes its name. What is no regular
-/// file (a device, a pipe) is written directly. `fill` writes what is in it, in pieces as small as it likes.
+/// Writes a file whole or not at all: to a temporary file beside it that then takes its name. What is no
+/// regular file (a device, a pipe) is written directly. `fill` writes what is in it, in pieces as small as it
+/// likes.
 pub(crate) fn write_with(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,

@@ -55,8 +55,8 @@ pub(crate) fn write_trace(path: &Path, step: &Step) -> Result<(), CliError> {
     files::write_with(path, |file| trace::write(step, file))
 }
 
-/// Refuses a placement whose operators cannot all run, and tells of what else is wrong with it: the step shows what it
-/// would be all the same.
+/// Refuses a placement whose operators cannot all run, and tells of what else is wrong with it: the step
+/// shows what it would be all the same.
 fn judge(problem: &Problem, placement: &Placement, label: &str) -> Result<(), CliError> {
     let violations = evaluate(problem, placement).violations;
     if let Some(first) =

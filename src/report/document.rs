@@ -138,7 +138,8 @@ fn uplinks(problem: &Problem, plan: &Plan) -> Vec<UplinkDocument> {
         .collect()
 }
 
-/// The operators by decreasing priority, where operators wait for their devices and the placement says in which order.
+/// The operators by decreasing priority, where operators wait for their devices and the placement says in
+/// which order.
 fn priority(problem: &Problem, plan: &Plan) -> Option<Vec<String>> {
     let priority = plan.placement.priority();
     if problem.objective().kind != ObjectiveKind::Makespan || priority.is_empty() {

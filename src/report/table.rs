@@ -90,8 +90,8 @@ pub fn makespan(objective: &ObjectiveDocument) -> Option<f64> {
     objective.value_s.filter(|_| objective.kind == ObjectiveKind::Makespan)
 }
 
-/// A table of devices. With a makespan the bar is the share of it that a device computes, and memory is the peak; else
-/// it is the load against the largest, compute solid and communication shaded.
+/// A table of devices. With a makespan the bar is the share of it that a device computes, and memory is the
+/// peak; else it is the load against the largest, compute solid and communication shaded.
 pub fn devices(rows: &[DeviceRow], makespan: Option<f64>) -> String {
     match makespan {
         Some(makespan) => devices_of_step(rows, makespan),

@@ -40,12 +40,15 @@ fn written(path: &str) -> Value {
 
 /// x of 4 s and y of 1 s on `acc0`, which are ready at once; y feeds z of 5 s on `acc1`.
 fn queue(folder: &tempfile::TempDir) -> [String; 3] {
-    let operator = |name: &str, seconds: f64| serde_json::json!({"name": name, "seconds": {"gpu": seconds}, "parameter_bytes": 4.0});
+    let operator = |name: &str, seconds: f64| {
+        let seconds = serde_json::json!({"gpu": seconds});
+        serde_json::json!({"name": name, "seconds": seconds, "parameter_bytes": 4.0})
+    };
     let model = serde_json::json!({"schema": "stagewright.graph/1",
         "operators": [operator("x", 4.0), operator("y", 1.0), operator("z", 5.0)],
         "tensors": [{"name": "yz", "producer": "y", "consumers": ["z"], "bytes": 2.0}]});
-    let cluster = "schema = \"stagewright.cluster/1\"\n[[kinds]]\nname = \"acc\"\nclass = \"gpu\"\ncount = 2\n\
-                   memory_bytes = 10\nlink = { bandwidth = 1.0 }\n";
+    let cluster = "schema = \"stagewright.cluster/1\"\n[[kinds]]\nname = \"acc\"\nclass = \"gpu\"\n\
+                   count = 2\nmemory_bytes = 10\nlink = { bandwidth = 1.0 }\n";
     let device = |name: &str, figures: [f64; 4], ops: &[&str]| {
         let [load, compute, communication, memory] = figures;
         serde_json::json!({"name": name, "kind": "acc", "stage": null, "replicas": 1, "calls": null,
@@ -55,7 +58,8 @@ fn queue(folder: &tempfile::TempDir) -> [String; 3] {
     let plan = serde_json::json!({"schema": "stagewright.plan/1", "status": "feasible", "solver": "hand",
         "objective": {"kind": "makespan", "split": "free", "communication": "serial", "training": "combined",
                       "value_s": 8.0},
-        "bound": {"value_s": null, "source": "none", "certificate": null}, "gap": null, "seconds": 0.0, "seed": 0,
+        "bound": {"value_s": null, "source": "none", "certificate": null},
+        "gap": null, "seconds": 0.0, "seed": 0,
         "devices": [device("acc0", [7.0, 5.0, 2.0, 10.0], &["x", "y"]),
                     device("acc1", [7.0, 5.0, 2.0, 6.0], &["z"])],
         "priority": ["y", "x", "z"]});

@@ -13,8 +13,8 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 
-/// A random problem with workspace and optimiser state, two groups and at times a matrix. Every figure is a multiple of
-/// a quarter and many are zero, so that much happens at one moment.
+/// A random problem with workspace and optimiser state, two groups and at times a matrix. Every figure is a
+/// multiple of a quarter and many are zero, so that much happens at one moment.
 pub(crate) fn problem(number: u64) -> Problem {
     let base = random::problem(number, Size { operators: 12, devices: 6, groups: true });
     let mut rng = seed::stream(0x57E9, number);
@@ -46,7 +46,8 @@ pub(crate) fn problem(number: u64) -> Problem {
     Problem::new(graph, cluster, objective, base.pins().clone()).expect("a problem")
 }
 
-/// A random placement: mostly of whole classes on devices that can run them, mostly with a sound priority if any.
+/// A random placement: mostly of whole classes on devices that can run them, mostly with a sound priority if
+/// any.
 pub(crate) fn placed(problem: &Problem, number: u64) -> Placement {
     let mut rng = seed::stream(0x57EA, number);
     let graph = problem.graph();

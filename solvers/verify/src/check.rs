@@ -29,8 +29,9 @@ use crate::violation::Findings;
 /// # Complexity
 ///
 /// O((V + P) log V + V · K) for V operators, P pins of tensors and K device kinds, and O((V + P) · D / 64) on
-/// top for a convex split over D devices, or O(C) for C calls under latency; under makespan the logarithm is of
-/// V + P. A certificate of column generation is replayed within limits on time and memory that no input exceeds.
+/// top for a convex split over D devices, or O(C) for C calls under latency; under makespan the logarithm is
+/// of V + P. A certificate of column generation is replayed within limits on time and memory that no input
+/// exceeds.
 pub fn check(
     graph: &GraphDocument,
     cluster: &ClusterDocument,

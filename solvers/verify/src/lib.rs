@@ -23,15 +23,16 @@
 //! cuts them off: loads of a plan with a missing operator mean nothing, so none are computed. A bound whose
 //! evidence cannot be replayed is [`BoundVerdict::NotVerified`], which is not the same as wrong.
 //!
-//! A certificate is evidence for throughput, and for makespan where it speaks of compute alone; for latency and
-//! makespan the critical path, the one bound that needs none, is recomputed.
+//! A certificate is evidence for throughput, and for makespan where it speaks of compute alone; for latency
+//! and makespan the critical path, the one bound that needs none, is recomputed.
 //!
 //! # Complexity
 //!
 //! With V operators, P pins of tensors, K kinds and D devices in the plan: O((V + P) log V + V · K), and for
 //! the convex rule O((V + P) · D / 64) on top; for latency with C calls O((V + P) log V + V · K + C), for
-//! makespan O((V + P) log (V + P) + V · K). The certificate of column generation is replayed within limits of its own:
-//! at most about half a minute and a gibibyte, and milliseconds where few tensors are open along its order.
+//! makespan O((V + P) log (V + P) + V · K). The certificate of column generation is replayed within limits of
+//! its own: at most about half a minute and a gibibyte, and milliseconds where few tensors are open along its
+//! order.
 //!
 //! # Example
 //!

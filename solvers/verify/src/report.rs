@@ -51,8 +51,8 @@ pub struct DeviceFigures {
     /// Seconds of communication, before division among replicas and without their synchronisation. For
     /// latency, of all that the calls bring in and send out; for makespan, of all that its link carries.
     pub communication_s: f64,
-    /// Bytes in use, with the microbatches in flight; with one microbatch where the schedule needs stages that
-    /// the plan does not give. For makespan, the most at any moment.
+    /// Bytes in use, with the microbatches in flight; with one microbatch where the schedule needs stages
+    /// that the plan does not give. For makespan, the most at any moment.
     pub memory_bytes: f64,
     /// Bytes it has; none where unlimited.
     pub memory_limit: Option<f64>,

@@ -9,7 +9,8 @@ use stagewright_core::document::{
 };
 use stagewright_verify::{BoundEvidence, BoundVerdict, Report};
 
-/// Three devices `acc` in the group `box`, one `far` in the group `pod`, all with links of 1 byte/s, and a host in none.
+/// Three devices `acc` in the group `box`, one `far` in the group `pod`, all with links of 1 byte/s, and a
+/// host in none.
 fn cluster() -> ClusterDocument {
     read(json!({
         "schema": "stagewright.cluster/1",

@@ -87,8 +87,8 @@ fn large_graphs_are_checked_for_makespan() {
     assert!(report.holds(), "{:?}", report.violations);
     // One after the other, and between neighbouring blocks a tensor of a second and those that skip, of none.
     assert_eq!(report.value_s, Some(100_199.0));
-    // Everything at once: each device runs its block, the last of the priority first, and the last of all feeds one
-    // operator on every device.
+    // Everything at once: each device runs its block, the last of the priority first, and the last of all
+    // feeds one operator on every device.
     let mut case = chain();
     case.plan.objective.kind = ObjectiveKind::Makespan;
     case.plan.priority =

@@ -1,9 +1,9 @@
 //! What the makespan consists of.
 //!
-//! The critical path leads from the last event back to the beginning, each activity on it the reason why the next did not
-//! start earlier. Activities whose outcome the next one needed are the work itself: operators and transfers that follow
-//! from one another. The others only kept a device or a port busy that the next one wanted: time that another order or
-//! another placement could save. The four add up to the makespan.
+//! The critical path leads from the last event back to the beginning, each activity on it the reason why the
+//! next did not start earlier. Activities whose outcome the next one needed are the work itself: operators
+//! and transfers that follow from one another. The others only kept a device or a port busy that the next one
+//! wanted: time that another order or another placement could save. The four add up to the makespan.
 
 use stagewright_core::simulate::{Activity, Cause, Span};
 

@@ -1,8 +1,9 @@
 //! What devices hold as time goes by, from the intervals of a timeline.
 //!
-//! Parameters and optimiser state are always there, workspace while its operator runs, and a tensor from the start of its
-//! producer, or of the transfer that brings it, until its last reader there and, at home, its last transfer have ended. What
-//! takes no time is in no interval: a peak within one moment shows in the peaks of the simulator alone.
+//! Parameters and optimiser state are always there, workspace while its operator runs, and a tensor from the
+//! start of its producer, or of the transfer that brings it, until its last reader there and, at home, its
+//! last transfer have ended. What takes no time is in no interval: a peak within one moment shows in the
+//! peaks of the simulator alone.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::TensorId;
@@ -20,8 +21,8 @@ pub(super) struct Level {
 }
 
 impl Step<'_> {
-    /// The levels of every device of the cluster, by its index: the first at 0, then whenever something changes. Takes
-    /// O(pins log pins).
+    /// The levels of every device of the cluster, by its index: the first at 0, then whenever something
+    /// changes. Takes O(pins log pins).
     pub(super) fn levels(&self) -> Vec<Vec<Level>> {
         let mut changes: Vec<Vec<[f64; 2]>> = vec![Vec::new(); self.problem.cluster().device_count()];
         let mut hold = |device: DeviceId, span: Span, bytes: f64| {

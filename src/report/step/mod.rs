@@ -1,8 +1,8 @@
 //! One step of a placement under dataflow execution, for people and programs.
 //!
-//! Any placement can be played as one step, whatever objective it was made for: [`Step`] runs the simulator of the makespan
-//! and keeps what it said. [`document`] is the whole timeline for programs, [`text`] the summary for people, [`trace`] the
-//! timeline for a viewer of traces.
+//! Any placement can be played as one step, whatever objective it was made for: [`Step`] runs the simulator
+//! of the makespan and keeps what it said. [`document`] is the whole timeline for programs, [`text`] the
+//! summary for people, [`trace`] the timeline for a viewer of traces.
 
 mod critical;
 pub mod document;
@@ -66,8 +66,8 @@ pub struct UplinkFigures {
 }
 
 impl<'p> Step<'p> {
-    /// Plays a placement, in O((operators + pins) log operators). An operator takes no time on a device that cannot run
-    /// it: what such a step shows means nothing.
+    /// Plays a placement, in O((operators + pins) log operators). An operator takes no time on a device that
+    /// cannot run it: what such a step shows means nothing.
     ///
     /// # Panics
     /// As for [`Flow::of`].

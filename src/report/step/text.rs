@@ -11,7 +11,8 @@ use crate::report::units::{bytes, name, percent, seconds};
 /// Activities of the critical path that are shown.
 const SHOWN: usize = 5;
 
-/// A step: what its makespan consists of, its devices and uplinks, and the longest activities of its critical path.
+/// A step: what its makespan consists of, its devices and uplinks, and the longest activities of its critical
+/// path.
 pub fn step(step: &Step) -> String {
     let path = step.critical_path();
     let mut text =

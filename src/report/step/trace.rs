@@ -1,13 +1,13 @@
 //! The timeline of a step as a trace: what `chrome://tracing` and Perfetto open.
 //!
-//! Each device is a process with a row for what it computes, one for what it sends, one for what it receives, and a counter
-//! of what it holds; a host sends and receives through nothing and has the first alone. One more process has a row for the
-//! uplink of each group. An operator is an event of category `forward`, `backward` or `update`, a transfer one of category
-//! `transfer` in the row of each port that it holds. A transfer that holds none, between hosts, would lie over others in a
-//! row, so it is an asynchronous event.
+//! Each device is a process with a row for what it computes, one for what it sends, one for what it receives,
+//! and a counter of what it holds; a host sends and receives through nothing and has the first alone. One
+//! more process has a row for the uplink of each group. An operator is an event of category `forward`,
+//! `backward` or `update`, a transfer one of category `transfer` in the row of each port that it holds. A
+//! transfer that holds none, between hosts, would lie over others in a row, so it is an asynchronous event.
 //!
-//! Times are rounded to nanoseconds, the finest that viewers keep, so that what follows in a row never begins before what
-//! came before it has ended.
+//! Times are rounded to nanoseconds, the finest that viewers keep, so that what follows in a row never begins
+//! before what came before it has ended.
 //!
 //! Literature: the Trace Event Format of the Chromium project (Trace Viewer), in its form of a JSON object.
 

@@ -44,8 +44,8 @@ pub struct PlanDocument {
     /// The loads of the group uplinks, where the cluster has groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uplinks: Vec<UplinkDocument>,
-    /// For makespan: every operator once, by decreasing priority. Of those that are ready on a device, the first in this
-    /// list runs first; without it, that which was ready first.
+    /// For makespan: every operator once, by decreasing priority. Of those that are ready on a device, the
+    /// first in this list runs first; without it, that which was ready first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Vec<String>>,
 }
@@ -145,7 +145,8 @@ pub enum Schedule {
 pub struct ObjectiveDocument {
     /// What is minimised.
     pub kind: ObjectiveKind,
-    /// The split rule. Latency has a rule of its own, that of its calls, and makespan has none: neither reads it.
+    /// The split rule. Latency has a rule of its own, that of its calls, and makespan has none: neither reads
+    /// it.
     pub split: Split,
     /// The communication mode.
     pub communication: Communication,
@@ -231,8 +232,9 @@ pub struct DeviceDocument {
     pub replicas: u32,
     /// For latency: the operators of each call of an accelerator, the calls in order; null for a host, which makes none.
     pub calls: Option<Vec<Vec<String>>>,
-    /// The load. With `separate` training, forward plus backward load. For latency, the seconds in use: the sum over
-    /// the calls, or over the operators of a host. For makespan, what it computes and what its link carries.
+    /// The load. With `separate` training, forward plus backward load. For latency, the seconds in use: the
+    /// sum over the calls, or over the operators of a host. For makespan, what it computes and what its link
+    /// carries.
     pub load_s: f64,
     /// Seconds of compute, before division among replicas.
     pub compute_s: f64,

@@ -1,11 +1,11 @@
 //! The bound is not above the value of a feasible plan, and not above what its evidence proves.
 //!
 //! A feasible plan refutes any bound above its value, whatever the evidence. Below it, what can be replayed
-//! for the bound decides. For throughput that is its certificate; for latency the critical path, if it claims to be
-//! that, since the certificates speak of loads. For makespan it is either: a device computes for at most the
-//! makespan, and the closed-form certificates speak of nothing but compute; that of column generation counts what
-//! a device sends and receives as well, which may go on while it computes. Without such evidence the bound is not
-//! verified, which is not the same as wrong.
+//! for the bound decides. For throughput that is its certificate; for latency the critical path, if it claims
+//! to be that, since the certificates speak of loads. For makespan it is either: a device computes for at
+//! most the makespan, and the closed-form certificates speak of nothing but compute; that of column
+//! generation counts what a device sends and receives as well, which may go on while it computes. Without
+//! such evidence the bound is not verified, which is not the same as wrong.
 
 use stagewright_core::document::{CertificateDocument, PlanDocument};
 use stagewright_core::tolerance;

@@ -5,7 +5,8 @@
 //! when the one before it is ready. The part of the path inside a call is one piece, since the call is
 //! convex; the call starts when the operator before that piece is ready, and takes at least the compute of
 //! all its operators. So the last operator of a path is ready no sooner than the sum over the path, whatever
-//! the transfers take. In a step every operator of the path starts when the one before it has ended, or later.
+//! the transfers take. In a step every operator of the path starts when the one before it has ended, or
+//! later.
 
 use super::certificate::{Proof, runs_on};
 use crate::read::{Problem, Tensor};

@@ -1,7 +1,7 @@
 //! A priority, where the plan has one, names every operator once.
 //!
-//! It is the order in which operators that are ready on one device run. A plan without one, or with an empty one, leaves
-//! that to the time at which they are ready.
+//! It is the order in which operators that are ready on one device run. A plan without one, or with an empty
+//! one, leaves that to the time at which they are ready.
 
 use stagewright_core::document::PlanDocument;
 
@@ -17,8 +17,8 @@ pub(crate) enum Precedence {
     ByRank(Vec<usize>),
 }
 
-/// Reads the priority and reports what is wrong with it; none where some operator is not in it exactly once, so that
-/// nothing says when it runs. O(operators + names).
+/// Reads the priority and reports what is wrong with it; none where some operator is not in it exactly once,
+/// so that nothing says when it runs. O(operators + names).
 pub(crate) fn check(problem: &Problem, plan: &PlanDocument, findings: &mut Findings) -> Option<Precedence> {
     let Some(priority) = plan.priority.as_ref().filter(|priority| !priority.is_empty()) else {
         return Some(Precedence::ByTime);

@@ -94,8 +94,8 @@ fn minimised(objective: &ObjectiveDocument) -> Result<Objective, CheckError> {
     }
 }
 
-/// A call brings its inputs in, computes and sends its outputs out, one after the other and for one sample; a step is one
-/// step, in which what overlaps is the outcome of its rules.
+/// A call brings its inputs in, computes and sends its outputs out, one after the other and for one sample; a
+/// step is one step, in which what overlaps is the outcome of its rules.
 fn nothing_of_pipelines(rule: &'static str, objective: &ObjectiveDocument) -> Result<(), CheckError> {
     let needs = [
         (objective.communication == Communication::Serial, "serial communication"),

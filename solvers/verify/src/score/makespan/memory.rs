@@ -1,7 +1,8 @@
 //! What devices hold while a step goes on.
 //!
-//! A *copy* is a tensor on a device: one where it is made, and one for each transfer, where that leads. Each copy is
-//! needed by its readers, and at home by its producer and by the transfers that take it elsewhere, until they end.
+//! A *copy* is a tensor on a device: one where it is made, and one for each transfer, where that leads. Each
+//! copy is needed by its readers, and at home by its producer and by the transfers that take it elsewhere,
+//! until they end.
 
 use super::play::{Moment, Task};
 use super::step::Step;

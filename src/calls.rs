@@ -8,6 +8,8 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
+use crate::placement::placement;
+
 /// Gives the accelerators of a split their calls, by [`assign`], where the plan's objective is latency and no device has
 /// any; whether it did. A plan that does not fit the documents is left as it is, for a checker to say what is wrong with it.
 pub fn assign_calls(graph: &GraphDocument, cluster: &ClusterDocument, plan: &mut PlanDocument) -> bool {
@@ -15,7 +17,7 @@ pub fn assign_calls(graph: &GraphDocument, cluster: &ClusterDocument, plan: &mut
     if plan.objective.kind != ObjectiveKind::Latency || has_calls || plan.devices.is_empty() {
         return false;
     }
-    let Some((problem, placement)) = placement(graph, cluster, plan) else { return false };
+    let Some((problem, placement)) = read(graph, cluster, plan) else { return false };
     let placement = assign(&problem, &placement);
     for device in &mut plan.devices {
         // A split of the reference package numbers its devices; a call has no place in a pipeline.
@@ -35,8 +37,8 @@ pub fn assign_calls(graph: &GraphDocument, cluster: &ClusterDocument, plan: &mut
     true
 }
 
-/// The placement of a plan document, if every operator has one device of the cluster.
-fn placement(
+/// The problem of the documents, and the placement if every operator has one device of the cluster.
+fn read(
     graph: &GraphDocument,
     cluster: &ClusterDocument,
     plan: &PlanDocument,
@@ -50,18 +52,6 @@ fn placement(
         ..Objective::default()
     };
     let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).ok()?;
-    let mut device_of = vec![None; problem.graph().operator_count()];
-    let by_name: std::collections::BTreeMap<&str, _> =
-        problem.graph().operators().map(|op| (problem.graph().operator(op).name.as_str(), op)).collect();
-    for device in &plan.devices {
-        let id = problem.cluster().device_named(&device.name)?;
-        for name in &device.ops {
-            let place = &mut device_of[by_name.get(name.as_str())?.index()];
-            if place.replace(id).is_some() {
-                return None;
-            }
-        }
-    }
-    let device_of = device_of.into_iter().collect::<Option<Vec<_>>>()?;
-    Some((problem, Placement::new(device_of)))
+    let placement = placement(&problem, plan).ok()?;
+    Some((problem, placement))
 }

@@ -9,6 +9,7 @@ mod integer;
 #[cfg(not(feature = "milp"))]
 #[path = "integer_off.rs"]
 mod integer;
+pub mod placement;
 pub mod portfolio;
 pub mod registry;
 pub mod report;

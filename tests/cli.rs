@@ -255,7 +255,10 @@ fn bad_usage_and_bad_input_exit_with_2() {
         (&["plan", &model, "--cluster", "8xb100"], "error[N001]"),
         (&["plan", "-", "--cluster", "-"], "error[I004]"),
         (&["plan", &model, "--cluster", &cluster, "--solver", "oracle"], "error[U003]"),
-        (&["plan", &model, "--cluster", &cluster, "--objective", "makespan"], "error[U004]"),
+        (
+            &["plan", &model, "--cluster", &cluster, "--objective", "makespan", "--solver", "dp"],
+            "error[U004]",
+        ),
         (
             &["plan", &model, "--cluster", &cluster, "--objective", "latency", "--training", "separate"],
             "error[P003]",

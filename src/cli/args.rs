@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Bound(BoundArguments),
     /// Recompute a plan independently: feasibility, value, claims
     Check(CheckArguments),
+    /// Play one step of a plan: its timeline, what it waits for, memory
+    Simulate(SimulateArguments),
     /// Convert models, clusters and plans between formats
     Convert(ConvertArguments),
     /// Print a script that writes a framework's model as native JSON
@@ -151,6 +153,10 @@ pub(crate) struct PlanArguments {
     /// Print the plan as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write the timeline of one step of the plan to a file that Perfetto and chrome://tracing open. Whatever
+    /// the objective, the step runs as `simulate` plays it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -181,6 +187,21 @@ pub(crate) struct CheckArguments {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArguments {
+    #[command(flatten)]
+    pub(crate) model: ModelArguments,
+    /// Plan file under any objective, or a split of the reference package
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: PathBuf,
+    /// Print the whole timeline as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the timeline to a file that Perfetto and chrome://tracing open
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

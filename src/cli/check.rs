@@ -77,7 +77,9 @@ fn text(plan: &PlanDocument, report: &Report) -> String {
                 operators: said.ops.len(),
             })
             .collect();
-        text = format!("{text}\n{}", table::devices(&rows));
+        // Recomputed, like the figures of the devices.
+        let objective = ObjectiveDocument { value_s: report.value_s, ..plan.objective.clone() };
+        text = format!("{text}\n{}", table::devices(&rows, table::makespan(&objective)));
     }
     if !report.uplinks.is_empty() {
         text = format!("{text}\n{}", table::uplinks(&report.uplinks));

@@ -14,6 +14,7 @@
 //! | U003 | no solver has this name |
 //! | U004 | no solver takes the objective |
 //! | U005 | a format has no such name, or cannot be converted to |
+//! | U006 | a plan puts an operator where it cannot run |
 //! | B001 | a suite lists a file that is not there |
 //! | B002 | a suite file is wrong |
 //! | B003 | a file of baseline values is wrong |
@@ -28,6 +29,7 @@ use stagewright::core::cluster::ClusterError;
 use stagewright::core::graph::GraphError;
 use stagewright::core::problem::ProblemError;
 use stagewright::formats::InputError;
+use stagewright::placement::PlacementError;
 use stagewright::workloads::WorkloadError;
 
 /// An error for people.
@@ -70,6 +72,11 @@ impl CliError {
 
     /// Inputs that make no problem together.
     pub(crate) fn problem(label: &str, error: &ProblemError) -> Self {
+        CliError::new(error.code(), error.to_string()).at(label).help(error.help())
+    }
+
+    /// A plan that describes no placement.
+    pub(crate) fn placement(label: &str, error: &PlacementError) -> Self {
         CliError::new(error.code(), error.to_string()).at(label).help(error.help())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::CliError;
@@ -73,13 +73,26 @@ pub(crate) fn read(path: &Path) -> Result<Input, CliError> {
     }
 }
 
-/// Writes a file whole or not at all: to a temporary file beside it that then takes its name. What is no regular
-/// file (a device, a pipe) is written directly.
+/// Writes a text to a file, as [`write_with`] does.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    write_with(path, |file| file.write_all(text.as_bytes()))
+}
+
+/// Writes a file whole or not at all: to a temporary file beside it that then takes its name. What is no
+/// regular file (a device, a pipe) is written directly. `fill` writes what is in it, in pieces as small as it
+/// likes.
+pub(crate) fn write_with(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), CliError> {
     // A link stays a link: what it points to is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let special = fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());
-    let written = if special { fs::write(&target, text) } else { replace(&target, text) };
+    let written = if special {
+        File::create(&target).and_then(|mut file| buffered(&mut file, fill))
+    } else {
+        replace(&target, fill)
+    };
     written.map_err(|error| {
         CliError::new("I002", format!("cannot write the file: {error}"))
             .at(path.display().to_string())
@@ -87,7 +100,13 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     })
 }
 
-fn replace(target: &Path, text: &str) -> io::Result<()> {
+fn buffered(file: &mut File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut buffer = BufWriter::new(file);
+    fill(&mut buffer)?;
+    buffer.flush()
+}
+
+fn replace(target: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let folder = match target.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
@@ -101,7 +120,7 @@ fn replace(target: &Path, text: &str) -> io::Result<()> {
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     let mut file = builder.tempfile_in(folder)?;
-    file.write_all(text.as_bytes())?;
+    buffered(file.as_file_mut(), fill)?;
     file.as_file().sync_all()?;
     file.persist(target).map(drop).map_err(|error| error.error)
 }

@@ -19,6 +19,7 @@ mod plan;
 mod progress;
 mod quantity;
 mod resolve;
+mod simulate;
 mod unpriced;
 mod workload;
 
@@ -46,6 +47,7 @@ pub(crate) fn run() -> Exit {
         Command::Plan(arguments) => plan::run(&arguments, verbose),
         Command::Bound(arguments) => bound::run(&arguments, verbose),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Exporter(arguments) => exporter::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

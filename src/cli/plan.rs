@@ -9,6 +9,7 @@ use stagewright::core::solver::{Context, Solution, SolveError, Status};
 use stagewright::diagnose::{Effort, diagnose};
 use stagewright::formats::write_plan;
 use stagewright::report::document::{Provenance, plan_document};
+use stagewright::report::step::Step;
 use stagewright::report::table;
 
 use super::args::PlanArguments;
@@ -16,7 +17,7 @@ use super::error::CliError;
 use super::exit::Exit;
 use super::progress::Progress;
 use super::resolve::{self, Chosen, Solving};
-use super::{files, interrupt, output};
+use super::{files, interrupt, output, simulate};
 
 /// Most time that a diagnosis takes, of what the solve left of the time limit.
 const DIAGNOSIS: Duration = Duration::from_secs(20);
@@ -50,6 +51,14 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     // Written after it is printed, so that a full disk does not lose the result.
     if let Some(path) = &arguments.out {
         files::write(path, &json)?;
+    }
+    match (&arguments.trace, &solution.plan) {
+        (Some(path), Some(plan)) => {
+            let problem = simulate::step_problem(&problem, &arguments.model.model.display().to_string())?;
+            simulate::write_trace(path, &Step::of(&problem, &plan.placement))?;
+        }
+        (Some(_), None) => output::note("there is no plan, so no timeline was written"),
+        (None, _) => {}
     }
     Ok(Exit::of(&solution, solving.gap))
 }

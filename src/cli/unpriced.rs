@@ -7,14 +7,12 @@
 use std::collections::BTreeMap;
 
 use stagewright::core::document::GraphDocument;
+use stagewright::report::units::name;
 
 use super::output;
 
 /// Kinds that a note names before it only counts them.
 const KINDS_NAMED: usize = 8;
-
-/// Longest name of a kind that a note repeats: names come from files.
-const LONGEST_NAME: usize = 60;
 
 /// Says on standard error which operators of a model are priced by the bytes they move alone, if any are.
 pub(crate) fn tell(label: &str, graph: &GraphDocument) {
@@ -27,7 +25,6 @@ pub(crate) fn tell(label: &str, graph: &GraphDocument) {
     if kinds.is_empty() {
         return;
     }
-    let name = |kind: &str| kind.chars().take(LONGEST_NAME).flat_map(char::escape_debug).collect::<String>();
     let mut told: Vec<String> =
         kinds.iter().take(KINDS_NAMED).map(|(kind, count)| format!("{count} {}", name(kind))).collect();
     if kinds.len() > KINDS_NAMED {

@@ -42,7 +42,7 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
         pins: problem.pins().clone(),
         devices: plan.map(|plan| devices(problem, plan)).unwrap_or_default(),
         uplinks: plan.map(|plan| uplinks(problem, plan)).unwrap_or_default(),
-        priority: None,
+        priority: plan.and_then(|plan| priority(problem, plan)),
     }
 }
 
@@ -76,7 +76,8 @@ fn bound_document(problem: &Problem, solution: &Solution) -> BoundDocument {
 
 fn devices(problem: &Problem, plan: &Plan) -> Vec<DeviceDocument> {
     let (graph, cluster) = (problem.graph(), problem.cluster());
-    let ordered = !plan.placement.stages().is_empty() && problem.objective().kind != ObjectiveKind::Latency;
+    let ordered =
+        !plan.placement.stages().is_empty() && problem.objective().kind == ObjectiveKind::Throughput;
     let mut ops: Vec<Vec<String>> = vec![Vec::new(); cluster.device_count()];
     for op in graph.operators() {
         ops[plan.placement.device_of(op).index()].push(graph.operator(op).name.clone());
@@ -136,4 +137,14 @@ fn uplinks(problem: &Problem, plan: &Plan) -> Vec<UplinkDocument> {
         .zip(&plan.evaluation.uplinks)
         .map(|(group, load)| UplinkDocument { group: group.name.clone(), load_s: load.iter().sum() })
         .collect()
+}
+
+/// The operators by decreasing priority, where operators wait for their devices and the placement says in
+/// which order.
+fn priority(problem: &Problem, plan: &Plan) -> Option<Vec<String>> {
+    let priority = plan.placement.priority();
+    if problem.objective().kind != ObjectiveKind::Makespan || priority.is_empty() {
+        return None;
+    }
+    Some(priority.iter().map(|&op| problem.graph().operator(op).name.clone()).collect())
 }

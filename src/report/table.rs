@@ -67,7 +67,7 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument) -> String {
             })
             .collect();
         text.push('\n');
-        text.push_str(&devices(&rows));
+        text.push_str(&devices(&rows, makespan(&plan.objective)));
     }
     if !plan.uplinks.is_empty() {
         text.push('\n');
@@ -85,8 +85,45 @@ pub fn header(lines: &[(&str, String)]) -> String {
     lines.iter().map(|(name, text)| format!("{name:width$}  {}\n", text.replace('\n', &below))).collect()
 }
 
-/// A table of devices; the bar is the load against the largest, compute solid and communication shaded.
-pub fn devices(rows: &[DeviceRow]) -> String {
+/// The makespan where that is the objective, against which a table of devices sets what they compute.
+pub fn makespan(objective: &ObjectiveDocument) -> Option<f64> {
+    objective.value_s.filter(|_| objective.kind == ObjectiveKind::Makespan)
+}
+
+/// A table of devices. With a makespan the bar is the share of it that a device computes, and memory is the
+/// peak; else it is the load against the largest, compute solid and communication shaded.
+pub fn devices(rows: &[DeviceRow], makespan: Option<f64>) -> String {
+    match makespan {
+        Some(makespan) => devices_of_step(rows, makespan),
+        None => devices_by_load(rows),
+    }
+}
+
+fn devices_of_step(rows: &[DeviceRow], makespan: f64) -> String {
+    let names = ["device", "compute", "utilisation", "communication", "peak memory", "of", "ops", ""];
+    let mut table = plain(&names);
+    for row in rows {
+        let busy = share(row.compute, makespan);
+        table.add_row(vec![
+            Cell::new(&row.name),
+            right(seconds(row.compute)),
+            right(percent(busy)),
+            right(seconds(row.communication)),
+            right(bytes(row.memory)),
+            right(row.limit.map_or_else(|| "unlimited".into(), bytes)),
+            right(row.operators.to_string()),
+            Cell::new("█".repeat((BAR * busy).round() as usize)),
+        ]);
+    }
+    finish(&table)
+}
+
+/// The share of a whole that a part is, from 0 to 1; none of nothing.
+pub(super) fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+fn devices_by_load(rows: &[DeviceRow]) -> String {
     let most = rows.iter().map(|row| row.load).fold(0.0, f64::max);
     let mut table = plain(&["device", "load", "compute", "communication", "memory", "of", "ops", ""]);
     for row in rows {
@@ -163,19 +200,17 @@ pub fn replicated(name: &str, replicas: u32) -> String {
 
 /// The objective with those of its rules that are not the default.
 pub fn objective(objective: &ObjectiveDocument) -> String {
-    if objective.kind == ObjectiveKind::Latency {
-        return match objective.calls.unwrap_or(1) {
-            1 => "latency, one call of each accelerator".into(),
-            calls => format!("latency, at most {calls} calls of each accelerator"),
-        };
+    match (objective.kind, objective.calls.unwrap_or(1)) {
+        (ObjectiveKind::Throughput, _) => throughput(objective),
+        (ObjectiveKind::Latency, 1) => "latency, one call of each accelerator".into(),
+        (ObjectiveKind::Latency, calls) => format!("latency, at most {calls} calls of each accelerator"),
+        (ObjectiveKind::Makespan, _) => "makespan of one step".into(),
     }
+}
+
+fn throughput(objective: &ObjectiveDocument) -> String {
     let mut words = vec![
-        match objective.kind {
-            ObjectiveKind::Throughput => "throughput",
-            ObjectiveKind::Latency => "latency",
-            ObjectiveKind::Makespan => "makespan",
-        }
-        .to_owned(),
+        "throughput".to_owned(),
         match objective.split {
             Split::Contiguous => "contiguous split",
             Split::Convex => "convex split",
@@ -246,12 +281,12 @@ fn bar(row: &DeviceRow, most: f64) -> String {
     format!("{}{}", "█".repeat(solid as usize), "▒".repeat((length - solid).max(0.0) as usize))
 }
 
-fn right(text: String) -> Cell {
+pub(super) fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
 /// A table without borders, so that it reads as text and pastes well.
-fn plain(names: &[&str]) -> Table {
+pub(super) fn plain(names: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_header(names.iter().map(Cell::new).collect::<Vec<_>>());
@@ -261,6 +296,6 @@ fn plain(names: &[&str]) -> Table {
     table
 }
 
-fn finish(table: &Table) -> String {
+pub(super) fn finish(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

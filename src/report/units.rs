@@ -68,6 +68,19 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// Characters of a name that are shown.
+const LONGEST_NAME: usize = 60;
+
+/// A name from a file: kept short, and free of terminal escapes.
+///
+/// ```
+/// use stagewright::report::units::name;
+/// assert_eq!(name("conv\u{1b}[2J"), "conv\\u{1b}[2J");
+/// ```
+pub fn name(text: &str) -> String {
+    text.chars().take(LONGEST_NAME).flat_map(char::escape_debug).collect()
+}
+
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     if value == 0.0 {
         return format!("0 {}", units[0].1);

@@ -5,12 +5,13 @@ use stagewright_core::document::{ClusterDocument, GraphDocument, PinsDocument, P
 use crate::claim::{bound, figures, gap, status};
 use crate::constraint::memory::Memory;
 use crate::constraint::{
-    Placed, calls, colocation, contiguous, convex, memory, pins, placement, replicas, stages, support, waits,
+    Placed, calls, colocation, contiguous, convex, memory, peak, pins, placement, priority, replicas, stages,
+    support, waits,
 };
 use crate::error::CheckError;
 use crate::read::{Objective, Problem};
 use crate::report::{DeviceFigures, Report};
-use crate::score::{Score, latency, score};
+use crate::score::{Score, latency, makespan, score};
 use crate::violation::Findings;
 
 /// Checks a plan against the problem it is for.
@@ -28,8 +29,9 @@ use crate::violation::Findings;
 /// # Complexity
 ///
 /// O((V + P) log V + V · K) for V operators, P pins of tensors and K device kinds, and O((V + P) · D / 64) on
-/// top for a convex split over D devices, or O(C) for C calls under latency. A certificate of column
-/// generation is replayed within limits on time and memory that no input exceeds.
+/// top for a convex split over D devices, or O(C) for C calls under latency; under makespan the logarithm is
+/// of V + P. A certificate of column generation is replayed within limits on time and memory that no input
+/// exceeds.
 pub fn check(
     graph: &GraphDocument,
     cluster: &ClusterDocument,
@@ -83,6 +85,7 @@ fn examine<'a>(
     let (memory, score) = match problem.rules.objective {
         Objective::Throughput => pipelined(problem, &placed, findings)?,
         Objective::Latency { calls } => offloaded(problem, &placed, calls, findings)?,
+        Objective::Makespan => executed(problem, &placed, plan, findings)?,
     };
     let Some(score) = score else { return Ok(None) };
     figures::check(problem, plan, &score, &memory, findings);
@@ -117,6 +120,18 @@ fn offloaded(
     let Some(steps) = calls::check(problem, placed, most, findings) else { return Ok((memory, None)) };
     let Some(waits) = waits::check(problem, placed, &steps, findings) else { return Ok((memory, None)) };
     Ok((memory, latency(problem, placed, &steps, &waits)?))
+}
+
+/// A placement as one step, whose priority says who runs first.
+fn executed(
+    problem: &Problem,
+    placed: &Placed,
+    plan: &PlanDocument,
+    findings: &mut Findings,
+) -> Result<(Vec<Memory>, Option<Score>), CheckError> {
+    let Some(precedence) = priority::check(problem, plan, findings) else { return Ok((Vec::new(), None)) };
+    let Some((score, peaks)) = makespan(problem, placed, &precedence)? else { return Ok((Vec::new(), None)) };
+    Ok((peak::check(problem, placed, &peaks, findings), Some(score)))
 }
 
 fn device_figures(

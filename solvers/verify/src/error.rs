@@ -68,6 +68,14 @@ pub enum CheckError {
         /// The longer kind name.
         second: String,
     },
+    /// A matrix that is not square over all devices.
+    #[error("{field} of the matrix must have a row and a column for each of the {devices} devices")]
+    Matrix {
+        /// Which of the two.
+        field: &'static str,
+        /// Devices of the cluster.
+        devices: u64,
+    },
     /// A rule of the objective lacks a figure.
     #[error("{rule} needs {needs}")]
     Rule {
@@ -95,6 +103,7 @@ impl CheckError {
             CheckError::Cycle { .. } => "cycle",
             CheckError::NoLink { .. } => "no-link",
             CheckError::AmbiguousDevice { .. } => "ambiguous-device",
+            CheckError::Matrix { .. } => "matrix",
             CheckError::Rule { .. } => "rule",
             CheckError::NotChecked { .. } => "not-checked",
         }

@@ -12,26 +12,27 @@
 //!    [`CheckError`].
 //! 2. *Constraints* (`constraint`, one file each): every operator on one device that exists, can run it and
 //!    is allowed by the pins; replicas on devices that no pin tells apart; colocation; memory with the
-//!    microbatches in flight; the split rule, or for latency the calls of each accelerator and an order in
-//!    which they can run.
+//!    microbatches in flight; the split rule; for latency the calls of each accelerator and an order in
+//!    which they can run; for makespan the priority, and memory at every moment.
 //! 3. *Score* (`score`): the load of every device and uplink and the value, which is the largest; or for
 //!    latency the time of every call and operator of a host and the value, which is the longest path of
-//!    these.
+//!    these; or for makespan one step from its first event to its last.
 //! 4. *Claims* (`claim`): what the plan says of its value, its figures, its status, its gap and its bound.
 //!
 //! What breaks a constraint or a claim is a [`Violation`] of the [`Report`]. A constraint that others rest on
 //! cuts them off: loads of a plan with a missing operator mean nothing, so none are computed. A bound whose
 //! evidence cannot be replayed is [`BoundVerdict::NotVerified`], which is not the same as wrong.
 //!
-//! The objectives throughput and latency are checked, makespan is not yet. A certificate is evidence for
-//! throughput alone; for latency the critical path, the one bound that needs none, is recomputed.
+//! A certificate is evidence for throughput, and for makespan where it speaks of compute alone; for latency
+//! and makespan the critical path, the one bound that needs none, is recomputed.
 //!
 //! # Complexity
 //!
 //! With V operators, P pins of tensors, K kinds and D devices in the plan: O((V + P) log V + V · K), and for
-//! the convex rule O((V + P) · D / 64) on top; for latency with C calls O((V + P) log V + V · K + C). The
-//! certificate of column generation is replayed within limits of its own: at most about half a minute and a
-//! gibibyte, and milliseconds where few tensors are open along its order.
+//! the convex rule O((V + P) · D / 64) on top; for latency with C calls O((V + P) log V + V · K + C), for
+//! makespan O((V + P) log (V + P) + V · K). The certificate of column generation is replayed within limits of
+//! its own: at most about half a minute and a gibibyte, and milliseconds where few tensors are open along its
+//! order.
 //!
 //! # Example
 //!

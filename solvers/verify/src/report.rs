@@ -8,7 +8,7 @@ use crate::violation::Violation;
 /// one they can't be computed of (an operator missing, or on a device that can't run it).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The value: the largest load, or the last ready time.
+    /// The value: the largest load, the last ready time, or the makespan.
     pub value_s: Option<f64>,
     /// The largest forward load, where training is `separate`.
     pub forward_s: Option<f64>,
@@ -43,16 +43,16 @@ pub struct DeviceFigures {
     pub stage: Option<u32>,
     /// Devices that run the stage.
     pub replicas: u32,
-    /// The load of each replica; forward plus backward where training is `separate`. For latency, compute
-    /// plus communication.
+    /// The load of each replica; forward plus backward where training is `separate`. For latency and
+    /// makespan, compute plus communication.
     pub load_s: f64,
     /// Seconds of compute, before division among replicas.
     pub compute_s: f64,
     /// Seconds of communication, before division among replicas and without their synchronisation. For
-    /// latency, of all that the calls bring in and send out.
+    /// latency, of all that the calls bring in and send out; for makespan, of all that its link carries.
     pub communication_s: f64,
-    /// Bytes in use, with the microbatches in flight; with one microbatch where the schedule needs stages that
-    /// the plan does not give.
+    /// Bytes in use, with the microbatches in flight; with one microbatch where the schedule needs stages
+    /// that the plan does not give. For makespan, the most at any moment.
     pub memory_bytes: f64,
     /// Bytes it has; none where unlimited.
     pub memory_limit: Option<f64>,

@@ -20,11 +20,15 @@ pub enum ViolationKind {
     Memory,
     /// One microbatch fits, but not all that the schedule keeps in flight.
     InFlightMemory,
+    /// For makespan: a device holds more than its memory at some moment of the step.
+    PeakMemory,
     /// The split rule is broken, or the stages are not an order.
     Order,
     /// For latency: the calls of an accelerator are not its operators, each in one of at most so many, or the
     /// calls and the operators of hosts wait for each other.
     Calls,
+    /// For makespan: the priority does not name every operator once.
+    Priority,
     /// The value is not what the placement gives.
     Value,
     /// A figure of a device is not what the placement gives.
@@ -50,8 +54,10 @@ impl ViolationKind {
             ViolationKind::Colocation => "colocation",
             ViolationKind::Memory => "memory",
             ViolationKind::InFlightMemory => "in-flight-memory",
+            ViolationKind::PeakMemory => "peak-memory",
             ViolationKind::Order => "order",
             ViolationKind::Calls => "calls",
+            ViolationKind::Priority => "priority",
             ViolationKind::Value => "value",
             ViolationKind::DeviceFigures => "device-figures",
             ViolationKind::UplinkFigures => "uplink-figures",
@@ -71,8 +77,10 @@ impl ViolationKind {
             | ViolationKind::Colocation
             | ViolationKind::Memory
             | ViolationKind::InFlightMemory
+            | ViolationKind::PeakMemory
             | ViolationKind::Order
-            | ViolationKind::Calls => true,
+            | ViolationKind::Calls
+            | ViolationKind::Priority => true,
             ViolationKind::Value
             | ViolationKind::DeviceFigures
             | ViolationKind::UplinkFigures

@@ -153,6 +153,15 @@ impl Choices<'_> {
         for group in &mut document.groups {
             group.uplink = self.link();
         }
+        if self.next() % 4 == 1 {
+            let devices = if self.rarely() {
+                3
+            } else {
+                document.kinds.iter().map(|kind| kind.count.min(20) as usize).sum()
+            };
+            let mut rows = || (0..devices).map(|_| (0..devices).map(|_| self.number()).collect()).collect();
+            document.matrix = Some(MatrixDocument { delay_s: rows(), seconds_per_byte: rows() });
+        }
         document
     }
 
@@ -195,7 +204,7 @@ impl Choices<'_> {
 
     fn objective(&mut self) -> ObjectiveDocument {
         let mut objective = ObjectiveDocument {
-            kind: self.of(&[ObjectiveKind::Throughput, ObjectiveKind::Latency]),
+            kind: self.of(&[ObjectiveKind::Throughput, ObjectiveKind::Latency, ObjectiveKind::Makespan]),
             split: self.of(&[Split::Contiguous, Split::Convex, Split::Free]),
             communication: self.of(&[Communication::Serial, Communication::Overlap, Communication::Duplex]),
             training: self.of(&[Training::Combined, Training::Separate]),
@@ -206,8 +215,10 @@ impl Choices<'_> {
             execution: Default::default(),
             value_s: self.maybe(Self::number),
         };
-        if objective.kind == ObjectiveKind::Latency {
-            objective.calls = self.maybe(|choices| choices.of(&[1, 2, u32::MAX]));
+        if objective.kind != ObjectiveKind::Throughput {
+            if objective.kind == ObjectiveKind::Latency {
+                objective.calls = self.maybe(|choices| choices.of(&[1, 2, u32::MAX]));
+            }
             if !self.rarely() {
                 objective.communication = Communication::Serial;
                 objective.training = Training::Combined;
@@ -280,6 +291,10 @@ impl Choices<'_> {
                 ops,
             });
         }
+        plan.priority = self.maybe(|choices| {
+            let all = ["c", "a", "d", "b"].map(str::to_owned).to_vec();
+            if choices.rarely() { choices.some(5, Self::operator) } else { all }
+        });
         plan.uplinks = self.some(2, |choices| UplinkDocument {
             group: choices.of(&["server", ""]).to_owned(),
             load_s: choices.number(),

@@ -4,7 +4,9 @@ mod documents;
 
 use documents::{Case, read, valid};
 use serde_json::json;
-use stagewright_core::document::{ClassDocument, Communication, ObjectiveKind, Schedule, Training};
+use stagewright_core::document::{
+    ClassDocument, Communication, Execution, MatrixDocument, ObjectiveKind, Schedule, Training,
+};
 
 fn after(corrupt: impl FnOnce(&mut Case)) -> &'static str {
     let mut case = valid();
@@ -131,33 +133,72 @@ fn rules_without_their_figures() {
 }
 
 #[test]
-fn rules_of_pipelines_under_latency() {
-    let latency = |change: fn(&mut Case)| {
-        let mut case = valid();
-        case.plan.objective.kind = ObjectiveKind::Latency;
-        change(&mut case);
-        case
-    };
-    let sentences = [
-        (latency(|case| case.plan.objective.communication = Communication::Overlap), "serial communication"),
-        (latency(|case| case.plan.objective.communication = Communication::Duplex), "serial communication"),
-        (latency(|case| case.plan.objective.training = Training::Separate), "combined training"),
-        (latency(|case| case.plan.objective.max_replicas = Some(2)), "a max_replicas of 1"),
-    ];
-    for (case, needs) in sentences {
-        let error = case.check().expect_err("a rule of pipelines");
-        assert_eq!(error.code(), "rule");
-        assert_eq!(error.to_string(), format!("the objective latency needs {needs}"));
+fn rules_of_pipelines_where_there_are_none() {
+    for (kind, name) in [(ObjectiveKind::Latency, "latency"), (ObjectiveKind::Makespan, "makespan")] {
+        let with = |change: fn(&mut Case)| {
+            let mut case = valid();
+            case.plan.objective.kind = kind;
+            change(&mut case);
+            case
+        };
+        let sentences = [
+            (with(|case| case.plan.objective.communication = Communication::Overlap), "serial communication"),
+            (with(|case| case.plan.objective.communication = Communication::Duplex), "serial communication"),
+            (with(|case| case.plan.objective.training = Training::Separate), "combined training"),
+            (with(|case| case.plan.objective.max_replicas = Some(2)), "a max_replicas of 1"),
+        ];
+        for (case, needs) in sentences {
+            let error = case.check().expect_err("a rule of pipelines");
+            assert_eq!(error.code(), "rule");
+            assert_eq!(error.to_string(), format!("the objective {name} needs {needs}"));
+        }
+        let scheduled = with(|case| {
+            case.plan.objective.schedule = Schedule::GPipe;
+            case.plan.objective.microbatches = Some(2);
+        });
+        assert_eq!(scheduled.error(), "rule");
+        // One replica and one call are what there is anyway.
+        with(|case| case.plan.objective.max_replicas = Some(1)).report();
+        with(|case| case.plan.objective.calls = Some(1)).report();
+        let many = with(|case| case.plan.objective.calls = Some(u32::MAX));
+        assert_eq!(many.check().is_ok(), kind == ObjectiveKind::Latency);
     }
-    let scheduled = latency(|case| {
-        case.plan.objective.schedule = Schedule::GPipe;
-        case.plan.objective.microbatches = Some(2);
-    });
-    assert_eq!(scheduled.error(), "rule");
-    // One replica and one call are what latency has anyway.
-    latency(|case| case.plan.objective.max_replicas = Some(1)).report();
-    latency(|case| case.plan.objective.calls = Some(1)).report();
-    latency(|case| case.plan.objective.calls = Some(u32::MAX)).report();
+}
+
+#[test]
+fn matrix() {
+    let square = |count: usize, figure: f64| -> MatrixDocument {
+        let rows = vec![vec![figure; count]; count];
+        MatrixDocument { delay_s: rows.clone(), seconds_per_byte: rows }
+    };
+    let mut right = valid();
+    right.cluster.matrix = Some(square(3, 0.5));
+    right.report();
+    assert_eq!(after(|case| case.cluster.matrix = Some(square(2, 0.5))), "matrix");
+    assert_eq!(after(|case| case.cluster.matrix = Some(square(0, 0.5))), "matrix");
+    let ragged = |case: &mut Case| {
+        let mut matrix = square(3, 0.5);
+        matrix.seconds_per_byte[1].pop();
+        case.cluster.matrix = Some(matrix);
+    };
+    assert_eq!(after(ragged), "matrix");
+    for bad in [-1.0, f64::NAN, f64::INFINITY] {
+        assert_eq!(after(|case| case.cluster.matrix = Some(square(3, bad))), "figure");
+    }
+    let billions = |case: &mut Case| {
+        case.cluster.kinds[0].count = u32::MAX;
+        case.cluster.matrix = Some(square(3, 0.5));
+    };
+    assert_eq!(after(billions), "matrix");
+}
+
+#[test]
+fn execution_without_contention() {
+    let free = |case: &mut Case| {
+        case.plan.objective.kind = ObjectiveKind::Makespan;
+        case.plan.objective.execution = Execution::ContentionFree;
+    };
+    assert_eq!(after(free), "not-checked");
 }
 
 #[test]
@@ -176,7 +217,6 @@ fn calls_out_of_place() {
 
 #[test]
 fn not_checked() {
-    assert_eq!(after(|case| case.plan.objective.kind = ObjectiveKind::Makespan), "not-checked");
     assert_eq!(after(|case| case.plan.objective.schedule = Schedule::Interleaved), "not-checked");
     assert_eq!(after(|case| case.plan.objective.schedule = Schedule::ZeroBubble), "not-checked");
     let mut checked = valid();

@@ -80,6 +80,35 @@ fn large_graphs_are_checked_for_latency() {
 }
 
 #[test]
+fn large_graphs_are_checked_for_makespan() {
+    let mut case = chain();
+    case.plan.objective.kind = ObjectiveKind::Makespan;
+    let report = case.report();
+    assert!(report.holds(), "{:?}", report.violations);
+    // One after the other, and between neighbouring blocks a tensor of a second and those that skip, of none.
+    assert_eq!(report.value_s, Some(100_199.0));
+    // Everything at once: each device runs its block, the last of the priority first, and the last of all
+    // feeds one operator on every device.
+    let mut case = chain();
+    case.plan.objective.kind = ObjectiveKind::Makespan;
+    case.plan.priority =
+        Some(case.graph.operators.iter().rev().map(|operator| operator.name.clone()).collect());
+    let all: Vec<String> = case.graph.operators.iter().map(|operator| operator.name.clone()).collect();
+    let star = TensorDocument {
+        name: None,
+        producer: all[0].clone(),
+        consumers: all[1..].to_vec(),
+        bytes: 1.0,
+        seconds: Default::default(),
+    };
+    case.graph.tensors = vec![star];
+    let report = case.report();
+    assert!(report.holds(), "{:?}", report.violations);
+    // The tensor leaves its device 199 times in a row; the last to get it then runs 500 operators.
+    assert_eq!(report.value_s, Some(1.0 + 199.0 + 500.0));
+}
+
+#[test]
 fn large_graphs_are_checked_under_every_rule() {
     let mut case = chain();
     for split in [Split::Contiguous, Split::Convex, Split::Free] {

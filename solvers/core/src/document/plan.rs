@@ -44,7 +44,8 @@ pub struct PlanDocument {
     /// The loads of the group uplinks, where the cluster has groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uplinks: Vec<UplinkDocument>,
-    /// For makespan: the operators by decreasing priority.
+    /// For makespan: every operator once, by decreasing priority. Of those that are ready on a device, the
+    /// first in this list runs first; without it, that which was ready first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Vec<String>>,
 }
@@ -156,7 +157,8 @@ pub enum Schedule {
 pub struct ObjectiveDocument {
     /// What is minimised.
     pub kind: ObjectiveKind,
-    /// The split rule. Latency has a rule of its own, that of its calls, and does not read it.
+    /// The split rule. Latency has a rule of its own, that of its calls, and makespan has none: neither reads
+    /// it.
     pub split: Split,
     /// The communication mode.
     pub communication: Communication,
@@ -249,14 +251,15 @@ pub struct DeviceDocument {
     pub replicas: u32,
     /// For latency: the operators of each call of an accelerator, the calls in order; null for a host, which makes none.
     pub calls: Option<Vec<Vec<String>>>,
-    /// The load. With `separate` training, forward plus backward load. For latency, the seconds in use: the sum over
-    /// the calls, or over the operators of a host.
+    /// The load. With `separate` training, forward plus backward load. For latency, the seconds in use: the
+    /// sum over the calls, or over the operators of a host. For makespan, what it computes and what its link
+    /// carries.
     pub load_s: f64,
     /// Seconds of compute, before division among replicas.
     pub compute_s: f64,
     /// Seconds of communication, before division among replicas; synchronisation of replicas not included.
     pub communication_s: f64,
-    /// Bytes in use.
+    /// Bytes in use; for makespan, the most at any moment.
     pub memory_bytes: f64,
     /// Its operators.
     pub ops: Vec<String>,
@@ -268,6 +271,6 @@ pub struct DeviceDocument {
 pub struct UplinkDocument {
     /// Name of the group.
     pub group: String,
-    /// Seconds of the tensors that cross it.
+    /// Seconds of the tensors that cross it; for makespan, the seconds that it carries something.
     pub load_s: f64,
 }

@@ -1,11 +1,13 @@
 //! The bound is not above the value of a feasible plan, and not above what its evidence proves.
 //!
 //! A feasible plan refutes any bound above its value, whatever the evidence. Below it, what can be replayed
-//! for the bound decides: for throughput its certificate; for latency the critical path, if it claims to be
-//! that, since the certificates speak of another objective. Without such evidence the bound is not verified,
-//! which is not the same as wrong.
+//! for the bound decides. For throughput that is its certificate; for latency the critical path, if it claims
+//! to be that, since the certificates speak of loads. For makespan it is either: a device computes for at
+//! most the makespan, and the closed-form certificates speak of nothing but compute; that of column
+//! generation counts what a device sends and receives as well, which may go on while it computes. Without
+//! such evidence the bound is not verified, which is not the same as wrong.
 
-use stagewright_core::document::PlanDocument;
+use stagewright_core::document::{CertificateDocument, PlanDocument};
 use stagewright_core::tolerance;
 
 use super::certificate::{Proof, replay};
@@ -49,14 +51,17 @@ pub(crate) fn check(
 
 /// What the evidence for the bound proves, if there is any that speaks of the objective.
 fn evidence(problem: &Problem, plan: &PlanDocument) -> Option<(BoundEvidence, Proof)> {
+    let certified = || plan.bound.certificate.as_ref().map(|certificate| replay(problem, certificate));
     match problem.rules.objective {
-        Objective::Throughput => {
-            plan.bound.certificate.as_ref().map(|certificate| replay(problem, certificate))
-        }
-        Objective::Latency { .. } if plan.bound.source == critical_path::SOURCE => {
+        Objective::Throughput => certified(),
+        Objective::Latency { .. } | Objective::Makespan if plan.bound.source == critical_path::SOURCE => {
             Some((BoundEvidence::CriticalPath, critical_path::prove(problem)))
         }
         Objective::Latency { .. } => None,
+        Objective::Makespan => match plan.bound.certificate {
+            Some(CertificateDocument::Fluid { .. } | CertificateDocument::HeaviestUnit { .. }) => certified(),
+            Some(CertificateDocument::ColumnGeneration { .. }) | None => None,
+        },
     }
 }
 

@@ -1,9 +1,12 @@
 //! The cluster document as indices: kinds, their devices by name, groups.
 
 use rustc_hash::FxHashMap;
-use stagewright_core::document::{ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument};
+use stagewright_core::document::{
+    ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
+};
 
 use super::figure::{amount, rate, share};
+use super::matrix;
 use crate::error::CheckError;
 
 /// Digits of the largest device number.
@@ -17,6 +20,8 @@ pub(crate) struct Kind<'a> {
     pub(crate) class: Option<&'a ClassDocument>,
     /// Index of the group it belongs to.
     pub(crate) group: Option<usize>,
+    /// Devices of the kinds before it, which is the place of its first device among all.
+    pub(crate) before: u64,
 }
 
 /// The cluster: kinds and groups keep the order of the document.
@@ -24,13 +29,15 @@ pub(crate) struct Kind<'a> {
 pub(crate) struct Cluster<'a> {
     pub(crate) kinds: Vec<Kind<'a>>,
     pub(crate) groups: &'a [GroupDocument],
+    /// What moving takes between every two devices; only the makespan asks.
+    pub(crate) matrix: Option<&'a MatrixDocument>,
     classes: Vec<&'a str>,
     index: FxHashMap<&'a str, usize>,
 }
 
 impl<'a> Cluster<'a> {
     /// Reads the document: unique names, groups that exist, figures in range, no device name that means two
-    /// devices. The matrix is not read: it plays no part in the objectives checked here.
+    /// devices, a square matrix.
     pub(super) fn read(document: &'a ClusterDocument) -> Result<Self, CheckError> {
         for (name, class) in &document.classes {
             class_figures(name, class)?;
@@ -44,15 +51,18 @@ impl<'a> Cluster<'a> {
         }
         let mut index = FxHashMap::default();
         let mut kinds = Vec::with_capacity(document.kinds.len());
+        let mut before = 0;
         for (position, kind) in document.kinds.iter().enumerate() {
             if index.insert(kind.name.as_str(), position).is_some() {
                 return Err(CheckError::Duplicate { what: "kind", name: kind.name.clone() });
             }
-            kinds.push(read_kind(document, &groups, kind)?);
+            kinds.push(read_kind(document, &groups, kind, before)?);
+            before += u64::from(kind.count);
         }
         let mut classes: Vec<&str> = document.classes.keys().map(String::as_str).collect();
         classes.extend(document.kinds.iter().map(|kind| kind.class.as_str()));
-        let cluster = Cluster { kinds, groups: &document.groups, classes, index };
+        let matrix = matrix::read(document)?;
+        let cluster = Cluster { kinds, groups: &document.groups, matrix, classes, index };
         cluster.names_are_unambiguous()?;
         Ok(cluster)
     }
@@ -109,6 +119,7 @@ fn read_kind<'a>(
     cluster: &'a ClusterDocument,
     groups: &FxHashMap<&str, usize>,
     kind: &'a KindDocument,
+    before: u64,
 ) -> Result<Kind<'a>, CheckError> {
     if let Some(bytes) = kind.memory_bytes {
         amount(bytes, || format!("memory_bytes of kind {:?}", kind.name))?;
@@ -125,7 +136,7 @@ fn read_kind<'a>(
         Some(name) => Some(*groups.get(name.as_str()).ok_or_else(|| unknown(name))?),
         None => None,
     };
-    Ok(Kind { document: kind, class: cluster.classes.get(&kind.class), group })
+    Ok(Kind { document: kind, class: cluster.classes.get(&kind.class), group, before })
 }
 
 fn class_figures(name: &str, class: &ClassDocument) -> Result<(), CheckError> {

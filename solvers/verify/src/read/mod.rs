@@ -6,6 +6,7 @@
 mod cluster;
 mod figure;
 mod graph;
+mod matrix;
 mod pins;
 mod pools;
 mod rules;

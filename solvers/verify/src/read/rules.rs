@@ -1,7 +1,7 @@
 //! The rules that the objective of a plan states.
 
 use stagewright_core::document::{
-    Communication, ObjectiveDocument, ObjectiveKind, Schedule, Split, Training,
+    Communication, Execution, ObjectiveDocument, ObjectiveKind, Schedule, Split, Training,
 };
 
 use crate::error::CheckError;
@@ -24,13 +24,15 @@ pub(crate) enum Objective {
     Throughput,
     /// One sample through offloaded calls, at most this many of an accelerator.
     Latency { calls: u32 },
+    /// One step under dataflow execution.
+    Makespan,
 }
 
 /// The rules under which a plan is scored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) objective: Objective,
-    /// Not read under latency, which has the rule of its calls.
+    /// Not read under latency, which has the rule of its calls, nor under makespan, which has none.
     pub(crate) split: Split,
     pub(crate) communication: Communication,
     pub(crate) training: Training,
@@ -61,8 +63,10 @@ impl Rules {
         if max_replicas == 0 {
             return Err(CheckError::Rule { rule: "max_replicas", needs: "at least one device a stage" });
         }
-        if let Objective::Latency { .. } = minimised {
-            nothing_of_pipelines(objective)?;
+        match minimised {
+            Objective::Throughput => {}
+            Objective::Latency { .. } => nothing_of_pipelines("the objective latency", objective)?,
+            Objective::Makespan => nothing_of_pipelines("the objective makespan", objective)?,
         }
         Ok(Rules {
             objective: minimised,
@@ -78,20 +82,26 @@ impl Rules {
 fn minimised(objective: &ObjectiveDocument) -> Result<Objective, CheckError> {
     let calls = objective.calls.unwrap_or(1);
     match objective.kind {
-        ObjectiveKind::Makespan => Err(CheckError::NotChecked { what: "the objective makespan" }),
         _ if calls == 0 => {
             Err(CheckError::Rule { rule: "calls", needs: "at least one call of an accelerator" })
         }
-        ObjectiveKind::Throughput if calls > 1 => {
+        ObjectiveKind::Throughput | ObjectiveKind::Makespan if calls > 1 => {
             Err(CheckError::Rule { rule: "several calls of an accelerator", needs: "the objective latency" })
         }
         ObjectiveKind::Throughput => Ok(Objective::Throughput),
         ObjectiveKind::Latency => Ok(Objective::Latency { calls }),
+        ObjectiveKind::Makespan => match objective.execution {
+            Execution::Ports => Ok(Objective::Makespan),
+            Execution::ContentionFree => {
+                Err(CheckError::NotChecked { what: "an execution without contention" })
+            }
+        },
     }
 }
 
-/// A call brings its inputs in, computes and sends its outputs out, one after the other and for one sample.
-fn nothing_of_pipelines(objective: &ObjectiveDocument) -> Result<(), CheckError> {
+/// A call brings its inputs in, computes and sends its outputs out, one after the other and for one sample; a
+/// step is one step, in which what overlaps is the outcome of its rules.
+fn nothing_of_pipelines(rule: &'static str, objective: &ObjectiveDocument) -> Result<(), CheckError> {
     let needs = [
         (objective.communication == Communication::Serial, "serial communication"),
         (objective.training == Training::Combined, "combined training"),
@@ -99,7 +109,7 @@ fn nothing_of_pipelines(objective: &ObjectiveDocument) -> Result<(), CheckError>
         (objective.max_replicas.is_none_or(|most| most <= 1), "a max_replicas of 1"),
     ];
     match needs.into_iter().find(|(met, _)| !met) {
-        Some((_, needs)) => Err(CheckError::Rule { rule: "the objective latency", needs }),
+        Some((_, needs)) => Err(CheckError::Rule { rule, needs }),
         None => Ok(()),
     }
 }

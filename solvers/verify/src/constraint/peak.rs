@@ -1,0 +1,29 @@
+//! The bytes that a device holds fit into its memory at every moment of the step.
+//!
+//! What it holds when is for [`score`](crate::score) to find out; here its peak is held against the capacity.
+
+use stagewright_core::tolerance;
+
+use super::Placed;
+use super::memory::Memory;
+use crate::read::Problem;
+use crate::violation::{Findings, Subject, ViolationKind};
+
+/// Reports the devices whose peak does not fit, in the order of the plan. O(devices).
+pub(crate) fn check(
+    problem: &Problem,
+    placed: &Placed,
+    peaks: &[f64],
+    findings: &mut Findings,
+) -> Vec<Memory> {
+    for (device, &bytes) in placed.devices.iter().zip(peaks) {
+        let Some(limit) = problem.cluster.kinds[device.kind].document.memory_bytes else { continue };
+        if !tolerance::fits(bytes, limit) {
+            let name = &device.document.name;
+            findings.push(ViolationKind::PeakMemory, Subject::Device(name.clone()), || {
+                format!("device {name:?} holds {bytes:?} bytes at once and has {limit:?}")
+            });
+        }
+    }
+    peaks.iter().map(|&bytes| Memory { bytes, in_flight_known: true }).collect()
+}

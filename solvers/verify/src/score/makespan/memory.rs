@@ -1,0 +1,116 @@
+//! What devices hold while a step goes on.
+//!
+//! A *copy* is a tensor on a device: one where it is made, and one for each transfer, where that leads. Each
+//! copy is needed by its readers, and at home by its producer and by the transfers that take it elsewhere,
+//! until they end.
+
+use super::play::{Moment, Task};
+use super::step::Step;
+use crate::constraint::Placed;
+use crate::read::Problem;
+
+/// The most bytes that each device of the plan ever holds. O(operators + pins).
+pub(super) fn peaks(problem: &Problem, placed: &Placed, step: &Step, moments: &[Moment]) -> Vec<f64> {
+    let mut shelf = Shelf::new(problem, placed, step);
+    let mut peaks = shelf.held.clone();
+    for &moment in moments {
+        match moment {
+            Moment::Starts(task) => {
+                let device = shelf.starts(task);
+                peaks[device] = peaks[device].max(shelf.held[device]);
+            }
+            Moment::Ends(task) => shelf.ends(task),
+        }
+    }
+    peaks
+}
+
+/// A tensor on a device.
+#[derive(Debug, Clone, Copy)]
+struct Copy {
+    device: usize,
+    bytes: f64,
+    needed_by: usize,
+}
+
+struct Shelf<'a> {
+    problem: &'a Problem<'a>,
+    step: &'a Step,
+    /// Bytes on each device now.
+    held: Vec<f64>,
+    /// By tensor the copy at home, then by transfer the copy that it brings.
+    copies: Vec<Copy>,
+    /// The copies that each operator reads.
+    reads: Vec<Vec<usize>>,
+}
+
+impl<'a> Shelf<'a> {
+    fn new(problem: &'a Problem, placed: &Placed, step: &'a Step) -> Shelf<'a> {
+        let tensors = &problem.graph.tensors;
+        let mut held = vec![0.0; placed.devices.len()];
+        for (operator, &device) in problem.graph.operators.iter().zip(&step.device_of) {
+            held[device] += operator.parameter_bytes + operator.optimizer_bytes;
+        }
+        let mut copies = Vec::with_capacity(tensors.len() + step.transfers.len());
+        let mut reads = vec![Vec::new(); step.device_of.len()];
+        let mut add = |device: usize, tensor: usize, readers: &[usize], besides: usize| {
+            for &reader in readers {
+                reads[reader].push(copies.len());
+            }
+            let bytes = tensors[tensor].document.bytes;
+            copies.push(Copy { device, bytes, needed_by: readers.len() + besides });
+        };
+        for (tensor, made) in step.made.iter().enumerate() {
+            let home = step.device_of[tensors[tensor].producer];
+            add(home, tensor, &made.readers, 1 + made.transfers.len());
+        }
+        for transfer in &step.transfers {
+            add(transfer.to, transfer.tensor, &transfer.readers, 0);
+        }
+        Shelf { problem, step, held, copies, reads }
+    }
+
+    /// The device where something now takes room.
+    fn starts(&mut self, task: Task) -> usize {
+        match task {
+            Task::Operator(operator) => {
+                let device = self.step.device_of[operator];
+                self.held[device] += self.problem.graph.operators[operator].workspace_bytes;
+                for &tensor in &self.step.makes[operator] {
+                    self.held[device] += self.copies[tensor].bytes;
+                }
+                device
+            }
+            Task::Transfer(transfer) => {
+                let copy = self.copies[self.step.made.len() + transfer];
+                self.held[copy.device] += copy.bytes;
+                copy.device
+            }
+        }
+    }
+
+    fn ends(&mut self, task: Task) {
+        match task {
+            Task::Operator(operator) => {
+                let device = self.step.device_of[operator];
+                self.held[device] -= self.problem.graph.operators[operator].workspace_bytes;
+                for copy in std::mem::take(&mut self.reads[operator]) {
+                    self.let_go(copy);
+                }
+                for &tensor in &self.step.makes[operator] {
+                    self.let_go(tensor);
+                }
+            }
+            Task::Transfer(transfer) => self.let_go(self.step.transfers[transfer].tensor),
+        }
+    }
+
+    /// One less needs a copy.
+    fn let_go(&mut self, copy: usize) {
+        let copy = &mut self.copies[copy];
+        copy.needed_by -= 1;
+        if copy.needed_by == 0 {
+            self.held[copy.device] -= copy.bytes;
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! When everything is done: a loop over moments.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::step::{Step, Way};
+use crate::constraint::priority::Precedence;
+
+/// Something that takes time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    /// An operator.
+    Operator(usize),
+    /// A transfer, by its place in the step.
+    Transfer(usize),
+}
+
+/// Something that happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// It starts.
+    Starts(Task),
+    /// It ends.
+    Ends(Task),
+}
+
+/// A step as it goes.
+#[derive(Debug)]
+pub(super) struct Story {
+    /// All that happens, in order.
+    pub(super) moments: Vec<Moment>,
+    /// When the last of it does.
+    pub(super) end: f64,
+}
+
+/// Seconds since the beginning, which have an order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Time(f64);
+
+impl Eq for Time {}
+
+impl Ord for Time {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Time {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Plays a step. O((operators + pins) log (operators + pins)).
+pub(super) fn play(step: &Step, precedence: &Precedence) -> Story {
+    let mut lacks = vec![0; step.device_of.len()];
+    let at_home = step.made.iter().flat_map(|made| &made.readers);
+    for &reader in at_home.chain(step.transfers.iter().flat_map(|transfer| &transfer.readers)) {
+        lacks[reader] += 1;
+    }
+    let mut player = Player {
+        step,
+        precedence,
+        now: Time(0.0),
+        ends: BTreeMap::new(),
+        lacks,
+        devices: (0..step.devices).map(|_| Device::default()).collect(),
+        to_start: BTreeSet::new(),
+        lines: BTreeMap::new(),
+        to_move: BTreeSet::new(),
+        moments: Vec::new(),
+    };
+    for operator in 0..step.device_of.len() {
+        if player.lacks[operator] == 0 {
+            player.queue(operator);
+        }
+    }
+    loop {
+        while player.start_operator() || player.start_transfer() {}
+        let Some((moment, tasks)) = player.ends.pop_first() else { break };
+        player.now = moment;
+        for task in tasks {
+            player.end(task);
+        }
+    }
+    Story { moments: player.moments, end: player.now.0 }
+}
+
+#[derive(Debug, Default)]
+struct Device {
+    is_busy: bool,
+    /// The operators that may run, by who is first.
+    queue: BTreeSet<(Time, usize, usize)>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    is_taken: bool,
+    /// The transfers that wait, by when they asked.
+    waiting: BTreeSet<(Time, usize)>,
+}
+
+impl Line {
+    fn first(&self) -> Option<usize> {
+        self.waiting.first().map(|&(_, transfer)| transfer)
+    }
+}
+
+struct Player<'a> {
+    step: &'a Step,
+    precedence: &'a Precedence,
+    now: Time,
+    /// What ends when.
+    ends: BTreeMap<Time, Vec<Task>>,
+    /// Tensors that each operator still waits for.
+    lacks: Vec<usize>,
+    devices: Vec<Device>,
+    /// The devices that are free and have an operator that may run.
+    to_start: BTreeSet<usize>,
+    lines: BTreeMap<Way, Line>,
+    /// The transfers that may have become first in all their lines since they were looked at last.
+    to_move: BTreeSet<usize>,
+    moments: Vec<Moment>,
+}
+
+impl Player<'_> {
+    /// An operator may run from now on.
+    fn queue(&mut self, operator: usize) {
+        let at = self.step.device_of[operator];
+        let turn = match self.precedence {
+            Precedence::ByTime => (self.now, operator, operator),
+            Precedence::ByRank(ranks) => (Time(0.0), ranks[operator], operator),
+        };
+        let device = &mut self.devices[at];
+        device.queue.insert(turn);
+        if !device.is_busy {
+            self.to_start.insert(at);
+        }
+    }
+
+    fn start_operator(&mut self) -> bool {
+        let Some(at) = self.to_start.pop_first() else { return false };
+        let device = &mut self.devices[at];
+        let Some((_, _, operator)) = device.queue.pop_first() else { return false };
+        device.is_busy = true;
+        self.start(Task::Operator(operator), self.step.seconds[operator]);
+        true
+    }
+
+    fn start_transfer(&mut self) -> bool {
+        while let Some(transfer) = self.to_move.pop_first() {
+            let about = &self.step.transfers[transfer];
+            let is_first = about.ways.iter().all(|way| {
+                self.lines.get(way).is_some_and(|line| !line.is_taken && line.first() == Some(transfer))
+            });
+            // If not, it is looked at again when the way that keeps it from starting is left.
+            if is_first {
+                for way in &about.ways {
+                    let line = self.lines.entry(*way).or_default();
+                    line.waiting.pop_first();
+                    line.is_taken = true;
+                }
+                self.start(Task::Transfer(transfer), about.seconds);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What takes no time ends before anything else starts.
+    fn start(&mut self, task: Task, seconds: f64) {
+        self.moments.push(Moment::Starts(task));
+        let end = Time(self.now.0 + seconds);
+        if end == self.now {
+            self.end(task);
+        } else {
+            self.ends.entry(end).or_default().push(task);
+        }
+    }
+
+    fn end(&mut self, task: Task) {
+        self.moments.push(Moment::Ends(task));
+        match task {
+            Task::Operator(operator) => self.operator_ends(operator),
+            Task::Transfer(transfer) => self.transfer_ends(transfer),
+        }
+    }
+
+    fn operator_ends(&mut self, operator: usize) {
+        let step = self.step;
+        let at = step.device_of[operator];
+        self.devices[at].is_busy = false;
+        if !self.devices[at].queue.is_empty() {
+            self.to_start.insert(at);
+        }
+        for &tensor in &step.makes[operator] {
+            let made = &step.made[tensor];
+            self.arrives(&made.readers);
+            for &transfer in &made.transfers {
+                for way in &step.transfers[transfer].ways {
+                    self.lines.entry(*way).or_default().waiting.insert((self.now, transfer));
+                }
+                self.to_move.insert(transfer);
+            }
+        }
+    }
+
+    fn transfer_ends(&mut self, transfer: usize) {
+        let about = &self.step.transfers[transfer];
+        for way in &about.ways {
+            let line = self.lines.entry(*way).or_default();
+            line.is_taken = false;
+            self.to_move.extend(line.first());
+        }
+        self.arrives(&about.readers);
+    }
+
+    /// A tensor is now where these read it.
+    fn arrives(&mut self, readers: &[usize]) {
+        for &reader in readers {
+            self.lacks[reader] -= 1;
+            if self.lacks[reader] == 0 {
+                self.queue(reader);
+            }
+        }
+    }
+}

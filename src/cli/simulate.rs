@@ -1,0 +1,82 @@
+//! `simulate`: play one step of a plan under dataflow execution.
+
+use std::path::Path;
+
+use stagewright::core::document::{ObjectiveKind, Split};
+use stagewright::core::evaluate::{Violation, evaluate};
+use stagewright::core::objective::Objective;
+use stagewright::core::placement::Placement;
+use stagewright::core::problem::Problem;
+use stagewright::formats::import_plan;
+use stagewright::placement::placement;
+use stagewright::report::step::document::{DeviceNames, StepDocument};
+use stagewright::report::step::{Step, text, trace};
+
+use super::args::SimulateArguments;
+use super::error::CliError;
+use super::exit::Exit;
+use super::files::{self, Input, read};
+use super::{output, resolve};
+
+/// Constraints that are told of when a plan breaks them; the rest are counted.
+const TOLD: usize = 5;
+
+pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
+    let documents = resolve::documents(&arguments.model, Some(&arguments.plan))?;
+    let Input { label, bytes } = read(&arguments.plan)?;
+    let plan = import_plan(&label, &bytes, &documents.model)?;
+    let problem = resolve::problem(documents, of_step())?;
+    let placement = placement(&problem, &plan).map_err(|error| CliError::placement(&label, &error))?;
+    judge(&problem, &placement, &label)?;
+    let step = Step::of(&problem, &placement);
+    output::result(&if arguments.json {
+        output::json(&StepDocument::of(&step, &DeviceNames::of(&step)))?
+    } else {
+        text::step(&step)
+    })?;
+    if let Some(path) = &arguments.trace {
+        write_trace(path, &step)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What a step is played under, whatever the plan was made for.
+fn of_step() -> Objective {
+    Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() }
+}
+
+/// The problem of a step of a placement that was made for another one.
+pub(crate) fn step_problem(problem: &Problem, label: &str) -> Result<Problem, CliError> {
+    problem.with_objective(of_step()).map_err(|error| CliError::problem(label, &error))
+}
+
+/// Writes the timeline of a step for viewers of traces.
+pub(crate) fn write_trace(path: &Path, step: &Step) -> Result<(), CliError> {
+    files::write_with(path, |file| trace::write(step, file))
+}
+
+/// Refuses a placement whose operators cannot all run, and tells of what else is wrong with it: the step
+/// shows what it would be all the same.
+fn judge(problem: &Problem, placement: &Placement, label: &str) -> Result<(), CliError> {
+    let violations = evaluate(problem, placement).violations;
+    if let Some(first) =
+        violations.iter().find(|violation| matches!(violation, Violation::Unsupported { .. }))
+    {
+        return Err(CliError::new("U006", first.to_string())
+            .at(label)
+            .help("a step of such a plan means nothing; `check` lists all that is wrong with it"));
+    }
+    let replicated =
+        |violation: &&Violation| matches!(violation, Violation::Replicas { .. } | Violation::Devices { .. });
+    if violations.iter().any(|violation| replicated(&violation)) {
+        output::note("note: a replicated stage runs on the one device that it names");
+    }
+    let broken: Vec<&Violation> = violations.iter().filter(|violation| !replicated(violation)).collect();
+    for violation in broken.iter().take(TOLD) {
+        output::note(&format!("note: the plan is infeasible as one step: {violation}"));
+    }
+    if broken.len() > TOLD {
+        output::note(&format!("note: and {} more", broken.len() - TOLD));
+    }
+    Ok(())
+}

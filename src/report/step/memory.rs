@@ -1,0 +1,95 @@
+//! What devices hold as time goes by, from the intervals of a timeline.
+//!
+//! Parameters and optimiser state are always there, workspace while its operator runs, and a tensor from the
+//! start of its producer, or of the transfer that brings it, until its last reader there and, at home, its
+//! last transfer have ended. What takes no time is in no interval: a peak within one moment shows in the
+//! peaks of the simulator alone.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::TensorId;
+use stagewright_core::simulate::Span;
+
+use super::Step;
+
+/// Bytes that a device holds from a moment on, until the next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Level {
+    /// Seconds since the step began.
+    pub(super) from: f64,
+    /// The bytes.
+    pub(super) bytes: f64,
+}
+
+impl Step<'_> {
+    /// The levels of every device of the cluster, by its index: the first at 0, then whenever something
+    /// changes. Takes O(pins log pins).
+    pub(super) fn levels(&self) -> Vec<Vec<Level>> {
+        let mut changes: Vec<Vec<[f64; 2]>> = vec![Vec::new(); self.problem.cluster().device_count()];
+        let mut hold = |device: DeviceId, span: Span, bytes: f64| {
+            if bytes > 0.0 && span.start < span.end {
+                changes[device.index()].extend([[span.start, bytes], [span.end, -bytes]]);
+            }
+        };
+        self.intervals(&mut hold);
+        let mut levels = Vec::with_capacity(changes.len());
+        for (changes, mut bytes) in changes.iter_mut().zip(self.fixed_bytes()) {
+            changes.sort_by(|one, other| one[0].total_cmp(&other[0]));
+            let mut of_device = vec![Level { from: 0.0, bytes }];
+            for at_once in changes.chunk_by(|one, other| one[0] == other[0]) {
+                bytes += at_once.iter().map(|change| change[1]).sum::<f64>();
+                let level = Level { from: at_once[0][0], bytes };
+                match of_device.last_mut() {
+                    Some(last) if last.from == level.from => *last = level,
+                    _ => of_device.push(level),
+                }
+            }
+            levels.push(of_device);
+        }
+        levels
+    }
+
+    /// Bytes that are always on each device.
+    fn fixed_bytes(&self) -> Vec<f64> {
+        let mut bytes = vec![0.0; self.problem.cluster().device_count()];
+        for op in 0..self.flow.operator_count() as u32 {
+            let operator = self.flow.operator(op);
+            bytes[operator.device as usize] += operator.fixed_bytes;
+        }
+        bytes
+    }
+
+    /// Calls `hold` with every device that holds something for a while.
+    fn intervals(&self, hold: &mut impl FnMut(DeviceId, Span, f64)) {
+        let graph = self.problem.graph();
+        let (operators, transfers) = (self.timeline.operators(), self.timeline.transfers());
+        for op in graph.operators() {
+            hold(self.placement.device_of(op), operators[op.index()], graph.operator(op).workspace_bytes);
+        }
+        let mut next = 0;
+        for tensor in graph.tensors() {
+            let producer = graph.producer(tensor);
+            let home = self.placement.device_of(producer);
+            let made = operators[producer.index()];
+            // When the last reader on each device has ended.
+            let mut read: Vec<(DeviceId, f64)> = Vec::new();
+            for &reader in graph.consumers(tensor) {
+                read.push((self.placement.device_of(reader), operators[reader.index()].end));
+            }
+            read.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.total_cmp(&one.1)));
+            read.dedup_by_key(|(device, _)| *device);
+            let until = |device: DeviceId| match read.binary_search_by_key(&device, |(device, _)| *device) {
+                Ok(at) => read[at].1,
+                Err(_) => 0.0,
+            };
+            let mut end = made.end.max(until(home));
+            while next < transfers.len() && TensorId(self.flow.tensor_of(next as u32)) == tensor {
+                let moved = transfers[next];
+                end = end.max(moved.end);
+                let [_, to] = self.ends_of(next as u32);
+                hold(to, Span { start: moved.start, end: until(to) }, graph.bytes(tensor));
+                next += 1;
+            }
+            hold(home, Span { start: made.start, end }, graph.bytes(tensor));
+        }
+    }
+}

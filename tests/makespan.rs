@@ -1,0 +1,167 @@
+//! One step under dataflow execution, on random small problems: the evaluation agrees with the independent
+//! checker, and the timeline of a plan that is reported feasible never holds more than a device has.
+
+#[path = "simulate/problems.rs"]
+mod problems;
+
+use std::collections::BTreeSet;
+
+use problems::{placed, problem};
+use stagewright::placement::placement;
+use stagewright::report::document::{Provenance, plan_document};
+use stagewright_core::bound::LowerBound;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::PlanDocument;
+use stagewright_core::evaluate::{Evaluation, Violation, evaluate};
+use stagewright_core::graph::TensorId;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::simulate::{Flow, Simulator, Timeline};
+use stagewright_core::solver::{Plan, Solution};
+use stagewright_core::tolerance;
+use stagewright_verify::{Report, ViolationKind, check};
+
+/// The plan as written and read again.
+fn written(problem: &Problem, placement: &Placement, evaluation: &Evaluation) -> PlanDocument {
+    let plan = Plan { placement: placement.clone(), evaluation: evaluation.clone() };
+    let solution = Solution::with_plan("none", plan, LowerBound::TRIVIAL, None);
+    let provenance = Provenance { solver: "none".into(), seconds: 0.0, seed: 0 };
+    let text = serde_json::to_string(&plan_document(problem, &solution, provenance)).expect("JSON");
+    serde_json::from_str(&text).expect("the same document")
+}
+
+/// What the checker should find, which finds figures only where it can say when every operator runs.
+fn expected(evaluation: &Evaluation, report: &Report) -> BTreeSet<ViolationKind> {
+    let kind = |violation: &Violation| match violation {
+        Violation::Unsupported { .. } => Some(ViolationKind::Support),
+        Violation::Colocation { .. } => Some(ViolationKind::Colocation),
+        Violation::Memory { .. } => report.value_s.map(|_| ViolationKind::PeakMemory),
+        Violation::Priority { .. } => Some(ViolationKind::Priority),
+        other => panic!("{other}"),
+    };
+    evaluation.violations.iter().filter_map(kind).collect()
+}
+
+/// What the checker found. It tells pins from what a device cannot run; the evaluation does not, and gives
+/// what runs where it must not no time, so that no figure of either can be compared.
+fn found(report: &Report) -> BTreeSet<ViolationKind> {
+    let kinds = report.violations.iter().map(|violation| match violation.kind {
+        ViolationKind::Pins => ViolationKind::Support,
+        kind => kind,
+    });
+    let mut kinds: BTreeSet<ViolationKind> = kinds.collect();
+    if kinds.contains(&ViolationKind::Support) {
+        kinds.retain(|kind| kind.breaks_feasibility() && *kind != ViolationKind::PeakMemory);
+    }
+    kinds
+}
+
+#[test]
+fn evaluation_and_checker_agree_on_random_steps() {
+    let mut seen = [0; 6];
+    for number in 0..20_000 {
+        let problem = problem(number);
+        let chosen = placed(&problem, number);
+        let evaluation = evaluate(&problem, &chosen);
+        let plan = written(&problem, &chosen, &evaluation);
+        assert_eq!(placement(&problem, &plan).as_ref(), Ok(&chosen), "{number}");
+        let report = check(problem.graph().document(), problem.cluster().document(), None, &plan);
+        let report = report.expect("a sound problem");
+        // Value, loads, peaks and uplinks are claims of the plan, so that none may be among what is found.
+        let (said, found) = (&report.violations, found(&report));
+        let mut expected = expected(&evaluation, &report);
+        if expected.contains(&ViolationKind::Support) {
+            expected.remove(&ViolationKind::PeakMemory);
+        }
+        assert_eq!(found, expected, "{number}: {said:?}");
+        assert_eq!(evaluation.is_feasible(), said.is_empty(), "{number}: {said:?}");
+        let communicates = evaluation.devices.iter().any(|device| device.communication() > 0.0);
+        seen[0] += u32::from(said.is_empty() && communicates);
+        seen[1] += u32::from(said.is_empty() && !chosen.priority().is_empty());
+        seen[2] += u32::from(evaluation.uplinks.iter().any(|load| load[0] > 0.0));
+        seen[3] += u32::from(said.is_empty() && problem.cluster().document().matrix.is_some());
+        seen[4] += u32::from(found.contains(&ViolationKind::PeakMemory));
+        seen[5] += u32::from(found.contains(&ViolationKind::Priority));
+    }
+    assert!(seen.iter().all(|&count| count > 300), "{seen:?}");
+}
+
+/// Bytes on every device at a moment, by the intervals of the timeline: from a start until before an end.
+fn bytes_at(
+    problem: &Problem,
+    placement: &Placement,
+    flow: &Flow,
+    timeline: &Timeline,
+    now: f64,
+) -> Vec<f64> {
+    let graph = problem.graph();
+    let mut bytes = vec![0.0; problem.cluster().device_count()];
+    let operators = timeline.operators();
+    for op in graph.operators() {
+        let (document, span) = (graph.operator(op), operators[op.index()]);
+        let held = &mut bytes[placement.device_of(op).index()];
+        *held += document.parameter_bytes + document.optimizer_bytes;
+        *held += if span.start <= now && now < span.end { document.workspace_bytes } else { 0.0 };
+    }
+    let last_reader = |tensor: TensorId, device: DeviceId| {
+        let here = graph.consumers(tensor).iter().filter(|&&op| placement.device_of(op) == device);
+        here.map(|op| operators[op.index()].end).fold(0.0, f64::max)
+    };
+    for tensor in graph.tensors() {
+        let producer = graph.producer(tensor);
+        let (home, made) = (placement.device_of(producer), operators[producer.index()]);
+        let mut until = made.end.max(last_reader(tensor, home));
+        for transfer in (0..flow.transfer_count() as u32).filter(|&at| flow.tensor_of(at) == tensor.0) {
+            let moved = timeline.transfers()[transfer as usize];
+            until = until.max(moved.end);
+            for there in flow.destinations(transfer) {
+                if moved.start <= now && now < last_reader(tensor, DeviceId(there)) {
+                    bytes[there as usize] += graph.bytes(tensor);
+                }
+            }
+        }
+        if made.start <= now && now < until {
+            bytes[home.index()] += graph.bytes(tensor);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_feasible_plan_never_holds_more_than_a_device_has() {
+    let (mut feasible, mut limited, mut exact) = (0, 0, 0);
+    let mut simulator = Simulator::new();
+    for number in 0..4_000 {
+        let problem = problem(number);
+        let chosen = placed(&problem, number);
+        let evaluation = evaluate(&problem, &chosen);
+        if !evaluation.is_feasible() {
+            continue;
+        }
+        feasible += 1;
+        let flow = Flow::of(&problem, &chosen);
+        let timeline = simulator.run(&flow);
+        let spans = || timeline.operators().iter().chain(timeline.transfers());
+        let mut most = vec![0.0f64; problem.cluster().device_count()];
+        for now in spans().map(|span| span.start) {
+            for (most, bytes) in most.iter_mut().zip(bytes_at(&problem, &chosen, &flow, timeline, now)) {
+                *most = most.max(bytes);
+            }
+        }
+        let takes_time = spans().all(|span| span.start < span.end);
+        for device in &evaluation.devices {
+            let (shown, limit) =
+                (most[device.device.index()], problem.pools()[problem.pool_of(device.device)].memory);
+            assert!(tolerance::fits(shown, limit), "{number}: {shown} of {limit}");
+            // What takes no time is in no interval and still counts in the peak.
+            assert!(tolerance::fits(shown, device.memory_bytes), "{number}: {shown}, {device:?}");
+            assert!(
+                !takes_time || tolerance::same(shown, device.memory_bytes),
+                "{number}: {shown}, {device:?}"
+            );
+            limited += u32::from(limit.is_finite());
+            exact += u32::from(takes_time);
+        }
+    }
+    assert!(feasible > 1_000 && limited > 1_000 && exact > 50, "{feasible}, {limited}, {exact}");
+}

@@ -1,0 +1,6 @@
+//! One step of a plan, for people and programs: its figures, its trace, the command.
+
+mod command;
+mod problems;
+mod step;
+mod trace;

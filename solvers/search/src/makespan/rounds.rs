@@ -16,13 +16,15 @@ use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 use super::groups::Groups;
 use super::rank;
 use super::scene::Scene;
-use super::schedule::{Best, Judge};
+use super::schedule::{Best, Judge, is_better};
 use super::search::{self, Goal, Search};
 
 /// Walks of a round, whatever the number of threads.
 const WALKS: usize = 2;
-/// Most rounds: without a time limit the search ends after them.
-const ROUNDS: u64 = 12;
+/// Without a time limit the search ends after a round that makes this many simulations in all, as operators
+/// simulated, and at least and most.
+const EFFORT: u64 = 1 << 24;
+const SIMULATIONS: [u64; 2] = [1 << 10, 1 << 15];
 
 /// What all walks share.
 pub(super) struct Ground<'s, 'p> {
@@ -63,9 +65,14 @@ fn rounds(
     let pool = context.pool()?;
     let mut judges = vec![search.judge.clone(); WALKS];
     let before = search.judge.runs;
+    let most = match context.stop().remaining() {
+        Some(_) => u64::MAX,
+        None => (EFFORT / scene.graph().operator_count() as u64).clamp(SIMULATIONS[0], SIMULATIONS[1]),
+    };
+    let runs = |judges: &[Judge<'_, '_>]| judges.iter().map(|judge| judge.runs - before).sum::<u64>();
     let mut steps = first_steps;
-    for round in 0..ROUNDS {
-        if search.is_over() {
+    for round in 0.. {
+        if runs(&judges) >= most || search.is_over() {
             break;
         }
         let began = Instant::now();
@@ -75,7 +82,9 @@ fn rounds(
             walk(&ground, judge, start, steps, &mut rng)
         };
         let found: Vec<Best> = pool.install(|| judges.par_iter_mut().enumerate().map(one).collect());
-        for found in found {
+        // Of equals the first, whichever thread was done first.
+        let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
+        if let Some(found) = found.into_iter().reduce(better) {
             search.take(found, context);
         }
         // As many steps as there is time for, where twice as many would leave too little for another round.
@@ -84,6 +93,6 @@ fn rounds(
         let possible = steps as f64 * left / took;
         steps = if possible < 4.0 * steps as f64 { possible.max(1.0) as u64 } else { 2 * steps };
     }
-    search.judge.runs += judges.iter().map(|judge| judge.runs - before).sum::<u64>();
+    search.judge.runs += runs(&judges);
     Ok(())
 }

@@ -70,10 +70,10 @@ impl Score {
     /// A score that everything beats.
     pub const WORST: Score = Score { lack: f64::INFINITY, makespan: f64::INFINITY };
 
-    /// One number for walks over schedules that do not fit: a tenth more than a device holds weighs as much as
-    /// twice the time.
+    /// One number for walks over schedules that do not fit: such a one weighs as much as twice the time, and as much
+    /// again for every tenth of a device's memory that is lacking.
     pub fn energy(&self) -> f64 {
-        self.makespan * (1.0 + 10.0 * self.lack)
+        if self.fits() { self.makespan } else { self.makespan * (2.0 + 10.0 * self.lack) }
     }
 
     /// Whether everything fits.

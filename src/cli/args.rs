@@ -98,7 +98,7 @@ pub(crate) struct ObjectiveArguments {
     /// Most calls of an accelerator, for latency [default: 1]
     #[arg(long, value_name = "Q")]
     pub(crate) calls: Option<u32>,
-    /// Pipeline schedule, which decides the activations in memory [default: none]
+    /// Pipeline schedule: the value is the time of its iteration, and it decides the activations in memory [default: none]
     #[arg(long, value_enum)]
     pub(crate) schedule: Option<ScheduleArgument>,
     /// Microbatches of the schedule

@@ -203,6 +203,7 @@ pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, Cli
         training: document.training,
         schedule: document.schedule,
         microbatches: document.microbatches.unwrap_or(1),
+        is_bottleneck: false,
         max_replicas: document.max_replicas.unwrap_or(1),
         calls: document.calls.unwrap_or(1),
     };
@@ -298,9 +299,9 @@ pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving, CliError> {
 pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen, CliError> {
     if name == "auto" {
         let choice = portfolio::auto(objective).map_err(|error| {
-            CliError::new("U004", error.to_string()).at("--solver auto").help(
-                "throughput of a contiguous split, without a schedule or under gpipe or 1f1b, is solved exactly",
-            )
+            CliError::new("U004", error.to_string())
+                .at("--solver auto")
+                .help("throughput of a contiguous split, without a schedule or under one, is solved exactly")
         })?;
         let label = format!("{} (auto: {})", choice.solver.name(), choice.rule);
         return Ok(Chosen { solver: choice.solver, label });

@@ -5,6 +5,7 @@ use stagewright_core::document::{
     BoundDocument, ClusterDocument, Communication, ObjectiveDocument, ObjectiveKind, PlanDocument,
     PlanStatus, Schedule, Split, Training,
 };
+use stagewright_core::schedule;
 
 use super::units::{bytes, flop, percent, seconds};
 
@@ -200,7 +201,8 @@ pub fn objective(objective: &ObjectiveDocument) -> String {
         Schedule::ZeroBubble => Some("zero-bubble"),
     };
     if let Some(schedule) = schedule {
-        words.push(format!("{schedule} with {} microbatches", objective.microbatches.unwrap_or(1)));
+        words[0] =
+            format!("iteration under {schedule} with {} microbatches", objective.microbatches.unwrap_or(1));
     }
     if let Some(most) = objective.max_replicas {
         words.push(format!("at most {most} devices a stage"));
@@ -211,11 +213,22 @@ pub fn objective(objective: &ObjectiveDocument) -> String {
 /// A value with its meaning.
 pub fn value_line(objective: &ObjectiveDocument, value: f64) -> String {
     match objective.kind {
+        ObjectiveKind::Throughput if objective.schedule != Schedule::None && value > 0.0 => {
+            let microbatches = f64::from(objective.microbatches.unwrap_or(1));
+            format!("{} an iteration, {:.4} microbatches a second", seconds(value), microbatches / value)
+        }
         ObjectiveKind::Throughput if value > 0.0 => {
             format!("{}, {:.4} a second", seconds(value), 1.0 / value)
         }
         _ => seconds(value),
     }
+}
+
+/// The share of the devices' time that is idle in an iteration, from the loads of the stages; none without a schedule.
+pub fn bubble(objective: &ObjectiveDocument, value: f64, loads: &[f64]) -> Option<String> {
+    let microbatches = f64::from(objective.microbatches.unwrap_or(1));
+    let busy = microbatches * loads.iter().sum::<f64>();
+    (objective.schedule != Schedule::None).then(|| percent(schedule::bubble(busy, loads.len(), value)))
 }
 
 /// A bound with its source.

@@ -63,8 +63,8 @@ const CAPABILITIES: Capabilities = Capabilities { missing, exact: false, determi
 fn missing(objective: &Objective) -> Option<&'static str> {
     if objective.kind == ObjectiveKind::Makespan {
         Some("the makespan")
-    } else if matches!(objective.schedule, Schedule::Interleaved | Schedule::ZeroBubble) {
-        Some("schedules other than gpipe and 1f1b")
+    } else if objective.schedule == Schedule::Interleaved {
+        Some("several stages on a device")
     } else {
         None
     }

@@ -1,11 +1,14 @@
-//! Scoring: the seconds of operators and tensors, the load of devices and uplinks, the value or the latency.
+//! Scoring: the seconds of operators and tensors, the load of devices and uplinks, the value: largest load, iteration
+//! under a schedule, or latency.
 
 pub(crate) mod cost;
+mod iteration;
 mod latency;
 mod load;
 mod sums;
 mod uplink;
 mod value;
+mod weights;
 
 pub(crate) use latency::latency;
 pub(crate) use value::{Score, score};

@@ -1,5 +1,6 @@
 //! What people and programs get to see of a solution.
 
 pub mod document;
+pub mod schedule;
 pub mod table;
 pub mod units;

@@ -5,7 +5,6 @@ use stagewright_core::document::{
     BoundDocument, ClusterDocument, Communication, ObjectiveDocument, ObjectiveKind, PlanDocument,
     PlanStatus, Schedule, Split, Training,
 };
-use stagewright_core::schedule;
 
 use super::units::{bytes, flop, percent, seconds};
 
@@ -35,7 +34,11 @@ pub struct DeviceRow {
 pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument) -> String {
     let mut lines = vec![("objective", objective(&plan.objective))];
     match plan.objective.value_s {
-        Some(value) => lines.push(("value", value_line(&plan.objective, value))),
+        Some(value) => {
+            lines.push(("value", value_line(&plan.objective, value)));
+            let loads: Vec<f64> = plan.devices.iter().map(|device| device.load_s).collect();
+            lines.extend(bubble(&plan.objective, value, &loads).map(|bubble| ("bubble", bubble)));
+        }
         None => lines.push(("value", "no plan".into())),
     }
     lines.push(("bound", bound(&plan.bound)));
@@ -193,14 +196,7 @@ pub fn objective(objective: &ObjectiveDocument) -> String {
     if objective.training == Training::Separate {
         words.push("forward and backward scored apart".into());
     }
-    let schedule = match objective.schedule {
-        Schedule::None => None,
-        Schedule::GPipe => Some("GPipe"),
-        Schedule::OneFOneB => Some("1F1B"),
-        Schedule::Interleaved => Some("interleaved 1F1B"),
-        Schedule::ZeroBubble => Some("zero-bubble"),
-    };
-    if let Some(schedule) = schedule {
+    if let Some(schedule) = schedule(objective.schedule) {
         words[0] =
             format!("iteration under {schedule} with {} microbatches", objective.microbatches.unwrap_or(1));
     }
@@ -208,6 +204,17 @@ pub fn objective(objective: &ObjectiveDocument) -> String {
         words.push(format!("at most {most} devices a stage"));
     }
     words.join(", ")
+}
+
+/// The name of a schedule, if it is one.
+pub fn schedule(schedule: Schedule) -> Option<&'static str> {
+    match schedule {
+        Schedule::None => None,
+        Schedule::GPipe => Some("GPipe"),
+        Schedule::OneFOneB => Some("1F1B"),
+        Schedule::Interleaved => Some("interleaved 1F1B"),
+        Schedule::ZeroBubble => Some("zero-bubble"),
+    }
 }
 
 /// A value with its meaning.
@@ -228,7 +235,8 @@ pub fn value_line(objective: &ObjectiveDocument, value: f64) -> String {
 pub fn bubble(objective: &ObjectiveDocument, value: f64, loads: &[f64]) -> Option<String> {
     let microbatches = f64::from(objective.microbatches.unwrap_or(1));
     let busy = microbatches * loads.iter().sum::<f64>();
-    (objective.schedule != Schedule::None).then(|| percent(schedule::bubble(busy, loads.len(), value)))
+    (objective.schedule != Schedule::None)
+        .then(|| percent(stagewright_core::schedule::bubble(busy, loads.len(), value)))
 }
 
 /// A bound with its source.
@@ -259,12 +267,12 @@ fn bar(row: &DeviceRow, most: f64) -> String {
     format!("{}{}", "█".repeat(solid as usize), "▒".repeat((length - solid).max(0.0) as usize))
 }
 
-fn right(text: String) -> Cell {
+pub(super) fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
 /// A table without borders, so that it reads as text and pastes well.
-fn plain(names: &[&str]) -> Table {
+pub(super) fn plain(names: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_header(names.iter().map(Cell::new).collect::<Vec<_>>());
@@ -274,6 +282,6 @@ fn plain(names: &[&str]) -> Table {
     table
 }
 
-fn finish(table: &Table) -> String {
+pub(super) fn finish(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

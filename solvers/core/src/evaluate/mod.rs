@@ -6,8 +6,10 @@
 mod constraint;
 mod latency;
 mod makespan;
+mod pipeline;
 mod throughput;
 
+pub use pipeline::pipeline;
 use thiserror::Error;
 
 use crate::cluster::DeviceId;

@@ -59,6 +59,36 @@ pub enum ScheduleError {
         /// Stages.
         stages: usize,
     },
+    /// Chunks where there can be none.
+    #[error("{chunks} stages on each device: at least 1, and more than that only under interleaved 1f1b")]
+    Chunks {
+        /// Stages on each device.
+        chunks: u32,
+    },
+    /// Operators of one stage on several devices.
+    #[error("operator `{operator}` is on another device than what has to share its stage")]
+    Parted {
+        /// One of them.
+        operator: String,
+    },
+    /// An operator on a device that cannot run it.
+    #[error("operator `{operator}` cannot run on {device}")]
+    Unsupported {
+        /// The operator.
+        operator: String,
+        /// The device.
+        device: String,
+    },
+    /// A stage too small to be divided.
+    #[error("the stage of {device} is {units} inseparable parts and cannot be divided into {chunks}")]
+    FewUnits {
+        /// The device.
+        device: String,
+        /// Parts.
+        units: usize,
+        /// Chunks asked for.
+        chunks: usize,
+    },
     /// A figure that is none.
     #[error(transparent)]
     Figure(#[from] FlowError),
@@ -76,6 +106,10 @@ impl ScheduleError {
             ScheduleError::TooMany { .. } => "S006",
             ScheduleError::Transfers { .. } => "S007",
             ScheduleError::Figure(_) => "S008",
+            ScheduleError::Chunks { .. } => "S009",
+            ScheduleError::Parted { .. } => "S010",
+            ScheduleError::Unsupported { .. } => "S011",
+            ScheduleError::FewUnits { .. } => "S012",
         }
     }
 
@@ -89,6 +123,14 @@ impl ScheduleError {
             ScheduleError::Rounds { .. } => "use a multiple of the number of devices",
             ScheduleError::TooMany { .. } => "simulate fewer microbatches: after a few rounds they repeat",
             ScheduleError::Transfers { .. } => "give a pair for each boundary, or none at all",
+            ScheduleError::Chunks { .. } => "leave the chunks out, or use the schedule interleaved",
+            ScheduleError::Parted { .. } => {
+                "give a contiguous split: `check` says what is wrong with this one"
+            }
+            ScheduleError::Unsupported { .. } => {
+                "interleaved 1f1b deals the stages out to all devices, so each has to run any of them"
+            }
+            ScheduleError::FewUnits { .. } => "use fewer chunks, or fewer devices",
             ScheduleError::Figure(_) => "correct the figures: times are in seconds, sizes in bytes",
         }
     }

@@ -195,8 +195,7 @@ impl Program<'_, '_> {
 
     /// The value that has to be beaten.
     fn cap(&self) -> f64 {
-        let value = self.best.as_ref().map_or(f64::INFINITY, Plan::value);
-        tolerance::round_down(value)
+        self.best.as_ref().map_or(f64::INFINITY, |plan| tolerance::round_down(plan.value()))
     }
 
     /// Adds every stage on a pool before a set.

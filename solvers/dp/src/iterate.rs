@@ -63,6 +63,11 @@ pub(crate) fn solve(
             Solution::without_plan(name, Status::Unknown, bound, Some(stop), reason.into())
         }
     };
+    if solution.stop == Some(StopReason::Memory) {
+        let what =
+            "the labels of all splits below the best value take more than their share of the memory limit";
+        solution.reason = Some(what.into());
+    }
     solution.statistics = vec![("steps", steps)];
     Ok(solution)
 }

@@ -141,7 +141,7 @@ struct Program<'s, 'a> {
     enumerate: bool,
     bytes: u64,
     steps: u64,
-    /// Positions taken, ascending, of every set.
+    /// The positions taken, as bits, of every set.
     sets: Vec<Box<[u64]>>,
     rests: Vec<Left>,
     numbers: FxHashMap<Box<[u64]>, u32>,
@@ -235,7 +235,8 @@ impl Program<'_, '_> {
         let mut path = vec![Step { ready: ready.map(|at| at as u32).collect(), next: 0 }];
         let mut lefts = vec![self.rests[set as usize]];
         loop {
-            let Some(step) = path.last_mut() else { return None };
+            // Without a step left every superset has been seen.
+            let step = path.last_mut()?;
             let Some(&at) = step.ready.get(step.next) else {
                 path.pop();
                 // The unit that led here leaves the stage.

@@ -4,7 +4,7 @@
 //! depends on what comes after it. A state is the set of units after some cut, closed under successors, with the devices
 //! used for it; a stage added before leads to a larger one. Where the largest load is all that counts, one number says
 //! what a state is worth. An iteration also has a pipeline to fill and to drain, so a state has several *labels* of which
-//! none is better in every part ([`label`]), and the dynamic program keeps all that no other dominates (Pareto labels:
+//! none is better in every part (`label` has them), and the dynamic program keeps all that no other dominates (Pareto labels:
 //! Hansen 1980; Martins 1984).
 //!
 //! - Under GPipe the labels are exact: the value is Σ (f + b) + (m − 1) (max f + max b), a function of the sum and of the

@@ -12,7 +12,7 @@ use stagewright_search::latency::bound::{self, CallChains};
 use stagewright_search::{
     AccelerateBalanced, Anchored, AnchoredFluid, Annealing, Brkga, Cpop, Dpl, EarliestTaskFirst,
     EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition, Heft, LatencyGreedy,
-    LayerPerDevice, Local, OneDevice, OrderSplit, Peft, PipeDream, SmallCommunication, Tabu,
+    LayerPerDevice, Local, Multilevel, OneDevice, OrderSplit, Peft, PipeDream, SmallCommunication, Tabu,
 };
 
 use crate::integer::{Bnp, Lns, Milp};

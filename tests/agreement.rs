@@ -3,6 +3,8 @@
 
 #[path = "../solvers/dp/tests/support/random.rs"]
 mod random;
+#[path = "../solvers/dp/tests/support/training.rs"]
+mod training;
 
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
@@ -10,8 +12,9 @@ use random::{Size, problem};
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::bound::LowerBound;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::document::PlanDocument;
+use stagewright_core::document::{PlanDocument, Schedule, Training};
 use stagewright_core::evaluate::{Violation, evaluate};
+use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -26,7 +29,7 @@ fn every_plan_passes_the_checker() {
     let mut plans = 0;
     for number in 0..1000 {
         let size = Size { operators: 7, devices: 5, groups: number % 2 == 0 };
-        let problem = problem(number, size);
+        let problem = stated(problem(number, size));
         for solver in solvers {
             let mut silent = Silent;
             let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
@@ -48,12 +51,40 @@ fn every_plan_passes_the_checker() {
     assert!(plans > 1500, "only {plans} plans");
 }
 
+/// The iteration of every schedule, the gradients of weights that zero-bubble puts off and the memory that it keeps.
+#[test]
+fn iterations_pass_the_checker() {
+    let schedules = [Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble];
+    let mut plans = [0; 3];
+    for number in 0..450 {
+        let at = number as usize % 3;
+        let problem = training::training(number, schedules[at], 7, 5);
+        let placement = arbitrary_placement(&problem, &mut seed::stream(0xBEEF, number));
+        let mut silent = Silent;
+        let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
+        let planned = Dpl.solve(&problem, &mut context).expect("a contiguous problem");
+        let arbitrary = Plan::try_new(&problem, placement).ok();
+        let arbitrary = arbitrary.map(|plan| Solution::with_plan("none", plan, LowerBound::TRIVIAL, None));
+        for solution in arbitrary.into_iter().chain([planned]) {
+            let provenance = Provenance { solver: "none".into(), seconds: 0.0, seed: 0 };
+            let plan = plan_document(&problem, &solution, provenance);
+            let report = check(problem.graph().document(), problem.cluster().document(), None, &plan)
+                .unwrap_or_else(|error| panic!("{number}: {error}"));
+            assert!(report.violations.is_empty(), "{number}: {:?}", report.violations);
+            let is_zero_bubble = problem.objective().schedule == Schedule::ZeroBubble;
+            let is_asked = at != 2 || is_zero_bubble;
+            plans[at] += u32::from(solution.plan.is_some() && is_asked);
+        }
+    }
+    assert!(plans.iter().all(|&plans| plans > 60), "{plans:?}");
+}
+
 /// What `evaluate` and the checker each call feasible is the same, whoever made the placement.
 #[test]
 fn any_placement_is_feasible_for_both_or_neither() {
     let (mut feasible, mut replicated, mut pools) = (0, 0, 0);
-    for number in 0..20_000 {
-        let problem = problem(number, Size { operators: 4, devices: 4, groups: false });
+    for number in 0..25_000 {
+        let problem = stated(problem(number, Size { operators: 4, devices: 4, groups: false }));
         let placement = arbitrary_placement(&problem, &mut seed::stream(0xF00D, number));
         let evaluation = evaluate(&problem, &placement);
         let core = evaluation.is_feasible();
@@ -74,6 +105,16 @@ fn any_placement_is_feasible_for_both_or_neither() {
     }
     let enough = feasible > 2_000 && replicated > 20 && pools > 20;
     assert!(enough, "{feasible} feasible, {replicated} with replicas, {pools} for their pools alone");
+}
+
+/// The problem with an objective that a document can state: a schedule's value is its iteration.
+fn stated(problem: Problem) -> Problem {
+    let objective = *problem.objective();
+    if !objective.is_bottleneck {
+        return problem;
+    }
+    let objective = Objective { is_bottleneck: false, training: Training::Combined, ..objective };
+    problem.with_objective(objective).expect("the same problem under its schedule")
 }
 
 /// Classes on devices at random, the devices in a random order, some with none to three replicas.

@@ -12,7 +12,8 @@ use stagewright::report::document::{Provenance, plan_document};
 use stagewright::workloads::{Granularity, Optimizer, Options, family};
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, KindDocument, LinkDocument, PinsDocument, Schedule, Split,
+    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, KindDocument, LinkDocument, PinsDocument, Schedule,
+    Split, Training,
 };
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
@@ -80,7 +81,10 @@ fn layered(number: u64) -> Problem {
         Split::Convex | Split::Free => Schedule::None,
     };
     let microbatches = if schedule == Schedule::None { 1 } else { problem.objective().microbatches };
-    let objective = Objective { split, schedule, microbatches, ..*problem.objective() };
+    let given = *problem.objective();
+    // A document states no bottleneck under a schedule, and a schedule orders the passes itself.
+    let training = if schedule == Schedule::None { given.training } else { Training::Combined };
+    let objective = Objective { split, schedule, microbatches, training, is_bottleneck: false, ..given };
     let graph = Graph::from_document(document).expect("a valid graph");
     Problem::new(graph, problem.cluster().clone(), objective, problem.pins().clone())
         .expect("a valid problem")

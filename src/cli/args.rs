@@ -104,7 +104,7 @@ pub(crate) struct ObjectiveArguments {
     /// [default: ports]
     #[arg(long, value_enum)]
     pub(crate) execution: Option<ExecutionArgument>,
-    /// Pipeline schedule, which decides the activations in memory [default: none]
+    /// Pipeline schedule: the value is the time of its iteration, and it decides the activations in memory [default: none]
     #[arg(long, value_enum)]
     pub(crate) schedule: Option<ScheduleArgument>,
     /// Microbatches of the schedule
@@ -200,8 +200,17 @@ pub(crate) struct SimulateArguments {
     #[arg(long)]
     pub(crate) json: bool,
     /// Write the timeline to a file that Perfetto and chrome://tracing open
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "schedule")]
     pub(crate) trace: Option<PathBuf>,
+    /// An iteration of a pipeline schedule instead of one step; the plan's stages are its stages
+    #[arg(long, value_enum)]
+    pub(crate) schedule: Option<ScheduleArgument>,
+    /// Microbatches of the iteration [default: those of the plan]
+    #[arg(long, value_name = "M", requires = "schedule")]
+    pub(crate) microbatches: Option<u32>,
+    /// Stages of a device under the interleaved schedule: each of the plan's stages is divided into so many
+    #[arg(long, value_name = "V", requires = "schedule", default_value_t = 1)]
+    pub(crate) chunks: u32,
 }
 
 #[derive(Debug, Args)]

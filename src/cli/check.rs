@@ -46,6 +46,10 @@ fn text(plan: &PlanDocument, report: &Report) -> String {
         None => "none: the placement cannot be valued".into(),
     };
     let mut lines = vec![("objective", table::objective(&plan.objective)), ("value", value)];
+    let loads: Vec<f64> = report.devices.iter().map(|device| device.load_s).collect();
+    if let Some(bubble) = report.value_s.and_then(|value| table::bubble(&plan.objective, value, &loads)) {
+        lines.push(("bubble", bubble));
+    }
     if let (Some(forward), Some(backward)) = (report.forward_s, report.backward_s) {
         lines.push(("passes", format!("forward {}, backward {}", seconds(forward), seconds(backward))));
     }

@@ -14,6 +14,7 @@ mod exit;
 mod exporter;
 mod files;
 mod interrupt;
+mod iteration;
 mod output;
 mod plan;
 mod progress;

@@ -210,6 +210,7 @@ pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, Cli
         training: document.training,
         schedule: document.schedule,
         microbatches: document.microbatches.unwrap_or(1),
+        is_bottleneck: false,
         max_replicas: document.max_replicas.unwrap_or(1),
         calls: document.calls.unwrap_or(1),
         execution: document.execution,
@@ -259,13 +260,7 @@ pub(crate) fn override_objective(
         };
     }
     if let Some(schedule) = arguments.schedule {
-        document.schedule = match schedule {
-            ScheduleArgument::None => Schedule::None,
-            ScheduleArgument::GPipe => Schedule::GPipe,
-            ScheduleArgument::OneFOneB => Schedule::OneFOneB,
-            ScheduleArgument::Interleaved => Schedule::Interleaved,
-            ScheduleArgument::ZeroBubble => Schedule::ZeroBubble,
-        };
+        document.schedule = self::schedule(schedule);
     }
     if arguments.microbatches.is_some() {
         document.microbatches = arguments.microbatches;
@@ -285,6 +280,17 @@ pub(crate) fn override_objective(
         document.calls = Some(calls);
     }
     Ok(())
+}
+
+/// The schedule of an argument.
+pub(crate) fn schedule(argument: ScheduleArgument) -> Schedule {
+    match argument {
+        ScheduleArgument::None => Schedule::None,
+        ScheduleArgument::GPipe => Schedule::GPipe,
+        ScheduleArgument::OneFOneB => Schedule::OneFOneB,
+        ScheduleArgument::Interleaved => Schedule::Interleaved,
+        ScheduleArgument::ZeroBubble => Schedule::ZeroBubble,
+    }
 }
 
 /// Limits, seed and threads.
@@ -312,9 +318,9 @@ pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving, CliError> {
 pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen, CliError> {
     if name == "auto" {
         let choice = portfolio::auto(objective).map_err(|error| {
-            CliError::new("U004", error.to_string()).at("--solver auto").help(
-                "throughput of a contiguous split, without a schedule or under gpipe or 1f1b, is solved exactly",
-            )
+            CliError::new("U004", error.to_string())
+                .at("--solver auto")
+                .help("throughput of a contiguous split, without a schedule or under one, is solved exactly")
         })?;
         let label = format!("{} (auto: {})", choice.solver.name(), choice.rule);
         return Ok(Chosen { solver: choice.solver, label });

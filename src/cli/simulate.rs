@@ -1,8 +1,8 @@
-//! `simulate`: play one step of a plan under dataflow execution.
+//! `simulate`: play one step of a plan under dataflow execution, or an iteration of a schedule.
 
 use std::path::Path;
 
-use stagewright::core::document::{ObjectiveKind, Split};
+use stagewright::core::document::{ObjectiveKind, Schedule, Split};
 use stagewright::core::evaluate::{Violation, evaluate};
 use stagewright::core::objective::Objective;
 use stagewright::core::placement::Placement;
@@ -16,7 +16,7 @@ use super::args::SimulateArguments;
 use super::error::CliError;
 use super::exit::Exit;
 use super::files::{self, Input, read};
-use super::{output, resolve};
+use super::{iteration, output, resolve};
 
 /// Constraints that are told of when a plan breaks them; the rest are counted.
 const TOLD: usize = 5;
@@ -25,6 +25,9 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
     let documents = resolve::documents(&arguments.model, Some(&arguments.plan))?;
     let Input { label, bytes } = read(&arguments.plan)?;
     let plan = import_plan(&label, &bytes, &documents.model)?;
+    if let Some(schedule) = arguments.schedule.map(resolve::schedule).filter(|&it| it != Schedule::None) {
+        return iteration::run(arguments, schedule, documents, &plan, &label);
+    }
     let problem = resolve::problem(documents, of_step())?;
     let placement = placement(&problem, &plan).map_err(|error| CliError::placement(&label, &error))?;
     judge(&problem, &placement, &label)?;

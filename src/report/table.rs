@@ -34,7 +34,11 @@ pub struct DeviceRow {
 pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument) -> String {
     let mut lines = vec![("objective", objective(&plan.objective))];
     match plan.objective.value_s {
-        Some(value) => lines.push(("value", value_line(&plan.objective, value))),
+        Some(value) => {
+            lines.push(("value", value_line(&plan.objective, value)));
+            let loads: Vec<f64> = plan.devices.iter().map(|device| device.load_s).collect();
+            lines.extend(bubble(&plan.objective, value, &loads).map(|bubble| ("bubble", bubble)));
+        }
         None => lines.push(("value", "no plan".into())),
     }
     lines.push(("bound", bound(&plan.bound)));
@@ -227,15 +231,9 @@ fn throughput(objective: &ObjectiveDocument) -> String {
     if objective.training == Training::Separate {
         words.push("forward and backward scored apart".into());
     }
-    let schedule = match objective.schedule {
-        Schedule::None => None,
-        Schedule::GPipe => Some("GPipe"),
-        Schedule::OneFOneB => Some("1F1B"),
-        Schedule::Interleaved => Some("interleaved 1F1B"),
-        Schedule::ZeroBubble => Some("zero-bubble"),
-    };
-    if let Some(schedule) = schedule {
-        words.push(format!("{schedule} with {} microbatches", objective.microbatches.unwrap_or(1)));
+    if let Some(schedule) = schedule(objective.schedule) {
+        words[0] =
+            format!("iteration under {schedule} with {} microbatches", objective.microbatches.unwrap_or(1));
     }
     if let Some(most) = objective.max_replicas {
         words.push(format!("at most {most} devices a stage"));
@@ -243,14 +241,37 @@ fn throughput(objective: &ObjectiveDocument) -> String {
     words.join(", ")
 }
 
+/// The name of a schedule, if it is one.
+pub fn schedule(schedule: Schedule) -> Option<&'static str> {
+    match schedule {
+        Schedule::None => None,
+        Schedule::GPipe => Some("GPipe"),
+        Schedule::OneFOneB => Some("1F1B"),
+        Schedule::Interleaved => Some("interleaved 1F1B"),
+        Schedule::ZeroBubble => Some("zero-bubble"),
+    }
+}
+
 /// A value with its meaning.
 pub fn value_line(objective: &ObjectiveDocument, value: f64) -> String {
     match objective.kind {
+        ObjectiveKind::Throughput if objective.schedule != Schedule::None && value > 0.0 => {
+            let microbatches = f64::from(objective.microbatches.unwrap_or(1));
+            format!("{} an iteration, {:.4} microbatches a second", seconds(value), microbatches / value)
+        }
         ObjectiveKind::Throughput if value > 0.0 => {
             format!("{}, {:.4} a second", seconds(value), 1.0 / value)
         }
         _ => seconds(value),
     }
+}
+
+/// The share of the devices' time that is idle in an iteration, from the loads of the stages; none without a schedule.
+pub fn bubble(objective: &ObjectiveDocument, value: f64, loads: &[f64]) -> Option<String> {
+    let microbatches = f64::from(objective.microbatches.unwrap_or(1));
+    let busy = microbatches * loads.iter().sum::<f64>();
+    (objective.schedule != Schedule::None)
+        .then(|| percent(stagewright_core::schedule::bubble(busy, loads.len(), value)))
 }
 
 /// A bound with its source.

@@ -1,8 +1,8 @@
 //! The core of Stagewright: documents, graph, cluster, cost model, problem, placement and evaluation.
 //!
 //! Each module imports only those before it in this order: `document`, `tolerance`, `seed`, `graph`, `cluster`,
-//! `objective`, `cost`, `magnitude`, `problem`, `contract`, `placement`, `meter`, `offload`, `simulate`, `evaluate`,
-//! `calls`, `certificate`, `bound`, `solver`.
+//! `objective`, `cost`, `magnitude`, `problem`, `contract`, `placement`, `meter`, `offload`, `simulate`,
+//! `schedule`, `evaluate`, `calls`, `certificate`, `bound`, `solver`.
 
 pub mod bound;
 pub mod calls;
@@ -19,6 +19,7 @@ pub mod objective;
 pub mod offload;
 pub mod placement;
 pub mod problem;
+pub mod schedule;
 pub mod seed;
 pub mod simulate;
 pub mod solver;

@@ -34,15 +34,17 @@ pub(crate) fn check(
         bounded(what, graph.tensors(), term, name)
     };
 
+    // An iteration under a schedule takes everything once for each microbatch.
+    let times = objective.repetitions();
     operators("the seconds of all operators, each on its slowest kind,", &|op| {
-        slowest(&|kind| costs.seconds(op, kind).unwrap_or(0.0))
+        times * slowest(&|kind| costs.seconds(op, kind).unwrap_or(0.0))
     })?;
     tensors("the seconds that all tensors take, each over the slowest link,", &|tensor| {
-        slowest(&|kind| costs.transfer(tensor, kind))
+        times * slowest(&|kind| costs.transfer(tensor, kind))
     })?;
     for (group, document) in cluster.document().groups.iter().enumerate() {
         let what = format!("the seconds that all tensors take over the uplink of group `{}`", document.name);
-        tensors(&what, &|tensor| costs.uplink(tensor, group))?;
+        tensors(&what, &|tensor| times * costs.uplink(tensor, group))?;
     }
     operators("the bytes of parameters, optimiser state and workspace of all operators", &|op| {
         let operator = graph.operator(op);
@@ -65,7 +67,7 @@ pub(crate) fn check(
         let parameters = graph.operator(op).parameter_bytes;
         slowest(&|kind| {
             let link = cluster.kind(kind).link.as_ref().filter(|_| !cluster.kind(kind).host);
-            link.map_or(0.0, |link| synchronisation(parameters, u32::MAX, link.bandwidth))
+            link.map_or(0.0, |link| times * synchronisation(parameters, u32::MAX, link.bandwidth))
         })
     })
 }
@@ -196,10 +198,10 @@ mod tests {
         assert!(refused("workspace of all", |pair| pair.operator.optimizer_bytes = HUGE));
         assert!(refused("workspace of all", |pair| pair.operator.workspace_bytes = HUGE));
         assert!(refused("with 1 microbatches", |pair| pair.operator.activation_bytes = HUGE));
-        assert!(refused("with 4000000000 microbatches", |pair| {
-            pair.operator.activation_bytes = 1e295;
+        assert!(refused("with 60000 microbatches", |pair| {
+            pair.operator.activation_bytes = 1e296;
             pair.objective.schedule = Schedule::GPipe;
-            pair.objective.microbatches = 4_000_000_000;
+            pair.objective.microbatches = 60_000;
         }));
         assert!(refused("synchronise", |pair| {
             pair.operator.parameter_bytes = 1e200;

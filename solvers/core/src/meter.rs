@@ -54,6 +54,16 @@ struct Growing {
     received: Compensated,
 }
 
+/// What a set amounted to before a unit joined it, to go back to.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    sums: [Growing; 2],
+    fixed_bytes: f64,
+    activation_bytes: f64,
+    parameter_bytes: f64,
+    supported: bool,
+}
+
 /// The load of a growing set of units on one pool.
 #[derive(Debug, Clone)]
 pub struct Meter<'a> {
@@ -96,6 +106,35 @@ impl<'a> Meter<'a> {
         self.activation_bytes = 0.0;
         self.parameter_bytes = 0.0;
         self.supported = true;
+    }
+
+    /// What the set amounts to, for [`Meter::undo`].
+    pub fn mark(&self) -> Mark {
+        Mark {
+            sums: self.sums,
+            fixed_bytes: self.fixed_bytes,
+            activation_bytes: self.activation_bytes,
+            parameter_bytes: self.parameter_bytes,
+            supported: self.supported,
+        }
+    }
+
+    /// Takes away the unit that was added last, with the mark made before; what is left is as it was, to the last bit.
+    pub fn undo(&mut self, unit: usize, before: Mark) {
+        for &net in self.units.nets_of(unit) {
+            let inside = &mut self.inside[net as usize];
+            *inside -= 1;
+            if *inside == 0 {
+                // Nets were touched in this order, those of this unit last.
+                self.touched.pop();
+            }
+        }
+        let Mark { sums, fixed_bytes, activation_bytes, parameter_bytes, supported } = before;
+        self.sums = sums;
+        self.fixed_bytes = fixed_bytes;
+        self.activation_bytes = activation_bytes;
+        self.parameter_bytes = parameter_bytes;
+        self.supported = supported;
     }
 
     /// Adds a unit that is not in the set.

@@ -16,10 +16,14 @@ pub struct Objective {
     pub communication: Communication,
     /// How the passes of a training step are scored.
     pub training: Training,
-    /// Which schedule decides the activations in flight.
+    /// The pipeline schedule. With one the value is the time of an iteration of all microbatches under it (see
+    /// [`crate::schedule`]), and it decides the activations in flight.
     pub schedule: Schedule,
     /// Microbatches of the schedule; without a schedule it means nothing and is 1.
     pub microbatches: u32,
+    /// With a schedule, whether the value is the largest load all the same and the schedule decides the memory alone:
+    /// the relaxation that [`Objective::bottleneck`] makes, not one that users ask for.
+    pub is_bottleneck: bool,
     /// Most devices that one stage may be replicated on, at least 1. The replicas of a stage lie in one pool:
     /// they are of one kind, and no pin tells them apart (see [`crate::problem::Pool`]).
     pub max_replicas: u32,
@@ -38,6 +42,7 @@ impl Default for Objective {
             training: Training::Combined,
             schedule: Schedule::None,
             microbatches: 1,
+            is_bottleneck: false,
             max_replicas: 1,
             calls: 1,
             execution: Execution::Ports,
@@ -60,6 +65,27 @@ pub enum ObjectiveError {
     /// A schedule of a split that has no pipeline order.
     #[error("a pipeline schedule needs a contiguous split: a {0:?} split has no order of stages")]
     ScheduleWithoutOrder(Split),
+    /// More microbatches than an iteration may have.
+    #[error(
+        "{count} microbatches, at most {most} are scheduled: the bubble of that many is the bottleneck alone"
+    )]
+    TooManyMicrobatches {
+        /// Given.
+        count: u32,
+        /// Most.
+        most: u32,
+    },
+    /// Passes scored apart under a schedule, which says itself how they follow one another.
+    #[error(
+        "a pipeline schedule runs both passes in its own order: training with separate passes is for no schedule"
+    )]
+    SeparateUnderSchedule,
+    /// Several stages on a device.
+    #[error(
+        "interleaved 1f1b runs several stages on a device, which a plan cannot say yet; \
+         plan under 1f1b, and let `simulate` divide its stages"
+    )]
+    InterleavedPlan,
     /// A rule of pipelines for an objective that is not one.
     #[error("{0} is a rule of pipelines, which {kind} does not have", kind = .1)]
     OnlyForThroughput(&'static str, &'static str),
@@ -70,6 +96,9 @@ pub enum ObjectiveError {
     #[error("{0} calls an accelerator are for latency alone")]
     CallsWithoutLatency(u32),
 }
+
+/// Most microbatches of an iteration.
+pub const MOST_MICROBATCHES: u32 = 1 << 16;
 
 impl Objective {
     /// Checks what can be checked without a graph.
@@ -106,7 +135,42 @@ impl Objective {
         if self.schedule != Schedule::None && self.split != Split::Contiguous {
             return Err(ObjectiveError::ScheduleWithoutOrder(self.split));
         }
+        if self.microbatches > MOST_MICROBATCHES {
+            let (count, most) = (self.microbatches, MOST_MICROBATCHES);
+            return Err(ObjectiveError::TooManyMicrobatches { count, most });
+        }
+        if self.schedule == Schedule::Interleaved {
+            return Err(ObjectiveError::InterleavedPlan);
+        }
+        if self.times_iteration() && self.training == Training::Separate {
+            return Err(ObjectiveError::SeparateUnderSchedule);
+        }
         Ok(())
+    }
+
+    /// Whether the value is the time of an iteration under a schedule.
+    pub fn times_iteration(&self) -> bool {
+        self.kind == ObjectiveKind::Throughput && self.schedule != Schedule::None && !self.is_bottleneck
+    }
+
+    /// How often the least largest load of any placement is contained in the value, at least: an iteration of m
+    /// microbatches takes m times the load of the device that takes longest.
+    pub fn repetitions(&self) -> f64 {
+        if self.times_iteration() { f64::from(self.microbatches) } else { 1.0 }
+    }
+
+    /// The largest load instead of the iteration time, with the memory that the schedule asks for at least. Its value
+    /// times the microbatches is at most the iteration time of the same placement, which is feasible here if it is under
+    /// the schedule: under GPipe the passes come one after the other, each with its own slowest stage, and under the
+    /// others a device is busy for m times its load of both passes.
+    #[must_use]
+    pub fn bottleneck(&self) -> Objective {
+        let (schedule, training) = match self.schedule {
+            Schedule::GPipe => (Schedule::GPipe, Training::Separate),
+            Schedule::ZeroBubble => (Schedule::OneFOneB, self.training),
+            other => (other, self.training),
+        };
+        Objective { schedule, training, is_bottleneck: schedule != Schedule::None, ..*self }
     }
 
     /// One sample through calls, and one step under dataflow execution, are no pipelines: what overlaps is the
@@ -124,17 +188,24 @@ impl Objective {
         }
     }
 
-    /// Microbatches whose activations a stage keeps, `from_last` counting from the last stage, which is 1.
+    /// Microbatches whose activations a stage keeps, `from_last` counting from the last stage, which is 1; in a pipeline
+    /// with more stages before it no fewer.
+    pub fn in_flight(&self, from_last: u32) -> u32 {
+        self.in_flight_of(from_last, from_last)
+    }
+
+    /// Microbatches whose activations a stage keeps in a pipeline of so many stages, `from_last` counting from the last
+    /// stage, which is 1.
     ///
     /// 1F1B: min(j, m) (Narayanan et al., "Memory-efficient pipeline-parallel DNN training", ICML 2021).
-    /// GPipe: m (Huang et al., NeurIPS 2019).
-    pub fn in_flight(&self, from_last: u32) -> u32 {
+    /// GPipe: m (Huang et al., NeurIPS 2019). Zero-bubble: min(p, m) on every stage, which holds what the gradients of
+    /// the weights still need (Qi et al., ICLR 2024).
+    pub fn in_flight_of(&self, from_last: u32, stages: u32) -> u32 {
         match self.schedule {
             Schedule::None => 1,
             Schedule::GPipe => self.microbatches,
-            Schedule::OneFOneB | Schedule::Interleaved | Schedule::ZeroBubble => {
-                self.microbatches.min(from_last.max(1))
-            }
+            Schedule::OneFOneB | Schedule::Interleaved => self.microbatches.min(from_last.max(1)),
+            Schedule::ZeroBubble => self.microbatches.min(stages.max(1)),
         }
     }
 
@@ -143,12 +214,10 @@ impl Objective {
         self.in_flight(1) != self.in_flight(u32::MAX)
     }
 
-    /// Number of loads that are scored apart: 2 with `separate` training (forward, backward), else 1.
+    /// Number of loads that are scored apart: 2 (forward, backward) with `separate` training and where a schedule runs
+    /// the passes, else 1.
     pub fn passes(&self) -> usize {
-        match self.training {
-            Training::Combined => 1,
-            Training::Separate => 2,
-        }
+        if self.training == Training::Separate || self.times_iteration() { 2 } else { 1 }
     }
 
     /// Load of one pass from its compute, sent and received seconds.

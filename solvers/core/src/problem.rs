@@ -10,8 +10,8 @@ use thiserror::Error;
 
 use crate::cluster::{Cluster, DeviceId};
 use crate::cost::{CostError, CostTable};
-use crate::document::PinsDocument;
-use crate::graph::{Graph, OpId};
+use crate::document::{Pass, PinsDocument, Schedule};
+use crate::graph::{Graph, OpId, weight_gradients};
 use crate::magnitude;
 use crate::objective::{Objective, ObjectiveError};
 
@@ -50,6 +50,11 @@ pub enum ProblemError {
         /// The kind.
         kind: String,
     },
+    /// A schedule that splits the backward pass, for a graph whose backward pass is in one piece.
+    #[error(
+        "no operator of the backward pass computes gradients of weights alone, so zero-bubble has nothing to put off"
+    )]
+    WholeBackward,
 }
 
 impl ProblemError {
@@ -63,6 +68,7 @@ impl ProblemError {
             ProblemError::UnknownPinTarget { .. } => "P005",
             ProblemError::EmptyPin { .. } => "P006",
             ProblemError::NoLinkForReplicas { .. } => "P007",
+            ProblemError::WholeBackward => "P008",
         }
     }
 
@@ -80,6 +86,9 @@ impl ProblemError {
             ProblemError::UnknownPinTarget { .. } => "name a device such as `acc0`, a kind or a class",
             ProblemError::EmptyPin { .. } => "name a device, a kind or a class, or drop the pin",
             ProblemError::NoLinkForReplicas { .. } => "give the kind a link, or do not allow replicas",
+            ProblemError::WholeBackward => {
+                "use 1f1b, or give the gradient of the weights an operator of its own beside that of the inputs"
+            }
         }
     }
 }
@@ -121,6 +130,8 @@ pub struct Problem {
     pool_of: Vec<u32>,
     /// Per operator the pools it may use, where a pin says so.
     allowed: Vec<Option<Box<[bool]>>>,
+    /// Per operator whether a schedule puts it off; empty where none does.
+    weight_gradients: Vec<bool>,
 }
 
 impl Problem {
@@ -138,6 +149,7 @@ impl Problem {
         objective.validate()?;
         let costs = CostTable::new(&graph, &cluster)?;
         magnitude::check(&graph, &cluster, &costs, &objective)?;
+        let weight_gradients = weight_gradients_of(&graph, &objective)?;
         let targets = resolve_pins(&graph, &cluster, &pins)?;
         let (pools, pool_of) = pools(&cluster, &targets);
         if objective.max_replicas > 1 {
@@ -157,7 +169,7 @@ impl Problem {
             }
             allowed[op.index()] = Some(mask);
         }
-        Ok(Problem { graph, cluster, costs, objective, pins, pools, pool_of, allowed })
+        Ok(Problem { graph, cluster, costs, objective, pins, pools, pool_of, allowed, weight_gradients })
     }
 
     /// The same problem under another objective.
@@ -208,9 +220,28 @@ impl Problem {
         self.allowed[op.index()].as_ref().is_none_or(|mask| mask[pool])
     }
 
+    /// Whether an operator is a gradient of weights that the schedule runs apart from the backward pass: see
+    /// [`weight_gradients`].
+    pub fn is_put_off(&self, op: OpId) -> bool {
+        self.weight_gradients.get(op.index()).copied().unwrap_or(false)
+    }
+
     /// Seconds of an operator on a pool; none where it cannot or must not run there.
     pub fn seconds(&self, op: OpId, pool: usize) -> Option<f64> {
         if self.pinned_to(op, pool) { self.costs.seconds(op, self.pools[pool].kind) } else { None }
+    }
+}
+
+/// The gradients of weights, where the schedule runs them apart.
+fn weight_gradients_of(graph: &Graph, objective: &Objective) -> Result<Vec<bool>, ProblemError> {
+    if objective.schedule != Schedule::ZeroBubble {
+        return Ok(Vec::new());
+    }
+    let found = weight_gradients(graph);
+    let has_backward = graph.operators().any(|op| graph.operator(op).pass == Pass::Backward);
+    match has_backward && !found.contains(&true) {
+        true => Err(ProblemError::WholeBackward),
+        false => Ok(found),
     }
 }
 

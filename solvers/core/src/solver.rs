@@ -245,6 +245,19 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The same context with another observer, for work whose values are not those of the whole.
+    pub fn with_observer<'b>(&self, observer: &'b mut dyn Observer) -> Context<'b> {
+        Context {
+            limits: self.limits,
+            seed: self.seed,
+            threads: self.threads,
+            warm_start: self.warm_start.clone(),
+            stop: self.stop.clone(),
+            observer,
+            started: self.started,
+        }
+    }
+
     /// A pool of the context's number of worker threads.
     ///
     /// # Errors

@@ -20,10 +20,14 @@
 //! Group uplinks are resources that a chain of ideals does not determine: which groups hold the pins of a net depends
 //! on the stages before. They are left out at first, which gives a bound and often the answer; a further recurrence
 //! with `uplink` labels closes the gap that is left.
+//!
+//! Under a pipeline schedule the value is the time of an iteration, and the recurrence above finds its plan to beat and
+//! a bound; `iterate` goes on from there with the program over labels of [`stagewright_search::pipeline`].
 
 mod allowance;
 mod batch;
 mod catalogue;
+mod iterate;
 mod latency;
 mod lattice;
 mod max_load_split;

@@ -23,6 +23,7 @@ use stagewright_search::usage::UsageSpace;
 
 use crate::allowance::{Budget, Halt};
 use crate::catalogue::Catalogue;
+use crate::iterate;
 use crate::latency;
 use crate::lattice::Lattice;
 use crate::recurrence::{Counts, Recurrence, Run};
@@ -50,7 +51,7 @@ impl Solver for Dp {
     }
 
     fn summary(&self) -> &'static str {
-        "dynamic programs over the lattice of ideals (contiguous throughput, exact; latency, blocks and chains of calls)"
+        "dynamic programs over the lattice of ideals (contiguous throughput and iterations under a schedule, exact; latency, blocks and chains of calls)"
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -61,6 +62,9 @@ impl Solver for Dp {
         SolveError::check(self, problem)?;
         if problem.objective().kind == ObjectiveKind::Latency {
             return latency::solve(self.name(), problem, context);
+        }
+        if problem.objective().times_iteration() {
+            return iterate::solve(self.name(), problem, context);
         }
         let units = Units::new(problem);
         let best = best_over_orders(problem, &units, Effort::Plain, context)?;

@@ -6,6 +6,7 @@
 //! - [`dpl`]: the exact dynamic program over one linear order, and the solver that tries several.
 //! - [`usage`], [`sweep`]: what every recurrence over stages needs: how many devices of each pool are in use,
 //!   and how `separate` training is reduced to one pass at a time.
+//! - [`pipeline`]: the stages whose iteration under a schedule is shortest.
 //! - [`latency`]: one sample through offloaded calls.
 //! - [`makespan`]: one step under dataflow execution: list schedulers and search on the simulator.
 //! - [`pipedream`], [`one_device`]: baselines.
@@ -23,6 +24,7 @@ pub mod makespan;
 pub mod one_device;
 pub mod order;
 pub mod pipedream;
+pub mod pipeline;
 pub mod sweep;
 #[cfg(test)]
 mod testing;

@@ -12,6 +12,8 @@
 use rustc_hash::FxHashSet;
 use stagewright_core::bound::strongest;
 use stagewright_core::contract::Units;
+use stagewright_core::document::Schedule;
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
 
@@ -32,25 +34,39 @@ impl Solver for PipeDream {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing: missing_for_contiguous_dp, exact: false, deterministic_across_threads: true }
+        Capabilities { missing, exact: false, deterministic_across_threads: true }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let bound = strongest(problem);
-        let units = Units::with_fused(problem, &merged_classes(problem));
-        let room = Room::new(problem, &units, context.limits.memory);
+        let merged = merged_classes(problem);
+        // It balances the stages, whatever the schedule makes of them.
+        let objective = problem.objective().bottleneck();
+        let balanced = problem
+            .with_objective(objective)
+            .map_err(|error| SolveError::Invariant(format!("the problem has no relaxation: {error}")))?;
+        let units = Units::with_fused(&balanced, &merged);
+        let room = Room::new(&balanced, &units, context.limits.memory);
         let order = order::depth_first(&units);
-        let positions = Positions::new(problem, &units, &order);
+        let positions = Positions::new(&balanced, &units, &order);
         let line = |space| Line { order: &order, positions: &positions, space };
         let best = room
             .space
             .as_ref()
-            .and_then(|space| first_stages(problem, &units, line(space), context.stop()))
+            .and_then(|space| first_stages(&balanced, &units, line(space), context.stop()))
             .map(|(_, stages)| plan_of(problem, &units, &stages))
             .transpose()?;
         let stop = context.stop().reason();
         Ok(room.solution(self.name(), best, bound, stop, "no split of the merged chain fits"))
+    }
+}
+
+fn missing(objective: &Objective) -> Option<&'static str> {
+    match objective.schedule {
+        // What it puts off is not in the loads that are balanced, nor in their memory.
+        Schedule::ZeroBubble => Some("schedules other than gpipe and 1f1b"),
+        _ => missing_for_contiguous_dp(objective),
     }
 }
 

@@ -74,7 +74,8 @@ fn anchored(problem: &Problem, units: &Units) -> Option<f64> {
         }
     }
     let largest = least.into_iter().fold(0.0, f64::max);
-    largest.is_finite().then_some(largest)
+    // An iteration under a schedule takes as long once for each microbatch.
+    largest.is_finite().then_some(problem.objective().repetitions() * largest)
 }
 
 #[test]

@@ -29,9 +29,9 @@ use crate::violation::Findings;
 /// # Complexity
 ///
 /// O((V + P) log V + V · K) for V operators, P pins of tensors and K device kinds, and O((V + P) · D / 64) on
-/// top for a convex split over D devices, or O(C) for C calls under latency; under makespan the logarithm is
-/// of V + P. A certificate of column generation is replayed within limits on time and memory that no input
-/// exceeds.
+/// top for a convex split over D devices, O(C) for C calls under latency, or O(D · M) for M microbatches of a
+/// schedule; under makespan the logarithm is of V + P. A certificate of column generation is replayed within
+/// limits on time and memory that no input exceeds.
 pub fn check(
     graph: &GraphDocument,
     cluster: &ClusterDocument,
@@ -105,7 +105,7 @@ fn pipelined(
         Split::Free => {}
     }
     let memory = memory::check(problem, placed, &stages, findings);
-    Ok((memory, score(problem, placed)?))
+    Ok((memory, score(problem, placed, &stages)?))
 }
 
 /// A placement as calls of accelerators, at most so many of each.

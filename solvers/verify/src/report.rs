@@ -8,7 +8,7 @@ use crate::violation::Violation;
 /// one they can't be computed of (an operator missing, or on a device that can't run it).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The value: the largest load, the last ready time, or the makespan.
+    /// The value: the largest load, the iteration time under a schedule, the last ready time, or the makespan.
     pub value_s: Option<f64>,
     /// The largest forward load, where training is `separate`.
     pub forward_s: Option<f64>,

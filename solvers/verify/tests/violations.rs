@@ -189,8 +189,9 @@ fn memory() {
 
 #[test]
 fn in_flight_memory() {
-    // GPipe with 2 microbatches: acc0 35 + 2·5 = 45, far0 6 + 2·3 = 12.
+    // GPipe with 2 microbatches: acc0 35 + 2·5 = 45, far0 6 + 2·3 = 12; an iteration of 7.5 + 6 + 7.5 s.
     let mut case = valid();
+    case.plan.objective.value_s = Some(21.0);
     case.plan.objective.schedule = read(json!("gpipe"));
     case.plan.objective.microbatches = Some(2);
     case.plan.devices[0].memory_bytes = 45.0;
@@ -219,6 +220,8 @@ fn order_needed_by_1f1b() {
     let mut case = valid();
     case.plan.objective.schedule = read(json!("1f1b"));
     case.plan.objective.microbatches = Some(1);
+    // One microbatch goes through both stages, 7.5 and 6 s.
+    case.plan.objective.value_s = Some(13.5);
     assert_eq!(case.broken(), [""; 0]);
     for device in &mut case.plan.devices {
         device.stage = None;

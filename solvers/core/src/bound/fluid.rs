@@ -12,7 +12,8 @@ use crate::tolerance::round_down;
 /// stage on r devices for at most r T, and with `separate` training forward plus backward compute is at most
 /// T — so Σ_c λ_c · (seconds computed on kind c) ≤ T Σ_c n_c λ_c = T. Every class u contributes λ_c p_uc for
 /// the kind that runs it, at least min_c λ_c p_uc. Valid for throughput, every split rule and communication
-/// mode, and for the makespan, since a device computes for no longer than the step takes.
+/// mode; of an iteration under a schedule every device computes for at most T / m a microbatch, so the bound is
+/// m times as large. Valid for the makespan, since a device computes for no longer than the step takes.
 ///
 /// The best prices are the optimal dual solution of the fractional assignment (an LP); for one kind the bound
 /// is the total work over the number of devices. The function of λ is concave and piecewise linear, and any λ
@@ -43,7 +44,7 @@ impl Bound for Fluid {
             .map(|kind| column_of_kind[kind].map_or(0.0, |at| shares[at] / columns[at].devices))
             .collect();
         Some(LowerBound {
-            value: round_down(value),
+            value: round_down(problem.objective().repetitions() * value),
             source: self.name(),
             certificate: Some(Certificate::Fluid { prices }),
         })

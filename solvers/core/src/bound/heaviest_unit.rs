@@ -11,8 +11,9 @@ use crate::tolerance::round_down;
 ///
 /// *Proof.* Some stage holds the whole class. Its load, in every communication mode, is at least its compute
 /// divided by its replicas r ≤ min(R, count of the kind); with `separate` training the value is at least the
-/// forward plus the backward load of that stage. For the makespan, which has no replicas, one device runs the
-/// whole class, one operator after another. Valid for throughput, every split rule, and for the makespan.
+/// forward plus the backward load of that stage, and an iteration of m microbatches under a schedule at least
+/// m times that. For the makespan, which has no replicas, one device runs the whole class, one operator after
+/// another. Valid for throughput, every split rule, and for the makespan.
 #[derive(Debug, Clone, Copy)]
 pub struct HeaviestUnit;
 
@@ -36,9 +37,10 @@ impl Bound for HeaviestUnit {
                     Some(seconds? / f64::from(replicas))
                 })
                 .min_by(f64::total_cmp)?;
-            if round_down(least) > best.value {
+            let value = round_down(problem.objective().repetitions() * least);
+            if value > best.value {
                 best = LowerBound {
-                    value: round_down(least),
+                    value,
                     source: self.name(),
                     certificate: Some(Certificate::HeaviestUnit {
                         operator: problem.graph().class(class)[0],

@@ -130,7 +130,7 @@ pub enum Execution {
     ContentionFree,
 }
 
-/// The pipeline schedule, which decides how many microbatches a stage keeps activations for.
+/// The pipeline schedule: the value is the time of its iteration, and a stage keeps the activations it asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Schedule {
     /// One microbatch at a time.

@@ -5,6 +5,7 @@ use super::{DeviceLoad, Evaluation, Violation};
 use crate::meter::PassSums;
 use crate::placement::Placement;
 use crate::problem::Problem;
+use crate::schedule::StageTimes;
 use crate::simulate::{Flow, Ports, Simulator};
 use crate::tolerance;
 
@@ -47,6 +48,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
             replicas: placement.replicas(device),
             pass_loads: [sums.compute + sums.sent + sums.received, 0.0],
             sums: [sums, PassSums::default()],
+            times: StageTimes::default(),
             memory_bytes: bytes,
         });
     }

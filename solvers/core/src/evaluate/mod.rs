@@ -6,8 +6,10 @@
 mod constraint;
 mod latency;
 mod makespan;
+mod pipeline;
 mod throughput;
 
+pub use pipeline::pipeline;
 use thiserror::Error;
 
 use crate::cluster::DeviceId;
@@ -15,6 +17,7 @@ use crate::document::ObjectiveKind;
 use crate::meter::PassSums;
 use crate::placement::Placement;
 use crate::problem::Problem;
+use crate::schedule::StageTimes;
 
 /// The load of one device.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +31,8 @@ pub struct DeviceLoad {
     pub pass_loads: [f64; 2],
     /// Sums per pass, before division.
     pub sums: [PassSums; 2],
+    /// What the stage takes for one microbatch under a pipeline schedule; else zero.
+    pub times: StageTimes,
     /// Bytes in use; for the makespan, the most at any moment.
     pub memory_bytes: f64,
 }
@@ -40,6 +45,7 @@ impl DeviceLoad {
             replicas: placement.replicas(device),
             pass_loads: [0.0; 2],
             sums: Default::default(),
+            times: StageTimes::default(),
             memory_bytes: 0.0,
         }
     }

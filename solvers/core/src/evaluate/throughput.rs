@@ -1,4 +1,4 @@
-//! The bottleneck load: time per sample of a full pipeline.
+//! The bottleneck load: time per sample of a full pipeline. Under a schedule, the time of an iteration with these loads.
 
 use super::constraint::{
     check_colocation, check_convexity, check_device_counts, check_order, check_pools, check_replicas,
@@ -7,9 +7,10 @@ use super::{DeviceLoad, Evaluation, Violation, slots};
 use crate::document::{Pass, Split};
 use crate::graph::TensorId;
 use crate::meter::PassSums;
-use crate::objective::synchronisation;
+use crate::objective::{Objective, synchronisation};
 use crate::placement::Placement;
 use crate::problem::Problem;
+use crate::schedule::{StageTimes, iteration};
 use crate::tolerance;
 
 /// Evaluates a placement, in O(operators + pins log devices).
@@ -20,18 +21,25 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let slot = slots(problem, &used);
     let slot_of = |op| slot[placement.device_of(op).index()] as usize;
 
-    let separate = problem.objective().passes() == 2;
+    let objective = problem.objective();
+    let separate = objective.passes() == 2;
     let mut devices: Vec<DeviceLoad> =
         used.iter().map(|&device| DeviceLoad::new(placement, device)).collect();
     let mut violations = Vec::new();
     let mut parameters = vec![0.0; used.len()];
+    let mut put_off = vec![0.0; used.len()];
     let mut activations = vec![0.0; used.len()];
     for op in graph.operators() {
         let at = slot_of(op);
         let document = graph.operator(op);
         let pass = usize::from(separate && document.pass != Pass::Forward);
         match problem.seconds(op, problem.pool_of(devices[at].device)) {
-            Some(seconds) => devices[at].sums[pass].compute += seconds,
+            Some(seconds) => {
+                devices[at].sums[pass].compute += seconds;
+                if problem.is_put_off(op) {
+                    put_off[at] += seconds;
+                }
+            }
             None => violations.push(Violation::Unsupported {
                 operator: document.name.clone(),
                 device: cluster.device_name(devices[at].device),
@@ -66,15 +74,19 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let stages = used.len() as u32;
     for (at, device) in devices.iter_mut().enumerate() {
         let pool = &problem.pools()[problem.pool_of(device.device)];
-        let in_flight = problem.objective().in_flight(stages - at as u32);
+        let in_flight = objective.in_flight_of(stages - at as u32, stages);
         device.memory_bytes += f64::from(in_flight) * activations[at];
-        for pass in 0..problem.objective().passes() {
+        for pass in 0..objective.passes() {
             let PassSums { compute, sent, received } = device.sums[pass];
-            device.pass_loads[pass] =
-                problem.objective().load(compute, sent, received) / f64::from(device.replicas);
+            device.pass_loads[pass] = objective.load(compute, sent, received) / f64::from(device.replicas);
         }
-        device.pass_loads[problem.objective().passes() - 1] +=
-            synchronisation(parameters[at], device.replicas, pool.bandwidth);
+        let synchronised = synchronisation(parameters[at], device.replicas, pool.bandwidth);
+        device.pass_loads[objective.passes() - 1] += synchronised;
+        if objective.times_iteration() {
+            device.times =
+                StageTimes::of(objective, &device.sums, put_off[at], device.replicas, synchronised);
+            device.pass_loads = [device.times.forward, device.times.backward + device.times.weight];
+        }
         if !tolerance::fits(device.memory_bytes, pool.memory) {
             violations.push(Violation::Memory {
                 device: cluster.device_name(device.device),
@@ -87,12 +99,25 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     check_replicas(problem, &devices, &mut violations);
     check_device_counts(problem, &devices, &mut violations);
     check_pools(problem, &devices, &mut violations);
-    match problem.objective().split {
+    match objective.split {
         Split::Contiguous => check_order(problem, placement, &slot, &mut violations),
         Split::Convex => check_convexity(problem, placement, &used, &mut violations),
         Split::Free => {}
     }
-    Evaluation { value: bottleneck(&devices, &uplinks), devices, uplinks, calls: Vec::new(), violations }
+    let value = match objective.times_iteration() {
+        true => iterate(objective, &devices, &uplinks),
+        false => bottleneck(&devices, &uplinks),
+    };
+    Evaluation { value, devices, uplinks, calls: Vec::new(), violations }
+}
+
+/// The time of an iteration. An uplink is a resource as a device is, and carries what crosses it once for
+/// each microbatch.
+fn iterate(objective: &Objective, devices: &[DeviceLoad], uplinks: &[[f64; 2]]) -> f64 {
+    let stages: Vec<StageTimes> = devices.iter().map(|device| device.times).collect();
+    let microbatches = f64::from(objective.microbatches);
+    let carried = uplinks.iter().map(|load| microbatches * (load[0] + load[1])).fold(0.0, f64::max);
+    iteration(objective.schedule, &stages, objective.microbatches).max(carried)
 }
 
 /// The largest load, or the largest forward load plus the largest backward load.

@@ -10,10 +10,12 @@
 
 mod builder;
 mod visit;
+mod weights;
 
 use std::sync::Arc;
 
 pub use builder::{GraphBuilder, GraphError};
+pub use weights::weight_gradients;
 
 use crate::document::{GraphDocument, OperatorDocument, Pass};
 

@@ -201,6 +201,9 @@ fn pins(rng: &mut impl Rng, graph: &Graph, cluster: &Cluster) -> PinsDocument {
 fn objective(rng: &mut impl Rng) -> Objective {
     let schedule =
         [Schedule::None, Schedule::None, Schedule::GPipe, Schedule::OneFOneB][rng.random_range(0..4)];
+    let separate = rng.random_bool(0.3);
+    // The value of a schedule is its iteration; the bottleneck under it is what the searches relax it to.
+    let is_bottleneck = schedule != Schedule::None && (separate || rng.random_bool(0.4));
     Objective {
         communication: [
             Communication::Serial,
@@ -208,8 +211,9 @@ fn objective(rng: &mut impl Rng) -> Objective {
             Communication::Overlap,
             Communication::Duplex,
         ][rng.random_range(0..4)],
-        training: if rng.random_bool(0.3) { Training::Separate } else { Training::Combined },
+        training: if separate { Training::Separate } else { Training::Combined },
         schedule,
+        is_bottleneck,
         microbatches: if schedule == Schedule::None { 1 } else { rng.random_range(1..=3) },
         max_replicas: if rng.random_bool(0.3) { 2 } else { 1 },
         ..Objective::default()

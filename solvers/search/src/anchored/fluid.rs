@@ -73,6 +73,7 @@ impl Bound for AnchoredFluid {
             }
             bound = most;
         }
+        let bound = problem.objective().repetitions() * bound;
         Some(LowerBound { value: round_down(bound), source: self.name(), certificate: None })
     }
 }

@@ -91,6 +91,7 @@ impl Bound for Anchored {
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         let units = Units::new(problem);
         let value = largest(&mut Around::new(problem, &units, self.effort))?;
+        let value = problem.objective().repetitions() * value;
         Some(LowerBound { value: round_down(value), source: self.name(), certificate: None })
     }
 }

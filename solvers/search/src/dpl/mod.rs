@@ -6,6 +6,8 @@
 //! search over orders: some units are moved, the order is repaired, and what is no worse is kept). An order is split
 //! exactly up to the length at which [`Positions`] leaves some cuts out. The solver then refines the boundaries of the
 //! best plan, and bounds them, by minimum cuts (see [`crate::boundary`]).
+//!
+//! Under a pipeline schedule the orders are split by the program over labels of [`crate::pipeline`] instead.
 
 mod boundaries;
 mod chain;
@@ -27,8 +29,8 @@ pub use chain::{Line, best_stages, stage_loads};
 pub use positions::Positions;
 pub use room::Room;
 
-use crate::order;
 use crate::usage::UsageSpace;
+use crate::{order, pipeline};
 
 /// Interval loads that the local search over orders may compute, about a second's worth.
 const PERTURBATION_WORK: usize = 20_000_000;
@@ -47,8 +49,10 @@ pub fn missing_for_contiguous_dp(objective: &Objective) -> Option<&'static str> 
         Some("objectives other than throughput")
     } else if objective.split != Split::Contiguous {
         Some("splits other than contiguous")
-    } else if matches!(objective.schedule, Schedule::Interleaved | Schedule::ZeroBubble) {
-        Some("schedules other than gpipe and 1f1b")
+    } else if objective.schedule == Schedule::Interleaved {
+        Some("several stages on a device")
+    } else if objective.schedule == Schedule::ZeroBubble && objective.max_replicas > 1 {
+        Some("replicated stages under zero-bubble")
     } else {
         None
     }
@@ -72,8 +76,13 @@ impl Solver for Dpl {
         let units = Units::new(problem);
         let mut bound = strongest(problem);
         let room = Room::new(problem, &units, context.limits.memory);
-        let mut best = over_orders(problem, &units, &room, Effort::Thorough, context)?;
-        improve_boundaries(problem, &units, &room, &mut best, &mut bound, context)?;
+        let best = if problem.objective().times_iteration() {
+            pipeline::over_orders(problem, &units, &room, context)?
+        } else {
+            let mut best = over_orders(problem, &units, &room, Effort::Thorough, context)?;
+            improve_boundaries(problem, &units, &room, &mut best, &mut bound, context)?;
+            best
+        };
         let stop = context.stop().reason();
         let no_plan = "no linear order that was tried has a split that fits";
         Ok(room.solution(self.name(), best, bound, stop, no_plan))

@@ -82,7 +82,8 @@ impl Positions {
         Positions(self.0.iter().rev().map(|&position| len as u32 - position).collect())
     }
 
-    pub(super) fn as_slice(&self) -> &[u32] {
+    /// The positions.
+    pub(crate) fn as_slice(&self) -> &[u32] {
         &self.0
     }
 }

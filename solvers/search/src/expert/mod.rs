@@ -61,11 +61,7 @@ pub use layer_per_device::LayerPerDevice;
 const CAPABILITIES: Capabilities = Capabilities { missing, exact: false, deterministic_across_threads: true };
 
 fn missing(objective: &Objective) -> Option<&'static str> {
-    if matches!(objective.schedule, Schedule::Interleaved | Schedule::ZeroBubble) {
-        Some("schedules other than gpipe and 1f1b")
-    } else {
-        None
-    }
+    if objective.schedule == Schedule::Interleaved { Some("several stages on a device") } else { None }
 }
 
 /// What a rule made.

@@ -11,6 +11,8 @@
 //!
 //! *Heaviest unit.* Some device runs the class, on at most r = min(max_replicas, count_c) replicas, so B is at
 //! least the least of seconds(u, c) / r.
+//!
+//! Both speak of the largest load. An iteration of m microbatches under a schedule takes at least m times that.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +77,7 @@ fn fluid(problem: &Problem, prices: &BTreeMap<String, f64>) -> Proof {
             None => return Proof::NoPlan,
         }
     }
-    proved(total / capacity)
+    proved(repetitions(problem) * (total / capacity))
 }
 
 fn heaviest_unit(problem: &Problem, operator: &str) -> Proof {
@@ -86,7 +88,12 @@ fn heaviest_unit(problem: &Problem, operator: &str) -> Proof {
         let count = problem.cluster.kinds[kind].document.count;
         seconds / f64::from(problem.rules.max_replicas.min(count))
     });
-    shares.reduce(f64::min).map_or(Proof::NoPlan, proved)
+    shares.reduce(f64::min).map_or(Proof::NoPlan, |least| proved(repetitions(problem) * least))
+}
+
+/// How often a bound on the load counts: an iteration of m microbatches takes every device m times its load.
+fn repetitions(problem: &Problem) -> f64 {
+    f64::from(problem.rules.microbatches)
 }
 
 /// A bound, unless a sum overflowed on the way.

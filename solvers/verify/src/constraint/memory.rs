@@ -3,7 +3,8 @@
 //! Parameters, optimiser state and workspace count once, stashed activations once for each microbatch in
 //! flight. Without a schedule that is one; under GPipe every stage keeps all m, since all forward passes come
 //! first; under 1F1B the j-th stage from the last, which is 1, keeps min(j, m), since it has started j
-//! microbatches when the first comes back. Replicas hold the same bytes each.
+//! microbatches when the first comes back; under zero-bubble every one of p stages keeps min(p, m), since it puts the
+//! gradients of the weights off until then. Replicas hold the same bytes each.
 
 use stagewright_core::tolerance;
 
@@ -28,11 +29,13 @@ pub(crate) fn check(
     findings: &mut Findings,
 ) -> Vec<Memory> {
     let from_last = stages.counted_from_last();
+    let used = placed.devices.iter().filter(|device| !device.operators.is_empty()).count();
     let mut memory = Vec::with_capacity(placed.devices.len());
     for (position, device) in placed.devices.iter().enumerate() {
         let microbatches = match (problem.rules.in_flight, &from_last) {
             (InFlight::One, _) => Some(1.0),
             (InFlight::All(all), _) => Some(f64::from(all)),
+            (InFlight::Stages(all), _) => Some((used as f64).min(f64::from(all))),
             (InFlight::FromLast(all), Some(places)) => {
                 Some(places[position].map_or(1.0, |place| (place as f64).min(f64::from(all))))
             }

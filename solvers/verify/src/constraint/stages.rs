@@ -1,14 +1,14 @@
 //! The pipeline order that a plan gives its devices.
 //!
-//! Stages are wanted by the contiguous rule, which can do without, and by 1F1B, which can't. They are an order
+//! Stages are wanted by the contiguous rule, which can do without, and by schedules, which can't. They are an order
 //! if every used device has one and no two have the same; the numbers need not be consecutive.
 
 use std::collections::BTreeMap;
 
-use stagewright_core::document::Split;
+use stagewright_core::document::{Schedule, Split};
 
 use super::Placed;
-use crate::read::{InFlight, Problem};
+use crate::read::Problem;
 use crate::violation::{Findings, Subject, ViolationKind};
 
 /// What the plan says of the order of its devices.
@@ -23,6 +23,14 @@ pub(crate) enum Stages {
 }
 
 impl Stages {
+    /// The used devices in their order, where there is one.
+    pub(crate) fn in_order(&self) -> Option<Vec<usize>> {
+        let Stages::Order(places) = self else { return None };
+        let mut used: Vec<usize> = (0..places.len()).filter(|&device| places[device].is_some()).collect();
+        used.sort_unstable_by_key(|&device| places[device]);
+        Some(used)
+    }
+
     /// Counts each used device from the last, which is 1: the position that 1F1B goes by.
     pub(crate) fn counted_from_last(&self) -> Option<Vec<Option<usize>>> {
         let Stages::Order(places) = self else { return None };
@@ -46,8 +54,8 @@ pub(crate) fn absent(placed: &Placed, findings: &mut Findings) -> Stages {
 
 /// Reads the stages, and reports where a rule that reads them finds no order. O(devices log devices).
 pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings) -> Stages {
-    let ranked_memory = matches!(problem.rules.in_flight, InFlight::FromLast(_));
-    if problem.rules.split != Split::Contiguous && !ranked_memory {
+    let is_ordered = problem.rules.schedule != Schedule::None;
+    if problem.rules.split != Split::Contiguous && !is_ordered {
         return Stages::Absent;
     }
     let mut sound = true;
@@ -73,8 +81,8 @@ pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings)
         let name = placed.name(first);
         if !at_stage.is_empty() {
             broken(name, format!("device {name:?} has no stage, but others have"));
-        } else if ranked_memory {
-            broken(name, format!("device {name:?} has no stage, without which 1f1b has no order"));
+        } else if is_ordered {
+            broken(name, format!("device {name:?} has no stage, without which a schedule has no order"));
         } else {
             return Stages::Absent;
         }

@@ -15,7 +15,12 @@ pub(crate) enum InFlight {
     All(u32),
     /// On the j-th used stage from the last, which is 1, the smaller of j and this many: 1F1B.
     FromLast(u32),
+    /// On every stage the smaller of the number of stages and this many: zero-bubble.
+    Stages(u32),
 }
+
+/// Most microbatches of an iteration: the checker goes through all of them.
+const MOST_MICROBATCHES: u32 = 65536;
 
 /// What is minimised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +41,9 @@ pub(crate) struct Rules {
     pub(crate) split: Split,
     pub(crate) communication: Communication,
     pub(crate) training: Training,
+    pub(crate) schedule: Schedule,
+    /// Microbatches of an iteration; 1 without a schedule.
+    pub(crate) microbatches: u32,
     pub(crate) in_flight: InFlight,
     pub(crate) max_replicas: u32,
 }
@@ -45,6 +53,9 @@ impl Rules {
     pub(super) fn read(objective: &ObjectiveDocument) -> Result<Self, CheckError> {
         let minimised = minimised(objective)?;
         let microbatches = |rule| match objective.microbatches {
+            Some(count) if count > MOST_MICROBATCHES => {
+                Err(CheckError::Rule { rule, needs: "at most 65536 microbatches" })
+            }
             Some(count) if count > 0 => Ok(count),
             _ => Err(CheckError::Rule { rule, needs: "at least one microbatch" }),
         };
@@ -55,10 +66,11 @@ impl Rules {
             Schedule::Interleaved => {
                 return Err(CheckError::NotChecked { what: "the schedule interleaved" });
             }
-            Schedule::ZeroBubble => {
-                return Err(CheckError::NotChecked { what: "the schedule zero-bubble" });
-            }
+            Schedule::ZeroBubble => InFlight::Stages(microbatches("the schedule zero-bubble")?),
         };
+        if objective.schedule != Schedule::None && objective.training == Training::Separate {
+            return Err(CheckError::Rule { rule: "a schedule", needs: "training with combined passes" });
+        }
         let max_replicas = objective.max_replicas.unwrap_or(1);
         if max_replicas == 0 {
             return Err(CheckError::Rule { rule: "max_replicas", needs: "at least one device a stage" });
@@ -73,6 +85,11 @@ impl Rules {
             split: objective.split,
             communication: objective.communication,
             training: objective.training,
+            schedule: objective.schedule,
+            microbatches: match in_flight {
+                InFlight::One => 1,
+                InFlight::All(count) | InFlight::FromLast(count) | InFlight::Stages(count) => count,
+            },
             in_flight,
             max_replicas,
         })

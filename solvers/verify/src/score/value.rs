@@ -1,13 +1,16 @@
 //! The value: the largest load, or the largest forward load plus the largest backward load.
 //!
 //! A full pipeline delivers one sample each time its slowest resource, a device or an uplink, is done. With
-//! `separate` training the two halves of a step run one after the other, each with its own slowest resource.
+//! `separate` training the two halves of a step run one after the other, each with its own slowest resource. Under a
+//! schedule the value is the time of its iteration, and at least what the slowest uplink carries in one.
 
-use stagewright_core::document::Training;
+use stagewright_core::document::{Schedule, Training};
 
+use super::iteration::{self, Times};
 use super::sums::Sums;
-use super::{cost, load, uplink};
+use super::{cost, load, uplink, weights};
 use crate::constraint::Placed;
+use crate::constraint::stages::Stages;
 use crate::error::CheckError;
 use crate::read::{Problem, Rules};
 
@@ -31,9 +34,18 @@ pub(crate) struct DeviceScore {
     pub(crate) communication: f64,
 }
 
-/// Scores a placement; none where an operator is on a device that can't run it.
-pub(crate) fn score(problem: &Problem, placed: &Placed) -> Result<Option<Score>, CheckError> {
+/// Scores a placement; none where an operator is on a device that can't run it, or a schedule has no order of stages.
+pub(crate) fn score(
+    problem: &Problem,
+    placed: &Placed,
+    stages: &Stages,
+) -> Result<Option<Score>, CheckError> {
     let Some(sums) = load::sums(problem, placed)? else { return Ok(None) };
+    let put_off = match problem.rules.schedule {
+        Schedule::ZeroBubble => weights::seconds(problem, placed)?,
+        _ => vec![0.0; placed.devices.len()],
+    };
+    let mut times = Vec::with_capacity(placed.devices.len());
     let mut largest = [0.0f64; 2];
     let mut devices = Vec::with_capacity(sums.len());
     for (device, sums) in placed.devices.iter().zip(&sums) {
@@ -41,7 +53,13 @@ pub(crate) fn score(problem: &Problem, placed: &Placed) -> Result<Option<Score>,
         let parameters = device.operators.iter().map(|&u| problem.graph.operators[u].parameter_bytes).sum();
         let kind = &problem.cluster.kinds[device.kind];
         let sync = cost::synchronisation(parameters, replicas, kind)?;
-        let halves = device_load(&problem.rules, sums, replicas, sync);
+        let stage = stage_times(&problem.rules, sums, replicas, sync, put_off[times.len()]);
+        times.push(stage);
+        let halves = match problem.rules.schedule {
+            Schedule::None => device_load(&problem.rules, sums, replicas, sync),
+            // A schedule runs one pass at a time, so they add up.
+            _ => [stage.forward, stage.backward + stage.weight],
+        };
         let total = sums[0] + sums[1];
         devices.push(DeviceScore {
             load: halves[0] + halves[1],
@@ -62,7 +80,23 @@ pub(crate) fn score(problem: &Problem, placed: &Placed) -> Result<Option<Score>,
         })
         .collect();
     let halves = (problem.rules.training == Training::Separate).then_some(largest);
-    Ok(Some(Score { value: largest[0] + largest[1], halves, devices, uplinks }))
+    let value = if problem.rules.schedule == Schedule::None {
+        largest[0] + largest[1]
+    } else {
+        let Some(order) = stages.in_order() else { return Ok(None) };
+        let times: Vec<Times> = order.into_iter().map(|device| times[device]).collect();
+        let carried = uplinks.iter().map(|load| f64::from(problem.rules.microbatches) * load);
+        carried.fold(iteration::seconds(problem.rules.schedule, &times, problem.rules.microbatches), f64::max)
+    };
+    Ok(Some(Score { value, halves, devices, uplinks }))
+}
+
+/// What a stage takes for one microbatch, pass by pass. What is put off computes and moves nothing.
+fn stage_times(rules: &Rules, sums: &[Sums; 2], replicas: u32, sync: f64, put_off: f64) -> Times {
+    let replicas = f64::from(replicas);
+    let rest = Sums { compute: (sums[1].compute - put_off).max(0.0), ..sums[1] };
+    let [forward, backward] = [sums[0], rest].map(|sums| sums.load(rules.communication) / replicas);
+    Times { forward, backward: backward + sync, weight: put_off / replicas }
 }
 
 /// The load of each replica, in the halves that are maximised apart: `combined` training has one.

@@ -1,0 +1,137 @@
+//! Pipelines that no schedule runs.
+
+use thiserror::Error;
+
+use crate::simulate::FlowError;
+
+/// Why a pipeline cannot be scheduled.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ScheduleError {
+    /// There is nothing to run.
+    #[error("a pipeline needs at least one stage and one microbatch")]
+    Empty,
+    /// The rule is none.
+    #[error("there is no schedule to run")]
+    NoSchedule,
+    /// Several stages on a device under a schedule that gives it one.
+    #[error("{stages} stages on {devices} devices: only interleaved 1f1b runs several stages on a device")]
+    OneStageEach {
+        /// Stages.
+        stages: usize,
+        /// Devices.
+        devices: u32,
+    },
+    /// Stages that cannot be dealt out evenly.
+    #[error("{stages} stages cannot be dealt out evenly to {devices} devices")]
+    Uneven {
+        /// Stages.
+        stages: usize,
+        /// Devices.
+        devices: u32,
+    },
+    /// Microbatches that interleaved 1F1B cannot take in rounds.
+    #[error(
+        "interleaved 1f1b takes microbatches in rounds of {devices}, and {microbatches} is no multiple of that"
+    )]
+    Rounds {
+        /// Microbatches.
+        microbatches: u32,
+        /// Devices.
+        devices: u32,
+    },
+    /// More tasks than are kept in memory.
+    #[error("{stages} stages and {microbatches} microbatches make more than {most} tasks")]
+    TooMany {
+        /// Stages.
+        stages: usize,
+        /// Microbatches.
+        microbatches: u32,
+        /// Most tasks.
+        most: usize,
+    },
+    /// Transfers for another number of boundaries.
+    #[error(
+        "{given} pairs of transfer times for {stages} stages, expected one for each boundary between two"
+    )]
+    Transfers {
+        /// Pairs given.
+        given: usize,
+        /// Stages.
+        stages: usize,
+    },
+    /// Chunks where there can be none.
+    #[error("{chunks} stages on each device: at least 1, and more than that only under interleaved 1f1b")]
+    Chunks {
+        /// Stages on each device.
+        chunks: u32,
+    },
+    /// Operators of one stage on several devices.
+    #[error("operator `{operator}` is on another device than what has to share its stage")]
+    Parted {
+        /// One of them.
+        operator: String,
+    },
+    /// An operator on a device that cannot run it.
+    #[error("operator `{operator}` cannot run on {device}")]
+    Unsupported {
+        /// The operator.
+        operator: String,
+        /// The device.
+        device: String,
+    },
+    /// A stage too small to be divided.
+    #[error("the stage of {device} is {units} inseparable parts and cannot be divided into {chunks}")]
+    FewUnits {
+        /// The device.
+        device: String,
+        /// Parts.
+        units: usize,
+        /// Chunks asked for.
+        chunks: usize,
+    },
+    /// A figure that is none.
+    #[error(transparent)]
+    Figure(#[from] FlowError),
+}
+
+impl ScheduleError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ScheduleError::Empty => "S001",
+            ScheduleError::NoSchedule => "S002",
+            ScheduleError::OneStageEach { .. } => "S003",
+            ScheduleError::Uneven { .. } => "S004",
+            ScheduleError::Rounds { .. } => "S005",
+            ScheduleError::TooMany { .. } => "S006",
+            ScheduleError::Transfers { .. } => "S007",
+            ScheduleError::Figure(_) => "S008",
+            ScheduleError::Chunks { .. } => "S009",
+            ScheduleError::Parted { .. } => "S010",
+            ScheduleError::Unsupported { .. } => "S011",
+            ScheduleError::FewUnits { .. } => "S012",
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            ScheduleError::Empty => "give a plan with a stage, and at least one microbatch",
+            ScheduleError::NoSchedule => "name gpipe, 1f1b, interleaved or zero-bubble",
+            ScheduleError::OneStageEach { .. } => "use interleaved 1f1b, or one stage for each device",
+            ScheduleError::Uneven { .. } => "give every device the same number of stages",
+            ScheduleError::Rounds { .. } => "use a multiple of the number of devices",
+            ScheduleError::TooMany { .. } => "simulate fewer microbatches: after a few rounds they repeat",
+            ScheduleError::Transfers { .. } => "give a pair for each boundary, or none at all",
+            ScheduleError::Chunks { .. } => "leave the chunks out, or use the schedule interleaved",
+            ScheduleError::Parted { .. } => {
+                "give a contiguous split: `check` says what is wrong with this one"
+            }
+            ScheduleError::Unsupported { .. } => {
+                "interleaved 1f1b deals the stages out to all devices, so each has to run any of them"
+            }
+            ScheduleError::FewUnits { .. } => "use fewer chunks, or fewer devices",
+            ScheduleError::Figure(_) => "correct the figures: times are in seconds, sizes in bytes",
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The time of an iteration, and nothing else.
+
+use crate::document::Schedule;
+use crate::meter::PassSums;
+use crate::objective::Objective;
+
+/// Seconds that a stage takes for one microbatch.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct StageTimes {
+    /// Its forward pass.
+    pub forward: f64,
+    /// Its backward pass; where that is split, the gradient of its inputs.
+    pub backward: f64,
+    /// The gradient of its weights, where that is apart; else zero.
+    pub weight: f64,
+}
+
+impl StageTimes {
+    /// What a stage on some replicas takes for one microbatch, from the sums of its passes on one device: each pass is a
+    /// load by the objective's mode of communication. `put_off` seconds of the backward pass are gradients of weights,
+    /// which only compute; all that is sent or received belongs to the rest of their pass. `synchronised` is what the
+    /// backward pass takes besides.
+    pub fn of(
+        objective: &Objective,
+        sums: &[PassSums; 2],
+        put_off: f64,
+        replicas: u32,
+        synchronised: f64,
+    ) -> StageTimes {
+        let replicas = f64::from(replicas);
+        let load =
+            |compute: f64, sums: &PassSums| objective.load(compute, sums.sent, sums.received) / replicas;
+        StageTimes {
+            forward: load(sums[0].compute, &sums[0]),
+            backward: load((sums[1].compute - put_off).max(0.0), &sums[1]) + synchronised,
+            weight: put_off / replicas,
+        }
+    }
+
+    /// All that it takes.
+    pub fn total(&self) -> f64 {
+        self.forward + self.backward + self.weight
+    }
+}
+
+/// Seconds of an iteration of `microbatches` microbatches through some stages, one to a device, whose times contain all
+/// communication. Only the zero-bubble schedule runs the gradients of weights apart; the others run them with the
+/// backward pass.
+///
+/// Under GPipe the forward passes are a permutation flow shop with equal jobs, and so are the backward passes, which
+/// begin where those end: Σ f + (m − 1) max f + Σ b + (m − 1) max b, in O(stages). Under 1F1B and zero-bubble it is the
+/// longest path, slot by slot (see [`orders`](super::orders)), in O(stages · microbatches) with memory for the stages
+/// alone. Without a schedule there are no microbatches in flight: m times one microbatch through all stages.
+///
+/// # Panics
+/// For interleaved 1F1B, whose stages share devices: [`Pipeline::run`](super::Pipeline::run) takes it.
+pub fn iteration(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -> f64 {
+    let is_split = schedule == Schedule::ZeroBubble;
+    match schedule {
+        Schedule::None => f64::from(microbatches) * stages.iter().map(StageTimes::total).sum::<f64>(),
+        Schedule::GPipe => {
+            let again = f64::from(microbatches.saturating_sub(1));
+            let shop = |seconds: &dyn Fn(&StageTimes) -> f64| {
+                let most = stages.iter().map(seconds).fold(0.0, f64::max);
+                stages.iter().map(seconds).sum::<f64>() + again * most
+            };
+            shop(&|stage| stage.forward) + shop(&|stage| stage.backward + stage.weight)
+        }
+        Schedule::OneFOneB | Schedule::ZeroBubble => slots(stages, microbatches, is_split),
+        Schedule::Interleaved => panic!("the stages of interleaved 1f1b share devices"),
+    }
+}
+
+/// In a slot every stage runs F of its microbatch after the stage before it in the same slot, then B, after the stage
+/// behind it in the slot before: one number for each stage tells when it is free, another when its last B ended.
+fn slots(stages: &[StageTimes], microbatches: u32, is_split: bool) -> f64 {
+    let count = stages.len() as u64;
+    let mut free = vec![0.0f64; stages.len()];
+    let mut ended = vec![0.0f64; stages.len() + 1];
+    let microbatches = u64::from(microbatches);
+    let is_due = |slot: u64, behind: u64| slot >= behind && slot - behind < microbatches;
+    for slot in 0..(microbatches + count).saturating_sub(1) {
+        let mut arrived = 0.0f64;
+        for (at, times) in stages.iter().enumerate() {
+            let free = &mut free[at];
+            if is_due(slot, 0) {
+                arrived = free.max(arrived) + times.forward;
+                *free = arrived;
+            }
+            if is_due(slot, count - 1 - at as u64) {
+                let whole = if is_split { times.backward } else { times.backward + times.weight };
+                // The next stage has not come to this slot yet.
+                *free = free.max(ended[at + 1]) + whole;
+                ended[at] = *free;
+            }
+            if is_split && is_due(slot, count - 1) {
+                *free += times.weight;
+            }
+        }
+    }
+    free.into_iter().fold(0.0, f64::max)
+}
+
+/// The share of the time of `devices` devices that is idle in an iteration, from the seconds that all of them are busy.
+/// Zero where the iteration takes no time.
+pub fn bubble(busy: f64, devices: usize, iteration: f64) -> f64 {
+    let time = devices as f64 * iteration;
+    if time > 0.0 { (1.0 - busy / time).max(0.0) } else { 0.0 }
+}

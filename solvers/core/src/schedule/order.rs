@@ -1,0 +1,120 @@
+//! The order of the tasks on every device.
+
+use super::ScheduleError;
+use crate::document::Schedule;
+
+/// Most tasks of a pipeline that are listed one by one.
+const MOST_TASKS: usize = 1 << 22;
+
+/// What is done for a microbatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Work {
+    /// The forward pass.
+    Forward,
+    /// The backward pass; where it is split, the gradient of the inputs.
+    Backward,
+    /// The gradient of the weights, where the backward pass is split.
+    Weight,
+}
+
+/// One stage's work on one microbatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Task {
+    /// What is done.
+    pub work: Work,
+    /// The stage, from 0.
+    pub stage: u32,
+    /// The microbatch, from 0.
+    pub microbatch: u32,
+}
+
+/// The tasks of every device in their order: `stages` stages are dealt out to `devices` devices, stage k to device
+/// k mod devices.
+///
+/// - GPipe: F₀ … F₍ₘ₋₁₎, then B₀ … B₍ₘ₋₁₎.
+/// - 1F1B on device i: in slot x, F of microbatch x, then B of microbatch x − (p − 1 − i), each where there is such a
+///   microbatch.
+/// - Zero-bubble (ZB-H1): the same, then W of microbatch x − (p − 1). So every device holds the activations of at most p
+///   microbatches, those of the first as long as the last of the pipeline does.
+/// - Interleaved 1F1B with v stages a device: device i does 2 (p − 1 − i) + (v − 1) p forward passes first, then
+///   forward and backward in turn. The k-th forward pass is for its stage number ⌊(k mod p v) / p⌋ and for microbatch
+///   p ⌊k / (p v)⌋ + k mod p; the k-th backward pass likewise, its stages from the last to the first.
+///
+/// O(tasks).
+///
+/// # Errors
+/// What cannot be scheduled, or would take too many tasks.
+pub fn orders(
+    schedule: Schedule,
+    devices: u32,
+    stages: usize,
+    microbatches: u32,
+) -> Result<Vec<Vec<Task>>, ScheduleError> {
+    if devices == 0 || stages == 0 || microbatches == 0 {
+        return Err(ScheduleError::Empty);
+    }
+    let tasks = stages.checked_mul(3 * microbatches as usize).filter(|&tasks| tasks <= MOST_TASKS);
+    if tasks.is_none() {
+        return Err(ScheduleError::TooMany { stages, microbatches, most: MOST_TASKS });
+    }
+    if schedule != Schedule::Interleaved && stages != devices as usize {
+        return Err(ScheduleError::OneStageEach { stages, devices });
+    }
+    if !stages.is_multiple_of(devices as usize) {
+        return Err(ScheduleError::Uneven { stages, devices });
+    }
+    let each_device = 0..devices;
+    Ok(match schedule {
+        Schedule::None => return Err(ScheduleError::NoSchedule),
+        Schedule::GPipe => each_device.map(|stage| gpipe(stage, microbatches)).collect(),
+        Schedule::OneFOneB => each_device.map(|stage| slots(stage, devices, microbatches, false)).collect(),
+        Schedule::ZeroBubble => each_device.map(|stage| slots(stage, devices, microbatches, true)).collect(),
+        Schedule::Interleaved => {
+            if !microbatches.is_multiple_of(devices) {
+                return Err(ScheduleError::Rounds { microbatches, devices });
+            }
+            let chunks = stages as u32 / devices;
+            each_device.map(|device| interleaved(device, devices, chunks, microbatches)).collect()
+        }
+    })
+}
+
+fn gpipe(stage: u32, microbatches: u32) -> Vec<Task> {
+    let all = |work| (0..microbatches).map(move |microbatch| Task { work, stage, microbatch });
+    all(Work::Forward).chain(all(Work::Backward)).collect()
+}
+
+/// The slots of 1F1B and, with the gradients of the weights apart, of ZB-H1.
+fn slots(stage: u32, devices: u32, microbatches: u32, is_split: bool) -> Vec<Task> {
+    let behind = [(Work::Forward, 0), (Work::Backward, devices - 1 - stage), (Work::Weight, devices - 1)];
+    let behind = &behind[..if is_split { 3 } else { 2 }];
+    let mut tasks = Vec::with_capacity(behind.len() * microbatches as usize);
+    for slot in 0..microbatches + devices - 1 {
+        for &(work, behind) in behind {
+            if let Some(microbatch) = slot.checked_sub(behind).filter(|&at| at < microbatches) {
+                tasks.push(Task { work, stage, microbatch });
+            }
+        }
+    }
+    tasks
+}
+
+fn interleaved(device: u32, devices: u32, chunks: u32, microbatches: u32) -> Vec<Task> {
+    let round = devices * chunks;
+    let total = microbatches * chunks;
+    let task = |work, at: u32| {
+        let chunk = at % round / devices;
+        let chunk = if work == Work::Forward { chunk } else { chunks - 1 - chunk };
+        let (stage, microbatch) = (chunk * devices + device, at / round * devices + at % devices);
+        Task { work, stage, microbatch }
+    };
+    let first = (2 * (devices - 1 - device) + (chunks - 1) * devices).min(total);
+    let mut tasks: Vec<Task> = (0..first).map(|at| task(Work::Forward, at)).collect();
+    for at in 0..total {
+        if first + at < total {
+            tasks.push(task(Work::Forward, first + at));
+        }
+        tasks.push(task(Work::Backward, at));
+    }
+    tasks
+}

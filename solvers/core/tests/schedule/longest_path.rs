@@ -1,0 +1,115 @@
+//! The rules of dependency, as a longest path over all tasks that knows neither engine nor slots.
+
+use std::collections::BTreeMap;
+
+use rand::RngExt;
+use stagewright_core::document::Schedule;
+use stagewright_core::schedule::{Pipeline, Task, Work, iteration, orders};
+use stagewright_core::seed;
+
+use super::{close, pipeline, run, times};
+
+/// When every task ends: tasks are settled again and again until nothing changes.
+fn ends(pipeline: &Pipeline) -> BTreeMap<Task, f64> {
+    let is_split = pipeline.schedule == Schedule::ZeroBubble;
+    let orders = orders(pipeline.schedule, pipeline.devices, pipeline.stages.len(), pipeline.microbatches)
+        .expect("orders");
+    let mut ends: BTreeMap<Task, f64> = BTreeMap::new();
+    let mut waiting: Vec<(usize, usize)> = orders.iter().enumerate().map(|(device, _)| (device, 0)).collect();
+    let last = pipeline.stages.len() as u32 - 1;
+    loop {
+        let mut moved = false;
+        for (device, at) in &mut waiting {
+            let Some(&task) = orders[*device].get(*at) else { continue };
+            let mut needs = Vec::new();
+            if *at > 0 {
+                needs.push(orders[*device][*at - 1]);
+            }
+            match task.work {
+                Work::Forward if task.stage > 0 => needs.push(Task { stage: task.stage - 1, ..task }),
+                Work::Forward => {}
+                Work::Backward => {
+                    needs.push(Task { work: Work::Forward, ..task });
+                    if task.stage < last {
+                        needs.push(Task { stage: task.stage + 1, ..task });
+                    }
+                }
+                Work::Weight => needs.push(Task { work: Work::Backward, ..task }),
+            }
+            let Some(ready) = needs.iter().map(|need| ends.get(need).copied()).collect::<Option<Vec<f64>>>()
+            else {
+                continue;
+            };
+            let times = pipeline.stages[task.stage as usize].times;
+            let seconds = match task.work {
+                Work::Forward => times.forward,
+                Work::Backward if is_split => times.backward,
+                Work::Backward => times.backward + times.weight,
+                Work::Weight => times.weight,
+            };
+            ends.insert(task, ready.into_iter().fold(0.0, f64::max) + seconds);
+            *at += 1;
+            moved = true;
+        }
+        if !moved {
+            assert!(
+                waiting.iter().all(|&(device, at)| at == orders[device].len()),
+                "the orders wait for each other"
+            );
+            return ends;
+        }
+    }
+}
+
+fn random(schedule: Schedule, rng: &mut impl rand::Rng) -> Pipeline {
+    let devices = rng.random_range(1..=5);
+    let chunks = if schedule == Schedule::Interleaved { rng.random_range(1..=3) } else { 1 };
+    let microbatches = match schedule {
+        Schedule::Interleaved => devices * rng.random_range(1..=3),
+        _ => rng.random_range(1..=9),
+    };
+    let mut time = || if rng.random_bool(0.15) { 0.0 } else { rng.random_range(0.0..3.0) };
+    let stages: Vec<[f64; 3]> = (0..devices * chunks).map(|_| [time(), time(), time()]).collect();
+    Pipeline { devices, ..pipeline(schedule, microbatches, &stages) }
+}
+
+#[test]
+fn every_task_ends_when_the_rules_say() {
+    let schedules = [Schedule::GPipe, Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble];
+    for (number, schedule) in (0..400).zip(schedules.into_iter().cycle()) {
+        let mut rng = seed::stream(number, 0);
+        let pipeline = random(schedule, &mut rng);
+        let run = run(&pipeline);
+        let ends = ends(&pipeline);
+        let mut ran = 0;
+        for &(task, span) in run.tasks.iter().flatten() {
+            assert!(
+                close(span.end, ends[&task]),
+                "{number} {schedule:?} {task:?}: {} for {}",
+                span.end,
+                ends[&task]
+            );
+            ran += 1;
+        }
+        assert_eq!(ran, ends.len());
+        if schedule != Schedule::Interleaved {
+            let time = iteration(schedule, &times(&pipeline), pipeline.microbatches);
+            assert!(close(run.seconds, time), "{number} {schedule:?}: {} and {time}", run.seconds);
+        }
+        let busy: f64 = pipeline.stages.iter().map(|stage| stage.times.total()).sum::<f64>();
+        let share =
+            1.0 - busy * f64::from(pipeline.microbatches) / (f64::from(pipeline.devices) * run.seconds);
+        assert!((run.bubble - share.max(0.0)).abs() < 1e-9, "{number}: {} for {share}", run.bubble);
+    }
+}
+
+#[test]
+fn transfers_delay_the_next_stage_and_wait_for_their_link() {
+    let mut pipeline = pipeline(Schedule::GPipe, 3, &[[1.0, 1.0, 0.0]; 2]);
+    pipeline.transfers = vec![[2.0, 0.5]];
+    // F at 1, 2, 3 on the first; the link brings them at 3, 5, 7; F on the second ends at 8, B at 9, 10, 11.
+    // The last gradient arrives at 11.5, and its B ends at 12.5.
+    let run = run(&pipeline);
+    assert_eq!(run.seconds, 12.5);
+    assert_eq!(run.busy, [6.0, 6.0]);
+}

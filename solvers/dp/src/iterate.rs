@@ -1,0 +1,159 @@
+//! Iterations under a schedule: the exact splitter for the bottleneck, then the program over labels.
+//!
+//! The least bottleneck, which the splitter finds fastest, times the microbatches bounds every iteration, and its plan is
+//! the value to beat. Then [`stagewright_search::pipeline`] goes over plain orders and over all ideals, with labels, and
+//! where these leave a gap over all splits below the best value.
+
+use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{
+    Context, Event, Plan, Silent, Solution, SolveError, Solver, Status, StopReason,
+};
+use stagewright_core::tolerance;
+use stagewright_search::dpl::{Room, plan_of};
+use stagewright_search::pipeline::{Effort, Poset, Search, keep_better, over_orders};
+use stagewright_search::usage::UsageSpace;
+
+use crate::Dp;
+
+/// Share of the time for the bottleneck, and of the rest for plain orders.
+const BOTTLENECK_SHARE: f64 = 0.25;
+const ORDERS_SHARE: f64 = 0.4;
+/// Most usages of devices.
+const MAX_USAGES: usize = 1 << 20;
+
+struct Answer<'p> {
+    problem: &'p Problem,
+    units: Units,
+    best: Option<Plan>,
+    bound: LowerBound,
+    steps: u64,
+}
+
+/// Plans of least iteration time.
+pub(crate) fn solve(
+    name: &'static str,
+    problem: &Problem,
+    context: &mut Context<'_>,
+) -> Result<Solution, SolveError> {
+    let mut answer =
+        Answer { problem, units: Units::new(problem), best: None, bound: strongest(problem), steps: 0 };
+    if answer.units.is_empty() {
+        let plan = plan_of(problem, &answer.units, &[])?;
+        return Ok(Solution::with_plan(name, plan, answer.bound, None));
+    }
+    let stop = match answer.bottleneck(context)? {
+        Outcome::Infeasible => {
+            let reason = "every chain of ideals was excluded: no contiguous split fits the devices";
+            let status = Status::Infeasible;
+            return Ok(Solution::without_plan(name, status, answer.bound, None, reason.into()));
+        }
+        Outcome::Open => answer.labels(context)?,
+    };
+    let Answer { best, bound, steps, .. } = answer;
+    let mut solution = match (best, stop) {
+        (Some(plan), stop) => Solution::with_plan(name, plan, bound, stop),
+        (None, None) => {
+            let reason = "every chain of ideals was excluded: no contiguous split fits the devices";
+            Solution::without_plan(name, Status::Infeasible, bound, None, reason.into())
+        }
+        (None, Some(stop)) => {
+            let reason = "the search ended before it found a split that fits";
+            Solution::without_plan(name, Status::Unknown, bound, Some(stop), reason.into())
+        }
+    };
+    if solution.stop == Some(StopReason::Memory) {
+        let what =
+            "the labels of all splits below the best value take more than their share of the memory limit";
+        solution.reason = Some(what.into());
+    }
+    solution.statistics = vec![("steps", steps)];
+    Ok(solution)
+}
+
+enum Outcome {
+    Infeasible,
+    Open,
+}
+
+impl Answer<'_> {
+    /// The least bottleneck: its plan, and m times its bound.
+    fn bottleneck(&mut self, context: &mut Context<'_>) -> Result<Outcome, SolveError> {
+        let objective = *self.problem.objective();
+        let Ok(relaxed) = self.problem.with_objective(objective.bottleneck()) else {
+            return Ok(Outcome::Open);
+        };
+        context.emit(Event::Phase { name: "the least bottleneck".into() });
+        let warm = context.warm_start.clone();
+        let mut silent = Silent;
+        let found = Dp.solve(&relaxed, &mut context.with_observer(&mut silent).part(BOTTLENECK_SHARE))?;
+        if found.status == Status::Infeasible {
+            return Ok(Outcome::Infeasible);
+        }
+        let plans = [warm, found.plan.map(|plan| plan.placement)];
+        for placement in plans.into_iter().flatten() {
+            keep_better(&mut self.best, Plan::try_new(self.problem, placement).ok(), context);
+        }
+        let value = tolerance::round_down(objective.repetitions() * found.bound.value);
+        self.raise(LowerBound { value, ..found.bound }, context);
+        Ok(Outcome::Open)
+    }
+
+    /// Labels over orders and over all ideals. What stopped it, if anything did.
+    fn labels(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>, SolveError> {
+        if let Some(stop) = self.done(context) {
+            return Ok(stop);
+        }
+        let room = Room::new(self.problem, &self.units, context.limits.memory);
+        let mut part = context.part(ORDERS_SHARE);
+        part.warm_start = self.best.as_ref().map(|plan| plan.placement.clone());
+        let found = over_orders(self.problem, &self.units, &room, &mut part)?;
+        keep_better(&mut self.best, found, context);
+        let Some(space) = UsageSpace::new(self.problem, self.units.len(), MAX_USAGES) else {
+            return Ok(Some(StopReason::Memory));
+        };
+        let poset = Poset::of_units(&self.units);
+        for (effort, phase) in
+            [(Effort::Labels, "iterations over all ideals"), (Effort::Enumerate, "all iterations")]
+        {
+            if let Some(stop) = self.done(context) {
+                return Ok(stop);
+            }
+            context.emit(Event::Phase { name: phase.into() });
+            let search = Search::new(self.problem, &self.units, &space);
+            let found = search.run(&poset, effort, &mut self.best, context);
+            self.steps += found.steps;
+            if let Some(stop) = found.stop {
+                return Ok(Some(stop));
+            }
+            if self.best.is_none() {
+                // Without a plan nothing was cut off but what does not fit.
+                return Ok(None);
+            }
+            let value = tolerance::round_down(found.bound);
+            self.raise(LowerBound { value, source: LowerBound::EXHAUSTED, certificate: None }, context);
+        }
+        Ok(None)
+    }
+
+    fn raise(&mut self, bound: LowerBound, context: &mut Context<'_>) {
+        if bound.value > self.bound.value {
+            context.emit(Event::Bound { value: bound.value, source: bound.source });
+            self.bound = bound;
+        }
+    }
+
+    /// Whether to end: `Some(None)` with a proof, `Some(Some(reason))` without.
+    fn done(&self, context: &Context<'_>) -> Option<Option<StopReason>> {
+        if let Some(plan) = &self.best {
+            if tolerance::gap(plan.value(), self.bound.value) == 0.0 {
+                return Some(None);
+            }
+            if context.gap_reached(plan.value(), self.bound.value) {
+                return Some(Some(StopReason::Gap));
+            }
+        }
+        context.stop().reason().map(Some)
+    }
+}

@@ -1,0 +1,97 @@
+//! What a schedule makes of the stages so far, in a few numbers.
+//!
+//! Stages are added from the last to the first. Write f, b for the passes of a stage, the gradient of the weights counted
+//! in b unless a schedule puts it off, and g for that gradient; l = f + b + g; w is the number of stages behind it, p of
+//! all, m of microbatches. All labels begin with S, the time of one microbatch through all stages so far.
+//!
+//! **GPipe.** (S, F, B) with the largest f and b. The value S + (m − 1) (F + B) is the iteration itself.
+//!
+//! **1F1B.** (S, V), V being the longest of some paths through the stages so far. A stage added before them
+//! lengthens each path by its f at one end and its b at the other, and begins paths of its own:
+//!
+//! - all that it does: m l;
+//! - its tasks up to F of microbatch k, then forwards through all stages behind and back again, then its tasks from B of
+//!   microbatch k on. The order of 1F1B has max(k, m − w) of its F on this path and max(m − k + 1, m − w) of its B, which
+//!   is most for k = 1 or k = m: S + l + (m − 1) max(f, b) + max(m − 1 − w, 0) min(f, b).
+//!
+//! **Zero-bubble.** (S, V, U), S without g. V bounds when all is done: its paths end with the last g of their stage, and
+//! only forward passes come before them: V + f, m l. U bounds when the last backward pass is done and gets longer at both
+//! ends: U + f + b; the paths of 1F1B; and all that the stage does up to its last B, which under ZB-H1 comes after
+//! m − 1 − (p − 1 − w) of its g.
+//!
+//! Each component of a label with another stage is a function of the label before that grows with each component, and so
+//! is the value. So a label that is nowhere lower than another leads to nothing better.
+
+use stagewright_core::document::Schedule;
+use stagewright_core::schedule::StageTimes;
+
+/// The numbers; what a schedule does not need is zero.
+pub(super) type Label = [f64; 3];
+
+/// How labels of a schedule grow.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rule {
+    pub(super) schedule: Schedule,
+    pub(super) microbatches: u32,
+    /// Stages in all, under zero-bubble.
+    pub(super) stages: u32,
+}
+
+/// Least time of what is not yet placed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rest {
+    /// Of its forward passes.
+    pub(super) forward: f64,
+    /// Of its passes, what is put off left out.
+    pub(super) passes: f64,
+}
+
+impl Rule {
+    /// The label of no stage.
+    pub(super) const NOTHING: Label = [0.0; 3];
+
+    /// The label with one more stage before `behind` others.
+    #[inline]
+    pub(super) fn extend(&self, label: Label, stage: &StageTimes, behind: u32) -> Label {
+        let m = f64::from(self.microbatches);
+        let [sum, first, second] = label;
+        let (f, b) = match self.schedule {
+            Schedule::ZeroBubble => (stage.forward, stage.backward),
+            _ => (stage.forward, stage.backward + stage.weight),
+        };
+        let turned = |first: f64| {
+            let again = (m - 1.0 - f64::from(behind)).max(0.0);
+            first + (m - 1.0) * f.max(b) + again * f.min(b)
+        };
+        let after = sum + f + b;
+        match self.schedule {
+            Schedule::GPipe => [after, first.max(f), second.max(b)],
+            Schedule::ZeroBubble => {
+                let ahead = self.stages.saturating_sub(1 + behind);
+                let early = (m - 1.0 - f64::from(ahead)).max(0.0);
+                let own = turned(after).max(m * (f + b) + early * stage.weight);
+                [after, (first + f).max(m * stage.total()), (second + f + b).max(own)]
+            }
+            _ => [after, (first + f + b).max(m * (f + b)).max(turned(after)), 0.0],
+        }
+    }
+
+    /// The least iteration of any pipeline whose last stages have this label and that still has to place the rest.
+    #[inline]
+    pub(super) fn value(&self, label: Label, rest: Rest) -> f64 {
+        let [sum, first, second] = label;
+        match self.schedule {
+            Schedule::GPipe => {
+                sum + rest.passes + f64::from(self.microbatches.saturating_sub(1)) * (first + second)
+            }
+            Schedule::ZeroBubble => (first + rest.forward).max(second + rest.passes),
+            _ => first + rest.passes,
+        }
+    }
+}
+
+/// Whether a label is nowhere larger than another.
+#[inline]
+pub(super) fn dominates(one: &Label, other: &Label) -> bool {
+    one.iter().zip(other).all(|(one, other)| one <= other)
+}

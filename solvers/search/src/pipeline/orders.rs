@@ -1,0 +1,62 @@
+//! Plans over linear orders.
+
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Event, Plan, Silent, SolveError};
+
+use super::{Effort, Poset, Search};
+use crate::dpl::{self, Positions, Room, best_over_orders};
+use crate::order;
+
+/// The best plan over the warm start, the plan of least bottleneck over the plain orders, and the plans of least bound
+/// over each of these orders. None where none fits.
+///
+/// # Errors
+/// A broken invariant.
+pub fn over_orders(
+    problem: &Problem,
+    units: &Units,
+    room: &Room,
+    context: &mut Context<'_>,
+) -> Result<Option<Plan>, SolveError> {
+    let mut best = context.warm_start.clone().and_then(|warm| Plan::try_new(problem, warm).ok());
+    if let Some(plan) = of_least_bottleneck(problem, context)? {
+        keep_better(&mut best, Some(plan), context);
+    }
+    let Some(space) = &room.space else { return Ok(best) };
+    let search = Search::new(problem, units, space);
+    let mut orders: Vec<Vec<u32>> = Vec::new();
+    for rule in order::PLAIN {
+        if context.stop().reason().is_some() {
+            break;
+        }
+        let order = rule.order(problem, units);
+        if !orders.contains(&order) {
+            context.emit(Event::Phase { name: format!("iterations over the {} order", rule.name()) });
+            let positions = Positions::new(problem, units, &order);
+            search.run(&Poset::of_order(&order, &positions), Effort::Labels, &mut best, context);
+            orders.push(order);
+        }
+    }
+    Ok(best)
+}
+
+/// The plan of least bottleneck, where it is one under the schedule.
+fn of_least_bottleneck(problem: &Problem, context: &Context<'_>) -> Result<Option<Plan>, SolveError> {
+    let Ok(relaxed) = problem.with_objective(problem.objective().bottleneck()) else { return Ok(None) };
+    let units = Units::new(&relaxed);
+    let mut silent = Silent;
+    let mut quiet = context.with_observer(&mut silent);
+    let found = best_over_orders(&relaxed, &units, dpl::Effort::Plain, &mut quiet)?;
+    Ok(found.and_then(|plan| Plan::try_new(problem, plan.placement).ok()))
+}
+
+/// Keeps the better of two plans, and says so where it is another.
+pub fn keep_better(best: &mut Option<Plan>, plan: Option<Plan>, context: &mut Context<'_>) {
+    if let Some(plan) = plan
+        && best.as_ref().is_none_or(|best| plan.value() < best.value())
+    {
+        context.emit(Event::Incumbent { value: plan.value() });
+        *best = Some(plan);
+    }
+}

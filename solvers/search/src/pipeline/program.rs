@@ -1,0 +1,503 @@
+//! The dynamic program over labels.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use stagewright_core::contract::Units;
+use stagewright_core::document::Schedule;
+use stagewright_core::placement::{Placement, StageAssignment};
+use stagewright_core::problem::Problem;
+use stagewright_core::schedule::{StageTimes, iteration};
+use stagewright_core::solver::{Context, Event, Plan, StopReason};
+use stagewright_core::tolerance;
+
+use super::label::{Label, Rest, Rule, dominates};
+use super::poset::Poset;
+use super::stage::{Stage, Times};
+use crate::usage::UsageSpace;
+
+/// Sets between two looks at the clock.
+const STEPS_BETWEEN_CHECKS: u64 = 1024;
+/// The labels take one part in so many of the memory limit, and so many bytes without one.
+const SHARE: u64 = 4;
+const MOST_BYTES: u64 = 2 << 30;
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// What a search looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// Labels that no other of their state dominates.
+    Labels,
+    /// Every split whose bound is below the best value.
+    Enumerate,
+}
+
+/// What a search proved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Found {
+    /// Why it did not end; none where it did.
+    pub stop: Option<StopReason>,
+    /// Where it ended, a value that no split of the poset is below, rounding aside; infinite where there is no split.
+    pub bound: f64,
+    /// Sets looked at.
+    pub steps: u64,
+}
+
+/// A search for stages over the sets of a poset.
+pub struct Search<'a> {
+    problem: &'a Problem,
+    units: &'a Units,
+    space: &'a UsageSpace,
+    times: Times,
+}
+
+impl<'a> Search<'a> {
+    /// A search over some usages of devices.
+    pub fn new(problem: &'a Problem, units: &'a Units, space: &'a UsageSpace) -> Search<'a> {
+        Search { problem, units, space, times: Times::new(problem, units) }
+    }
+
+    /// Looks for splits better than the best plan, which it replaces. Under zero-bubble once for every number of stages,
+    /// since that decides the activations in flight. Ends when the context says so; the answer depends on nothing else
+    /// but the poset and the plan.
+    pub fn run(
+        &self,
+        poset: &Poset,
+        effort: Effort,
+        best: &mut Option<Plan>,
+        context: &mut Context<'_>,
+    ) -> Found {
+        let objective = self.problem.objective();
+        let most = (0..self.units.pools()).map(|pool| self.space.limit(pool)).sum::<u32>();
+        let counts = match objective.schedule {
+            Schedule::ZeroBubble => (1..=most.min(self.units.len() as u32)).map(Some).collect(),
+            _ => vec![None],
+        };
+        let mut found = Found { stop: None, bound: f64::INFINITY, steps: 0 };
+        for stages in counts {
+            let rule = Rule {
+                schedule: objective.schedule,
+                microbatches: objective.microbatches,
+                stages: stages.unwrap_or(0),
+            };
+            let bytes = context.limits.memory.map_or(MOST_BYTES, |limit| (limit / SHARE).min(MOST_BYTES));
+            let mut program = Program {
+                search: self,
+                poset,
+                rule,
+                stages,
+                enumerate: effort == Effort::Enumerate,
+                bytes,
+                steps: 0,
+                sets: Vec::new(),
+                rests: Vec::new(),
+                numbers: FxHashMap::default(),
+                levels: vec![Vec::new(); poset.len() + 1],
+                labels: Vec::new(),
+                entries: Vec::new(),
+                bound: f64::INFINITY,
+                best,
+            };
+            let stop = program.run(context);
+            found.bound = found.bound.min(program.bound);
+            found.steps += program.steps;
+            if stop.is_some() {
+                found.stop = stop;
+                break;
+            }
+        }
+        // Whatever was cut off was not below the best value at that time.
+        let value = best.as_ref().map_or(f64::INFINITY, Plan::value);
+        found.bound = found.bound.min(value);
+        found
+    }
+}
+
+/// A label of a state, and the stage that was added last.
+struct Entry {
+    label: Label,
+    times: StageTimes,
+    parent: u32,
+    /// The set that it is of.
+    set: u32,
+    pool: u16,
+    replicas: u32,
+}
+
+/// One set with what it leaves.
+#[derive(Clone, Copy)]
+struct Left {
+    rest: Rest,
+    work: f64,
+}
+
+struct Program<'s, 'a> {
+    search: &'s Search<'a>,
+    poset: &'s Poset,
+    rule: Rule,
+    /// How many stages there have to be, if that is given.
+    stages: Option<u32>,
+    enumerate: bool,
+    bytes: u64,
+    steps: u64,
+    /// The positions taken, as bits, of every set.
+    sets: Vec<Box<[u64]>>,
+    rests: Vec<Left>,
+    numbers: FxHashMap<Box<[u64]>, u32>,
+    /// Sets by number of units.
+    levels: Vec<Vec<u32>>,
+    /// Per set and usage its entries.
+    labels: Vec<BTreeMap<u32, Vec<u32>>>,
+    entries: Vec<Entry>,
+    /// The least value of a label of a whole pipeline.
+    bound: f64,
+    best: &'s mut Option<Plan>,
+}
+
+/// A place in the walk over the supersets of a set: the positions that may come next, and which is tried.
+struct Step {
+    ready: Vec<u32>,
+    next: usize,
+}
+
+impl Program<'_, '_> {
+    fn run(&mut self, context: &mut Context<'_>) -> Option<StopReason> {
+        let words = self.poset.len().div_ceil(64);
+        let left = self.left_by(&vec![0; words]);
+        let nothing = self.number(vec![0; words].into(), 0, left);
+        self.entries.push(Entry {
+            label: Rule::NOTHING,
+            times: StageTimes::default(),
+            parent: NONE,
+            set: nothing,
+            pool: 0,
+            replicas: 0,
+        });
+        self.labels[nothing as usize].insert(0, vec![0]);
+        let search = self.search;
+        let mut stages: Vec<Stage<'_>> = (0..search.units.pools())
+            .map(|pool| Stage::new(search.problem, search.units, &search.times, pool))
+            .collect();
+        for level in 0..self.poset.len() {
+            let sets = std::mem::take(&mut self.levels[level]);
+            for set in sets {
+                let labels = std::mem::take(&mut self.labels[set as usize]);
+                for (pool, stage) in stages.iter_mut().enumerate() {
+                    if let Some(stop) = self.expand(set, level, &labels, pool, stage, context) {
+                        return Some(stop);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The value that has to be beaten.
+    fn cap(&self) -> f64 {
+        self.best.as_ref().map_or(f64::INFINITY, |plan| tolerance::round_down(plan.value()))
+    }
+
+    /// Adds every stage on a pool before a set.
+    fn expand(
+        &mut self,
+        set: u32,
+        size: usize,
+        labels: &BTreeMap<u32, Vec<u32>>,
+        pool: usize,
+        stage: &mut Stage<'_>,
+        context: &mut Context<'_>,
+    ) -> Option<StopReason> {
+        let space = self.search.space;
+        let cap = self.cap();
+        let ways: Vec<(usize, Vec<u32>)> = labels
+            .iter()
+            .map(|(&usage, entries)| (usage as usize, entries))
+            .filter(|&(usage, _)| space.most_replicas(usage, pool) > 0 && self.may_go_on(usage))
+            .map(|(usage, entries)| {
+                let left = self.rests[set as usize].rest;
+                let alive = |&entry: &u32| self.rule.value(self.entries[entry as usize].label, left) < cap;
+                (usage, entries.iter().copied().filter(alive).collect::<Vec<u32>>())
+            })
+            .filter(|(_, entries)| !entries.is_empty())
+            .collect();
+        let most = ways.iter().map(|&(usage, _)| space.most_replicas(usage, pool)).max()?;
+        let in_flight = ways.iter().map(|&(usage, _)| self.in_flight(usage)).min()?;
+        let mut taken = self.sets[set as usize].to_vec();
+        let mut waits = self.poset.waits_for.clone();
+        for at in members(&taken) {
+            for &freed in &self.poset.frees[at] {
+                waits[freed as usize] -= 1;
+            }
+        }
+        let is_taken = |at: usize| taken[at / 64] >> (at % 64) & 1 == 1;
+        let ready = (0..self.poset.len()).filter(|&at| waits[at] == 0 && !is_taken(at));
+        let mut path = vec![Step { ready: ready.map(|at| at as u32).collect(), next: 0 }];
+        let mut lefts = vec![self.rests[set as usize]];
+        loop {
+            // Without a step left every superset has been seen.
+            let step = path.last_mut()?;
+            let Some(&at) = step.ready.get(step.next) else {
+                path.pop();
+                // The unit that led here leaves the stage.
+                if let Some(step) = path.last() {
+                    self.leave(step.ready[step.next - 1], &mut taken, &mut waits, stage);
+                    lefts.pop();
+                }
+                continue;
+            };
+            step.next += 1;
+            self.steps += 1;
+            if self.steps.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+                if let Some(stop) = context.stop().reason() {
+                    self.clear(&mut path, &mut taken, &mut waits, stage);
+                    return Some(stop);
+                }
+                if self.used() > self.bytes {
+                    self.clear(&mut path, &mut taken, &mut waits, stage);
+                    return Some(StopReason::Memory);
+                }
+            }
+            let unit = self.poset.unit_at[at as usize];
+            taken[at as usize / 64] |= 1 << (at % 64);
+            stage.add(unit);
+            let left = self.without(lefts[lefts.len() - 1], unit, path.len() + size);
+            let mut ready = path[path.len() - 1].ready[path[path.len() - 1].next..].to_vec();
+            for &freed in &self.poset.frees[at as usize] {
+                waits[freed as usize] -= 1;
+                if waits[freed as usize] == 0 {
+                    let place = ready.partition_point(|&other| other < freed);
+                    ready.insert(place, freed);
+                }
+            }
+            if !stage.supported()
+                || !stage.fits(in_flight)
+                || !self.any_below_cap(&ways, left.rest, stage, most)
+            {
+                self.leave(at, &mut taken, &mut waits, stage);
+                continue;
+            }
+            let units = size + path.len();
+            if self.poset.is_state(units) {
+                self.arrive(&ways, (&taken, units, left), pool, stage, context);
+            }
+            path.push(Step { ready, next: 0 });
+            lefts.push(left);
+        }
+    }
+
+    /// Whether a stage before a usage could be one too many.
+    fn may_go_on(&self, usage: usize) -> bool {
+        self.stages.is_none_or(|stages| self.search.space.stages(usage) < stages)
+    }
+
+    fn in_flight(&self, usage: usize) -> u32 {
+        let from_last = self.search.space.stages(usage) + 1;
+        let stages = self.stages.unwrap_or(from_last);
+        self.search.problem.objective().in_flight_of(from_last, stages)
+    }
+
+    /// Whether the compute of the stage alone leaves some label below the cap. If not, neither do larger stages: a unit
+    /// takes at least as long on the stage as it would at least in what is left.
+    fn any_below_cap(&self, ways: &[(usize, Vec<u32>)], left: Rest, stage: &Stage<'_>, most: u32) -> bool {
+        let (cap, least) = (self.cap(), stage.at_least(most));
+        ways.iter().any(|(usage, entries)| {
+            let behind = self.search.space.stages(*usage);
+            entries.iter().any(|&entry| {
+                let label = self.rule.extend(self.entries[entry as usize].label, &least, behind);
+                self.rule.value(label, left) * (1.0 - tolerance::OPTIMAL_RELATIVE) < cap
+            })
+        })
+    }
+
+    /// Adds what a stage leads to, for every number of replicas, to the labels of a set.
+    fn arrive(
+        &mut self,
+        ways: &[(usize, Vec<u32>)],
+        (taken, size, left): (&[u64], usize, Left),
+        pool: usize,
+        stage: &Stage<'_>,
+        context: &mut Context<'_>,
+    ) {
+        let space = self.search.space;
+        let is_whole = size == self.poset.len();
+        let mut set = None;
+        for (usage, entries) in ways {
+            if !stage.fits(self.in_flight(*usage)) {
+                continue;
+            }
+            for replicas in 1..=space.most_replicas(*usage, pool) {
+                let times = stage.on(replicas);
+                let after = space.after(*usage, pool, replicas);
+                let behind = space.stages(*usage);
+                if is_whole && self.stages.is_some_and(|stages| behind + 1 != stages) {
+                    continue;
+                }
+                if !is_whole && !self.has_room(after, left) {
+                    continue;
+                }
+                for &parent in entries {
+                    let label = self.rule.extend(self.entries[parent as usize].label, &times, behind);
+                    let value = self.rule.value(label, left.rest);
+                    if value >= self.cap() {
+                        continue;
+                    }
+                    let last = Entry { label, times, parent, set: NONE, pool: pool as u16, replicas };
+                    if is_whole {
+                        if !self.enumerate {
+                            self.bound = self.bound.min(value);
+                        }
+                        self.complete(last, taken, context);
+                    } else {
+                        let number = match set {
+                            Some(number) => number,
+                            None => self.number(taken.into(), size, left),
+                        };
+                        set = Some(number);
+                        self.keep(Entry { set: number, ..last }, after as u32);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the devices left can run what is left in the time that has to be beaten, and still make up the stages.
+    fn has_room(&self, usage: usize, left: Left) -> bool {
+        let space = self.search.space;
+        let devices: u32 = (0..self.search.units.pools()).map(|pool| space.left(usage, pool)).sum();
+        if self.stages.is_some_and(|stages| space.stages(usage) >= stages) {
+            return false;
+        }
+        let busy = f64::from(self.rule.microbatches) * left.work * (1.0 - tolerance::OPTIMAL_RELATIVE);
+        devices > 0 && busy < f64::from(devices) * self.cap()
+    }
+
+    fn keep(&mut self, entry: Entry, usage: u32) {
+        let number = self.entries.len() as u32;
+        let Program { labels, entries, enumerate, .. } = self;
+        let known = labels[entry.set as usize].entry(usage).or_default();
+        if !*enumerate {
+            if known.iter().any(|&other| dominates(&entries[other as usize].label, &entry.label)) {
+                return;
+            }
+            known.retain(|&other| !dominates(&entry.label, &entries[other as usize].label));
+        }
+        known.push(number);
+        entries.push(entry);
+    }
+
+    /// Scores a whole pipeline by its iteration, and keeps it as a plan if that is better than the best.
+    fn complete(&mut self, last: Entry, taken: &[u64], context: &mut Context<'_>) {
+        let mut times = vec![last.times];
+        let mut at = last.parent;
+        while self.entries[at as usize].parent != NONE {
+            times.push(self.entries[at as usize].times);
+            at = self.entries[at as usize].parent;
+        }
+        if iteration(self.rule.schedule, &times, self.rule.microbatches) >= self.cap() {
+            return;
+        }
+        let (problem, units) = (self.search.problem, self.search.units);
+        let mut stages = Vec::with_capacity(times.len());
+        let (mut whole, mut entry) = (taken.to_vec(), &last);
+        loop {
+            if entry.parent == NONE {
+                break;
+            }
+            let before = &self.entries[entry.parent as usize];
+            let inner = &self.sets[before.set as usize];
+            let own: Vec<u64> = whole.iter().zip(inner.iter()).map(|(all, inner)| all & !inner).collect();
+            let units = members(&own).map(|at| self.poset.unit_at[at]).collect();
+            stages.push(StageAssignment { pool: entry.pool as usize, replicas: entry.replicas, units });
+            whole = inner.to_vec();
+            entry = before;
+        }
+        // Uplinks are not in the labels, and may make it worse than it looked.
+        let plan = Plan::try_new(problem, Placement::from_stages(problem, units, &stages));
+        if let Ok(plan) = plan
+            && self.best.as_ref().is_none_or(|best| plan.value() < best.value())
+        {
+            context.emit(Event::Incumbent { value: plan.value() });
+            *self.best = Some(plan);
+        }
+    }
+
+    /// The number of a set, which is added if it is new.
+    fn number(&mut self, taken: Box<[u64]>, size: usize, left: Left) -> u32 {
+        if let Some(&number) = self.numbers.get(&taken) {
+            return number;
+        }
+        let number = self.sets.len() as u32;
+        self.numbers.insert(taken.clone(), number);
+        self.sets.push(taken);
+        self.rests.push(left);
+        self.labels.push(BTreeMap::new());
+        self.levels[size].push(number);
+        number
+    }
+
+    /// What a set leaves to place.
+    fn left_by(&self, taken: &[u64]) -> Left {
+        let mut left = Left { rest: Rest { forward: 0.0, passes: 0.0 }, work: 0.0 };
+        for (at, &unit) in self.poset.unit_at.iter().enumerate() {
+            if taken[at / 64] >> (at % 64) & 1 == 0 {
+                let Times { least, work, .. } = &self.search.times;
+                left.rest.forward += least[unit as usize].forward;
+                left.rest.passes += least[unit as usize].passes;
+                left.work += work[unit as usize];
+            }
+        }
+        left
+    }
+
+    /// What is left without a unit more. Sums that shrink are lowered by what rounding may have added.
+    fn without(&self, left: Left, unit: u32, size: usize) -> Left {
+        let nothing = Left { rest: Rest { forward: 0.0, passes: 0.0 }, work: 0.0 };
+        if size == self.poset.len() {
+            return nothing;
+        }
+        let Times { least, work, .. } = &self.search.times;
+        let minus = |sum: f64, item: f64| (sum - item - sum * ROUNDING).max(0.0);
+        Left {
+            rest: Rest {
+                forward: minus(left.rest.forward, least[unit as usize].forward),
+                passes: minus(left.rest.passes, least[unit as usize].passes),
+            },
+            work: minus(left.work, work[unit as usize]),
+        }
+    }
+
+    /// Takes a unit out again.
+    fn leave(&self, at: u32, taken: &mut [u64], waits: &mut [u32], stage: &mut Stage<'_>) {
+        stage.undo();
+        taken[at as usize / 64] &= !(1 << (at % 64));
+        for &freed in &self.poset.frees[at as usize] {
+            waits[freed as usize] += 1;
+        }
+    }
+
+    /// Empties the stage.
+    fn clear(&self, path: &mut Vec<Step>, taken: &mut [u64], waits: &mut [u32], stage: &mut Stage<'_>) {
+        path.pop();
+        while let Some(step) = path.pop() {
+            self.leave(step.ready[step.next - 1], taken, waits, stage);
+        }
+    }
+
+    /// Bytes of labels and sets.
+    fn used(&self) -> u64 {
+        let words = self.poset.len().div_ceil(64) as u64;
+        let per_set = 2 * 8 * words + 128;
+        (self.entries.len() * (size_of::<Entry>() + 8)) as u64 + self.sets.len() as u64 * per_set
+    }
+}
+
+/// More than the rounding of one subtraction, relative to what is subtracted from.
+const ROUNDING: f64 = 4.0 * f64::EPSILON;
+
+/// The positions of a set, ascending.
+fn members(set: &[u64]) -> impl Iterator<Item = usize> + '_ {
+    set.iter()
+        .enumerate()
+        .flat_map(|(word, &bits)| (0..64).filter(move |at| bits >> at & 1 == 1).map(move |at| word * 64 + at))
+}

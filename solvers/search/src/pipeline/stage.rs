@@ -1,0 +1,113 @@
+//! A stage that grows and shrinks unit by unit.
+
+use stagewright_core::contract::Units;
+use stagewright_core::meter::{Mark, Meter};
+use stagewright_core::objective::{Objective, synchronisation};
+use stagewright_core::problem::Problem;
+use stagewright_core::schedule::StageTimes;
+use stagewright_core::tolerance;
+
+use super::label::Rest;
+
+/// Seconds that are put off and least times, by unit.
+pub(super) struct Times {
+    /// `[pool][unit]`, seconds of gradients of weights that the schedule runs apart.
+    put_off: Vec<Vec<f64>>,
+    /// Per unit the least time on any pool that supports it, divided among as many replicas as a stage there may have.
+    pub(super) least: Vec<Rest>,
+    /// Per unit the least time on any pool, on one device.
+    pub(super) work: Vec<f64>,
+}
+
+impl Times {
+    /// O(operators · pools).
+    pub(super) fn new(problem: &Problem, units: &Units) -> Times {
+        let graph = problem.graph();
+        let mut put_off = vec![vec![0.0; units.len()]; units.pools()];
+        for op in graph.operators().filter(|&op| problem.is_put_off(op)) {
+            for (pool, put_off) in put_off.iter_mut().enumerate() {
+                put_off[units.unit_of(op)] += problem.seconds(op, pool).unwrap_or(0.0);
+            }
+        }
+        let supported = |unit: usize| (0..units.pools()).filter(move |&pool| units.supported(unit, pool));
+        let least = |unit: usize, seconds: &dyn Fn(usize) -> f64| {
+            let times = supported(unit).map(seconds);
+            // What no pool supports ends the search elsewhere.
+            times.min_by(f64::total_cmp).unwrap_or(0.0).max(0.0)
+        };
+        let share =
+            |pool: usize| f64::from(problem.objective().max_replicas.min(problem.pools()[pool].count()));
+        let total = |unit: usize, pool: usize| units.seconds(unit, pool).unwrap_or(0.0);
+        Times {
+            least: (0..units.len())
+                .map(|unit| Rest {
+                    forward: least(unit, &|pool| units.pass_seconds(unit, pool, 0) / share(pool)),
+                    passes: least(unit, &|pool| (total(unit, pool) - put_off[pool][unit]) / share(pool)),
+                })
+                .collect(),
+            work: (0..units.len()).map(|unit| least(unit, &|pool| total(unit, pool))).collect(),
+            put_off,
+        }
+    }
+}
+
+/// The units of a stage on a pool.
+pub(super) struct Stage<'a> {
+    problem: &'a Problem,
+    times: &'a Times,
+    meter: Meter<'a>,
+    pool: usize,
+    put_off: f64,
+    before: Vec<(u32, Mark, f64)>,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(problem: &'a Problem, units: &'a Units, times: &'a Times, pool: usize) -> Stage<'a> {
+        let meter = Meter::new(units, problem.objective(), pool);
+        Stage { problem, times, meter, pool, put_off: 0.0, before: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, unit: u32) {
+        self.before.push((unit, self.meter.mark(), self.put_off));
+        self.meter.add(unit as usize);
+        self.put_off += self.times.put_off[self.pool][unit as usize];
+    }
+
+    /// Takes away the unit that was added last.
+    pub(super) fn undo(&mut self) {
+        if let Some((unit, mark, put_off)) = self.before.pop() {
+            self.meter.undo(unit as usize, mark);
+            self.put_off = put_off;
+        }
+    }
+
+    pub(super) fn supported(&self) -> bool {
+        self.meter.supported()
+    }
+
+    pub(super) fn fits(&self, in_flight: u32) -> bool {
+        tolerance::fits(self.meter.bytes(in_flight), self.problem.pools()[self.pool].memory)
+    }
+
+    /// What it takes on some replicas.
+    pub(super) fn on(&self, replicas: u32) -> StageTimes {
+        let bandwidth = self.problem.pools()[self.pool].bandwidth;
+        let synchronised = synchronisation(self.meter.parameter_bytes(), replicas, bandwidth);
+        let sums = [self.meter.sums(0), self.meter.sums(1)];
+        StageTimes::of(self.objective(), &sums, self.put_off, replicas, synchronised)
+    }
+
+    /// What it and every larger stage take at least, on some replicas: compute alone.
+    pub(super) fn at_least(&self, replicas: u32) -> StageTimes {
+        let share = f64::from(replicas);
+        StageTimes {
+            forward: self.meter.compute(0) / share,
+            backward: (self.meter.compute(1) - self.put_off).max(0.0) / share,
+            weight: self.put_off / share,
+        }
+    }
+
+    fn objective(&self) -> &Objective {
+        self.problem.objective()
+    }
+}

@@ -1,0 +1,80 @@
+//! The time of an iteration under a schedule, by running it.
+//!
+//! Every stage decides by what it has done so far what it does next: with f forward passes, b backward passes and w
+//! gradients of weights done, stage i of p
+//!
+//! - runs forward passes until f = m, then backward passes, under GPipe;
+//! - runs a forward pass as long as f < m and f − b ≤ p − 1 − i, else a backward pass, under 1F1B;
+//! - and under zero-bubble, before either, a gradient of weights where b − w > i or b = m.
+//!
+//! A forward pass waits for that of the stage before, a backward pass for that of the stage behind. Whoever can run
+//! does, until nobody is left.
+
+use std::collections::VecDeque;
+
+use stagewright_core::document::Schedule;
+
+/// Seconds of a stage for one microbatch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    pub(super) forward: f64,
+    /// Without what is put off.
+    pub(super) backward: f64,
+    pub(super) weight: f64,
+}
+
+/// What a stage has done, and what has arrived for it.
+#[derive(Debug, Clone, Default)]
+struct State {
+    done: [u32; 3],
+    free: f64,
+    activations: VecDeque<f64>,
+    gradients: VecDeque<f64>,
+}
+
+/// Seconds until everything is done. O(stages · microbatches).
+pub(super) fn seconds(schedule: Schedule, times: &[Times], microbatches: u32) -> f64 {
+    let count = times.len();
+    let mut states = vec![State::default(); count];
+    let mut moved = true;
+    while std::mem::take(&mut moved) {
+        // Forwards and backwards again, so that either pass gets far in one round.
+        for at in (0..count).chain((0..count).rev()) {
+            while let Some(work) = next(schedule, &states[at].done, [at, count], microbatches) {
+                let arrived = match work {
+                    0 if at > 0 => states[at].activations.pop_front(),
+                    1 if at + 1 < count => states[at].gradients.pop_front(),
+                    _ => Some(0.0),
+                };
+                let Some(arrived) = arrived else { break };
+                let state = &mut states[at];
+                let seconds = [times[at].forward, times[at].backward, times[at].weight][work];
+                state.free = state.free.max(arrived) + seconds;
+                state.done[work] += 1;
+                let ended = state.free;
+                match work {
+                    0 if at + 1 < count => states[at + 1].activations.push_back(ended),
+                    1 if at > 0 => states[at - 1].gradients.push_back(ended),
+                    _ => {}
+                }
+                moved = true;
+            }
+        }
+    }
+    states.iter().map(|state| state.free).fold(0.0, f64::max)
+}
+
+/// What a stage does next: 0 a forward pass, 1 a backward pass, 2 a gradient of weights. None where it is done.
+fn next(schedule: Schedule, done: &[u32; 3], [at, count]: [usize; 2], microbatches: u32) -> Option<usize> {
+    let [forward, backward, weight] = *done;
+    let (ahead, behind) = ((count - 1 - at) as u64, at as u64);
+    let held = u64::from(forward - backward);
+    let is_split = schedule == Schedule::ZeroBubble;
+    if is_split && weight < backward && (u64::from(backward - weight) > behind || backward == microbatches) {
+        return Some(2);
+    }
+    if forward < microbatches && (schedule == Schedule::GPipe || held <= ahead) {
+        return Some(0);
+    }
+    (backward < microbatches).then_some(1)
+}

@@ -1,0 +1,50 @@
+//! Gradients of weights, which zero-bubble puts off.
+//!
+//! An operator of the backward pass is one if only updates read what it makes, or nobody, and a gradient that it reads,
+//! which another operator of the backward pass made, is read as well by one of that pass from which the pass goes on.
+
+use stagewright_core::document::Pass;
+
+use super::cost;
+use crate::constraint::Placed;
+use crate::error::CheckError;
+use crate::read::Problem;
+
+/// Seconds of the gradients of weights on every device. O(operators + pins).
+///
+/// # Errors
+/// Where there are none, though there is a backward pass: it is in one piece.
+pub(super) fn seconds(problem: &Problem, placed: &Placed) -> Result<Vec<f64>, CheckError> {
+    let graph = &problem.graph;
+    let is_backward = |operator: usize| graph.pass(operator) == Pass::Backward;
+    // How the results of an operator go on.
+    let mut goes_on = vec![false; graph.operators.len()];
+    let mut is_updated_at_most = vec![true; graph.operators.len()];
+    for (from, to) in graph.tensors.iter().flat_map(|tensor| tensor.arcs()) {
+        goes_on[from] |= is_backward(to);
+        is_updated_at_most[from] &= graph.pass(to) == Pass::Update;
+    }
+    let mut branches_off = vec![false; graph.operators.len()];
+    for tensor in graph.tensors.iter().filter(|tensor| is_backward(tensor.producer)) {
+        if tensor.consumers.iter().any(|&operator| is_backward(operator) && goes_on[operator]) {
+            for &operator in &tensor.consumers {
+                branches_off[operator] = true;
+            }
+        }
+    }
+    let mut seconds = vec![0.0; placed.devices.len()];
+    let mut found = false;
+    for (operator, document) in graph.operators.iter().enumerate() {
+        if is_backward(operator) && is_updated_at_most[operator] && branches_off[operator] {
+            found = true;
+            let device = placed.device_of[operator];
+            let kind = &problem.cluster.kinds[placed.devices[device].kind];
+            seconds[device] += cost::seconds(document, kind).unwrap_or(0.0);
+        }
+    }
+    if !found && (0..graph.operators.len()).any(is_backward) {
+        let (rule, needs) = ("the schedule zero-bubble", "operators that compute gradients of weights alone");
+        return Err(CheckError::Rule { rule, needs });
+    }
+    Ok(seconds)
+}

@@ -1,0 +1,46 @@
+//! `simulate --schedule`: play an iteration of a pipeline schedule.
+
+use stagewright::core::document::{PlanDocument, Schedule};
+use stagewright::core::evaluate::evaluate;
+use stagewright::core::objective::Objective;
+use stagewright::placement::placement;
+use stagewright::report::schedule::IterationReport;
+
+use super::args::SimulateArguments;
+use super::error::CliError;
+use super::exit::Exit;
+use super::output;
+use super::resolve::{self, Documents};
+
+/// Plays the stages of a plan under a schedule, with the loads that they have under the plan's own rules.
+pub(crate) fn run(
+    arguments: &SimulateArguments,
+    schedule: Schedule,
+    documents: Documents,
+    plan: &PlanDocument,
+    label: &str,
+) -> Result<Exit, CliError> {
+    let microbatches = arguments.microbatches.or(plan.objective.microbatches).ok_or_else(|| {
+        CliError::new("U001", "an iteration needs its microbatches, and the plan does not say how many")
+            .at("--schedule")
+            .help("add --microbatches M")
+    })?;
+    // A plan has one stage a device, which the report divides; before that it is 1F1B.
+    let whole = if schedule == Schedule::Interleaved { Schedule::OneFOneB } else { schedule };
+    let objective = Objective {
+        schedule: whole,
+        microbatches,
+        communication: plan.objective.communication,
+        max_replicas: plan.objective.max_replicas.unwrap_or(1),
+        ..Objective::default()
+    };
+    let problem = resolve::problem(documents, objective)?;
+    let placement = placement(&problem, plan).map_err(|error| CliError::placement(label, &error))?;
+    for violation in evaluate(&problem, &placement).violations {
+        output::note(&format!("note: the plan is infeasible under this schedule: {violation}"));
+    }
+    let report = IterationReport::of(&problem, &placement, schedule, arguments.chunks)
+        .map_err(|error| CliError::new(error.code(), error.to_string()).at(label).help(error.help()))?;
+    output::result(&if arguments.json { output::json(&report)? } else { report.text() })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,132 @@
+//! An iteration under a pipeline schedule, for people and programs.
+
+use comfy_table::Cell;
+use serde::Serialize;
+use stagewright_core::document::Schedule;
+use stagewright_core::evaluate::pipeline;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::schedule::{Run, ScheduleError, Work};
+
+use super::table::{finish, header, plain, right};
+use super::units::{bytes, percent, seconds};
+
+/// An iteration as it ran.
+#[derive(Debug, Clone, Serialize)]
+pub struct IterationReport {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// Microbatches of the iteration.
+    pub microbatches: u32,
+    /// Stages of each device.
+    pub chunks: u32,
+    /// Seconds of the iteration.
+    pub iteration_s: f64,
+    /// The share of the devices' time that is idle.
+    pub bubble: f64,
+    /// The devices in the order of the pipeline.
+    pub devices: Vec<DeviceReport>,
+}
+
+/// One device of an iteration.
+#[derive(Debug, Clone, Serialize)]
+pub struct DeviceReport {
+    /// Its name.
+    pub name: String,
+    /// Seconds that it is busy.
+    pub busy_s: f64,
+    /// The most microbatches whose activations it holds, each of its stages counted by itself.
+    pub in_flight: u32,
+    /// The most bytes that it holds.
+    pub peak_bytes: f64,
+    /// Bytes that it has; none where unlimited.
+    pub memory_bytes: Option<f64>,
+    /// What it does, in order.
+    pub tasks: Vec<TaskReport>,
+}
+
+/// One task of a device.
+#[derive(Debug, Clone, Serialize)]
+pub struct TaskReport {
+    /// `forward`, `backward` or `weight`.
+    pub work: &'static str,
+    /// The stage, from 0.
+    pub stage: u32,
+    /// The microbatch, from 0.
+    pub microbatch: u32,
+    /// When it starts.
+    pub start_s: f64,
+    /// When it ends.
+    pub end_s: f64,
+}
+
+impl IterationReport {
+    /// Runs a placement under a schedule: the objective of the problem is an iteration, of which it gives the
+    /// microbatches and, for all schedules but interleaved 1F1B, the same schedule. Interleaved 1F1B takes the loads of
+    /// 1F1B and divides every stage into `chunks`.
+    ///
+    /// # Errors
+    /// As for [`pipeline`] and [`Pipeline::run`](stagewright_core::schedule::Pipeline::run).
+    ///
+    /// # Panics
+    /// As for [`pipeline`].
+    pub fn of(
+        problem: &Problem,
+        placement: &Placement,
+        schedule: Schedule,
+        chunks: u32,
+    ) -> Result<IterationReport, ScheduleError> {
+        let pipeline = pipeline(problem, placement, schedule, chunks)?;
+        let Run { seconds, bubble, busy, in_flight, peak_bytes, tasks, .. } = pipeline.run()?;
+        let devices = placement.used().into_iter().zip(tasks).enumerate().map(|(at, (device, tasks))| {
+            let limit = problem.pools()[problem.pool_of(device)].memory;
+            let task =
+                |(task, span): (stagewright_core::schedule::Task, stagewright_core::simulate::Span)| {
+                    let work = match task.work {
+                        Work::Forward => "forward",
+                        Work::Backward => "backward",
+                        Work::Weight => "weight",
+                    };
+                    let (stage, microbatch) = (task.stage, task.microbatch);
+                    TaskReport { work, stage, microbatch, start_s: span.start, end_s: span.end }
+                };
+            DeviceReport {
+                name: problem.cluster().device_name(device),
+                busy_s: busy[at],
+                in_flight: in_flight[at],
+                peak_bytes: peak_bytes[at],
+                memory_bytes: limit.is_finite().then_some(limit),
+                tasks: tasks.into_iter().map(task).collect(),
+            }
+        });
+        let microbatches = pipeline.microbatches;
+        let devices = devices.collect();
+        Ok(IterationReport { schedule, microbatches, chunks, iteration_s: seconds, bubble, devices })
+    }
+
+    /// The figures, then a row for every device.
+    pub fn text(&self) -> String {
+        let each = self.iteration_s / f64::from(self.microbatches.max(1));
+        let schedule = super::table::schedule(self.schedule).unwrap_or("none");
+        let stages =
+            if self.chunks > 1 { format!(", {} stages a device", self.chunks) } else { String::new() };
+        let lines = [
+            ("schedule", format!("{schedule} with {} microbatches{stages}", self.microbatches)),
+            ("iteration", format!("{}, {} a microbatch", seconds(self.iteration_s), seconds(each))),
+            ("bubble", percent(self.bubble)),
+        ];
+        let mut table = plain(&["device", "busy", "idle", "in flight", "peak memory", "of"]);
+        for device in &self.devices {
+            let idle = if self.iteration_s > 0.0 { 1.0 - device.busy_s / self.iteration_s } else { 0.0 };
+            table.add_row(vec![
+                Cell::new(&device.name),
+                right(seconds(device.busy_s)),
+                right(percent(idle.max(0.0))),
+                right(device.in_flight.to_string()),
+                right(bytes(device.peak_bytes)),
+                right(device.memory_bytes.map_or_else(|| "unlimited".into(), bytes)),
+            ]);
+        }
+        format!("{}\n{}", header(&lines), finish(&table))
+    }
+}

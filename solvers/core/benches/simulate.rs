@@ -94,7 +94,7 @@ fn moves(name: &str, problem: &Problem, device_of: &[DeviceId], ranks: &[u32], r
             seconds[0] += begin.elapsed().as_secs_f64();
             let begin = Instant::now();
             rerun.change([Change::Device(OpId(op as u32), to)]);
-            let changed = rerun.run_below(limit).map(Timeline::makespan);
+            let changed = rerun.run_below(limit).map(|outcome| outcome.makespan);
             rerun.take_back();
             seconds[1] += begin.elapsed().as_secs_f64();
             assert_eq!(anew, changed, "both say the same");

@@ -29,6 +29,7 @@
 //!
 //! So a rerun says what a run from the beginning says, to the last bit, peaks of memory included.
 
+use super::batch::Outcome;
 use super::builder::FlowBuilder;
 use super::engine::{NO_PAUSE, Simulator, Stop};
 use super::flow::Flow;
@@ -61,7 +62,7 @@ pub enum Change {
 /// [`keep`](Rerun::keep) them. Timelines are of [`flow`](Rerun::flow), which has room: of its transfers, only
 /// those that lead somewhere are in use. The others have no ports and a span that begins and ends at infinity.
 ///
-/// Keeps about sixteen states twice, each of 4 bytes for every operator and for every copy that there is room for.
+/// Keeps about sixteen states, each of 4 bytes for every operator and for every copy that there is room for.
 /// Allocates nothing for an evaluation once that memory is there.
 #[derive(Debug, Clone)]
 pub struct Rerun<'p> {
@@ -74,13 +75,18 @@ pub struct Rerun<'p> {
     piece: FlowBuilder,
     /// Runs the changed schedule.
     simulator: Simulator,
-    /// States of the last run of the changed schedule.
-    taken: Film,
-    /// Whether that run came to its end.
+    /// When its last run went on from a state of the settled schedule, and whether it came to its end.
+    resumed: f64,
     has_ended: bool,
-    /// The timeline of the settled schedule, and states of its run.
+    outcome: Outcome,
+    /// The timeline of the settled schedule.
     settled: Timeline,
-    film: Film,
+    /// States of its run, the first `count` of them, in the order of time and without a gap but at the end. The
+    /// others are memory.
+    states: Vec<State>,
+    count: usize,
+    /// How many of them there were before the changes: what is later was kept in a run of the changed schedule.
+    unchanged: usize,
     /// Events between two states.
     every: u32,
     /// What takes the changes back, the last one first.
@@ -89,45 +95,6 @@ pub struct Rerun<'p> {
     is_touched: Vec<bool>,
     /// The changes are felt no earlier.
     felt: f64,
-}
-
-/// States of one run, in the order of time, and the memory of others.
-#[derive(Debug, Clone, Default)]
-struct Film {
-    states: Vec<State>,
-    count: usize,
-}
-
-impl Film {
-    fn states(&self) -> &[State] {
-        &self.states[..self.count]
-    }
-
-    fn push(&mut self, state: &State) {
-        if self.count == self.states.len() {
-            self.states.push(State::default());
-        }
-        self.states[self.count].clone_from(state);
-        self.count += 1;
-    }
-
-    /// Goes on after the first `count` states with all of another film, which is left empty.
-    fn go_on(&mut self, count: usize, film: &mut Film) {
-        self.count = count;
-        for state in &mut film.states[..film.count] {
-            if self.count == self.states.len() {
-                self.states.push(State::default());
-            }
-            std::mem::swap(&mut self.states[self.count], state);
-            self.count += 1;
-        }
-        film.count = 0;
-    }
-
-    /// How many states were taken before a moment.
-    fn before(&self, moment: f64) -> usize {
-        self.states().partition_point(|state| state.clock.now < moment)
-    }
 }
 
 impl<'p> Rerun<'p> {
@@ -145,10 +112,13 @@ impl<'p> Rerun<'p> {
             flow: Flow::default(),
             piece: FlowBuilder::new(Rules::PORTS, 0, 0, false),
             simulator: Simulator::new(),
-            taken: Film::default(),
+            resumed: f64::NEG_INFINITY,
             has_ended: false,
+            outcome: Outcome { makespan: 0.0, peak_bytes: Vec::new() },
             settled: Timeline::default(),
-            film: Film::default(),
+            states: Vec::new(),
+            count: 0,
+            unchanged: 0,
             every: 1,
             back: Vec::new(),
             touched: Vec::new(),
@@ -182,12 +152,12 @@ impl<'p> Rerun<'p> {
             (0..self.is_touched.len() as u32).map(|tensor| self.flow.transfers_of(tensor).len()).sum();
         let events = (self.flow.operator_count() + transfers) as u32;
         self.every = events.div_ceil(STATES).max(1);
-        self.film.count = 0;
+        self.count = 0;
         self.simulator.timeline.transfers.clear();
         self.simulator.timeline.transfers.resize(self.flow.transfer_count(), NEVER);
         self.run(f64::INFINITY);
         self.settled.clone_from(&self.simulator.timeline);
-        self.film.go_on(0, &mut self.taken);
+        self.unchanged = self.count;
         &self.settled
     }
 
@@ -211,9 +181,9 @@ impl<'p> Rerun<'p> {
 
     /// Runs the changed schedule, unless it takes no less than `limit`. Takes the time of copying a state and of
     /// what happens after the changes are first felt.
-    pub fn run_below(&mut self, limit: f64) -> Option<&Timeline> {
+    pub fn run_below(&mut self, limit: f64) -> Option<&Outcome> {
         self.run(limit);
-        (self.has_ended && self.simulator.timeline.makespan < limit).then_some(&self.simulator.timeline)
+        (self.has_ended && self.outcome.makespan < limit).then_some(&self.outcome)
     }
 
     /// Takes the changes back that were made since the schedule was settled or changes were kept, in the time
@@ -223,20 +193,26 @@ impl<'p> Rerun<'p> {
             self.apply(change);
         }
         self.write_touched();
+        for state in &mut self.states[self.unchanged..self.count] {
+            adapt(state, &self.flow, &self.settled, &self.touched);
+        }
+        self.unchanged = self.count;
         self.forget_changes();
     }
 
-    /// Settles on the schedule as it has been changed. Takes no run where the last one came to its end.
+    /// Settles on the schedule as it has been changed. Takes no run where the last one came to its end; states
+    /// from after the changes are first felt are kept anew by the runs that would have gone on from them.
     pub fn keep(&mut self) -> &Timeline {
         if !self.has_ended {
             self.run(f64::INFINITY);
         }
+        self.simulator.timeline.begin_as(&self.settled, self.resumed);
         std::mem::swap(&mut self.simulator.timeline, &mut self.settled);
-        let usable = self.film.before(self.felt);
-        for state in &mut self.film.states[..usable] {
-            adapt(state, &self.flow, &self.touched);
+        self.count = self.states[..self.count].partition_point(|state| state.clock.now < self.felt);
+        for state in &mut self.states[..self.count] {
+            adapt(state, &self.flow, &self.settled, &self.touched);
         }
-        self.film.go_on(usable, &mut self.taken);
+        self.unchanged = self.count;
         for tensor in &self.touched {
             never(&mut self.simulator.timeline, &self.flow, *tensor);
         }
@@ -309,48 +285,69 @@ impl<'p> Rerun<'p> {
 
     /// Runs the changed schedule as far as it takes less than `limit`.
     fn run(&mut self, limit: f64) {
-        let Rerun { simulator, flow, film, .. } = self;
+        let Rerun { simulator, flow, tails, settled, touched, .. } = self;
         self.has_ended = false;
-        self.taken.count = 0;
-        let before = &film.states()[..film.before(self.felt)];
-        if let Some(state) = before.last() {
-            if state.least >= limit {
-                return;
+        let from = self.states[..self.count].partition_point(|state| state.clock.now < self.felt);
+        let mut pause = NO_PAUSE;
+        match self.states[..from].last() {
+            Some(state) if state.least >= limit => return,
+            Some(state) => {
+                simulator.resume(state);
+                adapt(&mut simulator.state, flow, settled, touched);
+                self.resumed = state.clock.now;
             }
-            simulator.resume(state);
-            adapt(&mut simulator.state, flow, &self.touched);
-        } else {
-            simulator.begin(flow);
+            None => {
+                simulator.begin(flow);
+                self.resumed = f64::NEG_INFINITY;
+                pause = 0;
+            }
         }
-        let mut pause = if before.is_empty() { 0 } else { self.next_pause() };
+        // Where no state is, one is missing if it would be from before the changes are felt.
+        if from == self.count && from > 0 {
+            pause = next_pause(&simulator.state, self.every);
+        }
         loop {
-            match self.simulator.go_on(&self.flow, &self.tails, limit, pause) {
+            match simulator.go_on(flow, tails, limit, pause) {
                 Stop::Ended => break,
                 Stop::Late => return,
-                Stop::Paused => {
-                    self.taken.push(&self.simulator.state);
-                    pause = self.next_pause();
+                Stop::Paused if simulator.state.clock.now < self.felt => {
+                    keep_state(&mut self.states, &mut self.count, &simulator.state);
+                    pause = next_pause(&simulator.state, self.every);
                 }
+                Stop::Paused => pause = NO_PAUSE,
             }
         }
-        self.flow.add_up_fixed();
-        self.simulator.end(&self.flow);
+        flow.add_up_fixed();
+        simulator.end(flow);
+        self.outcome.makespan = simulator.timeline.makespan;
+        self.outcome.peak_bytes.clone_from(&simulator.timeline.peaks);
         self.has_ended = true;
-        if let Some(state) = self.film.states()[..self.film.before(self.felt)].last() {
-            self.simulator.timeline.begin_as(&self.settled, state.clock.now);
-        }
-    }
-
-    /// How many events are to have happened when the next state is taken.
-    fn next_pause(&self) -> u32 {
-        let happened = self.simulator.state.clock.happened;
-        (happened / self.every + 1).checked_mul(self.every).unwrap_or(NO_PAUSE)
     }
 }
 
-/// Makes of a state of the settled schedule, from before the changes are felt, one of the changed flow.
-fn adapt(state: &mut State, flow: &Flow, touched: &[TensorId]) {
-    for tensor in touched {
+/// Keeps a state after those that there are, in memory that is no longer needed.
+fn keep_state(states: &mut Vec<State>, count: &mut usize, state: &State) {
+    if *count == states.len() {
+        states.push(State::default());
+    }
+    states[*count].clone_from(state);
+    *count += 1;
+}
+
+/// How many events are to have happened when the next state is kept.
+fn next_pause(state: &State, every: u32) -> u32 {
+    (state.clock.happened / every + 1).checked_mul(every).unwrap_or(NO_PAUSE)
+}
+
+/// Makes of a state of the settled schedule one of a flow that differs in the tensors whose producers have not
+/// ended. (They are all that is touched, before the changes are felt; but states that a first change has led to may
+/// be later than a second one is felt.)
+fn adapt(state: &mut State, flow: &Flow, settled: &Timeline, touched: &[TensorId]) {
+    let is_to_come = |tensor: &&TensorId| {
+        let producer = flow.tensors[tensor.index()].producer;
+        settled.operators[producer as usize].end > state.clock.now
+    };
+    for tensor in touched.iter().filter(is_to_come) {
         let copies = flow.copies_of(tensor.0);
         let copies = copies.start as usize..copies.end as usize;
         state.holds[copies.clone()].copy_from_slice(&flow.holds[copies]);

@@ -186,7 +186,7 @@ fn changed_schedules_run_as_from_the_beginning() {
                 let (_, timeline) = fresh.run();
                 let (makespan, peak_bytes) = (timeline.makespan(), timeline.peak_bytes().to_vec());
                 let limit = limit(&mut rng, makespan);
-                let expected = (makespan < limit).then(|| Outcome { makespan, peak_bytes });
+                let expected = (makespan < limit).then_some(Outcome { makespan, peak_bytes });
                 assert_eq!(rerun.run_below(limit), expected.as_ref(), "{what}: limit {limit}");
                 late += usize::from(makespan >= limit);
                 below += usize::from(makespan < limit);

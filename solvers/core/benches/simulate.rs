@@ -5,8 +5,8 @@
 //! bench prints the transfers, the least time of making its flow and of running it on one thread, and a
 //! step's time in a batch over all threads:
 //!
-//! Then, for moves of one operator to another device, how many a second are run, anew from the beginning and as
-//! changes of one schedule; to the end, and as far as they are shorter than that schedule.
+//! Then, for moves of one operator to another device, how many a second are run, anew from the beginning and
+//! as changes of one schedule; to the end, and as far as they are shorter than that schedule.
 //!
 //!     cargo bench -p stagewright-core --bench simulate            # 50,000 operators on 8 devices
 //!     cargo bench -p stagewright-core --bench simulate -- 5000 32 # operators, devices

@@ -42,8 +42,8 @@ impl Simulator {
     }
 
     /// The same, given up as soon as it is plain that the makespan is no less than `limit`: when an operator
-    /// starts that ends, by `tails`, too late. A tail is a lower bound on the seconds from the end of an operator
-    /// to that of the step. Without an answer there is no timeline either.
+    /// starts that ends, by `tails`, too late. A tail is a lower bound on the seconds from the end of an
+    /// operator to that of the step. Without an answer there is no timeline either.
     ///
     /// # Panics
     /// Where there is no tail for some operator.
@@ -91,8 +91,8 @@ impl Simulator {
         self.woken.clear();
     }
 
-    /// Runs until it is plain that the makespan is no less than `limit`, or until so many events have happened
-    /// and everything has started that can start at their time, or else to the end.
+    /// Runs until it is plain that the makespan is no less than `limit`, or until so many events have
+    /// happened and everything has started that can start at their time, or else to the end.
     pub(super) fn go_on(&mut self, flow: &Flow, tails: &[f64], limit: f64, pause: u32) -> Stop {
         Run::new(flow, self, tails).go_on(limit, pause)
     }
@@ -150,7 +150,8 @@ impl<'a> Run<'a> {
         Stop::Late
     }
 
-    /// The next event, after everything that starts before it; none at a later time once so many have happened.
+    /// The next event, after everything that starts before it; none at a later time once so many have
+    /// happened.
     fn next(&mut self, pause: u32) -> Option<Event> {
         loop {
             let due = self.state.clock.due();

@@ -1,7 +1,7 @@
 //! The lines before the ports.
 //!
-//! Requests come in the order of time, so a line is a queue. Only requests of one instant may have to pass each
-//! other.
+//! Requests come in the order of time, so a line is a queue. Only requests of one instant may have to pass
+//! each other.
 
 use std::collections::VecDeque;
 

@@ -50,8 +50,9 @@
 //! order is a comparison. All tables are flat and kept by the [`Simulator`] between runs; none grows with an
 //! event, but heaps and queues to the longest that they ever are.
 //!
-//! A run can pause between two events, and go on from the state that it has paused in. A [`Rerun`] uses this for
-//! searches, whose schedules differ little from one to the next: it runs only what a change can be felt in.
+//! A run can pause between two events, and go on from the state that it has paused in. A [`Rerun`] uses this
+//! for searches, whose schedules differ little from one to the next: it runs only what a change can be felt
+//! in.
 //!
 //! # Literature
 //!
@@ -69,6 +70,7 @@ mod clock;
 mod contention_free;
 mod engine;
 mod error;
+mod film;
 mod flow;
 mod line;
 mod out_bus;

@@ -1,37 +1,40 @@
 //! Runs of schedules that differ little from one another.
 //!
-//! A search asks what the step takes if an operator or a few go elsewhere, for one schedule and very many such
-//! moves. Making every flow anew and running it from the beginning would do all work again that a move does not
-//! touch. A [`Rerun`] changes one flow in place ([`room`](super::room)), in time proportional to the tensors of
-//! what has moved, and starts where the move can first be felt: it keeps states of the run of the present
-//! schedule, spread evenly over its events, and goes on from the last one before that moment.
+//! A search asks what the step takes if an operator or a few go elsewhere, for one schedule and very many
+//! such moves. Making every flow anew and running it from the beginning would do all work again that a move
+//! does not touch. A [`Rerun`] changes one flow in place ([`room`](super::room)), in time proportional to the
+//! tensors of what has moved, and starts where the move can first be felt: it keeps states of the run of the
+//! present schedule, spread evenly over its events, and goes on from the last one before that moment.
 //!
 //! # When a move is first felt
 //!
-//! Call a tensor *touched* if what has moved reads or makes it. Until a moment, let nothing have happened that
-//! reads what a move changes. By induction over the events, what happens until then is the same in both runs, to
-//! the last bit. It remains to see who reads what:
+//! Call a tensor *touched* if what has moved reads or makes it. Until a moment, let nothing have happened
+//! that reads what a move changes. By induction over the events, what happens until then is the same in both
+//! runs, to the last bit. It remains to see who reads what:
 //!
-//! - The device, rank and seconds of an operator are first read when it is ready, which is when the last of its
-//!   inputs is there. So no earlier than the first of their producers has ended; with no inputs, at time 0.
-//! - The readers, transfers and ports of a tensor are first read when its producer ends. For an input of what has
-//!   moved that is the end of its producer; for an output of it, later than what has just been said.
-//! - Which copies a reader of a touched tensor lets go of is read when it ends, so after the tensor's producer.
-//! - How many need a copy is first changed when its producer ends. A state from before is right but for what the
-//!   present flow says of touched tensors, which is copied over it.
-//! - What is always on a device, as parameters are, is added to its peak in the end, and what an operator makes
-//!   takes the same bytes on any device.
+//! - The device, rank and seconds of an operator are first read when it is ready, which is when the last of
+//!   its inputs is there. So no earlier than the first of their producers has ended; with no inputs, at time
+//!   0.
+//! - The readers, transfers and ports of a tensor are first read when its producer ends. For an input of what
+//!   has moved that is the end of its producer; for an output of it, later than what has just been said.
+//! - Which copies a reader of a touched tensor lets go of is read when it ends, so after the tensor's
+//!   producer.
+//! - How many need a copy is first changed when its producer ends. A state from before is right but for what
+//!   the present flow says of touched tensors, which is copied over it.
+//! - What is always on a device, as parameters are, is added to its peak in the end, and what an operator
+//!   makes takes the same bytes on any device.
 //!
-//! A move of devices is thus felt no earlier than the first end of a producer of what the moved operators read. A
-//! move of ranks alone is felt no earlier than the operators are ready. A state may be gone on from if it was taken
-//! at an earlier time: it is taken when all that starts at its time has started, so all that happens at its time
-//! has happened. At equal times it would be too late.
+//! A move of devices is thus felt no earlier than the first end of a producer of what the moved operators
+//! read. A move of ranks alone is felt no earlier than the operators are ready. A state may be gone on from
+//! if it was taken at an earlier time: it is taken when all that starts at its time has started, so all that
+//! happens at its time has happened. At equal times it would be too late.
 //!
 //! So a rerun says what a run from the beginning says, to the last bit, peaks of memory included.
 
 use super::batch::Outcome;
 use super::builder::FlowBuilder;
 use super::engine::{NO_PAUSE, Simulator, Stop};
+use super::film::Film;
 use super::flow::Flow;
 use super::rules::Rules;
 use super::state::State;
@@ -41,8 +44,6 @@ use crate::cluster::DeviceId;
 use crate::graph::{OpId, TensorId};
 use crate::problem::Problem;
 
-/// States kept of one run, about.
-const STATES: u32 = 16;
 /// The span of a transfer that is not in use: it never starts.
 const NEVER: Span = Span { start: f64::INFINITY, end: f64::INFINITY };
 
@@ -57,10 +58,11 @@ pub enum Change {
 
 /// Runs a schedule, and then what it becomes by changes.
 ///
-/// First [`settle`](Rerun::settle) on a schedule. Then [`change`](Rerun::change) it, ask how long the step takes
-/// with [`run_below`](Rerun::run_below), and either [`take_back`](Rerun::take_back) the changes or
+/// First [`settle`](Rerun::settle) on a schedule. Then [`change`](Rerun::change) it, ask how long the step
+/// takes with [`run_below`](Rerun::run_below), and either [`take_back`](Rerun::take_back) the changes or
 /// [`keep`](Rerun::keep) them. Timelines are of [`flow`](Rerun::flow), which has room: of its transfers, only
-/// those that lead somewhere are in use. The others have no ports and a span that begins and ends at infinity.
+/// those that lead somewhere are in use. The others have no ports and a span that begins and ends at
+/// infinity.
 ///
 /// Keeps about sixteen states, each of 4 bytes for every operator and for every copy that there is room for.
 /// Allocates nothing for an evaluation once that memory is there.
@@ -81,14 +83,10 @@ pub struct Rerun<'p> {
     outcome: Outcome,
     /// The timeline of the settled schedule.
     settled: Timeline,
-    /// States of its run, the first `count` of them, in the order of time and without a gap but at the end. The
-    /// others are memory.
-    states: Vec<State>,
-    count: usize,
-    /// How many of them there were before the changes: what is later was kept in a run of the changed schedule.
+    /// States of its run.
+    film: Film,
+    /// How many there were before the changes. Later ones are of runs of the changed schedule.
     unchanged: usize,
-    /// Events between two states.
-    every: u32,
     /// What takes the changes back, the last one first.
     back: Vec<Change>,
     touched: Vec<TensorId>,
@@ -98,8 +96,8 @@ pub struct Rerun<'p> {
 }
 
 impl<'p> Rerun<'p> {
-    /// Reruns for a problem. The tail of an operator is a lower bound on the seconds from its end to that of the
-    /// step, in any schedule. Takes the time of [`Template::new`].
+    /// Reruns for a problem. The tail of an operator is a lower bound on the seconds from its end to that of
+    /// the step, in any schedule. Takes the time of [`Template::new`].
     ///
     /// # Panics
     /// Where there is no tail for some operator.
@@ -116,10 +114,8 @@ impl<'p> Rerun<'p> {
             has_ended: false,
             outcome: Outcome { makespan: 0.0, peak_bytes: Vec::new() },
             settled: Timeline::default(),
-            states: Vec::new(),
-            count: 0,
+            film: Film::default(),
             unchanged: 0,
-            every: 1,
             back: Vec::new(),
             touched: Vec::new(),
             is_touched: vec![false; problem.graph().tensor_count()],
@@ -137,9 +133,9 @@ impl<'p> Rerun<'p> {
         &self.settled
     }
 
-    /// Settles on a schedule, given as for [`Template::flow`], and runs it. Changes that were neither kept nor
-    /// taken back are forgotten. Takes the time of making a flow and running it, and of a state being copied
-    /// about sixteen times.
+    /// Settles on a schedule, given as for [`Template::flow`], and runs it. Changes that were neither kept
+    /// nor taken back are forgotten. Takes the time of making a flow and running it, and of a state being
+    /// copied about sixteen times.
     ///
     /// # Panics
     /// As for [`Flow::of`].
@@ -150,14 +146,12 @@ impl<'p> Rerun<'p> {
         self.flow = self.template.roomy_flow(device_of, ranks, std::mem::take(&mut self.flow));
         let transfers: usize =
             (0..self.is_touched.len() as u32).map(|tensor| self.flow.transfers_of(tensor).len()).sum();
-        let events = (self.flow.operator_count() + transfers) as u32;
-        self.every = events.div_ceil(STATES).max(1);
-        self.count = 0;
+        self.film.clear((self.flow.operator_count() + transfers) as u32);
         self.simulator.timeline.transfers.clear();
         self.simulator.timeline.transfers.resize(self.flow.transfer_count(), NEVER);
         self.run(f64::INFINITY);
         self.settled.clone_from(&self.simulator.timeline);
-        self.unchanged = self.count;
+        self.unchanged = self.film.len();
         &self.settled
     }
 
@@ -179,8 +173,8 @@ impl<'p> Rerun<'p> {
         self.write_touched();
     }
 
-    /// Runs the changed schedule, unless it takes no less than `limit`. Takes the time of copying a state and of
-    /// what happens after the changes are first felt.
+    /// Runs the changed schedule, unless it takes no less than `limit`. Takes the time of copying a state and
+    /// of what happens after the changes are first felt.
     pub fn run_below(&mut self, limit: f64) -> Option<&Outcome> {
         self.run(limit);
         (self.has_ended && self.outcome.makespan < limit).then_some(&self.outcome)
@@ -193,26 +187,27 @@ impl<'p> Rerun<'p> {
             self.apply(change);
         }
         self.write_touched();
-        for state in &mut self.states[self.unchanged..self.count] {
+        for state in self.film.rest_mut(self.unchanged) {
             adapt(state, &self.flow, &self.settled, &self.touched);
         }
-        self.unchanged = self.count;
+        self.unchanged = self.film.len();
         self.forget_changes();
     }
 
-    /// Settles on the schedule as it has been changed. Takes no run where the last one came to its end; states
-    /// from after the changes are first felt are kept anew by the runs that would have gone on from them.
+    /// Settles on the schedule as it has been changed. Takes no run where the last one came to its end;
+    /// states from after the changes are first felt are kept anew by the runs that would have gone on from
+    /// them.
     pub fn keep(&mut self) -> &Timeline {
         if !self.has_ended {
             self.run(f64::INFINITY);
         }
         self.simulator.timeline.begin_as(&self.settled, self.resumed);
         std::mem::swap(&mut self.simulator.timeline, &mut self.settled);
-        self.count = self.states[..self.count].partition_point(|state| state.clock.now < self.felt);
-        for state in &mut self.states[..self.count] {
+        self.film.truncate(self.film.count_before(self.felt));
+        for state in self.film.rest_mut(0) {
             adapt(state, &self.flow, &self.settled, &self.touched);
         }
-        self.unchanged = self.count;
+        self.unchanged = self.film.len();
         for tensor in &self.touched {
             never(&mut self.simulator.timeline, &self.flow, *tensor);
         }
@@ -285,11 +280,11 @@ impl<'p> Rerun<'p> {
 
     /// Runs the changed schedule as far as it takes less than `limit`.
     fn run(&mut self, limit: f64) {
-        let Rerun { simulator, flow, tails, settled, touched, .. } = self;
+        let Rerun { simulator, flow, tails, settled, touched, film, .. } = self;
         self.has_ended = false;
-        let from = self.states[..self.count].partition_point(|state| state.clock.now < self.felt);
+        let from = film.count_before(self.felt);
         let mut pause = NO_PAUSE;
-        match self.states[..from].last() {
+        match film.first(from).last() {
             Some(state) if state.least >= limit => return,
             Some(state) => {
                 simulator.resume(state);
@@ -302,18 +297,18 @@ impl<'p> Rerun<'p> {
                 pause = 0;
             }
         }
-        // Where no state is, one is missing if it would be from before the changes are felt.
-        if from == self.count && from > 0 {
-            pause = next_pause(&simulator.state, self.every);
+        if from == film.len() && from > 0 {
+            pause = film.next(&simulator.state);
         }
         loop {
             match simulator.go_on(flow, tails, limit, pause) {
                 Stop::Ended => break,
                 Stop::Late => return,
                 Stop::Paused if simulator.state.clock.now < self.felt => {
-                    keep_state(&mut self.states, &mut self.count, &simulator.state);
-                    pause = next_pause(&simulator.state, self.every);
+                    film.push(&simulator.state);
+                    pause = film.next(&simulator.state);
                 }
+                // The settled schedule has other states from here on.
                 Stop::Paused => pause = NO_PAUSE,
             }
         }
@@ -325,23 +320,9 @@ impl<'p> Rerun<'p> {
     }
 }
 
-/// Keeps a state after those that there are, in memory that is no longer needed.
-fn keep_state(states: &mut Vec<State>, count: &mut usize, state: &State) {
-    if *count == states.len() {
-        states.push(State::default());
-    }
-    states[*count].clone_from(state);
-    *count += 1;
-}
-
-/// How many events are to have happened when the next state is kept.
-fn next_pause(state: &State, every: u32) -> u32 {
-    (state.clock.happened / every + 1).checked_mul(every).unwrap_or(NO_PAUSE)
-}
-
-/// Makes of a state of the settled schedule one of a flow that differs in the tensors whose producers have not
-/// ended. (They are all that is touched, before the changes are felt; but states that a first change has led to may
-/// be later than a second one is felt.)
+/// Makes of a state of the settled schedule one of a flow that differs in the tensors whose producers have
+/// not ended. (They are all that is touched, before the changes are felt; but states that a first change has
+/// led to may be later than a second one is felt.)
 fn adapt(state: &mut State, flow: &Flow, settled: &Timeline, touched: &[TensorId]) {
     let is_to_come = |tensor: &&TensorId| {
         let producer = flow.tensors[tensor.index()].producer;

@@ -1,13 +1,13 @@
 //! Flows that are changed in place.
 //!
 //! Where the operators of a flow move, tensors are sent to other devices, and a compact flow would have to be
-//! numbered anew. A flow with *room* has as many copies and transfers for every tensor as any placement could give
-//! it, and four ports for every transfer. Those in use come first. The others have no readers, lead nowhere, and
-//! are never asked for.
+//! numbered anew. A flow with *room* has as many copies and transfers for every tensor as any placement could
+//! give it, and four ports for every transfer. Those in use come first. The others have no readers, lead
+//! nowhere, and are never asked for.
 //!
 //! So the number of a transfer is another one than in the compact flow of the same placement, but of any two
-//! transfers in use the same one has the lower number: tensors are in the same order, and so are the transfers of a
-//! tensor. Numbers decide ties by their order alone, so both flows run alike.
+//! transfers in use the same one has the lower number: tensors are in the same order, and so are the
+//! transfers of a tensor. Numbers decide ties by their order alone, so both flows run alike.
 
 use super::builder::FlowBuilder;
 use super::flow::{Copy, Flow, Tensor, Transfer};
@@ -24,8 +24,8 @@ impl Transfer {
 }
 
 impl FlowBuilder {
-    /// Leaves room for so many transfers of the tensor added last, each with one copy, among them those that it
-    /// has. All tensors before it have to have been given room.
+    /// Leaves room for so many transfers of the tensor added last, each with one copy, among them those that
+    /// it has. All tensors before it have to have been given room.
     pub(super) fn leave_room(&mut self, transfers: usize) {
         let flow = &mut self.flow;
         let number = flow.tensors.len() as u32 - 1;
@@ -42,8 +42,8 @@ impl FlowBuilder {
 }
 
 impl Flow {
-    /// Writes a tensor of a flow with room anew: with the copies and transfers of the only tensor that `by` has,
-    /// which has the same readers. Takes O(room + readers log inputs of a reader).
+    /// Writes a tensor of a flow with room anew: with the copies and transfers of the only tensor that `by`
+    /// has, which has the same readers. Takes O(room + readers log inputs of a reader).
     pub(super) fn replace(&mut self, tensor: u32, by: &FlowBuilder) {
         let by = &by.flow;
         let [about, next] = [0, 1].map(|at| self.tensors[tensor as usize + at]);

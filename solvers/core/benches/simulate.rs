@@ -5,6 +5,9 @@
 //! bench prints the transfers, the least time of making its flow and of running it on one thread, and a
 //! step's time in a batch over all threads:
 //!
+//! Then, for moves of one operator to another device, how many a second are run, anew from the beginning and
+//! as changes of one schedule; to the end, and as far as they are shorter than that schedule.
+//!
 //!     cargo bench -p stagewright-core --bench simulate            # 50,000 operators on 8 devices
 //!     cargo bench -p stagewright-core --bench simulate -- 5000 32 # operators, devices
 
@@ -25,11 +28,14 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::simulate::{Flow, Simulator, Template, simulate_all};
+use stagewright_core::simulate::{Change, Flow, Rerun, Simulator, Template, Timeline, simulate_all};
+use stagewright_core::tolerance;
 
 const OPERATORS: usize = 50_000;
 const DEVICES: u32 = 8;
 const RUNS: usize = 30;
+/// Seconds for which moves are run anew.
+const AT_LEAST: f64 = 2.0;
 /// How far back most inputs come from.
 const NEAR: usize = 200;
 
@@ -48,8 +54,71 @@ fn main() {
     println!("| placement | transfers | makespan | flow, ms | run, ms | batch, ms a step |");
     println!("| --- | --- | --- | --- | --- | --- |");
     row("random", &problem, &Placement::new(random.clone()));
-    row("random, priority", &problem, &Placement::with_priority(random, by_index));
-    row("runs", &problem, &Placement::new(runs));
+    row("random, priority", &problem, &Placement::with_priority(random.clone(), by_index));
+    row("runs", &problem, &Placement::new(runs.clone()));
+    println!();
+    println!("| placement | settle, ms | anew, 1/s | changed, 1/s | anew below, 1/s | changed below, 1/s |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    let by_index: Vec<u32> = (0..operators as u32).collect();
+    moves("random", &problem, &random, &[], &mut rng);
+    moves("random, priority", &problem, &random, &by_index, &mut rng);
+    moves("runs", &problem, &runs, &[], &mut rng);
+    moves("runs, priority", &problem, &runs, &by_index, &mut rng);
+}
+
+/// How many moves a second are run, each in both ways one after the other.
+fn moves(name: &str, problem: &Problem, device_of: &[DeviceId], ranks: &[u32], rng: &mut ChaCha8Rng) {
+    let devices = problem.cluster().device_count() as u32;
+    let tails = tails(problem);
+    let mut template = Template::new(problem);
+    let mut simulator = Simulator::new();
+    let mut flow = Flow::default();
+    let mut rerun = Rerun::new(problem, tails.clone());
+    let mut moved = device_of.to_vec();
+    rerun.settle(device_of, ranks);
+    let begin = Instant::now();
+    let settled = rerun.settle(device_of, ranks).makespan();
+    let settling = begin.elapsed().as_secs_f64();
+    let mut rates = Vec::new();
+    for limit in [f64::INFINITY, settled] {
+        let mut seconds = [0.0; 2];
+        let mut count = 0u32;
+        while seconds[0] < AT_LEAST {
+            let op = rng.random_range(0..device_of.len());
+            let to = DeviceId(rng.random_range(0..devices));
+            let begin = Instant::now();
+            moved[op] = to;
+            flow = template.flow(&moved, ranks, flow);
+            let anew = simulator.run_below(&flow, &tails, limit).map(Timeline::makespan);
+            moved[op] = device_of[op];
+            seconds[0] += begin.elapsed().as_secs_f64();
+            let begin = Instant::now();
+            rerun.change([Change::Device(OpId(op as u32), to)]);
+            let changed = rerun.run_below(limit).map(|outcome| outcome.makespan);
+            rerun.take_back();
+            seconds[1] += begin.elapsed().as_secs_f64();
+            assert_eq!(anew, changed, "both say the same");
+            count += 1;
+        }
+        rates.extend(seconds.map(|seconds| f64::from(count) / seconds));
+    }
+    let [anew, changed, anew_below, changed_below] = rates[..] else { return };
+    println!(
+        "| {name} | {:.2} | {anew:.0} | {changed:.0} | {anew_below:.0} | {changed_below:.0} |",
+        1e3 * settling
+    );
+}
+
+/// Seconds from the end of every operator to that of the step, at least.
+fn tails(problem: &Problem) -> Vec<f64> {
+    let graph = problem.graph();
+    let mut tails = vec![0.0f64; graph.operator_count()];
+    for &op in graph.topological().iter().rev() {
+        let after = |&next: &OpId| problem.seconds(next, 0).unwrap_or(0.0) + tails[next.index()];
+        tails[op.index()] = graph.successors(op).iter().map(after).fold(0.0, f64::max);
+    }
+    // What the simulator adds up in another order may be a little less.
+    tails.into_iter().map(tolerance::round_down).collect()
 }
 
 fn row(name: &str, problem: &Problem, placement: &Placement) {

@@ -98,6 +98,11 @@ impl<T: Copy> Compressed<T> {
         &self.items[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
 
+    /// The items of a row, to be changed.
+    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [T] {
+        &mut self.items[self.offsets[row] as usize..self.offsets[row + 1] as usize]
+    }
+
     /// Number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.offsets.len().saturating_sub(1)

@@ -2,14 +2,14 @@
 
 use super::Rules;
 use super::error::{FlowError, runnable};
-use super::flow::{Copy, Flow, Kept, MOST, Operator, Tensor, Transfer};
+use super::flow::{Copy, Flow, MOST, Operator, Tensor, Transfer};
 use crate::tolerance::LARGEST_SUM;
 
 /// Adds operators, tensors and transfers to a flow, in that order: all operators first, and the copies and
 /// transfers of a tensor right after it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FlowBuilder {
-    flow: Flow,
+    pub(super) flow: Flow,
 }
 
 impl FlowBuilder {
@@ -25,15 +25,22 @@ impl FlowBuilder {
         flow.has_priority = has_priority;
         flow.port_count = ports;
         flow.operators.clear();
+        flow.fixed.clear();
+        flow.fixed.resize(devices as usize, 0.0);
+        let mut builder = FlowBuilder { flow };
+        builder.clear_tensors();
+        builder
+    }
+
+    /// Takes all tensors away again.
+    pub(super) fn clear_tensors(&mut self) {
+        let flow = &mut self.flow;
         flow.tensors.clear();
         flow.transfers.clear();
         flow.copies.clear();
-        flow.kept.clear();
+        flow.bytes.clear();
         flow.readers.clear();
         flow.ports.clear();
-        flow.fixed.clear();
-        flow.fixed.resize(devices as usize, 0.0);
-        FlowBuilder { flow }
     }
 
     /// Adds an operator and returns its index.
@@ -48,10 +55,20 @@ impl FlowBuilder {
     /// # Panics
     /// Where there is no such operator.
     pub fn tensor(&mut self, producer: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) -> u32 {
-        let device = self.flow.operators[producer as usize].device;
+        self.tensor_on(self.flow.operators[producer as usize].device, producer, bytes, readers)
+    }
+
+    /// The same where the device of the producer is known.
+    pub(super) fn tensor_on(
+        &mut self,
+        device: u32,
+        producer: u32,
+        bytes: f64,
+        readers: impl IntoIterator<Item = u32>,
+    ) -> u32 {
         let home = self.flow.copies.len() as u32;
-        let first_transfer = self.flow.transfers.len() as u32;
-        self.flow.tensors.push(Tensor { producer, home, first_transfer, announced: false });
+        let transfers = [self.flow.transfers.len() as u32; 2];
+        self.flow.tensors.push(Tensor { producer, home, transfers, announced: false });
         self.add_copy(device, bytes, readers);
         self.flow.tensors.len() as u32 - 1
     }
@@ -63,14 +80,17 @@ impl FlowBuilder {
     /// # Panics
     /// Where there is no tensor.
     pub fn transfer(&mut self, seconds: f64, gap: f64, ports: impl IntoIterator<Item = u32>) -> u32 {
-        assert!(!self.flow.tensors.is_empty(), "a transfer is of the tensor added last");
-        let copies = [self.flow.copies.len() as u32; 2];
-        let first_port = self.flow.ports.len() as u32;
-        let tensor = self.flow.tensors.len() as u32 - 1;
-        let Tensor { producer, home, .. } = self.flow.tensors[tensor as usize];
-        self.flow.transfers.push(Transfer { tensor, producer, home, copies, first_port, seconds, gap });
-        self.flow.ports.extend(ports);
-        self.flow.transfers.len() as u32 - 1
+        let flow = &mut self.flow;
+        let last = flow.tensors.last_mut().expect("a transfer is of the tensor added last");
+        last.transfers[1] += 1;
+        let Tensor { producer, home, transfers: [_, next], .. } = *last;
+        let tensor = flow.tensors.len() as u32 - 1;
+        let copies = [flow.copies.len() as u32; 2];
+        let first_port = flow.ports.len() as u32;
+        flow.ports.extend(ports);
+        let ports = [first_port, flow.ports.len() as u32];
+        flow.transfers.push(Transfer { tensor, producer, home, copies, ports, seconds, gap });
+        next - 1
     }
 
     /// Adds a copy that the transfer added last brings, with its readers.
@@ -79,7 +99,7 @@ impl FlowBuilder {
     /// Where there is no transfer.
     pub fn copy(&mut self, device: u32, readers: impl IntoIterator<Item = u32>) {
         let transfer = self.flow.transfers.last().expect("a copy is brought by the transfer added last");
-        let bytes = self.flow.kept[transfer.home as usize].bytes;
+        let bytes = self.flow.bytes[transfer.home as usize];
         self.add_copy(device, bytes, readers);
         let last = self.flow.copies.len() as u32;
         self.flow.transfers.last_mut().expect("asked for above").copies[1] = last;
@@ -101,7 +121,7 @@ impl FlowBuilder {
     fn add_copy(&mut self, device: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) {
         let first_reader = self.flow.readers.len() as u32;
         self.flow.copies.push(Copy { device, first_reader });
-        self.flow.kept.push(Kept { bytes, holds: 0 });
+        self.flow.bytes.push(bytes);
         self.flow.readers.extend(readers);
     }
 
@@ -131,13 +151,8 @@ impl FlowBuilder {
     fn end_tables(&mut self) {
         let flow = &mut self.flow;
         let [copies, transfers] = [flow.copies.len(), flow.transfers.len()].map(|length| length as u32);
-        let (first_reader, first_port) = (flow.readers.len() as u32, flow.ports.len() as u32);
-        let tensor = Tensor { producer: 0, home: copies, first_transfer: transfers, announced: false };
-        flow.tensors.push(tensor);
-        flow.copies.push(Copy { device: 0, first_reader });
-        let none = [copies; 2];
-        let (tensor, producer, home, seconds, gap) = (0, 0, 0, 0.0, 0.0);
-        flow.transfers.push(Transfer { tensor, producer, home, copies: none, first_port, seconds, gap });
+        flow.tensors.push(Tensor { producer: 0, home: copies, transfers: [transfers; 2], announced: false });
+        flow.copies.push(Copy { device: 0, first_reader: flow.readers.len() as u32 });
     }
 
     /// What follows from what was added.
@@ -147,30 +162,20 @@ impl FlowBuilder {
         flow.start_bytes.clear();
         for operator in &flow.operators {
             flow.start_bytes.push(operator.workspace_bytes);
-            flow.fixed[operator.device as usize] += operator.fixed_bytes;
         }
-        flow.places.clear();
-        flow.places.resize(flow.port_count as usize + 1, 0);
-        for &port in &flow.ports {
-            flow.places[port as usize + 1] += 1;
-        }
-        for port in 0..flow.port_count as usize {
-            flow.places[port + 1] += flow.places[port];
-        }
+        flow.add_up_fixed();
         flow.waits.clear();
         flow.waits.resize(operators, 0);
         for &reader in &flow.readers {
             flow.waits[reader as usize] += 1;
         }
-        for (kept, two) in flow.kept.iter_mut().zip(flow.copies.windows(2)) {
-            kept.holds = two[1].first_reader - two[0].first_reader;
-        }
-        for two in flow.tensors.windows(2) {
-            let home = &mut flow.kept[two[0].home as usize];
-            home.holds += 1 + two[1].first_transfer - two[0].first_transfer;
-            flow.start_bytes[two[0].producer as usize] += home.bytes;
-        }
+        flow.holds.clear();
+        flow.holds.extend(flow.copies.windows(2).map(|two| two[1].first_reader - two[0].first_reader));
         let tensors = flow.tensors.len() as u32 - 1;
+        for tensor in &flow.tensors[..tensors as usize] {
+            flow.holds[tensor.home as usize] += 1 + tensor.transfers[1] - tensor.transfers[0];
+            flow.start_bytes[tensor.producer as usize] += flow.bytes[tensor.home as usize];
+        }
         let made = (0..tensors).zip(&flow.tensors).map(|(at, tensor)| (tensor.producer, at));
         flow.outputs.refill(operators, made);
         let copies = (0..).zip(flow.copies.windows(2));
@@ -207,15 +212,15 @@ impl FlowBuilder {
             figure("workspace of operator", at, operator.workspace_bytes, 1)?;
             known("device of operator", at, operator.device, flow.fixed.len())?;
         }
-        for (at, transfer) in flow.transfers[..flow.transfer_count()].iter().enumerate() {
+        for (at, transfer) in flow.transfers.iter().enumerate() {
             figure("seconds of transfer", at, transfer.seconds, 0)?;
             figure("gap of transfer", at, transfer.gap, 0)?;
             for &port in flow.ports_of(at as u32) {
                 known("port of transfer", at, port, flow.port_count())?;
             }
         }
-        for (at, (copy, kept)) in flow.copies.iter().zip(&flow.kept).enumerate() {
-            figure("bytes of copy", at, kept.bytes, 1)?;
+        for (at, (copy, &bytes)) in flow.copies.iter().zip(&flow.bytes).enumerate() {
+            figure("bytes of copy", at, bytes, 1)?;
             known("device of copy", at, copy.device, flow.fixed.len())?;
             for &reader in flow.readers_of(at as u32) {
                 known("reader of copy", at, reader, flow.operators.len())?;

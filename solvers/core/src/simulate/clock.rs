@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use super::rules::Ties;
 
 /// What is to happen, and how requests are numbered.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Clock {
     pub(super) now: f64,
     events: BinaryHeap<Reverse<Event>>,
@@ -16,6 +16,8 @@ pub(super) struct Clock {
     pub(super) instant: u32,
     /// Number of requests so far.
     requests: u32,
+    /// Number of events that have happened.
+    pub(super) happened: u32,
 }
 
 /// An event in one word, so that the order of events is that of numbers: its time, then what decides at one
@@ -66,6 +68,7 @@ impl Clock {
         self.foreseen = 0;
         self.instant = 0;
         self.requests = 0;
+        self.happened = 0;
     }
 
     /// Something is to happen after so long, and of what happens at its time after all of a lower tie.
@@ -85,15 +88,25 @@ impl Clock {
     /// The next event at the present time.
     pub(super) fn due(&mut self) -> Option<Event> {
         let due = self.events.peek().is_some_and(|event| event.0.time() == self.now);
-        if due { self.events.pop().map(|event| event.0) } else { None }
+        if due { self.pop() } else { None }
     }
 
     /// The next event, at a later time.
     pub(super) fn advance(&mut self) -> Option<Event> {
-        let Reverse(event) = self.events.pop()?;
+        let event = self.pop()?;
         self.now = event.time();
         self.instant += 1;
         Some(event)
+    }
+
+    fn pop(&mut self) -> Option<Event> {
+        self.happened += 1;
+        self.events.pop().map(|event| event.0)
+    }
+
+    /// Whether nothing is to happen any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.events.is_empty()
     }
 
     /// Orders requests: by time or by number, then by index.
@@ -106,6 +119,19 @@ impl Clock {
             }
         };
         above(stamp, index)
+    }
+}
+
+impl Clone for Clock {
+    fn clone(&self) -> Clock {
+        Clock { events: self.events.clone(), ..*self }
+    }
+
+    /// Allocates nothing where there were as many events.
+    fn clone_from(&mut self, from: &Clock) {
+        let mut events = std::mem::take(&mut self.events);
+        events.clone_from(&from.events);
+        *self = Clock { events, ..*from };
     }
 }
 

@@ -43,19 +43,13 @@ pub(super) struct Copy {
     pub(super) first_reader: u32,
 }
 
-/// What a copy occupies, and how many still need it: its readers, and at home the producer and the transfers.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Kept {
-    pub(super) bytes: f64,
-    pub(super) holds: u32,
-}
-
-/// A tensor. As with copies and transfers, one more than there are ends the table.
+/// A tensor. As with copies, one more than there are ends the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tensor {
     pub(super) producer: u32,
     pub(super) home: u32,
-    pub(super) first_transfer: u32,
+    /// Its transfers, from the first to before the last.
+    pub(super) transfers: [u32; 2],
     /// Whether its readers at home wait for a transfer, rather than for the producer alone.
     pub(super) announced: bool,
 }
@@ -68,7 +62,8 @@ pub(super) struct Transfer {
     pub(super) home: u32,
     /// The copies that it brings, from the first to before the last.
     pub(super) copies: [u32; 2],
-    pub(super) first_port: u32,
+    /// The ports that it holds, from the first to before the last.
+    pub(super) ports: [u32; 2],
     pub(super) seconds: f64,
     pub(super) gap: f64,
 }
@@ -83,11 +78,12 @@ pub struct Flow {
     pub(super) tensors: Vec<Tensor>,
     pub(super) transfers: Vec<Transfer>,
     pub(super) copies: Vec<Copy>,
-    pub(super) kept: Vec<Kept>,
+    /// The bytes of every copy.
+    pub(super) bytes: Vec<f64>,
+    /// How many need each copy: its readers, and at home the producer and the transfers.
+    pub(super) holds: Vec<u32>,
     pub(super) readers: Vec<u32>,
     pub(super) ports: Vec<u32>,
-    /// Where the line of each port has its places; they end where those of the next begin.
-    pub(super) places: Vec<u32>,
     /// Bytes that are always on a device.
     pub(super) fixed: Vec<f64>,
     /// Tensors that an operator makes.
@@ -111,10 +107,10 @@ impl Default for Flow {
             tensors: Vec::new(),
             transfers: Vec::new(),
             copies: Vec::new(),
-            kept: Vec::new(),
+            bytes: Vec::new(),
+            holds: Vec::new(),
             readers: Vec::new(),
             ports: Vec::new(),
-            places: Vec::new(),
             fixed: Vec::new(),
             outputs: Compressed::default(),
             inputs: Compressed::default(),
@@ -147,7 +143,7 @@ impl Flow {
 
     /// Number of transfers.
     pub fn transfer_count(&self) -> usize {
-        self.transfers.len() - 1
+        self.transfers.len()
     }
 
     /// An operator as it was added.
@@ -180,8 +176,8 @@ impl Flow {
     /// The ports that a transfer holds.
     #[inline]
     pub fn ports_of(&self, transfer: u32) -> &[u32] {
-        let [first, last] = [0, 1].map(|next| self.transfers[transfer as usize + next].first_port as usize);
-        &self.ports[first..last]
+        let [first, last] = self.transfers[transfer as usize].ports;
+        &self.ports[first as usize..last as usize]
     }
 
     /// Seconds that every device computes: its operators, without the pauses.
@@ -204,6 +200,14 @@ impl Flow {
         seconds
     }
 
+    /// Adds up what is always on every device.
+    pub(super) fn add_up_fixed(&mut self) {
+        self.fixed.fill(0.0);
+        for operator in &self.operators {
+            self.fixed[operator.device as usize] += operator.fixed_bytes;
+        }
+    }
+
     /// The readers of a copy.
     #[inline]
     pub(super) fn readers_of(&self, copy: u32) -> &[u32] {
@@ -214,7 +218,8 @@ impl Flow {
     /// The transfers of a tensor.
     #[inline]
     pub(super) fn transfers_of(&self, tensor: u32) -> Range<u32> {
-        self.tensors[tensor as usize].first_transfer..self.tensors[tensor as usize + 1].first_transfer
+        let [first, last] = self.tensors[tensor as usize].transfers;
+        first..last
     }
 
     /// The copies of a tensor.

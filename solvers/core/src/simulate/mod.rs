@@ -48,7 +48,11 @@
 //! a heap per device. A port's line is a queue, since requests come in the order of time; only those of one
 //! instant may have to pass each other. Indices and request numbers are packed into one word, so that an
 //! order is a comparison. All tables are flat and kept by the [`Simulator`] between runs; none grows with an
-//! event.
+//! event, but heaps and queues to the longest that they ever are.
+//!
+//! A run can pause between two events, and go on from the state that it has paused in. A [`Rerun`] uses this
+//! for searches, whose schedules differ little from one to the next: it runs only what a change can be felt
+//! in.
 //!
 //! # Literature
 //!
@@ -66,11 +70,15 @@ mod clock;
 mod contention_free;
 mod engine;
 mod error;
+mod film;
 mod flow;
 mod line;
 mod out_bus;
 mod ports;
+mod rerun;
+mod room;
 mod rules;
+mod state;
 mod template;
 mod timeline;
 
@@ -82,6 +90,7 @@ pub use error::FlowError;
 pub use flow::{Flow, Operator};
 pub use out_bus::OutBus;
 pub use ports::{Fabric, Ports, Route};
+pub use rerun::{Change, Rerun};
 pub use rules::{Instant, Rules, Ties};
 pub use template::Template;
 pub use timeline::{Activity, Cause, Span, Step, Timeline};

@@ -70,7 +70,32 @@ impl<'p> Template<'p> {
     /// # Panics
     /// As for [`Flow::of`].
     pub fn flow(&mut self, device_of: &[DeviceId], ranks: &[u32], spare: Flow) -> Flow {
+        let mut flow = self.start(device_of, ranks, spare);
+        for tensor in self.problem.graph().tensors() {
+            self.spread(&mut flow, tensor, device_of);
+        }
+        flow.finish_checked()
+    }
+
+    /// The same with room for every way in which each tensor may be sent, so that it can be changed in place.
+    pub(super) fn roomy_flow(&mut self, device_of: &[DeviceId], ranks: &[u32], spare: Flow) -> Flow {
         let (problem, graph) = (self.problem, self.problem.graph());
+        let elsewhere = problem.cluster().device_count().saturating_sub(1);
+        let mut flow = self.start(device_of, ranks, spare);
+        for tensor in graph.tensors() {
+            self.spread(&mut flow, tensor, device_of);
+            let readers = graph.consumers(tensor).len();
+            flow.leave_room(match problem.objective().execution {
+                Execution::Ports => readers.min(elsewhere),
+                Execution::ContentionFree => readers,
+            });
+        }
+        flow.finish_checked()
+    }
+
+    /// A flow with operators and no tensors yet.
+    fn start(&self, device_of: &[DeviceId], ranks: &[u32], spare: Flow) -> FlowBuilder {
+        let problem = self.problem;
         let devices = problem.cluster().device_count() as u32;
         let (rules, ports) = match problem.objective().execution {
             Execution::Ports => (Rules::PORTS, self.fabric.ports().count()),
@@ -79,8 +104,8 @@ impl<'p> Template<'p> {
         let mut flow = FlowBuilder::over(spare, rules, devices, ports, !ranks.is_empty());
         for (op, (&device, &[fixed_bytes, workspace_bytes])) in device_of.iter().zip(&self.bytes).enumerate()
         {
-            let seconds = self.seconds[op * self.pools + problem.pool_of(device)];
             let rank = ranks.get(op).copied().unwrap_or(0);
+            let seconds = self.seconds(OpId(op as u32), device);
             flow.operator(Operator {
                 device: device.0,
                 rank,
@@ -90,13 +115,25 @@ impl<'p> Template<'p> {
                 workspace_bytes,
             });
         }
-        for tensor in graph.tensors() {
-            match problem.objective().execution {
-                Execution::Ports => self.through_ports(&mut flow, tensor, device_of),
-                Execution::ContentionFree => self.send_to_every_reader(&mut flow, tensor, device_of),
-            }
+        flow
+    }
+
+    /// Seconds of an operator on a device.
+    pub(super) fn seconds(&self, op: OpId, device: DeviceId) -> f64 {
+        self.seconds[op.index() * self.pools + self.problem.pool_of(device)]
+    }
+
+    /// The problem.
+    pub(super) fn problem(&self) -> &'p Problem {
+        self.problem
+    }
+
+    /// Adds a tensor with its copies and transfers.
+    pub(super) fn spread(&mut self, flow: &mut FlowBuilder, tensor: TensorId, device_of: &[DeviceId]) {
+        match self.problem.objective().execution {
+            Execution::Ports => self.through_ports(flow, tensor, device_of),
+            Execution::ContentionFree => self.send_to_every_reader(flow, tensor, device_of),
         }
-        flow.finish_checked()
     }
 
     fn through_ports(&mut self, flow: &mut FlowBuilder, tensor: TensorId, device_of: &[DeviceId]) {
@@ -111,7 +148,8 @@ impl<'p> Template<'p> {
                 false => self.away.push((device.0, reader.0)),
             }
         }
-        flow.tensor(producer.0, self.problem.graph().bytes(tensor), self.at_home.iter().copied());
+        let bytes = self.problem.graph().bytes(tensor);
+        flow.tensor_on(home.0, producer.0, bytes, self.at_home.iter().copied());
         self.away.sort_unstable();
         for there in self.away.chunk_by(|a, b| a.0 == b.0) {
             let device = DeviceId(there[0].0);
@@ -125,11 +163,8 @@ impl<'p> Template<'p> {
         let [producer, readers @ ..] = self.problem.graph().pins(tensor) else { return };
         let home = device_of[producer.index()];
         let is_here = |reader: &&OpId| device_of[reader.index()] == home;
-        flow.tensor(
-            producer.0,
-            self.problem.graph().bytes(tensor),
-            readers.iter().filter(is_here).map(|op| op.0),
-        );
+        let bytes = self.problem.graph().bytes(tensor);
+        flow.tensor_on(home.0, producer.0, bytes, readers.iter().filter(is_here).map(|op| op.0));
         let mut is_announced = false;
         for reader in readers {
             let device = device_of[reader.index()];

@@ -7,4 +7,5 @@ mod flows;
 mod model;
 mod problems;
 mod reference;
+mod rerun;
 mod step;

@@ -2,7 +2,7 @@
 
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
     ObjectiveKind, OperatorDocument, PinsDocument, TensorDocument,
 };
 use stagewright_core::graph::{GraphBuilder, OpId};
@@ -74,6 +74,10 @@ impl Model {
     }
 
     pub(crate) fn problem(&self) -> Problem {
+        self.problem_under(Execution::Ports)
+    }
+
+    pub(crate) fn problem_under(&self, execution: Execution) -> Problem {
         let mut builder = GraphBuilder::new("model");
         for operator in &self.operators {
             builder.operator(operator.clone());
@@ -89,7 +93,7 @@ impl Model {
             groups: self.groups.clone(),
             matrix: self.matrix.clone(),
         };
-        let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+        let objective = Objective { kind: ObjectiveKind::Makespan, execution, ..Objective::default() };
         let cluster = Cluster::from_document(cluster).expect("a sound cluster");
         Problem::new(builder.build().expect("a sound graph"), cluster, objective, self.pins.clone())
             .expect("a sound problem")

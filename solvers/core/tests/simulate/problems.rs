@@ -20,11 +20,11 @@ const INSTANCES: u64 = 1500;
 const KIND_OF: [usize; 5] = [0, 0, 1, 2, 3];
 const GROUP_OF: [Option<usize>; 5] = [Some(0), Some(0), Some(1), Some(1), None];
 const HOST: usize = 3;
-const DEVICES: u32 = 5;
+pub(crate) const DEVICES: u32 = 5;
 
 /// Whole numbers, or figures that no two sums of are equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Figures {
+pub(crate) enum Figures {
     Whole,
     Real,
 }
@@ -39,6 +39,12 @@ impl Figures {
 }
 
 fn model(rng: &mut ChaCha8Rng, figures: Figures) -> Model {
+    let count = rng.random_range(1..10);
+    model_of(rng, figures, count, 12)
+}
+
+/// A model of so many operators and fewer than so many tensors.
+pub(crate) fn model_of(rng: &mut ChaCha8Rng, figures: Figures, count: usize, tensors: usize) -> Model {
     let mut link = |seconds| link(figures.draw(rng), seconds);
     let kinds = vec![
         kind("acc", 2, link(1.0), Some("near")),
@@ -47,7 +53,6 @@ fn model(rng: &mut ChaCha8Rng, figures: Figures) -> Model {
         kind("out", 1, link(1.0), None),
     ];
     let mut model = Model::on(kinds).group("near", link(2.0)).group("away", link(1.0));
-    let count = rng.random_range(1..10);
     for _ in 0..count {
         let op = model.operator(0.0);
         let operator = &mut model.operators[op];
@@ -58,7 +63,7 @@ fn model(rng: &mut ChaCha8Rng, figures: Figures) -> Model {
         // Not counted: what is stashed are the tensors themselves.
         operator.activation_bytes = figures.draw(rng);
     }
-    for _ in 0..rng.random_range(0..12) {
+    for _ in 0..rng.random_range(0..tensors) {
         let from = rng.random_range(0..count);
         let to: Vec<usize> = (from + 1..count).filter(|_| rng.random_bool(0.3)).collect();
         let bytes = figures.draw(rng);

@@ -40,8 +40,8 @@ fn walk(
     let graph = ground.scene.graph();
     let mut best = start.clone();
     let mut state = State::new(&start.schedule, &ground.order, ground.scene);
-    let mut score = judge.score(&state.schedule);
-    state.see(judge.last(), graph);
+    let mut score = judge.settle(&state.schedule);
+    state.see(judge.settled(), graph);
     let cooling = (COLD / HOT).powf(1.0 / steps as f64);
     let mut temperature = HOT * usual_cost(&mut state, score.energy(), ground, judge, rng);
     for _ in 0..steps {
@@ -52,15 +52,17 @@ fn walk(
         let Some(done) = state.step(ground.scene, &ground.groups, rng) else { continue };
         // Δ may be at most −T ln u, with u uniform.
         let most = score.energy() - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
-        match judge.score_below(&state.schedule, most) {
+        match judge.change(state.changes(&done, graph), most) {
             Some(after) if after.energy() < most => {
                 score = after;
-                state.see(judge.last(), graph);
+                judge.keep();
+                state.see(judge.settled(), graph);
                 if is_better(score, best.score) {
                     best = Best { score, schedule: state.schedule.clone() };
                 }
             }
             _ => {
+                judge.take_back();
                 state.undo(&done, ground.scene);
             }
         }
@@ -82,8 +84,9 @@ fn usual_cost(
             break;
         }
         let Some(made) = state.step(ground.scene, &ground.groups, rng) else { continue };
-        let cost = judge.score(&state.schedule).energy() - energy;
-        costs.extend((cost > 0.0).then_some(cost));
+        let after = judge.change(state.changes(&made, ground.scene.graph()), f64::INFINITY);
+        costs.extend(after.map(|after| after.energy() - energy).filter(|&cost| cost > 0.0));
+        judge.take_back();
         state.undo(&made, ground.scene);
     }
     costs.sort_by(f64::total_cmp);

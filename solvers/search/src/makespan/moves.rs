@@ -7,7 +7,7 @@
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{Graph, OpId};
-use stagewright_core::simulate::{Activity, Flow, Timeline};
+use stagewright_core::simulate::{Activity, Change, Flow, Timeline};
 
 use super::groups::Groups;
 use super::scene::Scene;
@@ -82,6 +82,21 @@ impl State {
     /// The two operators that a move has exchanged.
     pub(super) fn swapped(&self, made: &Move) -> Option<[OpId; 2]> {
         made.swapped.map(|(a, b)| [a, b].map(|place| self.order[place as usize]))
+    }
+
+    /// What a move that has been made has changed.
+    pub(super) fn changes<'a>(
+        &'a self,
+        made: &'a Move,
+        graph: &'a Graph,
+    ) -> impl Iterator<Item = Change> + 'a {
+        let moved = |class: u32| {
+            let home = self.home(class);
+            graph.class(class as usize).iter().map(move |&op| Change::Device(op, home))
+        };
+        let swapped = made.swapped.into_iter().flat_map(<[u32; 2]>::from);
+        let swapped = swapped.map(|place| Change::Rank(self.order[place as usize], place));
+        made.classes().flat_map(moved).chain(swapped)
     }
 
     /// Takes note of the critical path.

@@ -6,7 +6,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::simulate::{Flow, Simulator, Template, Timeline};
+use stagewright_core::simulate::{Change, Flow, Rerun, Simulator, Template, Timeline};
 use stagewright_core::solver::{Context, Plan, Solution, SolveError, Status, StopReason};
 use stagewright_core::tolerance;
 
@@ -97,6 +97,8 @@ pub struct Judge<'s, 'p> {
     template: Template<'p>,
     simulator: Simulator,
     flow: Flow,
+    /// Runs what a settled schedule becomes by changes.
+    rerun: Rerun<'p>,
     /// Seconds from the end of every operator to that of the step, at least.
     tails: Vec<f64>,
     memory: Vec<f64>,
@@ -108,12 +110,14 @@ impl<'s, 'p> Judge<'s, 'p> {
     /// A judge of schedules for a scene.
     pub fn new(scene: &'s Scene<'p>) -> Judge<'s, 'p> {
         let problem = scene.problem();
+        let tails = tails(problem);
         Judge {
             scene,
             template: Template::new(problem),
             simulator: Simulator::new(),
             flow: Flow::default(),
-            tails: tails(problem),
+            rerun: Rerun::new(problem, tails.clone()),
+            tails,
             memory: problem.cluster().devices().map(|device| scene.memory(device)).collect(),
             runs: 0,
         }
@@ -135,19 +139,54 @@ impl<'s, 'p> Judge<'s, 'p> {
         self.flow = self.template.flow(&schedule.device_of, &schedule.ranks, spare);
         self.runs += 1;
         let timeline = self.simulator.run_below(&self.flow, &self.tails, limit)?;
-        let lack = |(&bytes, &memory): (&f64, &f64)| match tolerance::fits(bytes, memory) {
-            true => 0.0,
-            // A device without memory lacks all that it needs.
-            false => (bytes - memory) / memory.max(1.0),
-        };
-        let lack = timeline.peak_bytes().iter().zip(&self.memory).map(lack).sum();
-        Some(Score { lack, makespan: timeline.makespan() })
+        Some(score(timeline.makespan(), timeline.peak_bytes(), &self.memory))
     }
 
     /// The flow and the timeline of the schedule that was judged last.
     pub fn last(&self) -> (&Flow, &Timeline) {
         (&self.flow, self.simulator.timeline())
     }
+
+    /// Settles on a schedule that is to be changed: its score.
+    pub fn settle(&mut self, schedule: &Schedule) -> Score {
+        self.runs += 1;
+        let timeline = self.rerun.settle(&schedule.device_of, &schedule.ranks);
+        score(timeline.makespan(), timeline.peak_bytes(), &self.memory)
+    }
+
+    /// The score of the settled schedule after some changes, unless its makespan is no less than a limit. The
+    /// changes are then to be kept or taken back.
+    pub fn change(&mut self, changes: impl IntoIterator<Item = Change>, limit: f64) -> Option<Score> {
+        self.runs += 1;
+        self.rerun.change(changes);
+        let outcome = self.rerun.run_below(limit)?;
+        Some(score(outcome.makespan, &outcome.peak_bytes, &self.memory))
+    }
+
+    /// Settles on the changed schedule.
+    pub fn keep(&mut self) {
+        self.rerun.keep();
+    }
+
+    /// Goes back to the schedule that was settled on.
+    pub fn take_back(&mut self) {
+        self.rerun.take_back();
+    }
+
+    /// The flow and the timeline of the schedule that was settled on.
+    pub fn settled(&self) -> (&Flow, &Timeline) {
+        (self.rerun.flow(), self.rerun.timeline())
+    }
+}
+
+/// The score of a step that takes so long and needs so much of every device.
+fn score(makespan: f64, peak_bytes: &[f64], memory: &[f64]) -> Score {
+    let lack = |(&bytes, &memory): (&f64, &f64)| match tolerance::fits(bytes, memory) {
+        true => 0.0,
+        // A device without memory lacks all that it needs.
+        false => (bytes - memory) / memory.max(1.0),
+    };
+    Score { lack: peak_bytes.iter().zip(memory).map(lack).sum(), makespan }
 }
 
 /// Seconds from the end of every operator to that of the step, on whatever device it is; nothing is known where

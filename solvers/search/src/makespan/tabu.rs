@@ -74,8 +74,8 @@ fn walk(
     };
     let mut best = start.clone();
     let mut state = State::new(&start.schedule, &ground.order, ground.scene);
-    judge.score(&state.schedule);
-    state.see(judge.last(), graph);
+    judge.settle(&state.schedule);
+    state.see(judge.settled(), graph);
     let mut found_at = 0;
     for step in 1..=steps {
         // The best of the moves looked at, as what takes back that it was taken back.
@@ -90,7 +90,8 @@ fn walk(
             if !is_allowed {
                 limit = limit.min(best.score.energy());
             }
-            let score = judge.score_below(&state.schedule, limit);
+            let score = judge.change(state.changes(&made, graph), limit);
+            judge.take_back();
             let redo = state.undo(&made, scene);
             if let Some(score) = score.filter(|score| score.energy() < limit) {
                 chosen = Some((score, redo));
@@ -98,6 +99,8 @@ fn walk(
         }
         let Some((score, redo)) = chosen else { continue };
         let made = state.undo(&redo, scene);
+        judge.change(state.changes(&made, graph), f64::INFINITY);
+        judge.keep();
         forbidden.forbid(&made, &state, step + rng.random_range(TENURE[0]..=TENURE[1]));
         if is_better(score, best.score) {
             best = Best { score, schedule: state.schedule.clone() };
@@ -105,10 +108,10 @@ fn walk(
         }
         if step - found_at > PATIENCE {
             state = State::new(&best.schedule, &ground.order, scene);
+            judge.settle(&state.schedule);
             found_at = step;
         }
-        judge.score(&state.schedule);
-        state.see(judge.last(), graph);
+        state.see(judge.settled(), graph);
     }
     best
 }

@@ -1,0 +1,368 @@
+//! Runs of schedules that differ little from one another.
+//!
+//! A search asks what the step takes if an operator or a few go elsewhere, for one schedule and very many
+//! such moves. Making every flow anew and running it from the beginning would do all work again that a move
+//! does not touch. A [`Rerun`] changes one flow in place ([`room`](super::room)), in time proportional to the
+//! tensors of what has moved, and starts where the move can first be felt: it keeps states of the run of the
+//! present schedule, spread evenly over its events, and goes on from the last one before that moment.
+//!
+//! # When a move is first felt
+//!
+//! Call a tensor *touched* if what has moved reads or makes it. Until a moment, let nothing have happened
+//! that reads what a move changes. By induction over the events, what happens until then is the same in both
+//! runs, to the last bit. It remains to see who reads what:
+//!
+//! - The device, rank and seconds of an operator are first read when it is ready, which is when the last of
+//!   its inputs is there. So no earlier than the first of their producers has ended; with no inputs, at time
+//!   0.
+//! - The readers, transfers and ports of a tensor are first read when its producer ends. For an input of what
+//!   has moved that is the end of its producer; for an output of it, later than what has just been said.
+//! - Which copies a reader of a touched tensor lets go of is read when it ends, so after the tensor's
+//!   producer.
+//! - How many need a copy is first changed when its producer ends. A state from before is right but for what
+//!   the present flow says of touched tensors, which is copied over it.
+//! - What is always on a device, as parameters are, is added to its peak in the end, and what an operator
+//!   makes takes the same bytes on any device.
+//!
+//! A move of devices is thus felt no earlier than the first end of a producer of what the moved operators
+//! read. A move of ranks alone is felt no earlier than the operators are ready. A state may be gone on from
+//! if it was taken at an earlier time: it is taken when all that starts at its time has started, so all that
+//! happens at its time has happened. At equal times it would be too late.
+//!
+//! So a rerun says what a run from the beginning says, to the last bit, peaks of memory included.
+
+use super::batch::Outcome;
+use super::builder::FlowBuilder;
+use super::engine::{NO_PAUSE, Simulator, Stop};
+use super::film::Film;
+use super::flow::Flow;
+use super::rules::Rules;
+use super::state::State;
+use super::template::Template;
+use super::timeline::{Span, Timeline};
+use crate::cluster::DeviceId;
+use crate::graph::{OpId, TensorId};
+use crate::problem::Problem;
+
+/// The span of a transfer that is not in use: it never starts.
+const NEVER: Span = Span { start: f64::INFINITY, end: f64::INFINITY };
+
+/// A change of a schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// An operator goes to a device.
+    Device(OpId, DeviceId),
+    /// An operator gets a rank in the queues, in a schedule with ranks.
+    Rank(OpId, u32),
+}
+
+/// Runs a schedule, and then what it becomes by changes.
+///
+/// First [`settle`](Rerun::settle) on a schedule. Then [`change`](Rerun::change) it, ask how long the step
+/// takes with [`run_below`](Rerun::run_below), and either [`take_back`](Rerun::take_back) the changes or
+/// [`keep`](Rerun::keep) them. Timelines are of [`flow`](Rerun::flow), which has room: of its transfers, only
+/// those that lead somewhere are in use. The others have no ports and a span that begins and ends at
+/// infinity.
+///
+/// Keeps about sixteen states, each of 4 bytes for every operator and for every copy that there is room for.
+/// Allocates nothing for an evaluation once that memory is there.
+#[derive(Debug, Clone)]
+pub struct Rerun<'p> {
+    template: Template<'p>,
+    tails: Vec<f64>,
+    /// The changed schedule and its flow.
+    device_of: Vec<DeviceId>,
+    flow: Flow,
+    /// The tensor that is written anew.
+    piece: FlowBuilder,
+    /// Runs the changed schedule.
+    simulator: Simulator,
+    /// When its last run went on from a state of the settled schedule, and whether it came to its end.
+    resumed: f64,
+    has_ended: bool,
+    outcome: Outcome,
+    /// The timeline of the settled schedule.
+    settled: Timeline,
+    /// States of its run.
+    film: Film,
+    /// How many there were before the changes. Later ones are of runs of the changed schedule.
+    unchanged: usize,
+    /// What takes the changes back, the last one first.
+    back: Vec<Change>,
+    touched: Vec<TensorId>,
+    is_touched: Vec<bool>,
+    /// The changes are felt no earlier.
+    felt: f64,
+}
+
+impl<'p> Rerun<'p> {
+    /// Reruns for a problem. The tail of an operator is a lower bound on the seconds from its end to that of
+    /// the step, in any schedule. Takes the time of [`Template::new`].
+    ///
+    /// # Panics
+    /// Where there is no tail for some operator.
+    pub fn new(problem: &'p Problem, tails: Vec<f64>) -> Rerun<'p> {
+        assert_eq!(tails.len(), problem.graph().operator_count(), "a tail for every operator");
+        Rerun {
+            template: Template::new(problem),
+            tails,
+            device_of: Vec::new(),
+            flow: Flow::default(),
+            piece: FlowBuilder::new(Rules::PORTS, 0, 0, false),
+            simulator: Simulator::new(),
+            resumed: f64::NEG_INFINITY,
+            has_ended: false,
+            outcome: Outcome { makespan: 0.0, peak_bytes: Vec::new() },
+            settled: Timeline::default(),
+            film: Film::default(),
+            unchanged: 0,
+            back: Vec::new(),
+            touched: Vec::new(),
+            is_touched: vec![false; problem.graph().tensor_count()],
+            felt: f64::INFINITY,
+        }
+    }
+
+    /// The flow of the schedule with its changes.
+    pub fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// The timeline of the settled schedule, without the changes since.
+    pub fn timeline(&self) -> &Timeline {
+        &self.settled
+    }
+
+    /// Settles on a schedule, given as for [`Template::flow`], and runs it. Changes that were neither kept
+    /// nor taken back are forgotten. Takes the time of making a flow and running it, and of a state being
+    /// copied about sixteen times.
+    ///
+    /// # Panics
+    /// As for [`Flow::of`].
+    pub fn settle(&mut self, device_of: &[DeviceId], ranks: &[u32]) -> &Timeline {
+        self.forget_changes();
+        self.device_of.clear();
+        self.device_of.extend_from_slice(device_of);
+        self.flow = self.template.roomy_flow(device_of, ranks, std::mem::take(&mut self.flow));
+        let transfers: usize =
+            (0..self.is_touched.len() as u32).map(|tensor| self.flow.transfers_of(tensor).len()).sum();
+        self.film.clear((self.flow.operator_count() + transfers) as u32);
+        self.simulator.timeline.transfers.clear();
+        self.simulator.timeline.transfers.resize(self.flow.transfer_count(), NEVER);
+        self.run(f64::INFINITY);
+        self.settled.clone_from(&self.simulator.timeline);
+        self.unchanged = self.film.len();
+        &self.settled
+    }
+
+    /// Changes the settled schedule, in addition to changes made since, in
+    /// O(pins of the tensors of what moves · (log pins + log inputs of a reader) + their room).
+    ///
+    /// # Panics
+    /// Where an operator or a device is unknown, or a rank is given in a schedule without ranks.
+    pub fn change(&mut self, changes: impl IntoIterator<Item = Change>) {
+        self.has_ended = false;
+        for change in changes {
+            // What changes nothing touches nothing.
+            if !self.is_so(change) {
+                self.felt = self.felt.min(self.felt(change));
+                let back = self.apply(change);
+                self.back.push(back);
+            }
+        }
+        self.write_touched();
+    }
+
+    /// Runs the changed schedule, unless it takes no less than `limit`. Takes the time of copying a state and
+    /// of what happens after the changes are first felt.
+    pub fn run_below(&mut self, limit: f64) -> Option<&Outcome> {
+        self.run(limit);
+        (self.has_ended && self.outcome.makespan < limit).then_some(&self.outcome)
+    }
+
+    /// Takes the changes back that were made since the schedule was settled or changes were kept, in the time
+    /// that they took.
+    pub fn take_back(&mut self) {
+        while let Some(change) = self.back.pop() {
+            self.apply(change);
+        }
+        self.write_touched();
+        for state in self.film.rest_mut(self.unchanged) {
+            adapt(state, &self.flow, &self.settled, &self.touched);
+        }
+        self.unchanged = self.film.len();
+        self.forget_changes();
+    }
+
+    /// Settles on the schedule as it has been changed. Takes no run where the last one came to its end;
+    /// states from after the changes are first felt are kept anew by the runs that would have gone on from
+    /// them.
+    pub fn keep(&mut self) -> &Timeline {
+        if !self.has_ended {
+            self.run(f64::INFINITY);
+        }
+        self.simulator.timeline.begin_as(&self.settled, self.resumed);
+        std::mem::swap(&mut self.simulator.timeline, &mut self.settled);
+        self.film.truncate(self.film.count_before(self.felt));
+        for state in self.film.rest_mut(0) {
+            adapt(state, &self.flow, &self.settled, &self.touched);
+        }
+        self.unchanged = self.film.len();
+        for tensor in &self.touched {
+            never(&mut self.simulator.timeline, &self.flow, *tensor);
+        }
+        self.forget_changes();
+        &self.settled
+    }
+
+    fn forget_changes(&mut self) {
+        for tensor in self.touched.drain(..) {
+            self.is_touched[tensor.index()] = false;
+        }
+        self.back.clear();
+        self.felt = f64::INFINITY;
+        self.has_ended = false;
+    }
+
+    /// Whether the schedule is already what a change makes of it.
+    fn is_so(&self, change: Change) -> bool {
+        match change {
+            Change::Rank(op, rank) => self.flow.operators[op.index()].rank == rank,
+            Change::Device(op, device) => self.device_of[op.index()] == device,
+        }
+    }
+
+    /// No change is felt before this, in the run of the settled schedule.
+    fn felt(&self, change: Change) -> f64 {
+        match change {
+            Change::Rank(op, _) => self.settled.ready(op.0),
+            Change::Device(op, _) => {
+                let graph = self.template.problem().graph();
+                let ends = graph.predecessors(op).iter().map(|op| self.settled.operators[op.index()].end);
+                ends.reduce(f64::min).unwrap_or(0.0)
+            }
+        }
+    }
+
+    /// Makes a change but for the tensors that it touches. Returns what takes it back.
+    fn apply(&mut self, change: Change) -> Change {
+        match change {
+            Change::Rank(op, rank) => {
+                assert!(self.flow.has_priority, "a schedule without ranks");
+                let operator = &mut self.flow.operators[op.index()];
+                Change::Rank(op, std::mem::replace(&mut operator.rank, rank))
+            }
+            Change::Device(op, to) => {
+                let graph = self.template.problem().graph();
+                let from = std::mem::replace(&mut self.device_of[op.index()], to);
+                let operator = &mut self.flow.operators[op.index()];
+                operator.device = to.0;
+                operator.seconds = self.template.seconds(op, to);
+                for &tensor in graph.inputs(op).iter().chain(graph.outputs(op)) {
+                    if !std::mem::replace(&mut self.is_touched[tensor.index()], true) {
+                        self.touched.push(tensor);
+                    }
+                }
+                Change::Device(op, from)
+            }
+        }
+    }
+
+    /// Writes the touched tensors anew.
+    fn write_touched(&mut self) {
+        for &tensor in &self.touched {
+            self.piece.clear_tensors();
+            self.template.spread(&mut self.piece, tensor, &self.device_of);
+            self.flow.replace(tensor.0, &self.piece);
+            never(&mut self.simulator.timeline, &self.flow, tensor);
+        }
+    }
+
+    /// Runs the changed schedule as far as it takes less than `limit`.
+    fn run(&mut self, limit: f64) {
+        let Rerun { simulator, flow, tails, settled, touched, film, .. } = self;
+        self.has_ended = false;
+        let from = film.count_before(self.felt);
+        let mut pause = NO_PAUSE;
+        match film.first(from).last() {
+            Some(state) if state.least >= limit => return,
+            Some(state) => {
+                simulator.resume(state);
+                adapt(&mut simulator.state, flow, settled, touched);
+                self.resumed = state.clock.now;
+            }
+            None => {
+                simulator.begin(flow);
+                self.resumed = f64::NEG_INFINITY;
+                pause = 0;
+            }
+        }
+        if from == film.len() && from > 0 {
+            pause = film.next(&simulator.state);
+        }
+        loop {
+            match simulator.go_on(flow, tails, limit, pause) {
+                Stop::Ended => break,
+                Stop::Late => return,
+                Stop::Paused if simulator.state.clock.now < self.felt => {
+                    film.push(&simulator.state);
+                    pause = film.next(&simulator.state);
+                }
+                // The settled schedule has other states from here on.
+                Stop::Paused => pause = NO_PAUSE,
+            }
+        }
+        flow.add_up_fixed();
+        simulator.end(flow);
+        self.outcome.makespan = simulator.timeline.makespan;
+        self.outcome.peak_bytes.clone_from(&simulator.timeline.peaks);
+        self.has_ended = true;
+    }
+}
+
+/// Makes of a state of the settled schedule one of a flow that differs in the tensors whose producers have
+/// not ended. (They are all that is touched, before the changes are felt; but states that a first change has
+/// led to may be later than a second one is felt.)
+fn adapt(state: &mut State, flow: &Flow, settled: &Timeline, touched: &[TensorId]) {
+    let is_to_come = |tensor: &&TensorId| {
+        let producer = flow.tensors[tensor.index()].producer;
+        settled.operators[producer as usize].end > state.clock.now
+    };
+    for tensor in touched.iter().filter(is_to_come) {
+        let copies = flow.copies_of(tensor.0);
+        let copies = copies.start as usize..copies.end as usize;
+        state.holds[copies.clone()].copy_from_slice(&flow.holds[copies]);
+    }
+}
+
+/// The transfers of a tensor that are not in use never start.
+fn never(timeline: &mut Timeline, flow: &Flow, tensor: TensorId) {
+    let unused = flow.unused_of(tensor.0);
+    timeline.transfers[unused.start as usize..unused.end as usize].fill(NEVER);
+}
+
+impl Timeline {
+    /// When an operator became ready.
+    fn ready(&self, op: u32) -> f64 {
+        self.arrived_by[op as usize].map_or(0.0, |by| self.span(by).end)
+    }
+
+    /// What happened up to a moment is as in another timeline.
+    fn begin_as(&mut self, other: &Timeline, until: f64) {
+        for op in 0..self.operators.len() {
+            if other.operators[op].start <= until {
+                self.operators[op] = other.operators[op];
+                self.ran_before[op] = other.ran_before[op];
+                self.arrived_by[op] = other.arrived_by[op];
+            } else if other.ready(op as u32) <= until {
+                self.arrived_by[op] = other.arrived_by[op];
+            }
+        }
+        for (transfer, span) in other.transfers.iter().enumerate() {
+            if span.start <= until {
+                self.transfers[transfer] = *span;
+                self.left_by[transfer] = other.left_by[transfer];
+            }
+        }
+    }
+}

@@ -1,8 +1,9 @@
 //! `simulate --schedule`: play an iteration of a pipeline schedule.
 
 use stagewright::core::document::{PlanDocument, Schedule};
-use stagewright::core::evaluate::evaluate;
+use stagewright::core::evaluate::{Violation, evaluate};
 use stagewright::core::objective::Objective;
+use stagewright::core::tolerance;
 use stagewright::placement::placement;
 use stagewright::report::schedule::IterationReport;
 
@@ -36,11 +37,19 @@ pub(crate) fn run(
     };
     let problem = resolve::problem(documents, objective)?;
     let placement = placement(&problem, plan).map_err(|error| CliError::placement(label, &error))?;
-    for violation in evaluate(&problem, &placement).violations {
+    // What the report says of memory is told below: it knows of the chunks.
+    let is_memory = |violation: &Violation| matches!(violation, Violation::Memory { .. });
+    for violation in evaluate(&problem, &placement).violations.iter().filter(|it| !is_memory(it)) {
         output::note(&format!("note: the plan is infeasible under this schedule: {violation}"));
     }
     let report = IterationReport::of(&problem, &placement, schedule, arguments.chunks)
         .map_err(|error| CliError::new(error.code(), error.to_string()).at(label).help(error.help()))?;
+    for device in &report.devices {
+        if let Some(limit) = device.memory_bytes.filter(|&limit| !tolerance::fits(device.peak_bytes, limit)) {
+            let (name, peak) = (&device.name, device.peak_bytes);
+            output::note(&format!("note: under this schedule {name} needs {peak} bytes of {limit}"));
+        }
+    }
     output::result(&if arguments.json { output::json(&report)? } else { report.text() })?;
     Ok(Exit::Done)
 }

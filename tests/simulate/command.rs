@@ -209,3 +209,78 @@ fn where_there_is_no_plan_there_is_no_trace() {
     assert!(stderr(&output).contains("no timeline was written"), "{}", stderr(&output));
     assert!(!Path::new(&traced).exists());
 }
+
+/// A plan of the demo for one iteration of four microbatches under 1F1B.
+fn iteration(folder: &tempfile::TempDir) -> [String; 3] {
+    let names = [demo("model.json"), demo("cluster.toml"), file(folder, "plan.json")];
+    let [model, cluster, plan] = &names;
+    let schedule = ["--schedule", "1f1b", "--microbatches", "4"];
+    let planned = run(&[&["plan", model, "--cluster", cluster, "--out", plan], &schedule[..]].concat());
+    assert_eq!(code(&planned), Some(0), "{}", stderr(&planned));
+    names
+}
+
+#[test]
+fn an_iteration_takes_what_its_plan_says() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let [model, cluster, plan] = iteration(&folder);
+    let simulate =
+        |rest: &[&str]| run(&[&["simulate", &model, &plan, "--cluster", &cluster, "--json"], rest].concat());
+    let value = written(&plan)["objective"]["value_s"].as_f64().expect("a value");
+    let same = simulate(&["--schedule", "1f1b"]);
+    assert_eq!(code(&same), Some(0), "{}", stderr(&same));
+    let seconds = |played: &Output| json(played)["iteration_s"].as_f64().expect("an iteration");
+    assert!((seconds(&same) - value).abs() <= 1e-9 * value, "{} and {value}", seconds(&same));
+    // Every stage runs every microbatch forward and backward, one after the other.
+    for device in json(&same)["devices"].as_array().expect("devices") {
+        let tasks = device["tasks"].as_array().expect("tasks");
+        assert_eq!(tasks.len(), 8);
+        let ends = tasks.iter().map(|task| task["end_s"].as_f64().expect("an end"));
+        let starts = tasks.iter().skip(1).map(|task| task["start_s"].as_f64().expect("a start"));
+        assert!(ends.zip(starts).all(|(end, start)| end <= start));
+    }
+    // All forward passes first take no less in flight, and no less time in a pipeline whose loads are the same.
+    let gpipe = simulate(&["--schedule", "gpipe"]);
+    assert!(seconds(&gpipe) >= seconds(&same) * (1.0 - 1e-9));
+    assert!(
+        json(&gpipe)["devices"][0]["in_flight"].as_u64() >= json(&same)["devices"][0]["in_flight"].as_u64()
+    );
+}
+
+#[test]
+fn stages_are_divided_under_the_interleaved_schedule() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let [model, cluster, plan] = iteration(&folder);
+    let stages = written(&plan)["devices"].as_array().expect("devices").len() as u64;
+    let microbatches = (2 * stages).to_string();
+    let played = |chunks: &str| {
+        let schedule = ["--schedule", "interleaved", "--microbatches", &microbatches, "--chunks", chunks];
+        run(&[&["simulate", &model, &plan, "--cluster", &cluster, "--json"], &schedule[..]].concat())
+    };
+    let two = played("2");
+    assert_eq!(code(&two), Some(0), "{}", stderr(&two));
+    let mut seen = Vec::new();
+    for device in json(&two)["devices"].as_array().expect("devices") {
+        let tasks = device["tasks"].as_array().expect("tasks");
+        assert_eq!(tasks.len() as u64, 2 * 2 * 2 * stages, "two chunks, two passes, all microbatches");
+        seen.extend(tasks.iter().map(|task| task["stage"].as_u64().expect("a stage")));
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen, (0..2 * stages).collect::<Vec<u64>>());
+    let many = played("4294967295");
+    assert_eq!(code(&many), Some(2), "{}", stdout(&many));
+    assert!(stderr(&many).contains("error["), "{}", stderr(&many));
+}
+
+#[test]
+fn an_iteration_needs_its_microbatches_and_has_no_trace() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let [model, cluster, plan] = queue(&folder);
+    let simulate = |rest: &[&str]| run(&[&["simulate", &model, &plan, "--cluster", &cluster], rest].concat());
+    let unsaid = simulate(&["--schedule", "gpipe"]);
+    assert_eq!(code(&unsaid), Some(2));
+    assert!(stderr(&unsaid).contains("error[U001]"), "{}", stderr(&unsaid));
+    assert_eq!(code(&simulate(&["--schedule", "gpipe", "--trace", &file(&folder, "trace.json")])), Some(2));
+    assert_eq!(code(&simulate(&["--microbatches", "4"])), Some(2));
+}

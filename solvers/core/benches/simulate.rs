@@ -1,14 +1,14 @@
-//! Milliseconds of one simulated step: 50,000 operators, 100,000 edges, 8 devices.
+//! Milliseconds of one simulated step.
 //!
-//! Operators read two earlier ones, most of them near; every tensor has on average two readers. Placed at
-//! random, nearly every edge is a transfer; placed in runs, as solvers do, few are. For each placement the
-//! bench prints the transfers, the least time of making its flow and of running it on one thread, and a
-//! step's time in a batch over all threads:
+//! Operators read two earlier ones, most of them near; every tensor has on average two readers. Placed at random,
+//! nearly every edge is a transfer; placed in runs, as solvers do, few are. For each size and placement the bench
+//! prints the transfers, the least time of making its flow and of running it on one thread, the events a second of
+//! that (what ends: operators and transfers), and in a batch a step's time on one thread over that on two.
 //!
-//! Then, for moves of one operator to another device, how many a second are run, anew from the beginning and
-//! as changes of one schedule; to the end, and as far as they are shorter than that schedule.
+//! Then, for moves of one operator to another device, how many a second are run, anew from the beginning and as
+//! changes of one schedule; to the end, and as far as they are shorter than that schedule.
 //!
-//!     cargo bench -p stagewright-core --bench simulate            # 50,000 operators on 8 devices
+//!     cargo bench -p stagewright-core --bench simulate            # up to 100,000 operators on 8 devices
 //!     cargo bench -p stagewright-core --bench simulate -- 5000 32 # operators, devices
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
@@ -31,7 +31,7 @@ use stagewright_core::seed;
 use stagewright_core::simulate::{Change, Flow, Rerun, Simulator, Template, Timeline, simulate_all};
 use stagewright_core::tolerance;
 
-const OPERATORS: usize = 50_000;
+const OPERATORS: [usize; 4] = [1_000, 10_000, 50_000, 100_000];
 const DEVICES: u32 = 8;
 const RUNS: usize = 30;
 /// Seconds for which moves are run anew.
@@ -39,31 +39,56 @@ const AT_LEAST: f64 = 2.0;
 /// How far back most inputs come from.
 const NEAR: usize = 200;
 
+/// A graph with its placements.
+struct Case {
+    operators: usize,
+    problem: Problem,
+    random: Vec<DeviceId>,
+    runs: Vec<DeviceId>,
+}
+
+impl Case {
+    fn new(operators: usize, devices: u32, rng: &mut ChaCha8Rng) -> Case {
+        let length = operators.div_ceil(devices as usize);
+        Case {
+            operators,
+            problem: problem(operators, devices, rng),
+            random: (0..operators).map(|_| DeviceId(rng.random_range(0..devices))).collect(),
+            runs: (0..operators).map(|op| DeviceId((op / length) as u32)).collect(),
+        }
+    }
+}
+
 fn main() {
     // Cargo passes flags of its own; what is left are the numbers.
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
-    let operators = numbers.first().copied().unwrap_or(OPERATORS).max(2);
     let devices = numbers.get(1).map_or(DEVICES, |&devices| devices as u32).max(1);
+    let sizes = numbers.first().map_or(OPERATORS.to_vec(), |&operators| vec![operators.max(2)]);
     let mut rng = seed::stream(1, 0);
-    let problem = problem(operators, devices, &mut rng);
+    let cases: Vec<Case> = sizes.into_iter().map(|size| Case::new(size, devices, &mut rng)).collect();
 
-    let random: Vec<DeviceId> = (0..operators).map(|_| DeviceId(rng.random_range(0..devices))).collect();
-    let length = operators.div_ceil(devices as usize);
-    let runs: Vec<DeviceId> = (0..operators).map(|op| DeviceId((op / length) as u32)).collect();
-    let by_index: Vec<OpId> = problem.graph().operators().collect();
-    println!("| placement | transfers | makespan | flow, ms | run, ms | batch, ms a step |");
-    println!("| --- | --- | --- | --- | --- | --- |");
-    row("random", &problem, &Placement::new(random.clone()));
-    row("random, priority", &problem, &Placement::with_priority(random.clone(), by_index));
-    row("runs", &problem, &Placement::new(runs.clone()));
+    println!(
+        "| operators | placement | transfers | makespan | flow, ms | run, ms | million events/s | 2 threads |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    for Case { problem, random, runs, .. } in &cases {
+        let by_index = problem.graph().operators().collect();
+        row("random", problem, &Placement::new(random.clone()));
+        row("random, priority", problem, &Placement::with_priority(random.clone(), by_index));
+        row("runs", problem, &Placement::new(runs.clone()));
+    }
     println!();
-    println!("| placement | settle, ms | anew, 1/s | changed, 1/s | anew below, 1/s | changed below, 1/s |");
-    println!("| --- | --- | --- | --- | --- | --- |");
-    let by_index: Vec<u32> = (0..operators as u32).collect();
-    moves("random", &problem, &random, &[], &mut rng);
-    moves("random, priority", &problem, &random, &by_index, &mut rng);
-    moves("runs", &problem, &runs, &[], &mut rng);
-    moves("runs, priority", &problem, &runs, &by_index, &mut rng);
+    println!(
+        "| operators | placement | settle, ms | anew, 1/s | changed, 1/s | anew below, 1/s | changed below, 1/s |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    for Case { operators, problem, random, runs } in &cases {
+        let by_index: Vec<u32> = (0..*operators as u32).collect();
+        moves("random", problem, random, &[], &mut rng);
+        moves("random, priority", problem, random, &by_index, &mut rng);
+        moves("runs", problem, runs, &[], &mut rng);
+        moves("runs, priority", problem, runs, &by_index, &mut rng);
+    }
 }
 
 /// How many moves a second are run, each in both ways one after the other.
@@ -104,7 +129,8 @@ fn moves(name: &str, problem: &Problem, device_of: &[DeviceId], ranks: &[u32], r
     }
     let [anew, changed, anew_below, changed_below] = rates[..] else { return };
     println!(
-        "| {name} | {:.2} | {anew:.0} | {changed:.0} | {anew_below:.0} | {changed_below:.0} |",
+        "| {} | {name} | {:.2} | {anew:.0} | {changed:.0} | {anew_below:.0} | {changed_below:.0} |",
+        device_of.len(),
         1e3 * settling
     );
 }
@@ -136,15 +162,19 @@ fn row(name: &str, problem: &Problem, placement: &Placement) {
         running = running.min(begin.elapsed().as_secs_f64());
     }
     let many = vec![placement.clone(); RUNS];
-    let begin = Instant::now();
-    black_box(simulate_all(problem, &many));
-    let batch = begin.elapsed().as_secs_f64() / RUNS as f64;
-    let transfers = flow.transfer_count();
+    let [one, two] = [1, 2].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        let begin = Instant::now();
+        black_box(pool.install(|| simulate_all(problem, &many)));
+        begin.elapsed().as_secs_f64()
+    });
+    let (operators, transfers) = (flow.operator_count(), flow.transfer_count());
     println!(
-        "| {name} | {transfers} | {makespan:.3} | {:.2} | {:.2} | {:.2} |",
+        "| {operators} | {name} | {transfers} | {makespan:.3} | {:.2} | {:.2} | {:.2} | {:.2} |",
         1e3 * making,
         1e3 * running,
-        1e3 * batch
+        1e-6 * (operators + transfers) as f64 / running,
+        one / two
     );
 }
 

@@ -37,7 +37,7 @@ pub fn pipeline(
     }
     let units = Units::new(problem);
     let used = placement.used();
-    let mut stages = Vec::with_capacity(used.len() * chunks as usize);
+    let mut stages = Vec::new();
     for (at, part) in (0..).zip(chunks_of(problem, placement, &units, chunks as usize)?) {
         let device = used[at % used.len()];
         stages.push(stage(problem, &units, &part, problem.pool_of(device), placement.replicas(device))?);
@@ -70,7 +70,7 @@ fn chunks_of(
         }
         of_stage[slot[device.index()] as usize].push(unit as u32);
     }
-    let mut all = Vec::with_capacity(used.len() * chunks);
+    let mut all = Vec::new();
     for (&device, own) in used.iter().zip(&of_stage) {
         if own.len() < chunks {
             let device = problem.cluster().device_name(device);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, OperatorDocument, Pass, PinTargets,
-    PinsDocument, TensorDocument, Training,
+    CLUSTER_SCHEMA, ClusterDocument, GroupDocument, KindDocument, LinkDocument, OperatorDocument, Pass,
+    PinTargets, PinsDocument, Schedule, TensorDocument, Training,
 };
 use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::graph::{Graph, GraphBuilder};
@@ -220,4 +220,67 @@ fn spaces_are_cut_no_further_than_they_have_to() {
     }
     assert!(UsageSpace::fitting(&problem, 40, 3).is_none());
     assert_eq!(UsageSpace::size(&problem, 40), 441.0);
+}
+
+/// Under GPipe the slowest of the forward pass may be an uplink, and that of the backward pass a device.
+#[test]
+fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
+    let mut builder = GraphBuilder::new("two stages");
+    for (name, pass, seconds) in [
+        ("f0", Pass::Forward, 1.0),
+        ("f1", Pass::Forward, 1.0),
+        ("b1", Pass::Backward, 10.0),
+        ("b0", Pass::Backward, 10.0),
+    ] {
+        builder.operator(OperatorDocument {
+            pass,
+            colocation: Some(name[1..].into()),
+            seconds: [("acc".into(), seconds)].into(),
+            ..OperatorDocument::named(name)
+        });
+    }
+    for (producer, consumer, bytes) in [("f0", "f1", 10.0), ("f1", "b1", 0.0), ("b1", "b0", 0.0)] {
+        builder.timed_tensor(TensorDocument {
+            name: None,
+            producer: producer.into(),
+            consumers: vec![consumer.into()],
+            bytes,
+            seconds: [("acc".into(), 0.0)].into(),
+        });
+    }
+    let kind = |name: &str| KindDocument {
+        name: name.into(),
+        class: "acc".into(),
+        count: 1,
+        host: false,
+        memory_bytes: None,
+        link: None,
+        group: Some(name.into()),
+    };
+    let group = |name: &str| GroupDocument {
+        name: name.into(),
+        uplink: LinkDocument { latency_s: 0.0, bandwidth: 1.0 },
+    };
+    let cluster = Cluster::from_document(ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: String::new(),
+        classes: Default::default(),
+        kinds: vec![kind("left"), kind("right")],
+        groups: vec![group("left"), group("right")],
+        matrix: None,
+    })
+    .expect("a valid cluster");
+    let objective = Objective { schedule: Schedule::GPipe, microbatches: 8, ..Objective::default() };
+    let graph = builder.build().expect("a valid graph");
+    let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem");
+    let device_of = [0, 1, 1, 0].map(DeviceId).to_vec();
+    let stages = [0, 1].map(DeviceId).to_vec();
+    let placement = Placement::with_stages(device_of, stages, Default::default());
+    let iteration = evaluate(&problem, &placement);
+    assert!(iteration.is_feasible(), "{:?}", iteration.violations);
+    // Fill and drain of one forward and one backward pass besides eight microbatches of both.
+    assert!(same(iteration.value, 99.0), "{}", iteration.value);
+    let relaxed = problem.with_objective(objective.bottleneck(true)).expect("a valid objective");
+    let bottleneck = evaluate(&relaxed, &placement).value;
+    assert!(8.0 * bottleneck <= iteration.value, "{bottleneck}");
 }

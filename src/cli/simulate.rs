@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stagewright::core::document::{ObjectiveKind, Schedule, Split};
+use stagewright::core::document::{Execution, ObjectiveKind, Schedule, Split};
 use stagewright::core::evaluate::{Violation, evaluate};
 use stagewright::core::objective::Objective;
 use stagewright::core::placement::Placement;
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
     if let Some(schedule) = arguments.schedule.map(resolve::schedule).filter(|&it| it != Schedule::None) {
         return iteration::run(arguments, schedule, documents, &plan, &label);
     }
-    let problem = resolve::problem(documents, of_step())?;
+    let problem = resolve::problem(documents, of_step(plan.objective.execution))?;
     let placement = placement(&problem, &plan).map_err(|error| CliError::placement(&label, &error))?;
     judge(&problem, &placement, &label)?;
     let step = Step::of(&problem, &placement);
@@ -43,14 +43,16 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// What a step is played under, whatever the plan was made for.
-fn of_step() -> Objective {
-    Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() }
+/// What a step is played under, whatever the plan was made for: a plan for makespan says how it runs.
+fn of_step(execution: Execution) -> Objective {
+    Objective { kind: ObjectiveKind::Makespan, split: Split::Free, execution, ..Objective::default() }
 }
 
 /// The problem of a step of a placement that was made for another one.
 pub(crate) fn step_problem(problem: &Problem, label: &str) -> Result<Problem, CliError> {
-    problem.with_objective(of_step()).map_err(|error| CliError::problem(label, &error))
+    problem
+        .with_objective(of_step(problem.objective().execution))
+        .map_err(|error| CliError::problem(label, &error))
 }
 
 /// Writes the timeline of a step for viewers of traces.

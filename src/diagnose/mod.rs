@@ -14,6 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use stagewright_core::contract::Units;
+use stagewright_core::document::ObjectiveKind;
 use stagewright_core::graph::OpId;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Solver;
@@ -158,7 +159,12 @@ fn largest_misfit(problem: &Problem, units: &Units) -> Option<Finding> {
     let in_flight = problem.objective().in_flight(1);
     let mut worst: Option<(f64, Finding)> = None;
     for unit in 0..units.len() {
-        let need = units.bytes(unit, in_flight);
+        let need = match problem.objective().kind {
+            ObjectiveKind::Makespan => {
+                units.members(unit).iter().map(|&op| standing_bytes(problem, op)).sum()
+            }
+            _ => units.bytes(unit, in_flight),
+        };
         let best = problem
             .pools()
             .iter()
@@ -192,7 +198,11 @@ fn total_memory(problem: &Problem) -> Option<Finding> {
 
 /// Bytes of the whole model with some microbatches in flight.
 fn total_bytes(problem: &Problem, in_flight: u32) -> f64 {
-    let operators = &problem.graph().document().operators;
+    let graph = problem.graph();
+    if problem.objective().kind == ObjectiveKind::Makespan {
+        return graph.operators().map(|op| standing_bytes(problem, op)).sum();
+    }
+    let operators = &graph.document().operators;
     operators
         .iter()
         .map(|op| {
@@ -202,6 +212,12 @@ fn total_bytes(problem: &Problem, in_flight: u32) -> f64 {
                 + f64::from(in_flight) * op.activation_bytes
         })
         .sum()
+}
+
+/// Bytes of an operator that are always on its device under makespan: the others come and go.
+fn standing_bytes(problem: &Problem, op: OpId) -> f64 {
+    let operator = problem.graph().operator(op);
+    operator.parameter_bytes + operator.optimizer_bytes
 }
 
 /// A unit in words: its colocation group where it is one, else its operators.

@@ -172,6 +172,9 @@ fn best_of(
 ) -> Result<Option<Plan>, SolveError> {
     let mut best = warm.and_then(|warm| Plan::new(problem, warm).ok());
     for solver in solvers {
+        if best.is_some() && context.stop().reason().is_some() {
+            break;
+        }
         let found = solver.solve(problem, &mut context.part(1.0))?.plan;
         best = [best, found].into_iter().flatten().min_by(|a, b| a.value().total_cmp(&b.value()));
     }

@@ -162,11 +162,13 @@ impl Objective {
     /// The largest load instead of the iteration time, with the memory that the schedule asks for at least. Its value
     /// times the microbatches is at most the iteration time of the same placement, which is feasible here if it is under
     /// the schedule: under GPipe the passes come one after the other, each with its own slowest stage, and under the
-    /// others a device is busy for m times its load of both passes.
+    /// others a device is busy for m times its load of both passes. With uplinks that holds under GPipe as well: an
+    /// iteration takes m times what both passes take on one uplink, and the slowest stage of one pass says nothing of the
+    /// slowest uplink of the other.
     #[must_use]
-    pub fn bottleneck(&self) -> Objective {
+    pub fn bottleneck(&self, has_uplinks: bool) -> Objective {
         let (schedule, training) = match self.schedule {
-            Schedule::GPipe => (Schedule::GPipe, Training::Separate),
+            Schedule::GPipe if !has_uplinks => (Schedule::GPipe, Training::Separate),
             Schedule::ZeroBubble => (Schedule::OneFOneB, self.training),
             other => (other, self.training),
         };

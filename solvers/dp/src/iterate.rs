@@ -64,8 +64,7 @@ pub(crate) fn solve(
         }
     };
     if solution.stop == Some(StopReason::Memory) {
-        let what =
-            "the labels of all splits below the best value take more than their share of the memory limit";
+        let what = "the splits below the best value have more labels, or uses of the devices, than there is room for";
         solution.reason = Some(what.into());
     }
     solution.statistics = vec![("steps", steps)];
@@ -81,7 +80,8 @@ impl Answer<'_> {
     /// The least bottleneck: its plan, and m times its bound.
     fn bottleneck(&mut self, context: &mut Context<'_>) -> Result<Outcome, SolveError> {
         let objective = *self.problem.objective();
-        let Ok(relaxed) = self.problem.with_objective(objective.bottleneck()) else {
+        let has_uplinks = self.problem.cluster().group_count() > 0;
+        let Ok(relaxed) = self.problem.with_objective(objective.bottleneck(has_uplinks)) else {
             return Ok(Outcome::Open);
         };
         context.emit(Event::Phase { name: "the least bottleneck".into() });
@@ -127,8 +127,8 @@ impl Answer<'_> {
             if let Some(stop) = found.stop {
                 return Ok(Some(stop));
             }
-            if self.best.is_none() {
-                // Without a plan nothing was cut off but what does not fit.
+            if self.best.is_none() && found.bound.is_infinite() {
+                // Without a plan nothing was cut off but what does not fit, and no chain was left.
                 return Ok(None);
             }
             let value = tolerance::round_down(found.bound);

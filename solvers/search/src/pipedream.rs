@@ -42,7 +42,7 @@ impl Solver for PipeDream {
         let bound = strongest(problem);
         let merged = merged_classes(problem);
         // It balances the stages, whatever the schedule makes of them.
-        let objective = problem.objective().bottleneck();
+        let objective = problem.objective().bottleneck(problem.cluster().group_count() > 0);
         let balanced = problem
             .with_objective(objective)
             .map_err(|error| SolveError::Invariant(format!("the problem has no relaxation: {error}")))?;

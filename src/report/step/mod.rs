@@ -25,6 +25,8 @@ pub struct Step<'p> {
     placement: &'p Placement,
     flow: Flow,
     timeline: Timeline,
+    /// Seconds that each port carries something.
+    carried: Vec<f64>,
 }
 
 /// What one device does in a step.
@@ -74,7 +76,8 @@ impl<'p> Step<'p> {
     pub fn of(problem: &'p Problem, placement: &'p Placement) -> Step<'p> {
         let flow = Flow::of(problem, placement);
         let timeline = Simulator::new().run(&flow).clone();
-        Step { problem, placement, flow, timeline }
+        let carried = flow.port_seconds();
+        Step { problem, placement, flow, timeline, carried }
     }
 
     /// Seconds until the last event.
@@ -95,7 +98,7 @@ impl<'p> Step<'p> {
     /// The devices in use.
     pub fn devices(&self) -> Vec<DeviceFigures> {
         let cluster = self.problem.cluster();
-        let (compute, carried) = (self.flow.device_seconds(), self.flow.port_seconds());
+        let compute = self.flow.device_seconds();
         let ports = Ports::new(self.problem);
         let mut operators = vec![0; cluster.device_count()];
         for op in self.problem.graph().operators() {
@@ -110,8 +113,8 @@ impl<'p> Step<'p> {
                 kind: kind.name.clone(),
                 operators: operators[device.index()],
                 compute,
-                sent: carried[ports.egress(device) as usize],
-                received: carried[ports.ingress(device) as usize],
+                sent: self.carried(ports.egress(device)),
+                received: self.carried(ports.ingress(device)),
                 // Sums of the same seconds in another order may be a little more than the makespan.
                 idle: (self.makespan() - compute).max(0.0),
                 utilisation: self.timeline.utilisation(compute).min(1.0),
@@ -122,13 +125,17 @@ impl<'p> Step<'p> {
         self.placement.used().into_iter().map(figures).collect()
     }
 
+    /// Seconds that a port carries something: none where a step has no ports, without contention.
+    fn carried(&self, port: u32) -> f64 {
+        self.carried.get(port as usize).copied().unwrap_or(0.0)
+    }
+
     /// The uplinks of all groups.
     pub fn uplinks(&self) -> Vec<UplinkFigures> {
-        let carried = self.flow.port_seconds();
         let ports = Ports::new(self.problem);
         let groups = self.problem.cluster().document().groups.iter().enumerate();
         let figures = groups.map(|(at, group)| {
-            let busy = carried[ports.uplink(at) as usize];
+            let busy = self.carried(ports.uplink(at));
             let utilisation = self.timeline.utilisation(busy).min(1.0);
             UplinkFigures { group: group.name.clone(), busy, utilisation }
         });

@@ -83,7 +83,7 @@ impl Rows {
         let ports = Ports::new(step.problem);
         let used = step.placement.used();
         let mut process_of = vec![None; step.problem.cluster().device_count()];
-        let mut row_of = vec![None; step.flow.port_count()];
+        let mut row_of = vec![None; ports.count() as usize];
         for (process, &device) in (1..).zip(&used) {
             process_of[device.index()] = Some(process);
             row_of[ports.egress(device) as usize] = Some(Row { process, thread: SENDS });

@@ -13,7 +13,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
 
 use super::chart::Chart;
-use super::list::{self, fill_in_order, ready_order};
+use super::list::{self, Rule, fill_in_order, ready_order};
 use super::scene::Scene;
 use super::{HEURISTIC, rank};
 
@@ -21,8 +21,11 @@ use super::{HEURISTIC, rank};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpop;
 
+/// Its rule.
+pub(super) const RULE: Rule = Rule { fill, is_one_pass: true };
+
 /// Fills a chart by its rule. O(operators · devices · (inputs + gaps)).
-pub(super) fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
+fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     let scene = chart.scene();
     let (up, down) = (rank::upward(scene), rank::downward(scene));
     let through: Vec<f64> = up.iter().zip(&down).map(|(up, down)| up + down).collect();
@@ -84,6 +87,6 @@ impl Solver for Cpop {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        list::solve(self, fill, problem, context)
+        list::solve(self, RULE, problem, context)
     }
 }

@@ -16,7 +16,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
 
 use super::chart::Chart;
-use super::list::{self, BETWEEN_CHECKS, cheapest};
+use super::list::{self, BETWEEN_CHECKS, Rule, cheapest};
 use super::{HEURISTIC, rank};
 
 /// What can start first.
@@ -66,8 +66,11 @@ impl Earliest for AnyTime {
     fn took(&mut self, _: &Chart<'_, '_>, _: OpId, _: DeviceId) {}
 }
 
+/// Its rule.
+pub(super) const RULE: Rule = Rule { fill, is_one_pass: false };
+
 /// Fills a chart by its rule.
-pub(super) fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
+fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     fill_by_start(chart, &mut AnyTime, stop)
 }
 
@@ -130,6 +133,6 @@ impl Solver for EarliestTaskFirst {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        list::solve(self, fill, problem, context)
+        list::solve(self, RULE, problem, context)
     }
 }

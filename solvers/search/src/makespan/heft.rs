@@ -11,15 +11,18 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
 
 use super::chart::Chart;
-use super::list::{self, fill_in_order};
+use super::list::{self, Rule, fill_in_order};
 use super::{HEURISTIC, rank};
 
 /// Earliest finish by upward rank.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Heft;
 
+/// Its rule.
+pub(super) const RULE: Rule = Rule { fill, is_one_pass: true };
+
 /// Fills a chart by its rule. O(operators · devices · (inputs + gaps)).
-pub(super) fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
+fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     let ranks = rank::upward(chart.scene());
     let order = rank::falling(chart.scene(), &ranks);
     fill_in_order(chart, &order, stop, |chart, op, device| chart.probe(op, device)[1])
@@ -39,6 +42,6 @@ impl Solver for Heft {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        list::solve(self, fill, problem, context)
+        list::solve(self, RULE, problem, context)
     }
 }

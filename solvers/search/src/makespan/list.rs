@@ -22,14 +22,22 @@ pub(super) const BETWEEN_CHECKS: usize = 256;
 /// Fills a chart; gives up when told to stop.
 pub(super) type Fill = fn(&mut Chart<'_, '_>, &Stop) -> Option<()>;
 
-/// The best schedule of a rule: one that fits, and where none does, what lacks least. The first is finished whatever the
-/// clock says: it takes one pass, and without it there is nothing.
-pub(super) fn best(fill: Fill, judge: &mut Judge<'_, '_>, stop: &Stop) -> Option<Best> {
+/// How a list scheduler fills its charts.
+#[derive(Clone, Copy)]
+pub(super) struct Rule {
+    pub(super) fill: Fill,
+    /// Whether it looks at every operator once, so that a first chart is filled whatever the clock says.
+    pub(super) is_one_pass: bool,
+}
+
+/// The best schedule of a rule: one that fits, and where none does, what lacks least.
+pub(super) fn best(rule: Rule, judge: &mut Judge<'_, '_>, stop: &Stop) -> Option<Best> {
     let mut best: Option<Best> = None;
     for share in SHARES {
         let mut chart = Chart::new(judge.scene(), share);
-        let patient = stop.without_deadline();
-        if fill(&mut chart, if best.is_none() { &patient } else { stop }).is_none() {
+        let is_patient = rule.is_one_pass && best.is_none();
+        let stop = if is_patient { &stop.without_deadline() } else { stop };
+        if (rule.fill)(&mut chart, stop).is_none() {
             break;
         }
         best = Best::of(best, judge, chart.schedule());
@@ -43,7 +51,7 @@ pub(super) fn best(fill: Fill, judge: &mut Judge<'_, '_>, stop: &Stop) -> Option
 /// Solves by a rule.
 pub(super) fn solve(
     solver: &dyn Solver,
-    fill: Fill,
+    rule: Rule,
     problem: &Problem,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
@@ -54,7 +62,7 @@ pub(super) fn solve(
         return Ok(Solution::without_plan(solver.name(), Status::Infeasible, bound, None, reason));
     }
     let mut judge = Judge::new(&scene);
-    let best = best(fill, &mut judge, context.stop());
+    let best = best(rule, &mut judge, context.stop());
     solution(solver.name(), &scene, best, bound, context)
 }
 

@@ -5,6 +5,7 @@
 //! [`Peft`] by ranks, [`EarliestTaskFirst`] and [`SmallCommunication`] by what can start first. They put operators on
 //! a chart, whose estimate guides them. [`Multilevel`] moves clusters of operators along a hierarchy of partitions,
 //! [`Brkga`] breeds placements and priorities.
+//! [`Annealing`] and [`Tabu`] walk from schedule to schedule, [`OrderSplit`] cuts linear orders.
 
 mod annealing;
 mod assigned;

@@ -18,6 +18,11 @@ use super::scene::Scene;
 use super::schedule::{Best, Judge, Schedule, is_better, solution};
 use super::{HEURISTIC, rank};
 
+/// Most other devices that an interval is tried on.
+const MOST_DEVICES: u32 = 16;
+/// Without a time limit the search ends after so many simulations, as operators simulated, and at least and most.
+const EFFORT: u64 = 1 << 24;
+const SIMULATIONS: [u64; 2] = [1 << 10, 1 << 15];
 /// Intervals for each device.
 const INTERVALS: [usize; 3] = [1, 2, 4];
 
@@ -94,16 +99,17 @@ impl Line {
     }
 
     /// The best split that moving cuts and changing devices leads to.
-    fn climb(&self, mut split: Split, judge: &mut Judge<'_, '_>, stop: &Stop) -> Option<Best> {
+    fn climb(&self, mut split: Split, judge: &mut Judge<'_, '_>, most: u64, stop: &Stop) -> Option<Best> {
         let scene = judge.scene();
         let mut best = Best::of(None, judge, self.schedule(&split, scene))?;
         let mut step = (self.classes.len() / split.cuts.len().max(1)).max(1) / 2;
         loop {
             let mut is_new = false;
             for at in 0..split.cuts.len() {
-                let devices = (0..scene.device_count() as u32).map(DeviceId);
+                let devices = scene.device_count() as u32;
+                let after = |by: u32| DeviceId((split.homes[at].0 + by) % devices);
                 let mut tries: Vec<Split> = Vec::new();
-                for home in devices.filter(|&home| home != split.homes[at]) {
+                for home in (1..devices.min(MOST_DEVICES + 1)).map(after) {
                     let mut other = split.clone();
                     other.homes[at] = home;
                     tries.push(other);
@@ -118,7 +124,7 @@ impl Line {
                     }
                 }
                 for other in tries {
-                    if stop.reason().is_some() {
+                    if stop.reason().is_some() || judge.runs >= most {
                         return Some(best);
                     }
                     let schedule = self.schedule(&other, scene);
@@ -193,6 +199,11 @@ impl Solver for OrderSplit {
         }
         let mut judge = Judge::new(&scene);
         let mut best: Option<Best> = None;
+        let most = match context.stop().remaining() {
+            Some(_) => u64::MAX,
+            None => (EFFORT / problem.graph().operator_count().max(1) as u64)
+                .clamp(SIMULATIONS[0], SIMULATIONS[1]),
+        };
         for order in orders(&scene) {
             let line = Line::new(&scene, order);
             for intervals in INTERVALS {
@@ -201,7 +212,7 @@ impl Solver for OrderSplit {
                 }
                 let devices = scene.device_count();
                 let split = line.equal(intervals * devices, devices);
-                let found = line.climb(split, &mut judge, context.stop());
+                let found = line.climb(split, &mut judge, most, context.stop());
                 if let Some(found) = found
                     && best.as_ref().is_none_or(|best| is_better(found.score, best.score))
                 {

@@ -20,15 +20,18 @@ use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solv
 
 use super::HEURISTIC;
 use super::chart::Chart;
-use super::list::{self, fill_in_order, ready_order};
+use super::list::{self, Rule, fill_in_order, ready_order};
 use super::scene::Scene;
 
 /// Earliest finish with an optimistic look ahead.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Peft;
 
+/// Its rule.
+pub(super) const RULE: Rule = Rule { fill, is_one_pass: true };
+
 /// Fills a chart by its rule. O(edges · pools + operators · devices · (inputs + gaps)).
-pub(super) fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
+fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     let scene = chart.scene();
     let pools = scene.pool_count();
     let ahead = optimistic(scene);
@@ -85,6 +88,6 @@ impl Solver for Peft {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        list::solve(self, fill, problem, context)
+        list::solve(self, RULE, problem, context)
     }
 }

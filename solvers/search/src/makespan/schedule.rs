@@ -133,7 +133,8 @@ impl<'s, 'p> Judge<'s, 'p> {
         self.score_below(schedule, f64::INFINITY).unwrap_or(Score::WORST)
     }
 
-    /// The score of a schedule, unless its makespan is no less than a limit.
+    /// The score of a schedule, unless its makespan is no less than a limit. One that does not fit the memory may be
+    /// given up below the limit: the tails are those of schedules that fit.
     pub fn score_below(&mut self, schedule: &Schedule, limit: f64) -> Option<Score> {
         let spare = std::mem::take(&mut self.flow);
         self.flow = self.template.flow(&schedule.device_of, &schedule.ranks, spare);

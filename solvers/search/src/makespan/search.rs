@@ -36,7 +36,7 @@ impl Goal {
 pub(super) struct Search<'s, 'p> {
     pub(super) scene: &'s Scene<'p>,
     pub(super) judge: Judge<'s, 'p>,
-    /// What it starts from, the best first.
+    /// What it starts from, the least energy first.
     pub(super) starts: Vec<Best>,
     pub(super) best: Best,
     pub(super) goal: Goal,
@@ -80,7 +80,9 @@ pub(super) fn solve(
     }
     let mut judge = Judge::new(&scene);
     let starts = starts(&mut judge, context);
-    let Some(best) = starts.first().cloned() else {
+    // What fits is an answer, however long it takes.
+    let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
+    let Some(best) = starts.iter().cloned().reduce(better) else {
         return solution(solver.name(), &scene, None, bound, context);
     };
     let goal = Goal::new(&bound, context);

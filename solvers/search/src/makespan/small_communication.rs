@@ -20,7 +20,7 @@ use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solv
 
 use super::chart::Chart;
 use super::earliest_task_first::{Earliest, fill_by_start};
-use super::list;
+use super::list::{self, Rule};
 use super::scene::Scene;
 use super::{HEURISTIC, rank};
 
@@ -50,8 +50,11 @@ impl Earliest for Waiting {
     }
 }
 
+/// Its rule.
+pub(super) const RULE: Rule = Rule { fill, is_one_pass: false };
+
 /// Fills a chart by its rule.
-pub(super) fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
+fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     let waits_for = vec![None; chart.scene().device_count()];
     let mut rule = Waiting { favourites: favourites(chart.scene()), waits_for };
     fill_by_start(chart, &mut rule, stop)
@@ -94,6 +97,6 @@ impl Solver for SmallCommunication {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        list::solve(self, fill, problem, context)
+        list::solve(self, RULE, problem, context)
     }
 }

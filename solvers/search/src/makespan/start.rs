@@ -3,7 +3,7 @@
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::solver::Context;
 
-use super::list::{Fill, best};
+use super::list::{Rule, best};
 use super::schedule::{Best, Judge, Schedule};
 use super::{cpop, earliest_task_first, heft, peft, rank, small_communication};
 
@@ -11,8 +11,8 @@ use super::{cpop, earliest_task_first, heft, peft, rank, small_communication};
 const SHARE: f64 = 0.3;
 
 /// The list schedulers, the best first.
-const RULES: [Fill; 5] =
-    [heft::fill, peft::fill, cpop::fill, small_communication::fill, earliest_task_first::fill];
+const RULES: [Rule; 5] =
+    [heft::RULE, peft::RULE, cpop::RULE, small_communication::RULE, earliest_task_first::RULE];
 
 /// The warm start if there is one, what list schedulers make, and everything on one device of each pool; the best first.
 /// Ends early when told to stop, but never with nothing.
@@ -29,9 +29,9 @@ pub(super) fn starts(judge: &mut Judge<'_, '_>, context: &mut Context<'_>) -> Ve
     }
     let order = rank::falling(scene, &rank::upward(scene));
     let is_over = |starts: &[Best]| !starts.is_empty() && context.stop().reason().is_some();
-    for fill in RULES {
+    for rule in RULES {
         if !is_over(&starts) {
-            starts.extend(best(fill, judge, context.stop()));
+            starts.extend(best(rule, judge, context.stop()));
         }
     }
     for pool in scene.problem().pools() {

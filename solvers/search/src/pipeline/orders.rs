@@ -43,7 +43,11 @@ pub fn over_orders(
 
 /// The plan of least bottleneck, where it is one under the schedule.
 fn of_least_bottleneck(problem: &Problem, context: &Context<'_>) -> Result<Option<Plan>, SolveError> {
-    let Ok(relaxed) = problem.with_objective(problem.objective().bottleneck()) else { return Ok(None) };
+    let Ok(relaxed) =
+        problem.with_objective(problem.objective().bottleneck(problem.cluster().group_count() > 0))
+    else {
+        return Ok(None);
+    };
     let units = Units::new(&relaxed);
     let mut silent = Silent;
     let mut quiet = context.with_observer(&mut silent);

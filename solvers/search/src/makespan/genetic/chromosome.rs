@@ -121,6 +121,11 @@ impl<'s, 'p> Code<'s, 'p> {
         Keys { affinities, priorities: sums.iter().zip(&counts).map(priority).collect() }
     }
 
+    /// Bytes of a chromosome.
+    pub(super) fn bytes(&self) -> usize {
+        (self.groups() * (self.devices + 1) * size_of::<f32>()).max(1)
+    }
+
     /// A chromosome that has some of the keys of a model and others at random.
     pub(super) fn mutant(&self, model: &Keys, rng: &mut dyn Rng) -> Keys {
         let mut keys = model.clone();

@@ -23,7 +23,7 @@ mod population;
 use rand::RngExt;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver};
 
 use self::chromosome::Code;
 use self::population::{Individual, Population};
@@ -35,6 +35,8 @@ use super::search::{self, Search};
 const MOST_GROUPS: usize = 512;
 /// Individuals of a generation: as many as there are groups, within these.
 const INDIVIDUALS: [usize; 2] = [24, 100];
+/// With fewer there is nobody to breed.
+const FEWEST: usize = 8;
 /// Shares of a generation. Gonçalves and Resende recommend 10 to 25 % elite and 10 to 30 % mutants.
 const ELITE: f64 = 0.2;
 const MUTANTS: f64 = 0.15;
@@ -71,7 +73,13 @@ impl Solver for Brkga {
 fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
     let (scene, stop) = (search.scene, context.stop().clone());
     let code = Code::new(scene, MOST_GROUPS, &mut seed::stream(context.seed, 0));
-    let size = code.groups().clamp(INDIVIDUALS[0], INDIVIDUALS[1]);
+    // Old and new ones are there at once.
+    let room = context.limits.memory.map_or(usize::MAX, |bytes| bytes as usize / (2 * code.bytes()));
+    let size = code.groups().clamp(INDIVIDUALS[0], INDIVIDUALS[1]).min(room);
+    if size < FEWEST {
+        context.emit(Event::Phase { name: "no room for a generation".into() });
+        return Ok(());
+    }
     let elite = (size as f64 * ELITE).ceil() as usize;
     let mutants = (size as f64 * MUTANTS).ceil() as usize;
     let pool = context.pool()?;

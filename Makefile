@@ -90,7 +90,7 @@ bench-makespan: setup
 	$(call step,transformer-xl,transformer-xl --batch 16)
 	$(call step,wavenet,wavenet --batch 8)
 	$(call step,bert-base,bert --variant base --batch 16)
-	$(call step,mixtral,mixtral --batch 1)
+	$(call step,mixtral,mixtral --batch 1 --layers 2)
 	target/release/stagewright bench data/suites/makespan.toml
 
 # A training step of a workload: $(call step,NAME,WORKLOAD).

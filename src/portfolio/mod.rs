@@ -38,8 +38,8 @@ fn others(able: &[&str]) -> String {
 
 /// Chooses by the first rule that applies:
 ///
-/// 1. the throughput of a split without an order of stages, latency, and the makespan: the searches, exact methods and bounds for it in
-///    turn, as far as they are built and take the objective;
+/// 1. the throughput of a split without an order of stages, latency, and the makespan: the searches, exact methods
+///    and bounds for it in turn, as far as they are built and take the objective;
 /// 2. an exact solver that takes the objective; the one for contiguous throughput seeds itself with the DP over
 ///    linear orders and keeps its best plan and bound when a limit ends it, so size needs no rule of its own;
 /// 3. a search that takes it.

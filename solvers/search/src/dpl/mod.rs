@@ -64,7 +64,7 @@ impl Solver for Dpl {
     }
 
     fn summary(&self) -> &'static str {
-        "dynamic program over several linear orders (contiguous throughput, upper bound)"
+        "dynamic program over several linear orders (contiguous throughput and iterations, upper bound)"
     }
 
     fn capabilities(&self) -> Capabilities {

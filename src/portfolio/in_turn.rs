@@ -75,7 +75,7 @@ static STEPS: Course = Course {
     missing: |objective| missing(&STEPS, ObjectiveKind::Makespan, objective),
     seed: schedulers,
     seed_shares: [0.1, 0.3],
-    turns: &[(&OrderSplit, 0.15), (&Multilevel, 0.3), (&Tabu, 0.5), (&Annealing, 1.0)],
+    turns: &[(&OrderSplit, 0.1), (&Multilevel, 0.45), (&Tabu, 0.5), (&Annealing, 1.0)],
 };
 
 /// The courses, for any objective that one of their solvers takes.

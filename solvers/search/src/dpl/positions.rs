@@ -147,7 +147,7 @@ mod tests {
                 });
             }
         }
-        let objective = Objective { schedule, microbatches: 4, ..Objective::default() };
+        let objective = Objective { schedule, microbatches: 4, is_bottleneck: true, ..Objective::default() };
         let objective = if schedule == Schedule::None { Objective::default() } else { objective };
         let cluster = devices(4, Some(3.0 * count as f64));
         Problem::new(builder.build().expect("a graph"), cluster, objective, Default::default())

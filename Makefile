@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: setup demo test lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan
+.PHONY: setup demo test test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag
 
 # Rust, and what HiGHS is built with: CMake, a C++ compiler, and libclang for its bindings.
 setup:
@@ -21,8 +21,23 @@ demo: setup
 	$(CARGO) run --quiet --bin stagewright -- plan data/demo/model.json --cluster data/demo/cluster.toml
 
 test: setup
+	@data/setup/install-browser
 	@[ -n "$$STAGEWRIGHT_SHARED" ] || echo "STAGEWRIGHT_SHARED is not set: tests on reference inputs are skipped"
 	$(CARGO) test --workspace
+
+# Loads exports into the runtimes that they are for. Needs Python 3.10 or later and a network; add others with
+# RUNTIMES="… torch accelerate", which are several gigabytes.
+RUNTIMES ?= onnx onnxruntime openvino
+test-runtimes: setup
+	$(CARGO) build --bin stagewright
+	python3 -m venv target/runtimes
+	target/runtimes/bin/pip install --quiet --disable-pip-version-check numpy $(RUNTIMES)
+	target/runtimes/bin/python tests/runtimes/check.py target/debug/stagewright
+
+# The picture of a report in the README.
+screenshot: setup
+	@data/setup/install-browser
+	$(CARGO) test --test browser -- --ignored screenshot
 
 lint: setup
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
@@ -81,19 +96,53 @@ bench-large: setup
 # Training steps of the models that learned placement is measured on, under dataflow execution.
 bench-makespan: setup
 	$(CARGO) build --release --bin stagewright
-	mkdir -p target/workloads/makespan
-	$(call step,inception-v3,inception-v3 --batch 32)
-	$(call step,nasnet,nasnet-a --batch 32)
-	$(call step,amoebanet,amoebanet-d --batch 32)
-	$(call step,rnnlm-2,rnnlm --batch 64)
-	$(call step,gnmt-2,gnmt --variant 2 --batch 128)
-	$(call step,transformer-xl,transformer-xl --batch 16)
-	$(call step,wavenet,wavenet --batch 8)
-	$(call step,bert-base,bert --variant base --batch 16)
-	$(call step,mixtral,mixtral --batch 1 --layers 2)
+	$(call step,makespan/inception-v3,inception-v3 --batch 32 --training)
+	$(call step,makespan/nasnet,nasnet-a --batch 32 --training)
+	$(call step,makespan/amoebanet,amoebanet-d --batch 32 --training)
+	$(call step,makespan/rnnlm-2,rnnlm --batch 64 --training)
+	$(call step,makespan/gnmt-2,gnmt --variant 2 --batch 128 --training)
+	$(call step,makespan/transformer-xl,transformer-xl --batch 16 --training)
+	$(call step,makespan/wavenet,wavenet --batch 8 --training)
+	$(call step,makespan/bert-base,bert --variant base --batch 16 --training)
+	$(call step,makespan/mixtral,mixtral --batch 1 --layers 2 --training)
 	target/release/stagewright bench data/suites/makespan.toml
 
-# A training step of a workload: $(call step,NAME,WORKLOAD).
+# The tables of the field's papers: the same models, on as many devices.
+bench-gdp: setup
+	$(CARGO) build --release --bin stagewright
+	$(call step,gdp-2/rnnlm-2,rnnlm --variant 2 --batch 64 --training)
+	$(call step,gdp-2/gnmt-2,gnmt --variant 2 --batch 128 --training)
+	$(call step,gdp-2/transformer-xl-2,transformer-xl --variant 2 --batch 16 --training)
+	$(call step,gdp-2/inception-v3,inception-v3 --batch 32 --training)
+	$(call step,gdp-2/wavenet-2,wavenet --variant 2 --batch 8 --training)
+	$(call step,gdp-4/rnnlm-4,rnnlm --variant 4 --batch 64 --training)
+	$(call step,gdp-4/gnmt-4,gnmt --variant 4 --batch 128 --training)
+	$(call step,gdp-4/transformer-xl-4,transformer-xl --variant 4 --batch 16 --training)
+	$(call step,gdp-4/amoebanet,amoebanet-d --batch 32 --training)
+	$(call step,gdp-4/wavenet-4,wavenet --variant 4 --batch 8 --training)
+	$(call step,gdp-8/rnnlm-8,rnnlm --variant 8 --batch 64 --training)
+	$(call step,gdp-8/gnmt-8,gnmt --variant 8 --batch 128 --training)
+	$(call step,gdp-8/transformer-xl-8,transformer-xl --variant 8 --batch 16 --training)
+	target/release/stagewright bench data/suites/gdp-2.toml
+	target/release/stagewright bench data/suites/gdp-4.toml
+	target/release/stagewright bench data/suites/gdp-8.toml
+
+bench-placeto: setup
+	$(CARGO) build --release --bin stagewright
+	$(call step,placeto/inception-v3,inception-v3 --batch 32 --training)
+	$(call step,placeto/nasnet,nasnet-a --batch 32 --training)
+	$(call step,placeto/nmt,gnmt --variant 2 --batch 64 --training)
+	target/release/stagewright bench data/suites/placeto.toml
+
+bench-hsdag: setup
+	$(CARGO) build --release --bin stagewright
+	$(call step,hsdag/inception-v3,inception-v3 --batch 1)
+	$(call step,hsdag/resnet-50,resnet --variant 50 --batch 1)
+	$(call step,hsdag/bert-base,bert --variant base --batch 1)
+	target/release/stagewright bench data/suites/hsdag.toml
+
+# A workload in a file of its own: $(call step,NAME,WORKLOAD).
 define step
-target/release/stagewright workload $(2) --training --out target/workloads/makespan/$(1).json
+@mkdir -p target/workloads/$(dir $(1))
+target/release/stagewright workload $(2) --out target/workloads/$(1).json
 endef

@@ -3,12 +3,16 @@
 pub mod calls;
 pub mod clusters;
 pub mod diagnose;
+pub mod explain;
+pub mod export;
 pub mod formats;
 #[cfg(feature = "milp")]
 mod integer;
 #[cfg(not(feature = "milp"))]
 #[path = "integer_off.rs"]
 mod integer;
+pub mod layers;
+pub mod nearest;
 pub mod placement;
 pub mod portfolio;
 pub mod registry;

@@ -4,14 +4,6 @@
 //! devices of the operators depends on the objective that the plan names: stages and replicas for throughput,
 //! calls for latency, the priority for makespan. Whether the placement is feasible, and worth what the plan
 //! says, is for others to judge; it only has to say where every operator runs.
-//!
-//! | code | cause |
-//! | --- | --- |
-//! | L001 | a device is none of the cluster's |
-//! | L002 | the plan names an operator that the model lacks |
-//! | L003 | an operator is placed twice |
-//! | L004 | operators are placed nowhere |
-//! | L005 | a call runs an operator that is not on its device |
 
 use std::collections::BTreeMap;
 

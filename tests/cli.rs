@@ -107,6 +107,21 @@ fn json_is_a_plan_document_and_the_file_is_the_same() {
 }
 
 #[test]
+fn a_drawing_has_every_operator_once() {
+    let folder = folder(&[]);
+    let drawing = path(&folder, "plan.dot");
+    let output = plan_demo(&["--json", "--dot", &drawing]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    let drawing = std::fs::read_to_string(drawing).expect("a drawing");
+    let plan: PlanDocument = serde_json::from_slice(&output.stdout).expect("it is a plan");
+    let operators: Vec<&String> = plan.devices.iter().flat_map(|device| &device.ops).collect();
+    assert!(!operators.is_empty());
+    for operator in operators {
+        assert_eq!(drawing.matches(&format!("[label=\"{operator}\",")).count(), 1, "{operator}");
+    }
+}
+
+#[test]
 fn auto_says_what_it_chose_and_why() {
     let solver = json(&plan_demo(&["--json"]))["solver"].as_str().map(str::to_owned);
     assert_eq!(solver.as_deref(), Some("dp (auto: an exact solver takes the objective)"));
@@ -354,6 +369,91 @@ fn a_suite_becomes_a_table_with_ratios() {
     assert_eq!((&rows[0][3], &rows[0][5]), ("dp", "optimal"));
     assert_eq!(rows[0][6], rows[0][12], "the ratio to 1 is the value");
     assert_eq!(&rows[1][12], "", "a solver without a column has no ratio");
+}
+
+/// Two solvers on the shipped model.
+fn pair() -> tempfile::TempDir {
+    let suite = format!(
+        "name = \"pair\"\ninputs = [{:?}]\nclusters = [{:?}]\nsolvers = [\"dp\", \"one-device\"]\n",
+        demo("model.json"),
+        demo("cluster.toml"),
+    );
+    folder(&[("suite.toml", &suite)])
+}
+
+#[test]
+fn a_suite_goes_on_from_its_journal() {
+    let folder = pair();
+    let (suite, journal) = (path(&folder, "suite.toml"), path(&folder, "journal.jsonl"));
+    let first = run(&["bench", &suite, "--journal", &journal]);
+    assert_eq!(code(&first), Some(0), "{}", stderr(&first));
+    assert_eq!(stderr(&first).matches(" of 2: ").count(), 2);
+    let second = run(&["bench", &suite, "--journal", &journal]);
+    assert_eq!(stderr(&second), "", "nothing is run again");
+    assert_eq!(stdout(&second), stdout(&first));
+    // What a kill cut off is run again, and the rest is not.
+    let text = std::fs::read_to_string(&journal).expect("a journal");
+    std::fs::write(&journal, &text[..text.len() - 20]).expect("room");
+    for _ in 0..2 {
+        let third = run(&["bench", &suite, "--journal", &journal]);
+        assert_eq!(code(&third), Some(0), "{}", stderr(&third));
+        assert!(!stderr(&third).contains("1 of 2"), "{}", stderr(&third));
+    }
+    assert_eq!(stderr(&run(&["bench", &suite, "--journal", &journal])), "");
+    // Other rules are other cases.
+    let text = std::fs::read_to_string(&suite).expect("a suite");
+    std::fs::write(&suite, format!("{text}threads = 2\n")).expect("room");
+    let fourth = run(&["bench", &suite, "--journal", &journal]);
+    assert_eq!(stderr(&fourth).matches(" of 2: ").count(), 2);
+    // What is no journal is refused and left as it is.
+    for other in ["no case\n", "{\"case\":[]", "{}"] {
+        std::fs::write(&journal, other).expect("room");
+        assert!(stderr(&run(&["bench", &suite, "--journal", &journal])).contains("error[B005]"));
+        assert_eq!(std::fs::read_to_string(&journal).expect("a file"), other);
+    }
+    assert!(stderr(&run(&["bench", &suite, "--journal", "/dev/null"])).contains("error[B005]"));
+}
+
+#[test]
+fn a_changed_model_and_a_mended_one_are_run_again() {
+    let suite = "name = \"m\"\ninputs = [\"m.json\"]\nclusters = [\"c.toml\"]\nsolvers = [\"one-device\"]\n";
+    let folder = folder(&[("suite.toml", suite), ("m.json", &chain(1)), ("c.toml", &cluster(1))]);
+    let (suite, journal) = (path(&folder, "suite.toml"), path(&folder, "journal.jsonl"));
+    let value = |length: Option<usize>| {
+        let text = length.map_or_else(|| "no model".into(), chain);
+        std::fs::write(path(&folder, "m.json"), text).expect("room");
+        let output = run(&["bench", &suite, "--journal", &journal]);
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        let text = stdout(&output);
+        let row = text.lines().find(|line| line.starts_with("| m on c")).expect("a row");
+        row.split(" | ").nth(5).map(str::trim).unwrap_or_default().to_owned()
+    };
+    assert_eq!(value(Some(1)), "1.0000 s");
+    assert_eq!(value(Some(2)), "2.0000 s");
+    assert_eq!(value(None), "");
+    assert_eq!(value(Some(1)), "1.0000 s");
+}
+
+#[test]
+fn jobs_change_nothing_but_times_and_plots_are_drawings() {
+    let folder = pair();
+    let (suite, plots) = (path(&folder, "suite.toml"), path(&folder, "plots"));
+    let columns = |output: &Output| -> Vec<String> {
+        let cells = |line: &str| line.split(" | ").take(8).collect::<Vec<_>>().join(" | ");
+        stdout(output).lines().filter(|line| line.starts_with("| model")).map(cells).collect()
+    };
+    let one = run(&["bench", &suite]);
+    let two = run(&["bench", &suite, "--jobs", "2", "--plots", &plots]);
+    assert_eq!(code(&two), Some(0), "{}", stderr(&two));
+    assert_eq!(columns(&one), columns(&two));
+    assert!(stdout(&two).contains("| dp | 1 | 1 | 1 | 1.0000 | 1.0000 |"), "{}", stdout(&two));
+    for name in ["profile.svg", "means.svg"] {
+        let text = std::fs::read_to_string(path(&folder, &format!("plots/{name}"))).expect("a plot");
+        let drawing = roxmltree::Document::parse(&text).expect("XML");
+        assert_eq!(drawing.root_element().tag_name().name(), "svg");
+        assert!(text.contains("one-device") && text.contains("pair"), "{name} names what it shows");
+    }
+    assert_eq!(code(&run(&["bench", &suite, "--jobs", "0"])), Some(2));
 }
 
 #[test]

@@ -123,16 +123,16 @@ fn a_model_survives_the_reference_format() {
 fn what_the_reference_format_cannot_say_is_an_error() {
     type Spoil = fn(&mut GraphDocument);
     let cases: [(&str, Spoil); 7] = [
-        ("W001", |graph| graph.cluster = None),
-        ("W002", |graph| graph.cluster.as_mut().unwrap().kinds[1].host = false),
-        ("W003", |graph| {
+        ("R011", |graph| graph.cluster = None),
+        ("R012", |graph| graph.cluster.as_mut().unwrap().kinds[1].host = false),
+        ("R013", |graph| {
             graph.operators[1].seconds.clear();
             graph.operators[1].flop = Some(1.0);
         }),
-        ("W003", |graph| graph.operators[1].unsupported = vec!["cpu".to_owned()]),
-        ("W004", |graph| graph.tensors.push(graph.tensors[0].clone())),
-        ("W005", |graph| graph.tensors[0].seconds.clear()),
-        ("W006", |graph| graph.tensors[0].consumers = vec!["nobody".to_owned()]),
+        ("R013", |graph| graph.operators[1].unsupported = vec!["cpu".to_owned()]),
+        ("R014", |graph| graph.tensors.push(graph.tensors[0].clone())),
+        ("R015", |graph| graph.tensors[0].seconds.clear()),
+        ("R016", |graph| graph.tensors[0].consumers = vec!["nobody".to_owned()]),
     ];
     for (code, spoil) in cases {
         let mut graph = model().graph;

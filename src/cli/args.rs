@@ -2,14 +2,18 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 
 /// Decides where every operator of a neural network runs, with a proof of how good the answer is.
 #[derive(Debug, Parser)]
-#[command(name = "stagewright", version, after_help = EXIT_CODES)]
+#[command(name = "stagewright", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    command: Option<Command>,
+    /// Say what an error code means
+    #[arg(long, value_name = "CODE", exclusive = true)]
+    explain: Option<String>,
     /// Tell on standard error what is being done
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
@@ -17,6 +21,30 @@ pub(crate) struct Arguments {
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 check found a violation, 2 bad usage or input, 3 proved infeasible, \
 4 a plan but not the --gap asked for, 5 a limit ended the search with no plan";
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// A command.
+    Command(Box<Command>),
+    /// What a code means.
+    Code(String),
+}
+
+impl Arguments {
+    /// What is asked for, which is one thing.
+    pub(crate) fn asked(self) -> Result<Asked, clap::Error> {
+        let wrong = |kind, message| Err(Arguments::command().error(kind, message));
+        match (self.command, self.explain) {
+            (Some(command), None) => Ok(Asked::Command(Box::new(command))),
+            (None, Some(code)) => Ok(Asked::Code(code)),
+            (Some(_), Some(_)) => {
+                wrong(ErrorKind::ArgumentConflict, "--explain CODE stands without a command")
+            }
+            (None, None) => wrong(ErrorKind::MissingSubcommand, "a command is missing"),
+        }
+    }
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -26,18 +54,26 @@ pub(crate) enum Command {
     Bound(BoundArguments),
     /// Recompute a plan independently: feasibility, value, claims
     Check(CheckArguments),
+    /// Why a plan is worth what it is, and what would change that
+    Explain(ExplainArguments),
     /// Play one step of a plan: its timeline, what it waits for, memory
     Simulate(SimulateArguments),
     /// Convert models, clusters and plans between formats
     Convert(ConvertArguments),
+    /// Carry a plan into a runtime: its partition, placement or flags
+    Export(ExportArguments),
     /// Print a script that writes a framework's model as native JSON
     Exporter(ExporterArguments),
+    /// Solvers, expert rules and plans side by side
+    Compare(CompareArguments),
     /// Solve a list of inputs and print a table
     Bench(BenchArguments),
     /// Generate the graph of a well-known model
     Workload(WorkloadArguments),
     /// Print a completion script
     Completions(CompletionsArguments),
+    /// Print or write the manual
+    Man(ManArguments),
 }
 
 /// The model and where it may run.
@@ -46,6 +82,13 @@ pub(crate) struct ModelArguments {
     /// Model file; - is standard input
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
+    #[command(flatten)]
+    pub(crate) around: AroundArguments,
+}
+
+/// What makes a problem of a model, but for the objective.
+#[derive(Debug, Args)]
+pub(crate) struct AroundArguments {
     /// Cluster: a file, TOML or JSON; a built-in name such as dgx-a100; or devices such as 8xa100 or
     /// 4xv100:fp32+1xepyc-7742. A model that carries its own needs none
     #[arg(long, value_name = "CLUSTER")]
@@ -67,6 +110,9 @@ pub(crate) struct ImportArguments {
     /// Batch, where the model leaves it open (onnx)
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<u64>,
+    /// Keep the operators of every layer on one device, which runtimes that divide layers ask for
+    #[arg(long)]
+    pub(crate) whole_layers: bool,
     /// Unit of the model's times; piper files do not name theirs
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) time_unit: Option<TimeUnitArgument>,
@@ -153,10 +199,16 @@ pub(crate) struct PlanArguments {
     /// Print the plan as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write the plan as a Graphviz drawing, as `export --to dot` makes it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) dot: Option<PathBuf>,
     /// Write the timeline of one step of the plan to a file that Perfetto and chrome://tracing open. Whatever
     /// the objective, the step runs as `simulate` plays it
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// Write a report to a file that any browser opens: figures, graph, devices, timeline, convergence
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -184,6 +236,25 @@ pub(crate) struct CheckArguments {
     pub(crate) plan: PathBuf,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArguments,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArguments {
+    #[command(flatten)]
+    pub(crate) model: ModelArguments,
+    /// Plan file, or a split of the reference package
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: PathBuf,
+    #[command(flatten)]
+    pub(crate) objective: ObjectiveArguments,
+    #[command(flatten)]
+    pub(crate) solve: SolveArguments,
+    /// Solve no changed problems
+    #[arg(long)]
+    pub(crate) no_what_if: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -235,10 +306,81 @@ pub(crate) struct ConvertArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct CompareArguments {
+    /// Model files: one is compared in detail, several by value
+    #[arg(value_name = "MODEL", required = true)]
+    pub(crate) models: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) around: AroundArguments,
+    #[command(flatten)]
+    pub(crate) objective: ObjectiveArguments,
+    #[command(flatten)]
+    pub(crate) solve: SolveArguments,
+    /// Who takes part: solvers by name, auto, or the groups exact, search, baselines and all, each perhaps with a
+    /// split rule of its own, as bnp@free [default: auto, auto@free and baselines]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Taking part")]
+    pub(crate) solvers: Vec<String>,
+    /// A plan, or a split of the reference package, that takes part as NAME, and only for the model of that file name.
+    /// {} in FILE stands for the model's name or, where there is no such file, for what follows an underscore in it,
+    /// as much as there can be. A plan for one model alone goes before one for any
+    #[arg(long, value_name = "[MODEL:][NAME=]FILE", help_heading = "Taking part")]
+    pub(crate) plan: Vec<String>,
+    /// Who the speed-ups are over [default: one-device]
+    #[arg(long, value_name = "NAME", help_heading = "Taking part")]
+    pub(crate) baseline: Option<String>,
+    /// Print JSON
+    #[arg(long, group = "shape")]
+    pub(crate) json: bool,
+    /// Print CSV
+    #[arg(long, group = "shape")]
+    pub(crate) csv: bool,
+    /// Print Markdown
+    #[arg(long, group = "shape")]
+    pub(crate) markdown: bool,
+    /// Write the best plan as a page with the comparison, for one model
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArguments {
+    /// Plan file, or with --model a split of the reference package; - is standard input
+    #[arg(value_name = "PLAN", required_unless_present = "list")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Runtime to write for; see --list
+    #[arg(long, value_name = "TARGET", required_unless_present = "list")]
+    pub(crate) to: Option<String>,
+    /// Show the targets and what they cannot express
+    #[arg(long, conflicts_with_all = ["plan", "to", "model", "cluster", "out"])]
+    pub(crate) list: bool,
+    /// The model that the plan was made for: layers, passes and tensors, which some targets need
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<PathBuf>,
+    /// The cluster that the plan was made for, a file or a name: which of its kinds are hosts. Without it that is
+    /// read off a model that carries one, or off the names of the kinds
+    #[arg(long, value_name = "CLUSTER")]
+    pub(crate) cluster: Option<PathBuf>,
+    /// Write to a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) import: ImportArguments,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
     /// Suite file, TOML
     #[arg(value_name = "SUITE")]
     pub(crate) suite: PathBuf,
+    /// Cases at a time; times are only comparable one at a time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) jobs: usize,
+    /// Keep finished cases in a file, and run only those that it lacks
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Write plots as SVG into a folder: performance profiles and mean ratios
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) plots: Option<PathBuf>,
     /// Write the table as CSV
     #[arg(long, value_name = "FILE")]
     pub(crate) out_csv: Option<PathBuf>,
@@ -298,6 +440,13 @@ pub(crate) struct CompletionsArguments {
     /// Shell
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArguments {
+    /// Write all pages into a folder, rather than print the first
+    #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

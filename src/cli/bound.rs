@@ -5,6 +5,7 @@ use stagewright::core::solver::Status;
 use stagewright::registry::BOUNDS;
 use stagewright::report::document::{Provenance, objective_document, plan_document};
 use stagewright::report::table;
+use stagewright::report::wrap::facts;
 
 use super::args::BoundArguments;
 use super::error::CliError;
@@ -65,7 +66,8 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit, Cli
         let line = strongest.as_ref().map_or_else(|| "none".into(), table::bound);
         let lines =
             [("objective", table::objective(&objective_document(&objective, None))), ("strongest", line)];
-        format!("{}\n{}", table::header(&lines), table::bounds(&bounds))
+        let width = output::width();
+        format!("{}\n{}", facts(lines, width), table::bounds(&bounds).text(width))
     };
     output::result(&text)?;
     Ok(exit)

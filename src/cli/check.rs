@@ -6,6 +6,7 @@ use stagewright::core::document::{ObjectiveDocument, PlanDocument};
 use stagewright::formats::import_plan;
 use stagewright::report::table::{self, DeviceRow};
 use stagewright::report::units::seconds;
+use stagewright::report::wrap::{self, facts};
 use stagewright_verify::{BoundVerdict, Report, check};
 
 use super::args::CheckArguments;
@@ -34,12 +35,12 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
     output::result(&if arguments.json {
         output::json(&summary(&plan, &report))?
     } else {
-        text(&plan, &report)
+        text(&plan, &report, output::width())
     })?;
     Ok(if report.holds() { Exit::Done } else { Exit::Violation })
 }
 
-fn text(plan: &PlanDocument, report: &Report) -> String {
+fn text(plan: &PlanDocument, report: &Report, width: Option<u16>) -> String {
     let value = match report.value_s {
         Some(value) => table::value_line(&plan.objective, value),
         None if plan.devices.is_empty() => "no plan to value".into(),
@@ -65,7 +66,7 @@ fn text(plan: &PlanDocument, report: &Report) -> String {
             count => format!("{count} violations"),
         },
     ));
-    let mut text = table::header(&lines);
+    let mut text = facts(lines, width);
     if !report.devices.is_empty() {
         let rows: Vec<DeviceRow> = report
             .devices
@@ -83,15 +84,15 @@ fn text(plan: &PlanDocument, report: &Report) -> String {
             .collect();
         // Recomputed, like the figures of the devices.
         let objective = ObjectiveDocument { value_s: report.value_s, ..plan.objective.clone() };
-        text = format!("{text}\n{}", table::devices(&rows, table::makespan(&objective)));
+        text = format!("{text}\n{}", table::devices(&rows, table::makespan(&objective)).text(width));
     }
     if !report.uplinks.is_empty() {
-        text = format!("{text}\n{}", table::uplinks(&report.uplinks));
+        text = format!("{text}\n{}", table::uplinks(&report.uplinks).text(width));
     }
     if !report.violations.is_empty() {
         text.push('\n');
         for violation in &report.violations {
-            text.push_str(&format!("{violation}\n"));
+            text.push_str(&wrap::lines(&violation.to_string(), width));
         }
     }
     text

@@ -1,16 +1,51 @@
 //! `completions`: a script for a shell.
+//!
+//! Names are added to the definition that the script is made from, never to the one that arguments are parsed by: what
+//! is no name keeps the error that the command gives for it.
 
-use clap::CommandFactory;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command, CommandFactory};
+use clap_complete::Shell;
+use stagewright::export::TARGETS;
+use stagewright::formats::FORMATS;
+use stagewright::workloads::FAMILIES;
+use stagewright::{clusters, registry};
 
 use super::args::{Arguments, CompletionsArguments};
 use super::error::CliError;
 use super::exit::Exit;
-use super::output;
+use super::{codes, compare, output};
 
 pub(crate) fn run(arguments: &CompletionsArguments) -> Result<Exit, CliError> {
     // Into memory first: the generator panics where it cannot write.
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "stagewright", &mut script);
+    let mut command = with_names(Arguments::command(), arguments.shell);
+    clap_complete::generate(arguments.shell, &mut command, "stagewright", &mut script);
     output::result(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
+}
+
+/// The command and its subcommands, with the names that stand for values of their arguments.
+fn with_names(command: Command, shell: Shell) -> Command {
+    command.mut_args(|argument| named(argument, "", shell)).mut_subcommands(|command| {
+        let name = command.get_name().to_owned();
+        command.mut_args(|argument| named(argument, &name, shell))
+    })
+}
+
+/// An argument of a subcommand; that of the command itself has no name.
+fn named(argument: Arg, command: &str, shell: Shell) -> Arg {
+    let solvers = || registry::SOLVERS.iter().map(|entry| entry.solver.name());
+    let names: Vec<&str> = match argument.get_id().as_str() {
+        "explain" => codes::codes().collect(),
+        "solver" => ["auto"].into_iter().chain(solvers()).collect(),
+        "solvers" => ["auto"].into_iter().chain(compare::groups()).chain(solvers()).collect(),
+        "family" => FAMILIES.iter().map(|family| family.name()).collect(),
+        "to" if command == "export" => TARGETS.iter().map(|target| target.name).collect(),
+        "format" => FORMATS.iter().map(|format| format.name).collect(),
+        // A cluster may be a file too, which only bash completes where no name fits.
+        "cluster" if shell == Shell::Bash => clusters::names().collect(),
+        _ => return argument,
+    };
+    argument.value_parser(PossibleValuesParser::new(names))
 }

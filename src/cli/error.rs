@@ -1,26 +1,7 @@
 //! What went wrong, as the user sees it: code, cause, place, help.
 //!
-//! Libraries have typed errors with codes of their own; here they get the file they are about. Codes that only
-//! the command line gives:
-//!
-//! | code | cause |
-//! | --- | --- |
-//! | I001 | a file cannot be read |
-//! | I002 | a file cannot be written |
-//! | I003 | standard output cannot be written |
-//! | I004 | two inputs are both standard input |
-//! | U001 | an option has a value that means nothing |
-//! | U002 | a cluster is needed and none is given |
-//! | U003 | no solver has this name |
-//! | U004 | no solver takes the objective |
-//! | U005 | a format has no such name, or cannot be converted to |
-//! | U006 | a plan puts an operator where it cannot run |
-//! | B001 | a suite lists a file that is not there |
-//! | B002 | a suite file is wrong |
-//! | B003 | a file of baseline values is wrong |
-//! | B004 | a run of a suite cannot be started |
-//! | V:… | `check` cannot read the documents as a problem and a plan |
-//! | X001 | a solver failed |
+//! Libraries have typed errors with codes of their own; here they get the file they are about. `data/errors.md` says
+//! what every code means.
 
 use std::fmt;
 

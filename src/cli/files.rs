@@ -100,6 +100,15 @@ pub(crate) fn write_with(
     })
 }
 
+/// Makes a folder, and those it lies in, if it is not there.
+pub(crate) fn make_folder(path: &Path) -> Result<(), CliError> {
+    fs::create_dir_all(path).map_err(|error| {
+        CliError::new("I002", format!("cannot make the folder: {error}"))
+            .at(path.display().to_string())
+            .help("check that you may write there")
+    })
+}
+
 fn buffered(file: &mut File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut buffer = BufWriter::new(file);
     fill(&mut buffer)?;

@@ -1,24 +1,30 @@
 //! The command line: one file per subcommand.
 //!
 //! [`args`] is what was typed, [`resolve`] and [`quantity`] are what it means, [`exit`] is the one place that maps
-//! outcomes to exit codes, and [`output`] the one place that writes to the terminal.
+//! outcomes to exit codes, and [`output`] the one place that writes to the terminal. [`codes`] is `--explain`.
 
 mod args;
 mod bench;
 mod bound;
 mod check;
+mod codes;
+mod compare;
 mod completions;
 mod convert;
 mod error;
 mod exit;
+mod explain;
+mod export;
 mod exporter;
 mod files;
 mod interrupt;
 mod iteration;
+mod man;
 mod output;
 mod plan;
 mod progress;
 mod quantity;
+mod recorder;
 mod resolve;
 mod simulate;
 mod unpriced;
@@ -27,13 +33,15 @@ mod workload;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use args::{Arguments, Command};
+use args::{Arguments, Asked, Command};
+use error::CliError;
 pub(crate) use exit::Exit;
 
 /// Parses, runs, and says how it went.
 pub(crate) fn run() -> Exit {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let asked = Arguments::try_parse().and_then(|arguments| Ok((arguments.verbose, arguments.asked()?)));
+    let (verbose, asked) = match asked {
+        Ok(asked) => asked,
         Err(error) => {
             // A closed pipe is no error, and there is nowhere else to say so.
             let _ = error.print();
@@ -43,17 +51,9 @@ pub(crate) fn run() -> Exit {
             };
         }
     };
-    let verbose = arguments.verbose;
-    let outcome = match arguments.command {
-        Command::Plan(arguments) => plan::run(&arguments, verbose),
-        Command::Bound(arguments) => bound::run(&arguments, verbose),
-        Command::Check(arguments) => check::run(&arguments),
-        Command::Simulate(arguments) => simulate::run(&arguments),
-        Command::Convert(arguments) => convert::run(&arguments),
-        Command::Exporter(arguments) => exporter::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Workload(arguments) => workload::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments),
+    let outcome = match asked {
+        Asked::Command(command) => run_command(*command, verbose),
+        Asked::Code(code) => codes::run(&code),
     };
     if verbose {
         output::note(&peak_memory());
@@ -62,6 +62,24 @@ pub(crate) fn run() -> Exit {
         output::note(&error.to_string());
         Exit::BadInput
     })
+}
+
+fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {
+    match command {
+        Command::Plan(arguments) => plan::run(&arguments, verbose),
+        Command::Bound(arguments) => bound::run(&arguments, verbose),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Convert(arguments) => convert::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
+        Command::Exporter(arguments) => exporter::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments, verbose),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Workload(arguments) => workload::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
+    }
 }
 
 /// What `bench` reads from its children. Linux keeps the figure; elsewhere it is left blank.

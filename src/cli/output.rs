@@ -23,6 +23,11 @@ pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
+/// Characters of a line of standard output, where that is a terminal. A file or a pipe has no end of them.
+pub(crate) fn width() -> Option<u16> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
+}
+
 /// A value as pretty JSON with a newline.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, CliError> {
     match serde_json::to_string_pretty(value) {

@@ -1,14 +1,16 @@
 //! `plan`: find a plan and prove how good it is.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use stagewright::core::problem::Problem;
-use stagewright::core::solver::{Context, Solution, SolveError, Status};
+use stagewright::core::solver::{Context, Observer, Solution, SolveError, Status};
 use stagewright::diagnose::{Effort, diagnose};
 use stagewright::formats::write_plan;
 use stagewright::report::document::{Provenance, plan_document};
+use stagewright::report::html::{self, Page};
 use stagewright::report::step::Step;
 use stagewright::report::table;
 
@@ -16,8 +18,9 @@ use super::args::PlanArguments;
 use super::error::CliError;
 use super::exit::Exit;
 use super::progress::Progress;
+use super::recorder::Recorder;
 use super::resolve::{self, Chosen, Solving};
-use super::{files, interrupt, output, simulate};
+use super::{export, files, interrupt, output, simulate};
 
 /// Most time that a diagnosis takes, of what the solve left of the time limit.
 const DIAGNOSIS: Duration = Duration::from_secs(20);
@@ -33,7 +36,9 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
         output::note(&format!("solver: {}", chosen.label));
     }
     let started = Instant::now();
-    let solution = solve(&problem, &chosen, &solving, &interrupt, verbose)?;
+    let mut recorder = Recorder::new(verbose);
+    let solution = observed(&problem, &chosen, &solving, &interrupt, &mut recorder)?;
+    let convergence = recorder.finish();
     let elapsed = started.elapsed();
     let provenance =
         Provenance { solver: chosen.label.clone(), seconds: elapsed.as_secs_f64(), seed: solving.seed };
@@ -46,21 +51,63 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     output::result(&if arguments.json {
         json.clone()
     } else {
-        table::plan(&document, problem.cluster().document())
+        table::plan(&document, problem.cluster().document(), output::width())
     })?;
     // Written after it is printed, so that a full disk does not lose the result.
     if let Some(path) = &arguments.out {
         files::write(path, &json)?;
     }
-    match (&arguments.trace, &solution.plan) {
-        (Some(path), Some(plan)) => {
-            let problem = simulate::step_problem(&problem, &arguments.model.model.display().to_string())?;
-            simulate::write_trace(path, &Step::of(&problem, &plan.placement))?;
+    if arguments.trace.is_some() && solution.plan.is_none() {
+        output::note("there is no plan, so no timeline was written");
+    }
+    match &arguments.dot {
+        Some(_) if document.devices.is_empty() => {
+            output::note("no operator is placed, so no drawing was written");
         }
-        (Some(_), None) => output::note("there is no plan, so no timeline was written"),
-        (None, _) => {}
+        Some(path) => export::write_dot(path, &document, &problem)?,
+        None => {}
+    }
+    let label = arguments.model.model.display().to_string();
+    let wants_step = arguments.trace.is_some() || arguments.html.is_some();
+    let placement = solution.plan.as_ref().map(|plan| &plan.placement);
+    let of_step =
+        placement.filter(|_| wants_step).map(|_| simulate::step_problem(&problem, &label)).transpose()?;
+    let step = of_step.as_ref().zip(placement).map(|(problem, placement)| Step::of(problem, placement));
+    if let Some((path, step)) = arguments.trace.as_ref().zip(step.as_ref()) {
+        simulate::write_trace(path, step)?;
+    }
+    if let Some(path) = &arguments.html {
+        let page = Page {
+            model: &model_name(&problem, &label),
+            cluster: &cluster_name(&problem, arguments.model.around.cluster.as_deref()),
+            problem: &problem,
+            document: &document,
+            placement,
+            step: step.as_ref(),
+            convergence: Some(&convergence),
+            comparison: None,
+        };
+        files::write_with(path, |file| html::write(&page, file))?;
     }
     Ok(Exit::of(&solution, solving.gap))
+}
+
+/// What a report calls the model: its own name, or its file.
+pub(crate) fn model_name(problem: &Problem, label: &str) -> String {
+    match problem.graph().name() {
+        "" => label.into(),
+        name => name.into(),
+    }
+}
+
+/// What a report calls the cluster: what was typed, or its own name.
+pub(crate) fn cluster_name(problem: &Problem, typed: Option<&Path>) -> String {
+    let document = problem.cluster().document();
+    match (document.name.as_str(), typed) {
+        ("", Some(typed)) => typed.display().to_string(),
+        ("", None) => "its own cluster".into(),
+        (name, _) => name.into(),
+    }
 }
 
 /// Runs a solver under the limits, with progress on standard error.
@@ -71,13 +118,21 @@ pub(crate) fn solve(
     interrupt: &Arc<AtomicBool>,
     verbose: bool,
 ) -> Result<Solution, CliError> {
-    let mut progress = Progress::new(verbose);
-    let mut context = Context::new(solving.limits, interrupt.clone(), &mut progress);
+    observed(problem, chosen, solving, interrupt, &mut Progress::new(verbose))
+}
+
+/// Runs a solver under the limits, which reports to an observer.
+fn observed(
+    problem: &Problem,
+    chosen: &Chosen,
+    solving: &Solving,
+    interrupt: &Arc<AtomicBool>,
+    observer: &mut dyn Observer,
+) -> Result<Solution, CliError> {
+    let mut context = Context::new(solving.limits, interrupt.clone(), observer);
     context.seed = solving.seed;
     context.threads = solving.threads;
-    let outcome = chosen.solver.solve(problem, &mut context);
-    progress.finish();
-    outcome.map_err(|error| match error {
+    chosen.solver.solve(problem, &mut context).map_err(|error| match error {
         SolveError::Unsupported { .. } => CliError::new("U004", error.to_string()).at("--solver"),
         _ => CliError::new("X001", error.to_string()).at(format!("--solver {}", chosen.solver.name())),
     })

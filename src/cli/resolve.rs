@@ -10,18 +10,19 @@ use stagewright::core::document::{
 };
 use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
-use stagewright::core::problem::Problem;
+use stagewright::core::problem::{Problem, ProblemError};
 use stagewright::core::solver::{Limits, Solver};
 use stagewright::formats::{
     FORMATS, Format, Gradients, ImportOptions, Imported, TimeUnit, import_cluster, import_file, import_model,
     import_pins,
 };
+use stagewright::layers::keep_whole;
 use stagewright::{portfolio, registry};
 
 use super::args::{
-    CommunicationArgument, ExecutionArgument, GradientsArgument, ImportArguments, KindArgument,
-    ModelArguments, ObjectiveArguments, ScheduleArgument, SolveArguments, SplitArgument, TimeUnitArgument,
-    TrainingArgument,
+    AroundArguments, CommunicationArgument, ExecutionArgument, GradientsArgument, ImportArguments,
+    KindArgument, ModelArguments, ObjectiveArguments, ScheduleArgument, SolveArguments, SplitArgument,
+    TimeUnitArgument, TrainingArgument,
 };
 use super::error::CliError;
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
@@ -63,9 +64,18 @@ pub(crate) struct Chosen {
 
 /// Reads the files of a problem; `also` is a further input that may be standard input.
 pub(crate) fn documents(arguments: &ModelArguments, also: Option<&Path>) -> Result<Documents, CliError> {
-    let (cluster, pins) = (arguments.cluster.as_deref(), arguments.pins.as_deref());
-    at_most_one_standard(&[Some(&arguments.model), cluster, pins, also])?;
-    let (label, mut model) = model(&arguments.model, &arguments.import)?;
+    documents_of(&arguments.model, &arguments.around, also)
+}
+
+/// The same for one of several models.
+pub(crate) fn documents_of(
+    path: &Path,
+    around: &AroundArguments,
+    also: Option<&Path>,
+) -> Result<Documents, CliError> {
+    let (cluster, pins) = (around.cluster.as_deref(), around.pins.as_deref());
+    at_most_one_standard(&[Some(path), cluster, pins, also])?;
+    let (label, mut model) = model(path, &around.import)?;
     let (cluster_label, cluster) = match cluster {
         Some(path) => cluster_file(path)?,
         None => match model.graph.cluster.take() {
@@ -101,7 +111,7 @@ pub(crate) fn opened_model(
     arguments: &ImportArguments,
 ) -> Result<(String, Imported), CliError> {
     let options = import_options(arguments)?;
-    let (label, model) = match opened {
+    let (label, mut model) = match opened {
         Opened::Memory(Input { label, bytes }) => {
             let model = import_model(&label, &bytes, &options)?;
             (label, model)
@@ -111,6 +121,9 @@ pub(crate) fn opened_model(
             (label, model)
         }
     };
+    if arguments.whole_layers {
+        keep_whole(&mut model.graph);
+    }
     unpriced::tell(&label, &model.graph);
     Ok((label, model))
 }
@@ -179,12 +192,26 @@ fn format(name: Option<&str>) -> Result<Option<Format>, CliError> {
 
 /// The problem of the documents under an objective.
 pub(crate) fn problem(documents: Documents, objective: Objective) -> Result<Problem, CliError> {
+    let Parts { label, graph, cluster, pins } = parts(documents)?;
+    Problem::new(graph, cluster, objective, pins).map_err(|error| CliError::problem(&label, &error))
+}
+
+/// All that a problem is made of but its objective.
+pub(crate) struct Parts {
+    /// The model's label.
+    pub(crate) label: String,
+    pub(crate) graph: Graph,
+    pub(crate) cluster: Cluster,
+    pub(crate) pins: PinsDocument,
+}
+
+/// The documents, validated one by one.
+pub(crate) fn parts(documents: Documents) -> Result<Parts, CliError> {
     let Documents { label, model, cluster_label, cluster, pins } = documents;
     let graph = Graph::from_document(model.graph).map_err(|error| CliError::graph(&label, &error))?;
     let path = if cluster_label == label { format!("{label}: cluster") } else { cluster_label };
     let cluster = Cluster::from_document(cluster).map_err(|error| CliError::cluster(&path, &error))?;
-    Problem::new(graph, cluster, objective, pins.unwrap_or_default())
-        .map_err(|error| CliError::problem(&label, &error))
+    Ok(Parts { label, graph, cluster, pins: pins.unwrap_or_default() })
 }
 
 /// The objective that options make of a starting point.
@@ -203,6 +230,11 @@ pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, Cli
             output::note(why);
         }
     }
+    objective_of(&document)
+}
+
+/// The objective of a document.
+pub(crate) fn objective_of(document: &ObjectiveDocument) -> Result<Objective, CliError> {
     let objective = Objective {
         kind: document.kind,
         split: document.split,
@@ -216,7 +248,8 @@ pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, Cli
         execution: document.execution,
     };
     objective.validate().map_err(|error| {
-        CliError::new("P003", error.to_string()).help("correct the options of the objective")
+        let error = ProblemError::from(error);
+        CliError::new(error.code(), error.to_string()).help("correct the options of the objective")
     })?;
     Ok(objective)
 }

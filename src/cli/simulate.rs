@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
     output::result(&if arguments.json {
         output::json(&StepDocument::of(&step, &DeviceNames::of(&step)))?
     } else {
-        text::step(&step)
+        text::step(&step, output::width())
     })?;
     if let Some(path) = &arguments.trace {
         write_trace(path, &step)?;

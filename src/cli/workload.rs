@@ -68,7 +68,7 @@ fn list(families: &[&dyn Family], arguments: &WorkloadArguments) -> Result<Exit,
             });
         }
     }
-    output::result(&workloads(&rows))?;
+    output::result(&workloads(&rows).text(output::width()))?;
     Ok(Exit::Done)
 }
 

@@ -1,13 +1,4 @@
 //! Why a text is no built-in cluster.
-//!
-//! | code | cause |
-//! | --- | --- |
-//! | N001 | no cluster and no device has this name |
-//! | N002 | a term of a shorthand lacks a part, or is a whole cluster |
-//! | N003 | a term counts no devices |
-//! | N004 | there are more devices or terms than a cluster may have |
-//! | N005 | the device has no peak of this precision |
-//! | N006 | the device has no such link, or it joins fewer devices |
 
 use std::collections::BTreeSet;
 
@@ -15,12 +6,7 @@ use thiserror::Error;
 
 use super::devices::{Device, Precision, devices};
 use super::named::names;
-
-/// How like a name has to be to be suggested, from 0 to 1 (Jaro–Winkler).
-const ALIKE: f64 = 0.8;
-
-/// Longest text that is compared with names: nothing longer is a slip of one of them.
-const LONGEST_SLIP: usize = 64;
+use crate::nearest::nearest;
 
 /// Why a text is no built-in cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -192,21 +178,7 @@ impl NameError {
     }
 }
 
-fn suggestion(nearest: &Option<String>) -> String {
+/// How a message goes on that has a nearest name.
+pub(crate) fn suggestion(nearest: &Option<String>) -> String {
     nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
-}
-
-/// The candidate that is most like a name, the first of them where several are.
-fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
-    if name.len() > LONGEST_SLIP {
-        return None;
-    }
-    let mut best = (ALIKE, None);
-    for candidate in candidates {
-        let alike = strsim::jaro_winkler(name, candidate);
-        if alike > best.0 {
-            best = (alike, Some(candidate));
-        }
-    }
-    best.1.map(str::to_owned)
 }

@@ -21,6 +21,7 @@ use stagewright_core::document::ClusterDocument;
 
 pub use devices::{Device, Estimates, Link, Precision, Role, device, devices};
 pub use error::NameError;
+pub(crate) use error::suggestion;
 pub use named::{named, names};
 pub use shorthand::shorthand;
 

@@ -1,54 +1,7 @@
 //! What is wrong with an input: code, cause, place and what to do about it.
 //!
-//! Codes are stable: scripts and the corpus in `data/malformed` rely on them. A code that is given up is not
-//! used again.
-//!
-//! | code | cause |
-//! | --- | --- |
-//! | F001 | the bytes are not UTF-8 text |
-//! | F002 | the text is not well-formed JSON or TOML, or is nested too deeply |
-//! | F003 | a field is missing |
-//! | F004 | a field is not known |
-//! | F005 | a value has the wrong type, or is none of those allowed |
-//! | F006 | the content is of no known format |
-//! | F007 | the document is of another schema, or another version of it |
-//! | F008 | the file is empty |
-//! | F009 | a key stands twice |
-//! | F010 | a number is not finite |
-//! | F011 | the file cannot be read to its end |
-//! | M001 | imported model: two nodes have one id or name |
-//! | M002 | imported model: an edge or input names what no node is or makes |
-//! | M003 | imported model: a time, size or cost is negative, not finite or no number |
-//! | M004 | imported model: there are no nodes |
-//! | M005 | imported model: the unit of its times has to be given |
-//! | M006 | imported model: a line, field or element is not what the format has in its place |
-//! | M007 | imported model: the bytes are no protobuf message, or are cut off |
-//! | M008 | imported model: a shape is not known |
-//! | M009 | imported model: shapes or attributes contradict one another |
-//! | M010 | imported model: a dimension is symbolic, or the batch given is not that of the file |
-//! | M011 | imported model: an operator has a body of its own, which is not priced |
-//! | M012 | imported model: a node cannot run on one device |
-//! | R001 | reference model: two nodes have one id |
-//! | R002 | reference model: an edge names an id that no node has |
-//! | R003 | reference model: an edge joins a node to itself |
-//! | R004 | reference model: the edges out of one node differ in cost |
-//! | R005 | reference model: an edge leads from a backward to a forward node |
-//! | R006 | reference model: the edges form a cycle |
-//! | R007 | reference model: a time, size or cost is negative |
-//! | R008 | reference model: a device count is negative, not whole or absurd |
-//! | R009 | reference model: there are no nodes |
-//! | S001 | split: an id that no node of the model has |
-//! | S002 | split: a node is placed twice |
-//! | S003 | split: a device that the model's cluster does not have |
-//! | S004 | split: nodes are placed nowhere, and colocation does not say where they belong |
-//! | S005 | split: a node is left out, and its colour class is on several devices |
-//! | S006 | split: the model did not come from the reference format, so it has no ids |
-//! | W001 | writing a reference model: there is no cluster |
-//! | W002 | writing a reference model: the cluster has more than one kind of accelerator or host, groups or a matrix |
-//! | W003 | writing a reference model: an operator has no measured time where it needs one |
-//! | W004 | writing a reference model: an operator has several outgoing tensors |
-//! | W005 | writing a reference model: a tensor has neither measured seconds nor a link to derive them from |
-//! | W006 | writing a reference model: a tensor or operator name is unknown or not unique |
+//! Codes are stable: scripts and the corpus in `data/malformed` rely on them. `data/errors.md` says what every code
+//! means.
 
 use std::fmt;
 
@@ -64,7 +17,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("error[{code}]: {message}\n  --> {place}\n  help: {help}")]
 pub struct InputError {
-    /// Stable code, from the table of this module.
+    /// Stable code, which `data/errors.md` explains.
     pub code: &'static str,
     /// The cause.
     pub message: String,

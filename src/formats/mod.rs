@@ -35,7 +35,7 @@ pub mod cluster;
 pub mod constants;
 pub mod cost_graph;
 pub mod error;
-mod names;
+pub(crate) mod names;
 pub mod native;
 pub mod notation;
 pub mod onnx;
@@ -61,7 +61,7 @@ pub use native::write_graph;
 pub use notation::Notation;
 pub use options::{Gradients, ImportOptions, TimeUnit};
 pub use pins::import_pins;
-pub use plan::{import_plan, write_plan};
+pub use plan::{import_plan, import_plan_alone, write_plan};
 pub use reference::{ReferenceIds, write_reference};
 use text::Sniff;
 

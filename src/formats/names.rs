@@ -51,7 +51,7 @@ pub(super) fn unique<'a>(nodes: impl Iterator<Item = (&'a str, i64)>) -> Vec<Str
 }
 
 /// The dotted layer path in the name of an operator: all of it but the last part.
-pub(super) fn layer(name: &str) -> Option<String> {
+pub(crate) fn layer(name: &str) -> Option<String> {
     let separator = if name.contains('/') { '/' } else { '.' };
     let (path, _) = name.rsplit_once(separator)?;
     if separator == '.' {

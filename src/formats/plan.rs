@@ -5,7 +5,7 @@
 
 use stagewright_core::document::{PLAN_SCHEMA, PlanDocument};
 
-use super::error::InputError;
+use super::error::{At, InputError};
 use super::notation::Notation;
 use super::reference::split;
 use super::text::{Sniff, text};
@@ -19,6 +19,21 @@ pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDo
     } else {
         Notation::Json.read_as(label, text, PLAN_SCHEMA)
     }
+}
+
+/// Reads a native plan without its model.
+///
+/// # Errors
+/// S006 for a split, whose node ids mean nothing without the model, and whatever may be wrong with a native
+/// plan.
+pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument, InputError> {
+    let text = text(label, bytes)?;
+    if split::detect(&Sniff::of(text)) {
+        let help = "give the model in the reference format that the split was made for";
+        let message = "this is a split by node ids, which mean nothing without the model";
+        return Err(InputError::new("S006", label, At::Whole, message, help));
+    }
+    Notation::Json.read_as(label, text, PLAN_SCHEMA)
 }
 
 /// A plan as native JSON.

@@ -1,7 +1,12 @@
 //! What people and programs get to see of a solution.
 
+pub mod comparison;
+pub mod convergence;
 pub mod document;
+pub mod grid;
+pub mod html;
 pub mod schedule;
 pub mod step;
 pub mod table;
 pub mod units;
+pub mod wrap;

@@ -1,6 +1,5 @@
 //! An iteration under a pipeline schedule, for people and programs.
 
-use comfy_table::Cell;
 use serde::Serialize;
 use stagewright_core::document::Schedule;
 use stagewright_core::evaluate::pipeline;
@@ -8,8 +7,9 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::schedule::{Run, ScheduleError, Work};
 
-use super::table::{finish, header, plain, right};
+use super::grid::{Column, Grid};
 use super::units::{bytes, percent, seconds};
+use super::wrap::facts;
 
 /// An iteration as it ran.
 #[derive(Debug, Clone, Serialize)]
@@ -104,8 +104,8 @@ impl IterationReport {
         Ok(IterationReport { schedule, microbatches, chunks, iteration_s: seconds, bubble, devices })
     }
 
-    /// The figures, then a row for every device.
-    pub fn text(&self) -> String {
+    /// The figures, then a row for every device, for a terminal of so many characters.
+    pub fn text(&self, width: Option<u16>) -> String {
         let each = self.iteration_s / f64::from(self.microbatches.max(1));
         let schedule = super::table::schedule(self.schedule).unwrap_or("none");
         let stages =
@@ -115,18 +115,25 @@ impl IterationReport {
             ("iteration", format!("{}, {} a microbatch", seconds(self.iteration_s), seconds(each))),
             ("bubble", percent(self.bubble)),
         ];
-        let mut table = plain(&["device", "busy", "idle", "in flight", "peak memory", "of"]);
+        let mut grid = Grid::new([
+            ("device", Column::Names),
+            ("busy", Column::Figures),
+            ("idle", Column::Figures),
+            ("in flight", Column::Figures),
+            ("peak memory", Column::Figures),
+            ("of", Column::Figures),
+        ]);
         for device in &self.devices {
             let idle = if self.iteration_s > 0.0 { 1.0 - device.busy_s / self.iteration_s } else { 0.0 };
-            table.add_row(vec![
-                Cell::new(&device.name),
-                right(seconds(device.busy_s)),
-                right(percent(idle.max(0.0))),
-                right(device.in_flight.to_string()),
-                right(bytes(device.peak_bytes)),
-                right(device.memory_bytes.map_or_else(|| "unlimited".into(), bytes)),
+            grid.row([
+                device.name.clone(),
+                seconds(device.busy_s),
+                percent(idle.max(0.0)),
+                device.in_flight.to_string(),
+                bytes(device.peak_bytes),
+                device.memory_bytes.map_or_else(|| "unlimited".into(), bytes),
             ]);
         }
-        format!("{}\n{}", header(&lines), finish(&table))
+        format!("{}\n{}", facts(lines, width), grid.text(width))
     }
 }

@@ -1,12 +1,13 @@
 //! A plan as a table for people.
 
-use comfy_table::{Cell, CellAlignment, Table};
 use stagewright_core::document::{
-    BoundDocument, ClusterDocument, Communication, ObjectiveDocument, ObjectiveKind, PlanDocument,
-    PlanStatus, Schedule, Split, Training,
+    BoundDocument, ClusterDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind,
+    PlanDocument, PlanStatus, Schedule, Split, Training,
 };
 
+use super::grid::{Column, Grid};
 use super::units::{bytes, flop, percent, seconds};
+use super::wrap::facts;
 
 /// Characters of a full bar.
 const BAR: f64 = 24.0;
@@ -30,8 +31,8 @@ pub struct DeviceRow {
     pub operators: usize,
 }
 
-/// A plan: figures first, then a row for every device.
-pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument) -> String {
+/// A plan, for a terminal of so many characters: figures first, then a row for every device.
+pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) -> String {
     let mut lines = vec![("objective", objective(&plan.objective))];
     match plan.objective.value_s {
         Some(value) => {
@@ -51,7 +52,7 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument) -> String {
     if let Some(reason) = &plan.reason {
         lines.push(("reason", reason.clone()));
     }
-    let mut text = header(&lines);
+    let mut text = facts(lines, width);
     if !plan.devices.is_empty() {
         let rows: Vec<DeviceRow> = plan
             .devices
@@ -62,31 +63,25 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument) -> String {
                 compute: device.compute_s,
                 communication: device.communication_s,
                 memory: device.memory_bytes,
-                limit: cluster
-                    .kinds
-                    .iter()
-                    .find(|kind| kind.name == device.kind)
-                    .and_then(|kind| kind.memory_bytes),
+                limit: limit(device, cluster),
                 operators: device.ops.len(),
             })
             .collect();
         text.push('\n');
-        text.push_str(&devices(&rows, makespan(&plan.objective)));
+        text.push_str(&devices(&rows, makespan(&plan.objective)).text(width));
     }
     if !plan.uplinks.is_empty() {
         text.push('\n');
         let loads: Vec<(String, f64)> =
             plan.uplinks.iter().map(|uplink| (uplink.group.clone(), uplink.load_s)).collect();
-        text.push_str(&uplinks(&loads));
+        text.push_str(&uplinks(&loads).text(width));
     }
     text
 }
 
-/// `name  text` lines, aligned; further lines of a text stand below its first.
-pub fn header(lines: &[(&str, String)]) -> String {
-    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let below = format!("\n{:width$}  ", "");
-    lines.iter().map(|(name, text)| format!("{name:width$}  {}\n", text.replace('\n', &below))).collect()
+/// The bytes that a device has; none where unlimited.
+pub(super) fn limit(device: &DeviceDocument, cluster: &ClusterDocument) -> Option<f64> {
+    cluster.kinds.iter().find(|kind| kind.name == device.kind)?.memory_bytes
 }
 
 /// The makespan where that is the objective, against which a table of devices sets what they compute.
@@ -96,72 +91,88 @@ pub fn makespan(objective: &ObjectiveDocument) -> Option<f64> {
 
 /// A table of devices. With a makespan the bar is the share of it that a device computes, and memory is the
 /// peak; else it is the load against the largest, compute solid and communication shaded.
-pub fn devices(rows: &[DeviceRow], makespan: Option<f64>) -> String {
+pub fn devices(rows: &[DeviceRow], makespan: Option<f64>) -> Grid {
     match makespan {
         Some(makespan) => devices_of_step(rows, makespan),
         None => devices_by_load(rows),
     }
 }
 
-fn devices_of_step(rows: &[DeviceRow], makespan: f64) -> String {
-    let names = ["device", "compute", "utilisation", "communication", "peak memory", "of", "ops", ""];
-    let mut table = plain(&names);
+fn devices_of_step(rows: &[DeviceRow], makespan: f64) -> Grid {
+    let mut grid = Grid::new([
+        ("device", Column::Names),
+        ("compute", Column::Figures),
+        ("utilisation", Column::Figures),
+        ("communication", Column::Figures),
+        ("peak memory", Column::Figures),
+        ("of", Column::Figures),
+        ("ops", Column::Figures),
+        ("", Column::Bars),
+    ]);
     for row in rows {
         let busy = share(row.compute, makespan);
-        table.add_row(vec![
-            Cell::new(&row.name),
-            right(seconds(row.compute)),
-            right(percent(busy)),
-            right(seconds(row.communication)),
-            right(bytes(row.memory)),
-            right(row.limit.map_or_else(|| "unlimited".into(), bytes)),
-            right(row.operators.to_string()),
-            Cell::new("█".repeat((BAR * busy).round() as usize)),
+        grid.row([
+            row.name.clone(),
+            seconds(row.compute),
+            percent(busy),
+            seconds(row.communication),
+            bytes(row.memory),
+            row.limit.map_or_else(|| "unlimited".into(), bytes),
+            row.operators.to_string(),
+            "█".repeat((BAR * busy).round() as usize),
         ]);
     }
-    finish(&table)
+    grid
 }
 
 /// The share of a whole that a part is, from 0 to 1; none of nothing.
-pub(super) fn share(part: f64, whole: f64) -> f64 {
+pub(crate) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
 }
 
-fn devices_by_load(rows: &[DeviceRow]) -> String {
+fn devices_by_load(rows: &[DeviceRow]) -> Grid {
     let most = rows.iter().map(|row| row.load).fold(0.0, f64::max);
-    let mut table = plain(&["device", "load", "compute", "communication", "memory", "of", "ops", ""]);
+    let mut grid = Grid::new([
+        ("device", Column::Names),
+        ("load", Column::Figures),
+        ("compute", Column::Figures),
+        ("communication", Column::Figures),
+        ("memory", Column::Figures),
+        ("of", Column::Figures),
+        ("ops", Column::Figures),
+        ("", Column::Bars),
+    ]);
     for row in rows {
-        table.add_row(vec![
-            Cell::new(&row.name),
-            right(seconds(row.load)),
-            right(seconds(row.compute)),
-            right(seconds(row.communication)),
-            right(bytes(row.memory)),
-            right(row.limit.map_or_else(|| "unlimited".into(), bytes)),
-            right(row.operators.to_string()),
-            Cell::new(bar(row, most)),
+        grid.row([
+            row.name.clone(),
+            seconds(row.load),
+            seconds(row.compute),
+            seconds(row.communication),
+            bytes(row.memory),
+            row.limit.map_or_else(|| "unlimited".into(), bytes),
+            row.operators.to_string(),
+            bar(row, most),
         ]);
     }
-    finish(&table)
+    grid
 }
 
 /// A table of group uplinks.
-pub fn uplinks(loads: &[(String, f64)]) -> String {
-    let mut table = plain(&["uplink of group", "load"]);
+pub fn uplinks(loads: &[(String, f64)]) -> Grid {
+    let mut grid = Grid::new([("uplink of group", Column::Names), ("load", Column::Figures)]);
     for (group, load) in loads {
-        table.add_row(vec![Cell::new(group), right(seconds(*load))]);
+        grid.row([group.clone(), seconds(*load)]);
     }
-    finish(&table)
+    grid
 }
 
 /// A table of bounds by source.
-pub fn bounds(rows: &[BoundDocument]) -> String {
-    let mut table = plain(&["source", "bound"]);
+pub fn bounds(rows: &[BoundDocument]) -> Grid {
+    let mut grid = Grid::new([("source", Column::Names), ("bound", Column::Figures)]);
     for row in rows {
-        let value = row.value_s.map_or_else(|| "none".into(), seconds);
-        table.add_row(vec![Cell::new(&row.source), right(value)]);
+        grid.row([row.source.clone(), row.value_s.map_or_else(|| "none".into(), seconds)]);
     }
-    finish(&table)
+    grid
 }
 
 /// One variant of a built-in workload.
@@ -182,19 +193,26 @@ pub struct WorkloadRow {
 }
 
 /// A table of built-in workloads.
-pub fn workloads(rows: &[WorkloadRow]) -> String {
-    let mut table = plain(&["family", "variant", "operators", "parameters", "work", ""]);
+pub fn workloads(rows: &[WorkloadRow]) -> Grid {
+    let mut grid = Grid::new([
+        ("family", Column::Names),
+        ("variant", Column::Names),
+        ("operators", Column::Figures),
+        ("parameters", Column::Figures),
+        ("work", Column::Figures),
+        ("", Column::Words),
+    ]);
     for row in rows {
-        table.add_row(vec![
-            Cell::new(&row.family),
-            Cell::new(&row.variant),
-            right(row.operators.to_string()),
-            right(row.parameters.to_string()),
-            right(flop(row.flop)),
-            Cell::new(&row.summary),
+        grid.row([
+            row.family.clone(),
+            row.variant.clone(),
+            row.operators.to_string(),
+            row.parameters.to_string(),
+            flop(row.flop),
+            row.summary.clone(),
         ]);
     }
-    finish(&table)
+    grid
 }
 
 /// The name of a stage that several devices run.
@@ -254,15 +272,21 @@ pub fn schedule(schedule: Schedule) -> Option<&'static str> {
 
 /// A value with its meaning.
 pub fn value_line(objective: &ObjectiveDocument, value: f64) -> String {
-    match objective.kind {
-        ObjectiveKind::Throughput if objective.schedule != Schedule::None && value > 0.0 => {
-            let microbatches = f64::from(objective.microbatches.unwrap_or(1));
-            format!("{} an iteration, {:.4} microbatches a second", seconds(value), microbatches / value)
-        }
-        ObjectiveKind::Throughput if value > 0.0 => {
-            format!("{}, {:.4} a second", seconds(value), 1.0 / value)
-        }
-        _ => seconds(value),
+    let unit = if objective.schedule == Schedule::None { "" } else { " an iteration" };
+    match rate(objective, value) {
+        Some(rate) => format!("{}{unit}, {rate}", seconds(value)),
+        None => seconds(value),
+    }
+}
+
+/// How much a second a value is; none where the objective is no throughput.
+pub(super) fn rate(objective: &ObjectiveDocument, value: f64) -> Option<String> {
+    let microbatches = f64::from(objective.microbatches.unwrap_or(1));
+    match (objective.kind, objective.schedule) {
+        (ObjectiveKind::Throughput, _) if value <= 0.0 => None,
+        (ObjectiveKind::Throughput, Schedule::None) => Some(format!("{:.4} a second", 1.0 / value)),
+        (ObjectiveKind::Throughput, _) => Some(format!("{:.4} microbatches a second", microbatches / value)),
+        _ => None,
     }
 }
 
@@ -300,23 +324,4 @@ fn bar(row: &DeviceRow, most: f64) -> String {
     let length = (BAR * row.load / most).round();
     let solid = (length * row.compute / work).round();
     format!("{}{}", "█".repeat(solid as usize), "▒".repeat((length - solid).max(0.0) as usize))
-}
-
-pub(super) fn right(text: String) -> Cell {
-    Cell::new(text).set_alignment(CellAlignment::Right)
-}
-
-/// A table without borders, so that it reads as text and pastes well.
-pub(super) fn plain(names: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(names.iter().map(Cell::new).collect::<Vec<_>>());
-    if let Some(first) = table.column_mut(0) {
-        first.set_padding((0, 1));
-    }
-    table
-}
-
-pub(super) fn finish(table: &Table) -> String {
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
+mod compare;
 mod latency;
 mod throughput;
 

@@ -1,7 +1,7 @@
 //! Random small problems of one step, and placements for them.
 
 #[path = "../../solvers/dp/tests/support/random.rs"]
-mod random;
+pub(crate) mod random;
 
 use rand::{Rng, RngExt};
 use random::Size;

@@ -73,6 +73,6 @@ fn the_document_is_the_whole_timeline() {
         let path = &document["critical_path"];
         let last = path["steps"].as_array().and_then(|steps| steps.last().cloned());
         assert_eq!(last.and_then(|last| last["end_s"].as_f64()), Some(step.makespan()));
-        assert!(text::step(&step).starts_with("makespan "));
+        assert!(text::step(&step, None).starts_with("makespan "));
     }
 }

@@ -176,7 +176,7 @@ fn names_are_what_they_are_whatever_is_in_them() {
     let processes =
         of_phase(&events, "M").into_iter().filter(|event| event["name"] == "process_name").count();
     assert_eq!(processes, 8 + 1);
-    let shown = stagewright::report::step::text::step(&step);
+    let shown = stagewright::report::step::text::step(&step, None);
     assert!(!shown.contains(['\u{1b}', '\u{0}', '\u{7f}']), "{shown}");
 }
 

@@ -5,10 +5,16 @@
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
+#[path = "support/heterogeneous.rs"]
+mod heterogeneous;
+
 use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::placement::Placement;
 use stagewright_core::simulate::{ContentionFree, OutBus, Simulator, Span};
 use stagewright_core::tolerance::same;
 
@@ -131,26 +137,13 @@ fn giph_agrees_on_every_start_and_end() {
     }
 }
 
-#[derive(Deserialize)]
-struct Task {
-    compute: Vec<f64>,
-    edges: Vec<(u32, u32, f64)>,
-    speed: Vec<f64>,
-    delay: Vec<Vec<f64>>,
-    sec_per_byte: Vec<Vec<f64>>,
-    allowed: Vec<Vec<u32>>,
-    heft_placement: Vec<u32>,
-    heft_makespan: f64,
-}
-
 /// The makespans of HEFT's placements are those of the simulator without contention, whose queues serve first
 /// what was ready first: not those of HEFT's own schedule, which orders by rank and fills gaps.
 #[test]
 fn heft_placements_take_what_is_published() {
-    let Some(file) = oracle::<File<Task>>("heterogeneous_tasks.json") else { return };
-    assert_eq!(file.instances.len(), 48);
+    let Some(tasks) = heterogeneous::tasks() else { return };
     let mut simulator = Simulator::new();
-    for (at, task) in file.instances.iter().enumerate() {
+    for (at, task) in tasks.iter().enumerate() {
         for (allowed, device) in task.allowed.iter().zip(&task.heft_placement) {
             assert!(allowed.contains(device), "task {at}");
         }
@@ -164,5 +157,10 @@ fn heft_placements_take_what_is_published() {
         let found = simulator.run(&step.flow().expect("a sound task")).makespan();
         let expected = task.heft_makespan;
         assert!(agree(found, expected), "task {at}: makespan {found}, published {expected}");
+        // The same of a problem that asks for such an execution.
+        let placement = Placement::new(task.heft_placement.iter().copied().map(DeviceId).collect());
+        let evaluation = evaluate(&task.problem(), &placement);
+        assert!(evaluation.is_feasible(), "task {at}: {:?}", evaluation.violations);
+        assert!(agree(evaluation.value, expected), "task {at}: {}, published {expected}", evaluation.value);
     }
 }

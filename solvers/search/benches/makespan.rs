@@ -15,19 +15,17 @@
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+#[path = "../../core/tests/support/heterogeneous.rs"]
+mod heterogeneous;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
+use heterogeneous::Task;
 use stagewright_core::cluster::Cluster;
-use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Execution, GraphDocument, KindDocument, LinkDocument, MatrixDocument,
-    ObjectiveKind, OperatorDocument, PinsDocument, TensorDocument,
-};
-use stagewright_core::graph::{Graph, GraphBuilder};
+use stagewright_core::document::{GraphDocument, ObjectiveKind, PinsDocument};
+use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solver};
@@ -36,86 +34,6 @@ use stagewright_search::makespan::SOLVERS;
 /// Budgets in milliseconds.
 const BUDGETS: [u64; 3] = [10, 100, 1000];
 const THREADS: usize = 1;
-
-#[derive(Deserialize)]
-struct File {
-    instances: Vec<Task>,
-}
-
-#[derive(Deserialize)]
-struct Task {
-    compute: Vec<f64>,
-    edges: Vec<(usize, usize, f64)>,
-    speed: Vec<f64>,
-    delay: Vec<Vec<f64>>,
-    sec_per_byte: Vec<Vec<f64>>,
-    allowed: Vec<Vec<usize>>,
-    heft_makespan: f64,
-}
-
-impl Task {
-    /// A kind for every device, an operator without seconds on those that it may not use.
-    fn problem(&self) -> Problem {
-        let class = |device: usize| format!("device{device}");
-        let mut builder = GraphBuilder::new("task");
-        for (op, (compute, allowed)) in self.compute.iter().zip(&self.allowed).enumerate() {
-            let seconds: BTreeMap<String, f64> =
-                allowed.iter().map(|&device| (class(device), compute / self.speed[device])).collect();
-            builder.operator(OperatorDocument { seconds, ..OperatorDocument::named(format!("op{op}")) });
-        }
-        for &(from, to, bytes) in &self.edges {
-            builder.timed_tensor(TensorDocument {
-                name: None,
-                producer: format!("op{from}"),
-                consumers: vec![format!("op{to}")],
-                bytes,
-                seconds: Default::default(),
-            });
-        }
-        let kind = |device| KindDocument {
-            name: class(device),
-            class: class(device),
-            count: 1,
-            host: false,
-            memory_bytes: None,
-            // The matrix says what is on the way.
-            link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
-            group: None,
-        };
-        let cluster = ClusterDocument {
-            schema: CLUSTER_SCHEMA.into(),
-            name: String::new(),
-            classes: Default::default(),
-            kinds: (0..self.speed.len()).map(kind).collect(),
-            groups: Vec::new(),
-            matrix: Some(MatrixDocument {
-                delay_s: self.delay.clone(),
-                seconds_per_byte: self.sec_per_byte.clone(),
-            }),
-        };
-        let objective = Objective {
-            kind: ObjectiveKind::Makespan,
-            execution: Execution::ContentionFree,
-            ..Objective::default()
-        };
-        let cluster = Cluster::from_document(cluster).expect("a sound cluster");
-        Problem::new(builder.build().expect("a sound graph"), cluster, objective, PinsDocument::default())
-            .expect("a sound problem")
-    }
-
-    /// The longest path where every operator is on its fastest device.
-    fn critical_path(&self, problem: &Problem) -> f64 {
-        let graph = problem.graph();
-        let mut end = vec![0.0f64; graph.operator_count()];
-        for &op in graph.topological() {
-            let begin = graph.predecessors(op).iter().map(|before| end[before.index()]).fold(0.0, f64::max);
-            let fastest =
-                self.allowed[op.index()].iter().map(|&device| self.speed[device]).fold(0.0, f64::max);
-            end[op.index()] = begin + self.compute[op.index()] / fastest;
-        }
-        end.into_iter().fold(0.0, f64::max)
-    }
-}
 
 /// What the command line asks for.
 struct Asked {
@@ -176,14 +94,9 @@ fn native(asked: &Asked, path: &str) {
 }
 
 fn published(asked: &Asked) {
-    let Some(folder) = std::env::var_os("STAGEWRIGHT_SHARED").map(PathBuf::from) else {
-        println!("skipped: STAGEWRIGHT_SHARED is not set");
-        return;
-    };
-    let bytes = std::fs::read(folder.join("oracles/heterogeneous_tasks.json")).expect("the published graphs");
-    let tasks = serde_json::from_slice::<File>(&bytes).expect("a sound file").instances;
+    let Some(tasks) = heterogeneous::tasks() else { return };
     let problems: Vec<Problem> = tasks.iter().map(Task::problem).collect();
-    let shortest: Vec<f64> = tasks.iter().zip(&problems).map(|(task, of)| task.critical_path(of)).collect();
+    let shortest: Vec<f64> = tasks.iter().zip(&problems).map(|(task, of)| task.longest_path(of)).collect();
 
     println!("| solver | budget, ms | makespan / critical path | makespan / published HEFT | took, ms |");
     println!("| --- | --- | --- | --- | --- |");

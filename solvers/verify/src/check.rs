@@ -1,6 +1,8 @@
 //! The check from end to end.
 
-use stagewright_core::document::{ClusterDocument, GraphDocument, PinsDocument, PlanDocument, Split};
+use stagewright_core::document::{
+    ClusterDocument, Execution, GraphDocument, PinsDocument, PlanDocument, Split,
+};
 
 use crate::claim::{bound, figures, gap, status};
 use crate::constraint::memory::Memory;
@@ -85,7 +87,7 @@ fn examine<'a>(
     let (memory, score) = match problem.rules.objective {
         Objective::Throughput => pipelined(problem, &placed, findings)?,
         Objective::Latency { calls } => offloaded(problem, &placed, calls, findings)?,
-        Objective::Makespan => executed(problem, &placed, plan, findings)?,
+        Objective::Makespan { execution } => executed(problem, &placed, plan, execution, findings)?,
     };
     let Some(score) = score else { return Ok(None) };
     figures::check(problem, plan, &score, &memory, findings);
@@ -127,10 +129,12 @@ fn executed(
     problem: &Problem,
     placed: &Placed,
     plan: &PlanDocument,
+    execution: Execution,
     findings: &mut Findings,
 ) -> Result<(Vec<Memory>, Option<Score>), CheckError> {
     let Some(precedence) = priority::check(problem, plan, findings) else { return Ok((Vec::new(), None)) };
-    let Some((score, peaks)) = makespan(problem, placed, &precedence)? else { return Ok((Vec::new(), None)) };
+    let played = makespan(problem, placed, &precedence, execution)?;
+    let Some((score, peaks)) = played else { return Ok((Vec::new(), None)) };
     Ok((peak::check(problem, placed, &peaks, findings), Some(score)))
 }
 

@@ -49,7 +49,8 @@ pub struct DeviceFigures {
     /// Seconds of compute, before division among replicas.
     pub compute_s: f64,
     /// Seconds of communication, before division among replicas and without their synchronisation. For
-    /// latency, of all that the calls bring in and send out; for makespan, of all that its link carries.
+    /// latency, of all that the calls bring in and send out; for makespan, of all that its link carries, and
+    /// without contention none.
     pub communication_s: f64,
     /// Bytes in use, with the microbatches in flight; with one microbatch where the schedule needs stages
     /// that the plan does not give. For makespan, the most at any moment.

@@ -212,7 +212,7 @@ impl Choices<'_> {
             microbatches: if self.rarely() { None } else { Some(self.of(&[1, 2, u32::MAX])) },
             max_replicas: self.maybe(|choices| choices.of(&[1, 2, u32::MAX])),
             calls: None,
-            execution: Default::default(),
+            execution: if self.rarely() { Execution::ContentionFree } else { Execution::Ports },
             value_s: self.maybe(Self::number),
         };
         if objective.kind != ObjectiveKind::Throughput {
@@ -227,6 +227,15 @@ impl Choices<'_> {
             }
         } else if self.rarely() {
             objective.calls = self.maybe(|choices| choices.of(&[0, 1, 2]));
+        }
+        if objective.kind == ObjectiveKind::Makespan {
+            objective.execution = self.of(&[Execution::Ports, Execution::ContentionFree]);
+        }
+        if !self.rarely() {
+            match objective.schedule {
+                Schedule::None => objective.microbatches = None,
+                _ => objective.split = Split::Contiguous,
+            }
         }
         objective
     }

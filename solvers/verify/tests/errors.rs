@@ -5,8 +5,9 @@ mod documents;
 use documents::{Case, read, valid};
 use serde_json::json;
 use stagewright_core::document::{
-    ClassDocument, Communication, Execution, MatrixDocument, ObjectiveKind, Schedule, Training,
+    ClassDocument, Communication, Execution, MatrixDocument, ObjectiveKind, Schedule, Split, Training,
 };
+use stagewright_core::objective::Objective;
 
 fn after(corrupt: impl FnOnce(&mut Case)) -> &'static str {
     let mut case = valid();
@@ -203,12 +204,37 @@ fn matrix() {
 }
 
 #[test]
-fn execution_without_contention() {
-    let free = |case: &mut Case| {
-        case.plan.objective.kind = ObjectiveKind::Makespan;
-        case.plan.objective.execution = Execution::ContentionFree;
-    };
-    assert_eq!(after(free), "not-checked");
+fn execution_of_no_step() {
+    for kind in [ObjectiveKind::Throughput, ObjectiveKind::Latency] {
+        let free = |case: &mut Case| {
+            case.plan.objective.kind = kind;
+            case.plan.objective.execution = Execution::ContentionFree;
+        };
+        assert_eq!(after(free), "rule");
+    }
+}
+
+/// The checker refuses the objectives that the core refuses, which it does without looking at a graph.
+#[test]
+fn microbatches_and_schedules_are_for_each_other() {
+    for schedule in [Schedule::None, Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble] {
+        for split in [Split::Contiguous, Split::Convex, Split::Free] {
+            for microbatches in [0, 1, 2, 65_536, 65_537, u32::MAX] {
+                let mut case = valid();
+                case.plan.objective.schedule = schedule;
+                case.plan.objective.split = split;
+                case.plan.objective.microbatches = Some(microbatches);
+                let objective = Objective { schedule, split, microbatches, ..Objective::default() };
+                let found = case.check().map_err(|error| error.code());
+                assert_eq!(found.is_ok(), objective.validate().is_ok(), "{objective:?}: {found:?}");
+                assert!(found.is_ok() || found == Err("rule"), "{objective:?}: {found:?}");
+            }
+        }
+    }
+    let mut several = valid();
+    several.plan.objective.microbatches = Some(4);
+    let error = several.check().expect_err("nothing says how they follow one another").to_string();
+    assert_eq!(error, "an iteration of several microbatches needs a schedule");
 }
 
 #[test]

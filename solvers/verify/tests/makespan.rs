@@ -2,12 +2,12 @@
 
 mod documents;
 
-use documents::{Case, figures, graph, placement, read};
+use documents::{Case, figures, graph, peaks, placement, read, sound, value};
 use serde_json::json;
 use stagewright_core::document::{
     ClusterDocument, GraphDocument, MatrixDocument, ObjectiveKind, PlanDocument, PlanStatus,
 };
-use stagewright_verify::{BoundEvidence, BoundVerdict, Report};
+use stagewright_verify::{BoundEvidence, BoundVerdict};
 
 /// Three devices `acc` in the group `box`, one `far` in the group `pod`, all with links of 1 byte/s, and a
 /// host in none.
@@ -33,20 +33,6 @@ fn executed(devices: &[(&str, &str, &[&str])]) -> PlanDocument {
 
 fn case(graph: GraphDocument, plan: PlanDocument) -> Case {
     Case { graph, cluster: cluster(), pins: None, plan }
-}
-
-fn sound(case: &Case) -> Report {
-    let report = case.report();
-    assert!(report.holds(), "{:?}", report.violations);
-    report
-}
-
-fn value(case: &Case) -> f64 {
-    sound(case).value_s.expect("a value")
-}
-
-fn peaks(case: &Case) -> Vec<f64> {
-    sound(case).devices.iter().map(|device| device.memory_bytes).collect()
 }
 
 /// a makes what b and c read, of 2 and 3 bytes; each on a device of its own.

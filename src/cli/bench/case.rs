@@ -5,6 +5,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use stagewright::core::document::PlanDocument;
 use stagewright::report::table::status;
 
@@ -28,7 +32,7 @@ pub(super) struct Case {
 }
 
 /// One row of the table.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) input: String,
     pub(super) cluster: String,
@@ -46,8 +50,24 @@ pub(super) struct Row {
     pub(super) peak_bytes: Option<u64>,
     /// Operators of the plan.
     pub(super) operators: Option<usize>,
-    /// Value over baseline.
+    /// Value over that of the file of values; of the suite as it is now, so no journal keeps it.
+    #[serde(skip)]
     pub(super) ratio: Option<f64>,
+    /// The files themselves, which tell cases apart whose names do not.
+    pub(super) files: [String; 2],
+}
+
+impl Row {
+    /// Whether its runs printed a plan, or that there is none.
+    pub(super) fn is_answered(&self) -> bool {
+        !self.solving.is_empty()
+    }
+
+    /// Puts its value beside that of the file of values.
+    pub(super) fn compare(&mut self, baseline: Option<&Baseline>) {
+        let baseline = baseline.and_then(|baseline| baseline.of(&self.input, &self.solver));
+        self.ratio = baseline.zip(self.value_s).map(|(baseline, value)| value / baseline);
+    }
 }
 
 impl Case {
@@ -58,6 +78,19 @@ impl Case {
         format!("{} with {}{objective}", stem(&self.input), self.solver)
     }
 
+    /// All that its outcome depends on, for the journal: the command that runs it, how often, what is in its files,
+    /// and the version of the program.
+    pub(super) fn key(&self, suite: &Suite) -> Vec<String> {
+        let version = concat!("stagewright ", env!("CARGO_PKG_VERSION")).to_owned();
+        let contents = [Some(&self.input), self.cluster.as_ref()].map(|path| {
+            // A cluster may go by a name, which is no file.
+            let bytes = path.and_then(|path| std::fs::read(path).ok());
+            bytes.map(|bytes| BASE64.encode(Sha256::digest(bytes))).unwrap_or_default()
+        });
+        let key = [version, format!("runs {}", suite.repeat)].into_iter().chain(contents);
+        key.chain(self.options(suite)).collect()
+    }
+
     fn objective(&self) -> String {
         let words: Vec<String> =
             self.objective.iter().map(|(key, value)| format!("{key} {}", plain(value))).collect();
@@ -65,13 +98,14 @@ impl Case {
     }
 
     /// Runs it as often as the suite says.
-    pub(super) fn run(&self, suite: &Suite, baseline: Option<&Baseline>) -> Result<Row, CliError> {
+    pub(super) fn run(&self, suite: &Suite) -> Result<Row, CliError> {
         let mut row = Row {
             input: stem(&self.input),
             cluster: self.cluster.as_deref().map(stem).unwrap_or_default(),
             objective: self.objective(),
             solver: self.solver.clone(),
             seed: self.seed,
+            files: [self.input.clone(), self.cluster.clone().unwrap_or_default()],
             ..Row::default()
         };
         for _ in 0..suite.repeat {
@@ -101,8 +135,6 @@ impl Case {
         }
         row.seconds.sort_by(f64::total_cmp);
         row.solving.sort_by(f64::total_cmp);
-        let baseline = baseline.and_then(|baseline| baseline.of(&row.input, &row.solver));
-        row.ratio = baseline.zip(row.value_s).map(|(baseline, value)| value / baseline);
         Ok(row)
     }
 
@@ -110,8 +142,16 @@ impl Case {
         let program = std::env::current_exe()
             .map_err(|error| CliError::new("B004", format!("cannot find this program: {error}")))?;
         let mut command = Command::new(program);
-        command.args(["plan", "--json", "--verbose", "--solver", &self.solver]);
-        command.args(["--threads", &suite.threads.to_string(), "--seed", &self.seed.to_string()]);
+        command.args(self.options(suite)).stdin(Stdio::null());
+        Ok(command)
+    }
+
+    /// What the program is called with.
+    fn options(&self, suite: &Suite) -> Vec<String> {
+        let mut options: Vec<String> =
+            ["plan", "--json", "--verbose", "--solver", &self.solver].map(str::to_owned).to_vec();
+        options.push(format!("--threads={}", suite.threads));
+        options.push(format!("--seed={}", self.seed));
         let limits = [
             ("--time-limit", &suite.time_limit),
             ("--memory-limit", &suite.memory_limit),
@@ -119,15 +159,14 @@ impl Case {
             ("--cluster", &self.cluster),
         ];
         for (option, value) in limits {
-            if let Some(value) = value {
-                command.arg(format!("{option}={value}"));
-            }
+            options.extend(value.iter().map(|value| format!("{option}={value}")));
         }
         for (option, value) in &self.objective {
-            command.arg(format!("--{}={}", option.replace('_', "-"), plain(value)));
+            options.push(format!("--{}={}", option.replace('_', "-"), plain(value)));
         }
-        command.arg("--").arg(&self.input).stdin(Stdio::null());
-        Ok(command)
+        options.push("--".into());
+        options.push(self.input.clone());
+        options
     }
 }
 

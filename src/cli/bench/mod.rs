@@ -6,36 +6,41 @@
 
 mod baseline;
 mod case;
+mod journal;
+mod plot;
 mod suite;
+mod summary;
 mod table;
 
-use std::sync::atomic::Ordering;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::args::BenchArguments;
 use super::error::CliError;
 use super::exit::Exit;
 use super::{files, interrupt, output};
 use baseline::Baseline;
+use case::{Case, Row};
+use journal::Journal;
 use suite::Suite;
 
 /// How a child begins the line that tells its peak memory in bytes.
 pub(crate) const PEAK_MEMORY: &str = "peak memory bytes: ";
 
 pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
-    let suite = Suite::read(&arguments.suite)?;
-    let baseline = suite.baseline.as_ref().map(Baseline::read).transpose()?.flatten();
-    let interrupt = interrupt::watch();
-    let cases = suite.cases();
-    let mut rows = Vec::new();
-    for (at, case) in cases.iter().enumerate() {
-        if interrupt.load(Ordering::Relaxed) {
-            output::note("interrupted: the table holds the cases done so far");
-            break;
-        }
-        output::note(&format!("{} of {}: {}", at + 1, cases.len(), case.describe()));
-        rows.push(case.run(&suite, baseline.as_ref())?);
+    if arguments.jobs == 0 {
+        return Err(CliError::new("U001", "0 jobs do nothing").at("--jobs").help("give at least 1"));
     }
-    let markdown = table::markdown(&suite, &rows);
+    let suite = Suite::read(&arguments.suite)?;
+    let bench = Bench {
+        baseline: suite.baseline.as_ref().map(Baseline::read).transpose()?.flatten(),
+        journal: Journal::open(arguments.journal.as_deref())?,
+        cases: suite.cases(),
+        suite,
+    };
+    let rows = bench.run(arguments.jobs, &interrupt::watch())?;
+    let summaries = summary::summaries(&rows);
+    let markdown = table::markdown(&bench.suite, &rows) + &summary::markdown(&summaries);
     output::result(&markdown)?;
     if let Some(path) = &arguments.out_markdown {
         files::write(path, &markdown)?;
@@ -43,5 +48,83 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
     if let Some(path) = &arguments.out_csv {
         files::write(path, &table::csv(&rows)?)?;
     }
+    if let Some(folder) = &arguments.plots {
+        plot::write(folder, &bench.suite.name, &summaries)?;
+    }
     Ok(Exit::Done)
+}
+
+/// A suite that is run.
+struct Bench {
+    suite: Suite,
+    cases: Vec<Case>,
+    baseline: Option<Baseline>,
+    journal: Journal,
+}
+
+impl Bench {
+    /// Runs all cases, so many at a time, and returns the rows of those that were run, in their order.
+    fn run(&self, jobs: usize, interrupt: &AtomicBool) -> Result<Vec<Row>, CliError> {
+        let next = AtomicUsize::new(0);
+        let failed = AtomicBool::new(false);
+        let rows = Mutex::new(Vec::new());
+        let outcome = Mutex::new(Ok(()));
+        let work = || {
+            while !failed.load(Ordering::Relaxed) && !interrupt.load(Ordering::Relaxed) {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(case) = self.cases.get(at) else { return };
+                match self.row(at, case, interrupt) {
+                    Ok(Some(row)) => locked(&rows).push((at, row)),
+                    Ok(None) => return,
+                    Err(error) => {
+                        *locked(&outcome) = Err(error);
+                        failed.store(true, Ordering::Relaxed);
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..jobs.min(self.cases.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        into_inner(outcome)?;
+        let mut rows = into_inner(rows);
+        rows.sort_by_key(|&(at, _)| at);
+        if rows.len() < self.cases.len() {
+            output::note("interrupted: the table holds the cases done so far");
+        }
+        Ok(rows.into_iter().map(|(_, row)| row).collect())
+    }
+
+    /// The row of a case: from the journal, or run now and kept there. None where it was interrupted.
+    fn row(&self, at: usize, case: &Case, interrupt: &AtomicBool) -> Result<Option<Row>, CliError> {
+        let key = case.key(&self.suite);
+        if let Some(row) = self.journal.row(&key) {
+            let mut row = row.clone();
+            row.compare(self.baseline.as_ref());
+            return Ok(Some(row));
+        }
+        output::note(&format!("{} of {}: {}", at + 1, self.cases.len(), case.describe()));
+        let mut row = case.run(&self.suite)?;
+        // The signal reaches the child as well: what it says then is not what it says when left alone.
+        if interrupt.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        // An error may be mended, and then the case runs again.
+        if row.is_answered() {
+            self.journal.keep(key, &row)?;
+        }
+        row.compare(self.baseline.as_ref());
+        Ok(Some(row))
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn into_inner<T>(mutex: Mutex<T>) -> T {
+    mutex.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

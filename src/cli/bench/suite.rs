@@ -102,6 +102,13 @@ impl Suite {
         if suite.repeat == 0 || suite.threads == 0 {
             return Err(bad("repeat and threads are at least 1".into()));
         }
+        if suite.inputs.is_empty()
+            || suite.solvers.is_empty()
+            || suite.objectives.is_empty()
+            || suite.seeds.is_empty()
+        {
+            return Err(bad("inputs, solvers, objectives and seeds each have to have one at least".into()));
+        }
         suite.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let inputs = std::mem::take(&mut suite.inputs);
         for pattern in &inputs {

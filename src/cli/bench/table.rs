@@ -1,5 +1,6 @@
 //! The table as Markdown and as CSV.
 
+use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::{bytes, percent, seconds};
 
 use super::case::Row;
@@ -7,7 +8,7 @@ use super::suite::Suite;
 use crate::cli::error::CliError;
 
 /// The median of an ascending list.
-fn median(ascending: &[f64]) -> f64 {
+pub(super) fn median(ascending: &[f64]) -> f64 {
     let middle = ascending.len() / 2;
     match ascending {
         [] => 0.0,
@@ -31,14 +32,21 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
          part of it.\n\n",
         suite.name, suite.repeat, suite.threads
     );
-    text.push_str(
-        "| input | rules | solver | operators | status | value | bound | gap | time | spread | solving | peak memory \
-         | ratio |\n",
-    );
-    text.push_str(
-        "| --- | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-    );
-    let cell = |text: String| text.replace('|', "\\|");
+    let mut grid = Grid::new([
+        ("input", Column::Words),
+        ("rules", Column::Words),
+        ("solver", Column::Words),
+        ("operators", Column::Figures),
+        ("status", Column::Words),
+        ("value", Column::Figures),
+        ("bound", Column::Figures),
+        ("gap", Column::Figures),
+        ("time", Column::Figures),
+        ("spread", Column::Figures),
+        ("solving", Column::Figures),
+        ("peak memory", Column::Figures),
+        ("ratio", Column::Figures),
+    ]);
     for row in rows {
         let input = if row.cluster.is_empty() {
             row.input.clone()
@@ -51,7 +59,7 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
             format!("{} seed {}", row.objective, row.seed)
         };
         let or_blank = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map(show).unwrap_or_default();
-        let cells = [
+        grid.row([
             input,
             rules,
             row.solver.clone(),
@@ -65,9 +73,9 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
             seconds(median(&row.solving)),
             or_blank(row.peak_bytes.map(|bytes| bytes as f64), &bytes),
             or_blank(row.ratio, &|ratio| format!("{ratio:.6}")),
-        ];
-        text.push_str(&format!("| {} |\n", cells.map(cell).join(" | ")));
+        ]);
     }
+    text.push_str(&grid.markdown());
     let total: f64 = rows.iter().map(|row| median(&row.seconds)).sum();
     text.push_str(&format!("\n{} case(s), {} in all (sum of medians).\n", rows.len(), seconds(total)));
     text

@@ -21,7 +21,7 @@ use crate::formats::pretty_json;
 pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, InputError> {
     let Some(cluster) = &graph.cluster else {
         let help = "give a cluster: the format has room for a model together with one";
-        return Err(InputError::new("W001", label, At::Whole, "the model has no cluster", help));
+        return Err(InputError::new("R011", label, At::Whole, "the model has no cluster", help));
     };
     let (accelerator, host) = kinds(label, cluster)?;
     let mut by_name = BTreeMap::new();
@@ -29,7 +29,7 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, Inp
         if by_name.insert(operator.name.as_str(), i).is_some() {
             let message = format!("two operators are called `{}`", operator.name);
             let path = format!("operators[{i}].name");
-            return Err(InputError::at_path("W006", label, path, message, "give each a name of its own"));
+            return Err(InputError::at_path("R016", label, path, message, "give each a name of its own"));
         }
     }
     let numbers = |prefix, text: fn(&OperatorDocument) -> &Option<String>| {
@@ -44,7 +44,7 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, Inp
         if host.is_some() && on_host.is_none() {
             let message = format!("`{}` cannot run on the host, which the format cannot say", operator.name);
             let help = "give it a time on the host's class, or write for a cluster without a host";
-            return Err(InputError::at_path("W003", label, format!("operators[{i}]"), message, help));
+            return Err(InputError::at_path("R013", label, format!("operators[{i}]"), message, help));
         }
         nodes.push(Node {
             id: i as i64,
@@ -84,7 +84,7 @@ fn kinds<'a>(
     {
         let message = "the cluster is more than one kind of accelerator and one of host";
         let help = "write for a cluster without groups and matrix, with one kind of each";
-        return Err(InputError::at_path("W002", label, "cluster", message, help));
+        return Err(InputError::at_path("R012", label, "cluster", message, help));
     }
     Ok((of(false).next(), of(true).next()))
 }
@@ -105,7 +105,7 @@ fn time(
         None => {
             let message = format!("`{}` has no measured time on `{}`", operator.name, kind.class);
             let help = "the format has no FLOP and bytes to derive a time from: give measured seconds";
-            Err(InputError::at_path("W003", label, format!("operators[{i}].seconds"), message, help))
+            Err(InputError::at_path("R013", label, format!("operators[{i}].seconds"), message, help))
         }
     }
 }
@@ -122,7 +122,7 @@ fn edges(
         let id = |path: String, name: &str| {
             by_name.get(name).copied().ok_or_else(|| {
                 let message = format!("no operator is called `{name}`");
-                InputError::at_path("W006", label, path, message, "mend the name, or add the operator")
+                InputError::at_path("R016", label, path, message, "mend the name, or add the operator")
             })
         };
         let producer = id(format!("tensors[{t}].producer"), &tensor.producer)?;
@@ -130,12 +130,12 @@ fn edges(
             let message = format!("`{}` makes tensors[{before}] already", tensor.producer);
             let help =
                 "the format has one tensor for each operator: give each further one an operator of no cost";
-            return Err(InputError::at_path("W004", label, format!("tensors[{t}]"), message, help));
+            return Err(InputError::at_path("R014", label, format!("tensors[{t}]"), message, help));
         }
         let cost = accelerator.map_or(Some(0.0), |kind| seconds(tensor, kind)).ok_or_else(|| {
             let message = format!("the tensor of `{}` has no seconds, and there is no link", tensor.producer);
             let help = "give the tensor measured seconds, or the kind of accelerators a link";
-            InputError::at_path("W005", label, format!("tensors[{t}]"), message, help)
+            InputError::at_path("R015", label, format!("tensors[{t}]"), message, help)
         })?;
         for (c, consumer) in tensor.consumers.iter().enumerate() {
             edges.push(Edge {

@@ -80,6 +80,11 @@ impl<'p> Step<'p> {
         Step { problem, placement, flow, timeline, carried }
     }
 
+    /// The problem of the step.
+    pub(super) fn problem(&self) -> &'p Problem {
+        self.problem
+    }
+
     /// Seconds until the last event.
     pub fn makespan(&self) -> f64 {
         self.timeline.makespan()
@@ -143,22 +148,22 @@ impl<'p> Step<'p> {
     }
 
     /// The name of an operator.
-    fn operator(&self, op: u32) -> &str {
+    pub(crate) fn operator(&self, op: u32) -> &str {
         &self.problem.graph().operator(OpId(op)).name
     }
 
     /// The name of the tensor that a transfer brings.
-    fn tensor(&self, transfer: u32) -> String {
+    pub(crate) fn tensor(&self, transfer: u32) -> String {
         self.problem.graph().tensor_name(TensorId(self.flow.tensor_of(transfer)))
     }
 
     /// The device of an operator.
-    fn device_of(&self, op: u32) -> DeviceId {
+    pub(crate) fn device_of(&self, op: u32) -> DeviceId {
         self.placement.device_of(OpId(op))
     }
 
     /// The devices that a transfer leads from and to.
-    fn ends_of(&self, transfer: u32) -> [DeviceId; 2] {
+    pub(crate) fn ends_of(&self, transfer: u32) -> [DeviceId; 2] {
         let from = self.device_of(self.flow.producer_of(transfer));
         // A transfer of a placement leads to one device.
         let to = self.flow.destinations(transfer).next().map_or(from, DeviceId);

@@ -1,31 +1,33 @@
 //! The summary of a step, for people.
 
-use comfy_table::Cell;
 use stagewright_core::simulate::Activity;
 use stagewright_core::tolerance;
 
-use super::{CriticalPath, Part, PathStep, Step};
-use crate::report::table::{finish, header, plain, right, share};
+use super::{CriticalPath, Part, Step};
+use crate::report::grid::{Column, Grid};
+use crate::report::table::share;
 use crate::report::units::{bytes, name, percent, seconds};
+use crate::report::wrap::facts;
 
 /// Activities of the critical path that are shown.
 const SHOWN: usize = 5;
 
-/// A step: what its makespan consists of, its devices and uplinks, and the longest activities of its critical
-/// path.
-pub fn step(step: &Step) -> String {
+/// A step, for a terminal of so many characters: what its makespan consists of, its devices and uplinks, and the
+/// longest activities of its critical path.
+pub fn step(step: &Step, width: Option<u16>) -> String {
     let path = step.critical_path();
-    let mut text =
-        header(&[("makespan", seconds(step.makespan())), ("critical path", parts(&path, step.makespan()))]);
-    let tables = [devices(step), uplinks(step), longest(step, &path)];
-    for table in tables.into_iter().flatten() {
+    let lines = [("makespan", seconds(step.makespan())), ("critical path", parts(&path, step.makespan()))];
+    let mut text = facts(lines, width);
+    let grids = [devices(step), uplinks(step), longest(step, &path)];
+    for grid in grids.iter().filter(|grid| !grid.is_empty()) {
         text.push('\n');
-        text.push_str(&table);
+        text.push_str(&grid.text(width));
     }
     text
 }
 
-fn parts(path: &CriticalPath, makespan: f64) -> String {
+/// What a makespan consists of, in words.
+pub(in crate::report) fn parts(path: &CriticalPath, makespan: f64) -> String {
     let part = |part: Part| {
         let took = path.seconds(part);
         format!("{} {}", percent(share(took, makespan)), meaning(part))
@@ -53,59 +55,70 @@ fn role(part: Part) -> &'static str {
     }
 }
 
-fn devices(step: &Step) -> Option<String> {
-    let figures = step.devices();
-    let names =
-        ["device", "compute", "utilisation", "sent", "received", "idle", "peak memory", "of", "ops", ""];
-    let mut table = plain(&names);
-    for device in &figures {
+fn devices(step: &Step) -> Grid {
+    let mut grid = Grid::new([
+        ("device", Column::Names),
+        ("compute", Column::Figures),
+        ("utilisation", Column::Figures),
+        ("sent", Column::Figures),
+        ("received", Column::Figures),
+        ("idle", Column::Figures),
+        ("peak memory", Column::Figures),
+        ("of", Column::Figures),
+        ("ops", Column::Figures),
+        ("", Column::Words),
+    ]);
+    for device in step.devices() {
         let fits = device.memory_bytes.is_none_or(|limit| tolerance::fits(device.peak_bytes, limit));
-        table.add_row(vec![
-            Cell::new(name(&device.name)),
-            right(seconds(device.compute)),
-            right(percent(device.utilisation)),
-            right(seconds(device.sent)),
-            right(seconds(device.received)),
-            right(seconds(device.idle)),
-            right(bytes(device.peak_bytes)),
-            right(device.memory_bytes.map_or_else(|| "unlimited".into(), bytes)),
-            right(device.operators.to_string()),
-            Cell::new(if fits { "" } else { "does not fit" }),
+        grid.row([
+            name(&device.name),
+            seconds(device.compute),
+            percent(device.utilisation),
+            seconds(device.sent),
+            seconds(device.received),
+            seconds(device.idle),
+            bytes(device.peak_bytes),
+            device.memory_bytes.map_or_else(|| "unlimited".into(), bytes),
+            device.operators.to_string(),
+            if fits { String::new() } else { "does not fit".into() },
         ]);
     }
-    (!figures.is_empty()).then(|| finish(&table))
+    grid
 }
 
-fn uplinks(step: &Step) -> Option<String> {
-    let figures = step.uplinks();
-    let mut table = plain(&["uplink of group", "carries", "utilisation"]);
-    for uplink in &figures {
-        table.add_row(vec![
-            Cell::new(name(&uplink.group)),
-            right(seconds(uplink.busy)),
-            right(percent(uplink.utilisation)),
-        ]);
+fn uplinks(step: &Step) -> Grid {
+    let mut grid = Grid::new([
+        ("uplink of group", Column::Names),
+        ("carries", Column::Figures),
+        ("utilisation", Column::Figures),
+    ]);
+    for uplink in step.uplinks() {
+        grid.row([name(&uplink.group), seconds(uplink.busy), percent(uplink.utilisation)]);
     }
-    (!figures.is_empty()).then(|| finish(&table))
+    grid
 }
 
-fn longest(step: &Step, path: &CriticalPath) -> Option<String> {
-    let mut table = plain(&["longest on the path", "where", "time", "share", "as"]);
-    let longest: Vec<PathStep> =
-        path.longest(SHOWN).into_iter().filter(|stretch| stretch.seconds() > 0.0).collect();
-    for stretch in &longest {
+fn longest(step: &Step, path: &CriticalPath) -> Grid {
+    let mut grid = Grid::new([
+        ("longest on the path", Column::Names),
+        ("where", Column::Names),
+        ("time", Column::Figures),
+        ("share", Column::Figures),
+        ("as", Column::Words),
+    ]);
+    for stretch in path.longest(SHOWN).into_iter().filter(|stretch| stretch.seconds() > 0.0) {
         let device = |device| name(&step.problem.cluster().device_name(device));
         let (what, place) = match stretch.activity {
             Activity::Operator(op) => (name(step.operator(op)), device(step.device_of(op))),
             Activity::Transfer(at) => (name(&step.tensor(at)), step.ends_of(at).map(device).join(" to ")),
         };
-        table.add_row(vec![
-            Cell::new(what),
-            Cell::new(place),
-            right(seconds(stretch.seconds())),
-            right(percent(share(stretch.seconds(), step.makespan()))),
-            Cell::new(role(stretch.part)),
+        grid.row([
+            what,
+            place,
+            seconds(stretch.seconds()),
+            percent(share(stretch.seconds(), step.makespan())),
+            role(stretch.part).into(),
         ]);
     }
-    (!longest.is_empty()).then(|| finish(&table))
+    grid
 }

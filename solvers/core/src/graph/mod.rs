@@ -95,7 +95,23 @@ impl<T: Copy> Compressed<T> {
 
     /// The items of a row.
     pub(crate) fn row(&self, row: usize) -> &[T] {
-        &self.items[self.offsets[row] as usize..self.offsets[row + 1] as usize]
+        self.items(self.range(row))
+    }
+
+    /// Where the items of a row are, for who looks them up often.
+    pub(crate) fn range(&self, row: usize) -> [u32; 2] {
+        [self.offsets[row], self.offsets[row + 1]]
+    }
+
+    /// The items of all rows.
+    pub(crate) fn all(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The items of a range.
+    #[inline]
+    pub(crate) fn items(&self, [first, last]: [u32; 2]) -> &[T] {
+        &self.items[first as usize..last as usize]
     }
 
     /// The items of a row, to be changed.

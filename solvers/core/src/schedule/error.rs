@@ -98,18 +98,18 @@ impl ScheduleError {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
-            ScheduleError::Empty => "S001",
-            ScheduleError::NoSchedule => "S002",
-            ScheduleError::OneStageEach { .. } => "S003",
-            ScheduleError::Uneven { .. } => "S004",
-            ScheduleError::Rounds { .. } => "S005",
-            ScheduleError::TooMany { .. } => "S006",
-            ScheduleError::Transfers { .. } => "S007",
-            ScheduleError::Figure(_) => "S008",
-            ScheduleError::Chunks { .. } => "S009",
-            ScheduleError::Parted { .. } => "S010",
-            ScheduleError::Unsupported { .. } => "S011",
-            ScheduleError::FewUnits { .. } => "S012",
+            ScheduleError::Empty => "T001",
+            ScheduleError::NoSchedule => "T002",
+            ScheduleError::OneStageEach { .. } => "T003",
+            ScheduleError::Uneven { .. } => "T004",
+            ScheduleError::Rounds { .. } => "T005",
+            ScheduleError::TooMany { .. } => "T006",
+            ScheduleError::Transfers { .. } => "T007",
+            ScheduleError::Figure(_) => "T008",
+            ScheduleError::Chunks { .. } => "T009",
+            ScheduleError::Parted { .. } => "T010",
+            ScheduleError::Unsupported { .. } => "T011",
+            ScheduleError::FewUnits { .. } => "T012",
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Rules;
 use super::error::{FlowError, runnable};
-use super::flow::{Copy, Flow, MOST, Operator, Tensor, Transfer};
+use super::flow::{Copy, Flow, MOST, Operator, Task, Tensor, Transfer};
 use crate::tolerance::LARGEST_SUM;
 
 /// Adds operators, tensors and transfers to a flow, in that order: all operators first, and the copies and
@@ -24,7 +24,7 @@ impl FlowBuilder {
         flow.rules = rules;
         flow.has_priority = has_priority;
         flow.port_count = ports;
-        flow.operators.clear();
+        flow.tasks.clear();
         flow.fixed.clear();
         flow.fixed.resize(devices as usize, 0.0);
         let mut builder = FlowBuilder { flow };
@@ -38,15 +38,14 @@ impl FlowBuilder {
         flow.tensors.clear();
         flow.transfers.clear();
         flow.copies.clear();
-        flow.bytes.clear();
         flow.readers.clear();
         flow.ports.clear();
     }
 
     /// Adds an operator and returns its index.
     pub fn operator(&mut self, operator: Operator) -> u32 {
-        self.flow.operators.push(operator);
-        self.flow.operators.len() as u32 - 1
+        self.flow.tasks.push(Task { operator, ..Task::default() });
+        self.flow.tasks.len() as u32 - 1
     }
 
     /// Adds a tensor of an operator that has been added, with its readers on the same device, and returns its
@@ -55,7 +54,7 @@ impl FlowBuilder {
     /// # Panics
     /// Where there is no such operator.
     pub fn tensor(&mut self, producer: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) -> u32 {
-        self.tensor_on(self.flow.operators[producer as usize].device, producer, bytes, readers)
+        self.tensor_on(self.flow.tasks[producer as usize].operator.device, producer, bytes, readers)
     }
 
     /// The same where the device of the producer is known.
@@ -99,7 +98,7 @@ impl FlowBuilder {
     /// Where there is no transfer.
     pub fn copy(&mut self, device: u32, readers: impl IntoIterator<Item = u32>) {
         let transfer = self.flow.transfers.last().expect("a copy is brought by the transfer added last");
-        let bytes = self.flow.bytes[transfer.home as usize];
+        let bytes = self.flow.copies[transfer.home as usize].bytes;
         self.add_copy(device, bytes, readers);
         let last = self.flow.copies.len() as u32;
         self.flow.transfers.last_mut().expect("asked for above").copies[1] = last;
@@ -120,8 +119,7 @@ impl FlowBuilder {
 
     fn add_copy(&mut self, device: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) {
         let first_reader = self.flow.readers.len() as u32;
-        self.flow.copies.push(Copy { device, first_reader });
-        self.flow.bytes.push(bytes);
+        self.flow.copies.push(Copy { device, first_reader, bytes });
         self.flow.readers.extend(readers);
     }
 
@@ -152,17 +150,13 @@ impl FlowBuilder {
         let flow = &mut self.flow;
         let [copies, transfers] = [flow.copies.len(), flow.transfers.len()].map(|length| length as u32);
         flow.tensors.push(Tensor { producer: 0, home: copies, transfers: [transfers; 2], announced: false });
-        flow.copies.push(Copy { device: 0, first_reader: flow.readers.len() as u32 });
+        flow.copies.push(Copy { device: 0, first_reader: flow.readers.len() as u32, bytes: 0.0 });
     }
 
     /// What follows from what was added.
     fn index(self) -> Flow {
         let mut flow = self.flow;
-        let operators = flow.operators.len();
-        flow.start_bytes.clear();
-        for operator in &flow.operators {
-            flow.start_bytes.push(operator.workspace_bytes);
-        }
+        let operators = flow.operator_count();
         flow.add_up_fixed();
         flow.waits.clear();
         flow.waits.resize(operators, 0);
@@ -172,9 +166,11 @@ impl FlowBuilder {
         flow.holds.clear();
         flow.holds.extend(flow.copies.windows(2).map(|two| two[1].first_reader - two[0].first_reader));
         let tensors = flow.tensors.len() as u32 - 1;
+        flow.events = operators as u32;
         for tensor in &flow.tensors[..tensors as usize] {
-            flow.holds[tensor.home as usize] += 1 + tensor.transfers[1] - tensor.transfers[0];
-            flow.start_bytes[tensor.producer as usize] += flow.bytes[tensor.home as usize];
+            let transfers = tensor.transfers[1] - tensor.transfers[0];
+            flow.events += transfers;
+            flow.holds[tensor.home as usize] += 1 + transfers;
         }
         let made = (0..tensors).zip(&flow.tensors).map(|(at, tensor)| (tensor.producer, at));
         flow.outputs.refill(operators, made);
@@ -184,12 +180,19 @@ impl FlowBuilder {
             flow.readers[first..last].iter().map(move |&reader| (reader, copy))
         });
         flow.inputs.refill(operators, read);
+        for (op, task) in flow.tasks.iter_mut().enumerate() {
+            task.inputs = flow.inputs.range(op);
+            task.outputs = flow.outputs.range(op);
+            let made = flow.outputs.row(op).iter().map(|&tensor| &flow.tensors[tensor as usize]);
+            let bytes = made.map(|tensor| flow.copies[tensor.home as usize].bytes);
+            task.start_bytes = bytes.fold(task.operator.workspace_bytes, |sum, bytes| sum + bytes);
+        }
         flow
     }
 
     fn check(&self) -> Result<(), FlowError> {
         let flow = &self.flow;
-        for (what, count) in [("operators", flow.operators.len()), ("transfers", flow.transfer_count())] {
+        for (what, count) in [("operators", flow.operator_count()), ("transfers", flow.transfer_count())] {
             if count > MOST {
                 return Err(FlowError::TooMany { what, count });
             }
@@ -205,7 +208,7 @@ impl FlowBuilder {
                 false => Ok(()),
             }
         };
-        for (at, operator) in flow.operators.iter().enumerate() {
+        for (at, Task { operator, .. }) in flow.tasks.iter().enumerate() {
             figure("seconds of operator", at, operator.seconds, 0)?;
             figure("pause of operator", at, operator.pause, 0)?;
             figure("fixed bytes of operator", at, operator.fixed_bytes, 1)?;
@@ -219,12 +222,12 @@ impl FlowBuilder {
                 known("port of transfer", at, port, flow.port_count())?;
             }
         }
-        for (at, (copy, &bytes)) in flow.copies.iter().zip(&flow.bytes).enumerate() {
-            figure("bytes of copy", at, bytes, 1)?;
+        for (at, copy) in flow.copies[..flow.copies.len() - 1].iter().enumerate() {
+            figure("bytes of copy", at, copy.bytes, 1)?;
             known("device of copy", at, copy.device, flow.fixed.len())?;
             for &reader in flow.readers_of(at as u32) {
-                known("reader of copy", at, reader, flow.operators.len())?;
-                if flow.operators[reader as usize].device != copy.device {
+                known("reader of copy", at, reader, flow.operator_count())?;
+                if flow.tasks[reader as usize].operator.device != copy.device {
                     return Err(FlowError::Elsewhere { reader, copy: at });
                 }
             }

@@ -1,15 +1,13 @@
 //! What is to happen, in order.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use super::agenda::Agenda;
 use super::rules::Ties;
 
 /// What is to happen, and how requests are numbered.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     pub(super) now: f64,
-    events: BinaryHeap<Reverse<Event>>,
+    events: Agenda<Event>,
     /// Number of events foreseen so far.
     foreseen: u32,
     /// Number of the present instant.
@@ -73,9 +71,10 @@ impl Clock {
 
     /// Something is to happen after so long, and of what happens at its time after all of a lower tie.
     /// Returns its time.
+    #[inline]
     pub(super) fn foresee(&mut self, after: f64, tie: u32, kind: Kind) -> f64 {
         let time = self.now + after;
-        self.events.push(Reverse(Event::new(time, tie, kind)));
+        self.events.push(Event::new(time, tie, kind));
         time
     }
 
@@ -86,12 +85,14 @@ impl Clock {
     }
 
     /// The next event at the present time.
+    #[inline]
     pub(super) fn due(&mut self) -> Option<Event> {
-        let due = self.events.peek().is_some_and(|event| event.0.time() == self.now);
+        let due = self.events.peek().is_some_and(|event| event.time() == self.now);
         if due { self.pop() } else { None }
     }
 
     /// The next event, at a later time.
+    #[inline]
     pub(super) fn advance(&mut self) -> Option<Event> {
         let event = self.pop()?;
         self.now = event.time();
@@ -99,9 +100,10 @@ impl Clock {
         Some(event)
     }
 
+    #[inline]
     fn pop(&mut self) -> Option<Event> {
         self.happened += 1;
-        self.events.pop().map(|event| event.0)
+        self.events.pop()
     }
 
     /// Whether nothing is to happen any more.
@@ -110,6 +112,7 @@ impl Clock {
     }
 
     /// Orders requests: by time or by number, then by index.
+    #[inline]
     pub(super) fn stamp(&mut self, ties: Ties, index: u32) -> u64 {
         let stamp = match ties {
             Ties::Index => self.instant,

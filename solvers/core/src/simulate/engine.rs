@@ -1,10 +1,9 @@
 //! The event loop.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use super::ahead;
 use super::clock::{Event, Kind, above};
 use super::flow::Flow;
+use super::queue::Queue;
 use super::rules::Instant;
 use super::state::State;
 use super::timeline::{Activity, NOBODY, Span, Timeline};
@@ -15,8 +14,8 @@ pub struct Simulator {
     pub(super) timeline: Timeline,
     pub(super) state: State,
     /// Devices that may have something to start, and transfers that may be first in line everywhere.
-    idle: BinaryHeap<Reverse<u32>>,
-    movable: BinaryHeap<Reverse<u32>>,
+    idle: Queue,
+    movable: Queue,
     /// Operators that the present event makes ready.
     woken: Vec<u32>,
 }
@@ -70,11 +69,9 @@ impl Simulator {
         timeline.left_by.resize(flow.transfer_count(), NOBODY);
         self.state.begin(flow);
         self.clear();
-        let mut run = Run::new(flow, self, &[]);
-        for op in 0..flow.operator_count() as u32 {
-            if run.state.waits[op as usize] == 0 {
-                run.ready(op, None);
-            }
+        match flow.rules.instant {
+            Instant::AtOnce => Run::<true>::new(flow, self, &[]).begin(),
+            Instant::OperatorsFirst | Instant::TransfersFirst => Run::<false>::new(flow, self, &[]).begin(),
         }
     }
 
@@ -94,7 +91,12 @@ impl Simulator {
     /// Runs until it is plain that the makespan is no less than `limit`, or until so many events have
     /// happened and everything has started that can start at their time, or else to the end.
     pub(super) fn go_on(&mut self, flow: &Flow, tails: &[f64], limit: f64, pause: u32) -> Stop {
-        Run::new(flow, self, tails).go_on(limit, pause)
+        match flow.rules.instant {
+            Instant::AtOnce => Run::<true>::new(flow, self, tails).go_on(limit, pause),
+            Instant::OperatorsFirst | Instant::TransfersFirst => {
+                Run::<false>::new(flow, self, tails).go_on(limit, pause)
+            }
+        }
     }
 
     /// Notes in the timeline what is known when nothing is left to happen.
@@ -120,29 +122,42 @@ pub(super) enum Stop {
 /// More events than ever happen.
 pub(super) const NO_PAUSE: u32 = u32::MAX;
 
-struct Run<'a> {
+/// A simulator at work on a flow. [`Instant::AtOnce`] is compiled apart: under it, things start elsewhere.
+struct Run<'a, const AT_ONCE: bool> {
     flow: &'a Flow,
-    at_once: bool,
     /// Tails of the operators, where the run is given up once one of them ends too late.
     tails: &'a [f64],
     timeline: &'a mut Timeline,
     state: &'a mut State,
-    idle: &'a mut BinaryHeap<Reverse<u32>>,
-    movable: &'a mut BinaryHeap<Reverse<u32>>,
+    idle: &'a mut Queue,
+    movable: &'a mut Queue,
     woken: &'a mut Vec<u32>,
 }
 
-impl<'a> Run<'a> {
-    fn new(flow: &'a Flow, simulator: &'a mut Simulator, tails: &'a [f64]) -> Run<'a> {
+impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
+    fn new(flow: &'a Flow, simulator: &'a mut Simulator, tails: &'a [f64]) -> Run<'a, AT_ONCE> {
         let Simulator { timeline, state, idle, movable, woken } = simulator;
-        let at_once = flow.rules.instant == Instant::AtOnce;
-        Run { flow, at_once, tails, timeline, state, idle, movable, woken }
+        Run { flow, tails, timeline, state, idle, movable, woken }
+    }
+
+    /// Operators without inputs are ready.
+    fn begin(&mut self) {
+        for op in 0..self.flow.operator_count() as u32 {
+            if self.state.waits[op as usize] == 0 {
+                self.ready(op, None);
+            }
+        }
     }
 
     fn go_on(&mut self, limit: f64, pause: u32) -> Stop {
         while self.state.least < limit {
             match self.next(pause) {
-                Some(event) => self.take_effect(event),
+                Some(event) => {
+                    if ahead::is_due(self.state) {
+                        ahead::read(self.flow, self.state, self.timeline);
+                    }
+                    self.take_effect(event);
+                }
                 None if self.state.clock.is_over() => return Stop::Ended,
                 None => return Stop::Paused,
             }
@@ -152,6 +167,7 @@ impl<'a> Run<'a> {
 
     /// The next event, after everything that starts before it; none at a later time once so many have
     /// happened.
+    #[inline]
     fn next(&mut self, pause: u32) -> Option<Event> {
         loop {
             let due = self.state.clock.due();
@@ -164,7 +180,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Starts one operator or transfer, if any can start now.
+    /// Starts one operator or transfer, if any can start now. Mostly none can, which is found out inline; what
+    /// starts one is not.
+    #[inline]
     fn start_something(&mut self) -> bool {
         match self.flow.rules.instant {
             Instant::OperatorsFirst => self.start_some_operator() || self.start_some_transfer(),
@@ -173,18 +191,20 @@ impl<'a> Run<'a> {
         }
     }
 
+    #[inline]
     fn start_some_operator(&mut self) -> bool {
-        while let Some(Reverse(device)) = self.idle.pop() {
-            if self.start_operator(device) {
+        while let Some(device) = self.idle.pop() {
+            if self.start_operator(device as u32) {
                 return true;
             }
         }
         false
     }
 
+    #[inline]
     fn start_some_transfer(&mut self) -> bool {
-        while let Some(Reverse(transfer)) = self.movable.pop() {
-            if self.start_transfer(transfer) {
+        while let Some(transfer) = self.movable.pop() {
+            if self.start_transfer(transfer as u32) {
                 return true;
             }
         }
@@ -198,7 +218,7 @@ impl<'a> Run<'a> {
                 Activity::Operator(op)
             }
             Kind::DeviceRested(op) => {
-                self.device_is_free(self.flow.operators[op as usize].device);
+                self.device_is_free(self.flow.operator(op).device);
                 Activity::Operator(op)
             }
             Kind::TransferArrives(transfer) => {
@@ -214,15 +234,20 @@ impl<'a> Run<'a> {
 
     /// Events at one time come by producer, or in the order in which they were foreseen.
     fn tie(&mut self, producer: u32) -> u32 {
-        if self.at_once { self.state.clock.number() } else { producer }
+        if AT_ONCE { self.state.clock.number() } else { producer }
     }
 
     fn operator_ends(&mut self, op: u32) {
         let flow = self.flow;
-        let operator = &flow.operators[op as usize];
+        let task = &flow.tasks[op as usize];
+        let operator = &task.operator;
         let mut bytes = self.state.devices[operator.device as usize].bytes - operator.workspace_bytes;
-        for &copy in flow.inputs.row(op as usize) {
+        for &copy in flow.inputs_of(task) {
             bytes -= self.let_go(copy);
+        }
+        // What nobody reads is gone before the device goes on.
+        for &tensor in flow.outputs_of(task) {
+            bytes -= self.let_go(flow.tensors[tensor as usize].home);
         }
         self.state.devices[operator.device as usize].bytes = bytes;
         if operator.pause > 0.0 {
@@ -231,9 +256,8 @@ impl<'a> Run<'a> {
         } else {
             self.device_is_free(operator.device);
         }
-        for &tensor in flow.outputs.row(op as usize) {
+        for &tensor in flow.outputs_of(task) {
             let about = &flow.tensors[tensor as usize];
-            self.state.devices[operator.device as usize].bytes -= self.let_go(about.home);
             if !about.announced {
                 self.deliver(about.home);
             }
@@ -249,7 +273,9 @@ impl<'a> Run<'a> {
     fn let_go(&mut self, copy: u32) -> f64 {
         let holds = &mut self.state.holds[copy as usize];
         *holds -= 1;
-        if *holds == 0 { self.flow.bytes[copy as usize] } else { 0.0 }
+        // Nobody could foresee this branch, so there is none.
+        let mask = u64::from(*holds == 0).wrapping_neg();
+        f64::from_bits(self.flow.copies[copy as usize].bytes.to_bits() & mask)
     }
 
     fn deliver(&mut self, copy: u32) {
@@ -263,10 +289,12 @@ impl<'a> Run<'a> {
     }
 
     /// Those for which something delivered was the last input are ready, by index.
+    #[inline]
     fn wake_readers(&mut self, by: Activity) {
-        if self.woken.len() > 1 {
-            self.woken.sort_unstable();
+        if self.woken.is_empty() {
+            return;
         }
+        self.woken.sort_unstable();
         for at in 0..self.woken.len() {
             self.ready(self.woken[at], Some(by));
         }
@@ -274,13 +302,13 @@ impl<'a> Run<'a> {
     }
 
     fn ready(&mut self, op: u32, by: Option<Activity>) {
-        let operator = &self.flow.operators[op as usize];
+        let operator = self.flow.operator(op);
         self.timeline.arrived_by[op as usize] = by;
         let key = match self.flow.has_priority {
             true => above(operator.rank, op),
             false => self.state.clock.stamp(self.flow.rules.ties, op),
         };
-        self.state.queues[operator.device as usize].push(Reverse(key));
+        self.state.queues[operator.device as usize].push(key);
         if !self.state.devices[operator.device as usize].is_busy {
             self.wake(operator.device);
         }
@@ -288,34 +316,35 @@ impl<'a> Run<'a> {
 
     fn device_is_free(&mut self, device: u32) {
         self.state.devices[device as usize].is_busy = false;
-        if !self.state.queues[device as usize].is_empty() {
+        if self.state.queues[device as usize].first().is_some() {
             self.wake(device);
         }
     }
 
     fn wake(&mut self, device: u32) {
-        if self.at_once {
+        if AT_ONCE {
             self.start_operator(device);
         } else {
-            self.idle.push(Reverse(device));
+            self.idle.push(device.into());
         }
     }
 
     /// Starts the first operator in the queue of a device, if there is one and the device is free.
+    #[inline(never)]
     fn start_operator(&mut self, device: u32) -> bool {
         let state = &mut self.state.devices[device as usize];
         if state.is_busy {
             return false;
         }
-        let Some(Reverse(key)) = self.state.queues[device as usize].pop() else { return false };
+        let Some(key) = self.state.queues[device as usize].pop() else { return false };
         let op = key as u32;
         state.is_busy = true;
-        state.take(self.flow.start_bytes[op as usize]);
+        let task = &self.flow.tasks[op as usize];
+        state.take(task.start_bytes);
         self.timeline.ran_before[op as usize] = state.ran.replace(op);
         let start = self.state.clock.now;
         let tie = self.tie(op);
-        let seconds = self.flow.operators[op as usize].seconds;
-        let end = self.state.clock.foresee(seconds, tie, Kind::OperatorEnds(op));
+        let end = self.state.clock.foresee(task.operator.seconds, tie, Kind::OperatorEnds(op));
         self.timeline.operators[op as usize] = Span { start, end };
         if let Some(tail) = self.tails.get(op as usize) {
             self.state.least = self.state.least.max(end + tail);
@@ -337,15 +366,16 @@ impl<'a> Run<'a> {
     }
 
     fn consider(&mut self, transfer: u32) {
-        if self.at_once {
+        if AT_ONCE {
             self.start_transfer(transfer);
         } else {
-            self.movable.push(Reverse(transfer));
+            self.movable.push(transfer.into());
         }
     }
 
     /// Starts a transfer if it is first in line at all its ports. One without ports is considered once and
     /// starts.
+    #[inline(never)]
     fn start_transfer(&mut self, transfer: u32) -> bool {
         let flow = self.flow;
         let ports = flow.ports_of(transfer);
@@ -356,9 +386,8 @@ impl<'a> Run<'a> {
         self.timeline.left_by[transfer as usize] = if left > 0 { left as u32 } else { NOBODY };
         let about = &flow.transfers[transfer as usize];
         if about.copies[0] != about.home {
-            let copies = about.copies[0] as usize..about.copies[1] as usize;
-            for (copy, &bytes) in flow.copies[copies.clone()].iter().zip(&flow.bytes[copies]) {
-                self.state.devices[copy.device as usize].take(bytes);
+            for copy in &flow.copies[about.copies[0] as usize..about.copies[1] as usize] {
+                self.state.devices[copy.device as usize].take(copy.bytes);
             }
         }
         let start = self.state.clock.now;
@@ -391,7 +420,7 @@ impl<'a> Run<'a> {
             self.state.lines.leave(port, self.state.clock.instant, transfer);
         }
         for &port in ports {
-            if let Some(next) = self.state.lines.first(port) {
+            if let Some(next) = self.state.lines.next(port) {
                 self.consider(next);
             }
         }

@@ -35,12 +35,25 @@ pub struct Operator {
     pub workspace_bytes: f64,
 }
 
+/// All that the engine reads of an operator, in one line of the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[repr(align(64))]
+pub(super) struct Task {
+    pub(super) operator: Operator,
+    /// Bytes that its start takes: workspace and all that it makes.
+    pub(super) start_bytes: f64,
+    /// Its rows of the flow's inputs and outputs, from the first to before the last.
+    pub(super) inputs: [u32; 2],
+    pub(super) outputs: [u32; 2],
+}
+
 /// A tensor on a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Copy {
     pub(super) device: u32,
     /// Where its readers begin; they end where those of the next begin.
     pub(super) first_reader: u32,
+    pub(super) bytes: f64,
 }
 
 /// A tensor. As with copies, one more than there are ends the table.
@@ -74,26 +87,24 @@ pub struct Flow {
     pub(super) rules: Rules,
     pub(super) has_priority: bool,
     pub(super) port_count: u32,
-    pub(super) operators: Vec<Operator>,
+    /// How many operators and transfers there are in use, which is how many events there are but for rests.
+    pub(super) events: u32,
+    pub(super) tasks: Vec<Task>,
     pub(super) tensors: Vec<Tensor>,
     pub(super) transfers: Vec<Transfer>,
     pub(super) copies: Vec<Copy>,
-    /// The bytes of every copy.
-    pub(super) bytes: Vec<f64>,
     /// How many need each copy: its readers, and at home the producer and the transfers.
     pub(super) holds: Vec<u32>,
     pub(super) readers: Vec<u32>,
     pub(super) ports: Vec<u32>,
     /// Bytes that are always on a device.
     pub(super) fixed: Vec<f64>,
-    /// Tensors that an operator makes.
+    /// Tensors that each operator makes.
     pub(super) outputs: Compressed<u32>,
-    /// Copies that an operator reads.
+    /// Copies that each operator reads.
     pub(super) inputs: Compressed<u32>,
     /// How many copies an operator waits for.
     pub(super) waits: Vec<u32>,
-    /// Bytes that the start of an operator takes: workspace and all that it makes.
-    pub(super) start_bytes: Vec<f64>,
 }
 
 impl Default for Flow {
@@ -103,11 +114,11 @@ impl Default for Flow {
             rules: Rules::PORTS,
             has_priority: false,
             port_count: 0,
-            operators: Vec::new(),
+            events: 0,
+            tasks: Vec::new(),
             tensors: Vec::new(),
             transfers: Vec::new(),
             copies: Vec::new(),
-            bytes: Vec::new(),
             holds: Vec::new(),
             readers: Vec::new(),
             ports: Vec::new(),
@@ -115,7 +126,6 @@ impl Default for Flow {
             outputs: Compressed::default(),
             inputs: Compressed::default(),
             waits: Vec::new(),
-            start_bytes: Vec::new(),
         }
     }
 }
@@ -138,7 +148,7 @@ impl Flow {
 
     /// Number of operators.
     pub fn operator_count(&self) -> usize {
-        self.operators.len()
+        self.tasks.len()
     }
 
     /// Number of transfers.
@@ -148,7 +158,7 @@ impl Flow {
 
     /// An operator as it was added.
     pub fn operator(&self, op: u32) -> &Operator {
-        &self.operators[op as usize]
+        &self.tasks[op as usize].operator
     }
 
     /// The tensor that a transfer brings.
@@ -183,7 +193,7 @@ impl Flow {
     /// Seconds that every device computes: its operators, without the pauses.
     pub fn device_seconds(&self) -> Vec<f64> {
         let mut seconds = vec![0.0; self.device_count()];
-        for operator in &self.operators {
+        for Task { operator, .. } in &self.tasks {
             seconds[operator.device as usize] += operator.seconds;
         }
         seconds
@@ -203,7 +213,7 @@ impl Flow {
     /// Adds up what is always on every device.
     pub(super) fn add_up_fixed(&mut self) {
         self.fixed.fill(0.0);
-        for operator in &self.operators {
+        for Task { operator, .. } in &self.tasks {
             self.fixed[operator.device as usize] += operator.fixed_bytes;
         }
     }
@@ -213,6 +223,18 @@ impl Flow {
     pub(super) fn readers_of(&self, copy: u32) -> &[u32] {
         let [first, last] = [0, 1].map(|next| self.copies[copy as usize + next].first_reader as usize);
         &self.readers[first..last]
+    }
+
+    /// The copies that an operator reads.
+    #[inline]
+    pub(super) fn inputs_of(&self, task: &Task) -> &[u32] {
+        self.inputs.items(task.inputs)
+    }
+
+    /// The tensors that an operator makes.
+    #[inline]
+    pub(super) fn outputs_of(&self, task: &Task) -> &[u32] {
+        self.outputs.items(task.outputs)
     }
 
     /// The transfers of a tensor.

@@ -44,11 +44,12 @@
 //!
 //! # How it runs
 //!
-//! A heap of events holds what is to end: one operator a device, one transfer a port. Ready operators are in
-//! a heap per device. A port's line is a queue, since requests come in the order of time; only those of one
-//! instant may have to pass each other. Indices and request numbers are packed into one word, so that an
-//! order is a comparison. All tables are flat and kept by the [`Simulator`] between runs; none grows with an
-//! event, but heaps and queues to the longest that they ever are.
+//! An agenda holds the events to come, one operator a device and one transfer a port: the few next ones sorted,
+//! the rest in a heap. Ready operators stand in a queue per device and transfers in one per port, in a line as
+//! far as they come in order and else in a heap. Indices and request numbers are packed into one word, so that
+//! an order is a comparison. All tables are flat and kept by the [`Simulator`] between runs; none grows with an
+//! event, but heaps and queues to the longest that they ever are. What is read of an operator is one record,
+//! and a run reads its tables a little ahead of itself, for it would else wait for memory as long as it works.
 //!
 //! A run can pause between two events, and go on from the state that it has paused in. A [`Rerun`] uses this
 //! for searches, whose schedules differ little from one to the next: it runs only what a change can be felt
@@ -64,6 +65,8 @@
 //! - Topcuoglu, Hariri, Wu, "Performance-effective and low-complexity task scheduling for heterogeneous
 //!   computing", IEEE TPDS 2002: HEFT, whose upward rank is the usual priority.
 
+mod agenda;
+mod ahead;
 mod batch;
 mod builder;
 mod clock;
@@ -75,6 +78,7 @@ mod flow;
 mod line;
 mod out_bus;
 mod ports;
+mod queue;
 mod rerun;
 mod room;
 mod rules;

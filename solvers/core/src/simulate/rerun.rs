@@ -144,9 +144,7 @@ impl<'p> Rerun<'p> {
         self.device_of.clear();
         self.device_of.extend_from_slice(device_of);
         self.flow = self.template.roomy_flow(device_of, ranks, std::mem::take(&mut self.flow));
-        let transfers: usize =
-            (0..self.is_touched.len() as u32).map(|tensor| self.flow.transfers_of(tensor).len()).sum();
-        self.film.clear((self.flow.operator_count() + transfers) as u32);
+        self.film.clear(self.flow.events);
         self.simulator.timeline.transfers.clear();
         self.simulator.timeline.transfers.resize(self.flow.transfer_count(), NEVER);
         self.run(f64::INFINITY);
@@ -227,7 +225,7 @@ impl<'p> Rerun<'p> {
     /// Whether the schedule is already what a change makes of it.
     fn is_so(&self, change: Change) -> bool {
         match change {
-            Change::Rank(op, rank) => self.flow.operators[op.index()].rank == rank,
+            Change::Rank(op, rank) => self.flow.operator(op.0).rank == rank,
             Change::Device(op, device) => self.device_of[op.index()] == device,
         }
     }
@@ -249,13 +247,13 @@ impl<'p> Rerun<'p> {
         match change {
             Change::Rank(op, rank) => {
                 assert!(self.flow.has_priority, "a schedule without ranks");
-                let operator = &mut self.flow.operators[op.index()];
+                let operator = &mut self.flow.tasks[op.index()].operator;
                 Change::Rank(op, std::mem::replace(&mut operator.rank, rank))
             }
             Change::Device(op, to) => {
                 let graph = self.template.problem().graph();
                 let from = std::mem::replace(&mut self.device_of[op.index()], to);
-                let operator = &mut self.flow.operators[op.index()];
+                let operator = &mut self.flow.tasks[op.index()].operator;
                 operator.device = to.0;
                 operator.seconds = self.template.seconds(op, to);
                 for &tensor in graph.inputs(op).iter().chain(graph.outputs(op)) {

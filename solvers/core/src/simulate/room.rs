@@ -36,8 +36,8 @@ impl FlowBuilder {
         flow.ports.resize(count * PORTS as usize, 0);
         let last = tensor.home as usize + 1 + transfers;
         let first_reader = flow.readers.len() as u32;
-        flow.copies.resize(last, Copy { device: 0, first_reader });
-        flow.bytes.resize(last, flow.bytes[tensor.home as usize]);
+        let bytes = flow.copies[tensor.home as usize].bytes;
+        flow.copies.resize(last, Copy { device: 0, first_reader, bytes });
     }
 }
 
@@ -54,9 +54,10 @@ impl Flow {
         let copies = about.home as usize..next.home as usize;
         let written = by.copies.iter().map(|copy| {
             let first_reader = first_reader + copy.first_reader;
-            Copy { device: copy.device, first_reader }
+            Copy { first_reader, ..*copy }
         });
-        let unused = Copy { device: 0, first_reader: last_reader };
+        let bytes = self.copies[about.home as usize].bytes;
+        let unused = Copy { device: 0, first_reader: last_reader, bytes };
         for (copy, by) in self.copies[copies].iter_mut().zip(written.chain(std::iter::repeat(unused))) {
             *copy = by;
         }
@@ -87,6 +88,8 @@ impl Flow {
             *transfer = by;
         }
         let about = &mut self.tensors[tensor as usize];
+        self.events -= about.transfers[1] - first_transfer;
+        self.events += by.transfers.len() as u32;
         about.transfers[1] = first_transfer + by.transfers.len() as u32;
         about.announced = by.tensors[0].announced;
     }

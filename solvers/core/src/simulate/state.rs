@@ -1,11 +1,9 @@
 //! Where a run stands between two events.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use super::clock::Clock;
 use super::flow::Flow;
 use super::line::Lines;
+use super::queue::Queue;
 
 /// All that the rest of a run depends on, but for the flow, once everything has started that can start at a
 /// moment. What has happened by then is in the timeline.
@@ -14,7 +12,7 @@ pub(super) struct State {
     pub(super) clock: Clock,
     pub(super) devices: Vec<Device>,
     /// Operators that are ready, by device: rank or time of the request above, index below.
-    pub(super) queues: Vec<BinaryHeap<Reverse<u64>>>,
+    pub(super) queues: Vec<Queue>,
     pub(super) lines: Lines,
     /// Copies that each operator still waits for.
     pub(super) waits: Vec<u32>,
@@ -40,7 +38,9 @@ impl Device {
     #[inline]
     pub(super) fn take(&mut self, bytes: f64) {
         self.bytes += bytes;
-        self.peak = self.peak.max(self.bytes);
+        if self.bytes > self.peak {
+            self.peak = self.bytes;
+        }
     }
 }
 
@@ -50,8 +50,8 @@ impl State {
         self.clock.reset();
         self.devices.clear();
         self.devices.resize(flow.device_count(), Device::default());
-        self.queues.iter_mut().for_each(BinaryHeap::clear);
-        self.queues.resize_with(self.queues.len().max(flow.device_count()), BinaryHeap::new);
+        self.queues.iter_mut().for_each(Queue::clear);
+        self.queues.resize_with(self.queues.len().max(flow.device_count()), Queue::default);
         self.lines.reset(flow.port_count());
         self.waits.clone_from(&flow.waits);
         self.holds.clone_from(&flow.holds);

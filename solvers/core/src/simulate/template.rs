@@ -15,7 +15,8 @@
 //!
 //! The rules of GiPH's simulator for any problem: a tensor goes to every reader on its own, all take the same
 //! seconds as above and hinder nothing, and on its own device a tensor is there at once, or after the diagonal
-//! of the matrix.
+//! of the matrix. What an operator makes is sent in the order of the document, each tensor to its readers as it
+//! names them, to those at home at the place of the first.
 
 use super::builder::FlowBuilder;
 use super::flow::{Flow, Operator};
@@ -181,11 +182,10 @@ impl<'p> Template<'p> {
 
 impl Flow {
     /// The flow of a placement: operators and tensors by their index in the graph, transfers by tensor and
-    /// then by destination (without contention, by reader), ports as [`Ports`](super::Ports)
-    /// numbers them. The queues go by
-    /// the placement's priority if it has one; operators that it leaves out come last, and of those named twice
-    /// the first mention counts. An operator takes no time on a device that cannot run it. Takes
-    /// O(operators · pools + pins log pins of a tensor).
+    /// then by destination (without contention, as the tensor names its readers), ports as
+    /// [`Ports`](super::Ports) numbers them. The queues go by the placement's priority if it has one; operators
+    /// that it leaves out come last, and of those named twice the first mention counts. An operator takes no time
+    /// on a device that cannot run it. Takes O(operators · pools + pins log pins of a tensor).
     ///
     /// # Panics
     /// Where the placement was made for another graph or cluster, or there are more than 2³⁰ operators or

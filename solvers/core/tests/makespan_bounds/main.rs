@@ -3,5 +3,7 @@
 mod attack;
 mod by_hand;
 mod exhaustive;
+#[path = "../support/heterogeneous.rs"]
+mod heterogeneous;
 mod published;
 mod random;

@@ -92,14 +92,14 @@ fn what_cannot_be_scheduled_is_refused_by_name() {
         pipeline.run().err().map(|error: ScheduleError| error.code())
     };
     assert_eq!(code(&|_| {}), None);
-    assert_eq!(code(&|pipeline| pipeline.microbatches = 0), Some("S001"));
-    assert_eq!(code(&|pipeline| pipeline.stages.clear()), Some("S001"));
-    assert_eq!(code(&|pipeline| pipeline.schedule = Schedule::None), Some("S003"));
-    assert_eq!(code(&|pipeline| pipeline.schedule = Schedule::GPipe), Some("S003"));
-    assert_eq!(code(&|pipeline| pipeline.devices = 3), Some("S004"));
-    assert_eq!(code(&|pipeline| pipeline.microbatches = 5), Some("S005"));
-    assert_eq!(code(&|pipeline| pipeline.microbatches = u32::MAX), Some("S006"));
-    assert_eq!(code(&|pipeline| pipeline.transfers = vec![[0.0; 2]]), Some("S007"));
-    assert_eq!(code(&|pipeline| pipeline.stages[1].times.forward = f64::NAN), Some("S008"));
-    assert_eq!(code(&|pipeline| pipeline.stages[1].times.backward = -1.0), Some("S008"));
+    assert_eq!(code(&|pipeline| pipeline.microbatches = 0), Some("T001"));
+    assert_eq!(code(&|pipeline| pipeline.stages.clear()), Some("T001"));
+    assert_eq!(code(&|pipeline| pipeline.schedule = Schedule::None), Some("T003"));
+    assert_eq!(code(&|pipeline| pipeline.schedule = Schedule::GPipe), Some("T003"));
+    assert_eq!(code(&|pipeline| pipeline.devices = 3), Some("T004"));
+    assert_eq!(code(&|pipeline| pipeline.microbatches = 5), Some("T005"));
+    assert_eq!(code(&|pipeline| pipeline.microbatches = u32::MAX), Some("T006"));
+    assert_eq!(code(&|pipeline| pipeline.transfers = vec![[0.0; 2]]), Some("T007"));
+    assert_eq!(code(&|pipeline| pipeline.stages[1].times.forward = f64::NAN), Some("T008"));
+    assert_eq!(code(&|pipeline| pipeline.stages[1].times.backward = -1.0), Some("T008"));
 }

@@ -91,21 +91,33 @@ fn with_buses(rng: &mut ChaCha8Rng) -> Step {
     Step { rules: Rules::OUT_BUS, devices, ports: devices, has_priority: false, operators, tensors }
 }
 
-/// Every edge on its own, no ports.
+/// Every reader of a tensor on its own and those at home together, no ports, tensors in any order of producers.
 fn without_contention(rng: &mut ChaCha8Rng) -> Step {
     let devices = rng.random_range(1..5);
     let operators = operators(rng, devices, false);
     let mut tensors = Vec::new();
-    for producer in 0..operators.len() {
+    for _ in 0..rng.random_range(0..14) {
+        let producer = rng.random_range(0..operators.len());
+        let home = operators[producer].device;
+        let mut at_home = Vec::new();
+        let mut transfers = Vec::new();
         for reader in readers(rng, producer, operators.len()) {
-            let [home, there] = [producer as u32, reader].map(|op| operators[op as usize].device);
-            let copies = if home == there { Vec::new() } else { vec![(there, vec![reader])] };
-            let at_home = if home == there { vec![reader] } else { Vec::new() };
-            let seconds = f64::from(if home == there { 0 } else { rng.random_range(0..4u8) });
-            let transfers = vec![Transfer { seconds, gap: 0.0, ports: Vec::new(), copies }];
-            let bytes = f64::from(rng.random_range(0..4u8));
-            tensors.push(Tensor { producer: producer as u32, bytes, at_home, transfers });
+            let there = operators[reader as usize].device;
+            let mut send = |copies| {
+                let seconds = f64::from(rng.random_range(0..4u8));
+                transfers.push(Transfer { seconds, gap: 0.0, ports: Vec::new(), copies });
+            };
+            if there != home {
+                send(vec![(there, vec![reader])]);
+            } else {
+                if at_home.is_empty() {
+                    send(Vec::new());
+                }
+                at_home.push(reader);
+            }
         }
+        let bytes = f64::from(rng.random_range(0..4u8));
+        tensors.push(Tensor { producer: producer as u32, bytes, at_home, transfers });
     }
     let rules = Rules::CONTENTION_FREE;
     Step { rules, devices, ports: 0, has_priority: false, operators, tensors }

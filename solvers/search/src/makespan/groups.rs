@@ -5,6 +5,8 @@
 //! quality multilevel scheme for partitioning irregular graphs", SISC 1998). It ends when groups would have more
 //! than a device's share of the work, or when nothing is left to merge.
 
+use super::edges::{Edge, between_classes, merge_parallel};
+use super::rows::Rows;
 use super::scene::Scene;
 
 /// A level is worth having if it has at most this share of the groups of the one before.
@@ -21,36 +23,18 @@ pub(super) struct Groups {
 #[derive(Debug, Clone)]
 struct Level {
     group_of: Vec<u32>,
-    /// The classes by group, and where those of each group begin.
-    classes: Vec<u32>,
-    offsets: Vec<u32>,
+    count: usize,
+    /// The classes of every group.
+    classes: Rows<u32>,
 }
 
 impl Level {
-    fn new(group_of: Vec<u32>, groups: usize) -> Level {
-        let mut offsets = vec![0u32; groups + 1];
-        for &group in &group_of {
-            offsets[group as usize + 1] += 1;
-        }
-        for group in 0..groups {
-            offsets[group + 1] += offsets[group];
-        }
-        let mut next = offsets.clone();
-        let mut classes = vec![0; group_of.len()];
-        for (class, &group) in (0..).zip(&group_of) {
-            classes[next[group as usize] as usize] = class;
-            next[group as usize] += 1;
-        }
-        Level { group_of, classes, offsets }
-    }
-
-    fn count(&self) -> usize {
-        self.offsets.len() - 1
+    fn new(group_of: Vec<u32>, count: usize) -> Level {
+        let mut members: Vec<(u32, u32)> = group_of.iter().copied().zip(0..).collect();
+        members.sort_unstable();
+        Level { group_of, count, classes: Rows::of(count, members.into_iter()) }
     }
 }
-
-/// Groups that send to each other, and for how long.
-type Edge = (u32, u32, f64);
 
 impl Groups {
     /// The hierarchy of a scene. O(levels · edges log edges).
@@ -62,21 +46,15 @@ impl Groups {
             seconds[graph.class_of(op)] += scene.mean_seconds(op);
         }
         let most = seconds.iter().sum::<f64>() / scene.device_count().max(1) as f64;
-        let mut edges: Vec<Edge> = Vec::new();
-        for tensor in graph.tensors() {
-            let from = graph.class_of(graph.producer(tensor)) as u32;
-            for &reader in graph.consumers(tensor) {
-                edges.push((from, graph.class_of(reader) as u32, scene.mean_transfer(tensor)));
-            }
-        }
+        let mut edges = between_classes(scene);
         let mut levels = vec![Level::new((0..classes as u32).collect(), classes)];
         while let Some(last) = levels.last()
             && levels.len() < MOST_LEVELS
         {
-            merge_parallel(&mut edges);
-            let merged = matched(last.count(), &edges, &seconds, most);
+            merge_both_directions(&mut edges);
+            let merged = matched(last.count, &edges, &seconds, most);
             let count = merged.iter().max().map_or(0, |&most| most as usize + 1);
-            if count as f64 > MOST_OF_LEVEL * last.count() as f64 {
+            if count as f64 > MOST_OF_LEVEL * last.count as f64 {
                 break;
             }
             let group_of = last.group_of.iter().map(|&group| merged[group as usize]).collect();
@@ -100,26 +78,18 @@ impl Groups {
 
     /// The classes of the group that a class belongs to at a level.
     pub(super) fn around(&self, level: usize, class: usize) -> &[u32] {
-        let Level { group_of, classes, offsets } = &self.levels[level];
-        let group = group_of[class] as usize;
-        &classes[offsets[group] as usize..offsets[group + 1] as usize]
+        let Level { group_of, classes, .. } = &self.levels[level];
+        classes.row(group_of[class] as usize)
     }
 }
 
 /// One edge for each pair, from the lower to the higher group.
-fn merge_parallel(edges: &mut Vec<Edge>) {
+fn merge_both_directions(edges: &mut Vec<Edge>) {
     edges.retain(|edge| edge.0 != edge.1);
     for edge in edges.iter_mut() {
         (edge.0, edge.1) = (edge.0.min(edge.1), edge.0.max(edge.1));
     }
-    edges.sort_by_key(|edge| (edge.0, edge.1));
-    edges.dedup_by(|next, kept| {
-        let is_parallel = (next.0, next.1) == (kept.0, kept.1);
-        if is_parallel {
-            kept.2 += next.2;
-        }
-        is_parallel
-    });
+    merge_parallel(edges);
 }
 
 /// The group that every group is merged into, heaviest edges first.

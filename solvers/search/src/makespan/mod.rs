@@ -4,14 +4,15 @@
 //! what the simulator says. List schedulers make one in a single pass over the operators: [`Heft`], [`Cpop`] and
 //! [`Peft`] by ranks, [`EarliestTaskFirst`] and [`SmallCommunication`] by what can start first. They put operators on
 //! a chart, whose estimate guides them. [`Multilevel`] moves clusters of operators along a hierarchy of partitions,
-//! [`Brkga`] breeds placements and priorities.
-//! [`Annealing`] and [`Tabu`] walk from schedule to schedule, [`OrderSplit`] cuts linear orders.
+//! [`Brkga`] breeds placements and priorities, [`Annealing`] and [`Tabu`] walk from schedule to schedule, and
+//! [`OrderSplit`] cuts linear orders.
 
 mod annealing;
 mod assigned;
 mod chart;
 mod cpop;
 mod earliest_task_first;
+mod edges;
 mod genetic;
 mod groups;
 mod heft;
@@ -22,6 +23,7 @@ mod order_split;
 mod peft;
 mod rank;
 mod rounds;
+mod rows;
 pub mod scene;
 pub mod schedule;
 mod search;

@@ -16,13 +16,11 @@ use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveErro
 use super::list::ready_order;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Schedule, is_better, solution};
+use super::search::most_simulations;
 use super::{HEURISTIC, rank};
 
 /// Most other devices that an interval is tried on.
 const MOST_DEVICES: u32 = 16;
-/// Without a time limit the search ends after so many simulations, as operators simulated, and at least and most.
-const EFFORT: u64 = 1 << 24;
-const SIMULATIONS: [u64; 2] = [1 << 10, 1 << 15];
 /// Intervals for each device.
 const INTERVALS: [usize; 3] = [1, 2, 4];
 
@@ -199,11 +197,7 @@ impl Solver for OrderSplit {
         }
         let mut judge = Judge::new(&scene);
         let mut best: Option<Best> = None;
-        let most = match context.stop().remaining() {
-            Some(_) => u64::MAX,
-            None => (EFFORT / problem.graph().operator_count().max(1) as u64)
-                .clamp(SIMULATIONS[0], SIMULATIONS[1]),
-        };
+        let most = most_simulations(&scene, context.stop());
         for order in orders(&scene) {
             let line = Line::new(&scene, order);
             for intervals in INTERVALS {

@@ -17,14 +17,10 @@ use super::groups::Groups;
 use super::rank;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, is_better};
-use super::search::{self, Goal, Search};
+use super::search::{self, Goal, Search, most_simulations};
 
 /// Walks of a round, whatever the number of threads.
 const WALKS: usize = 2;
-/// Without a time limit the search ends after a round that makes this many simulations in all, as operators
-/// simulated, and at least and most.
-const EFFORT: u64 = 1 << 24;
-const SIMULATIONS: [u64; 2] = [1 << 10, 1 << 15];
 
 /// What all walks share.
 pub(super) struct Ground<'s, 'p> {
@@ -65,10 +61,7 @@ fn rounds(
     let pool = context.pool()?;
     let mut judges = vec![search.judge.clone(); WALKS];
     let before = search.judge.runs;
-    let most = match context.stop().remaining() {
-        Some(_) => u64::MAX,
-        None => (EFFORT / scene.graph().operator_count() as u64).clamp(SIMULATIONS[0], SIMULATIONS[1]),
-    };
+    let most = most_simulations(scene, context.stop());
     let runs = |judges: &[Judge<'_, '_>]| judges.iter().map(|judge| judge.runs - before).sum::<u64>();
     let mut steps = first_steps;
     for round in 0.. {

@@ -12,6 +12,19 @@ use super::start::starts;
 /// Gap above which every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
 
+/// Without a time limit a search ends after so many simulations, as operators simulated, and at least and most.
+const EFFORT: u64 = 1 << 24;
+const SIMULATIONS: [u64; 2] = [1 << 10, 1 << 15];
+
+/// Most simulations of a search: no end of them where time ends it.
+pub(super) fn most_simulations(scene: &Scene<'_>, stop: &Stop) -> u64 {
+    let operators = scene.graph().operator_count().max(1) as u64;
+    match stop.remaining() {
+        Some(_) => u64::MAX,
+        None => (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]),
+    }
+}
+
 /// When a search is over.
 #[derive(Debug, Clone)]
 pub(super) struct Goal {

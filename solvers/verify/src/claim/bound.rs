@@ -54,11 +54,13 @@ fn evidence(problem: &Problem, plan: &PlanDocument) -> Option<(BoundEvidence, Pr
     let certified = || plan.bound.certificate.as_ref().map(|certificate| replay(problem, certificate));
     match problem.rules.objective {
         Objective::Throughput => certified(),
-        Objective::Latency { .. } | Objective::Makespan if plan.bound.source == critical_path::SOURCE => {
+        Objective::Latency { .. } | Objective::Makespan { .. }
+            if plan.bound.source == critical_path::SOURCE =>
+        {
             Some((BoundEvidence::CriticalPath, critical_path::prove(problem)))
         }
         Objective::Latency { .. } => None,
-        Objective::Makespan => match plan.bound.certificate {
+        Objective::Makespan { .. } => match plan.bound.certificate {
             Some(CertificateDocument::Fluid { .. } | CertificateDocument::HeaviestUnit { .. }) => certified(),
             Some(CertificateDocument::ColumnGeneration { .. }) | None => None,
         },

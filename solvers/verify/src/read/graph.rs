@@ -1,6 +1,6 @@
 //! The graph document as indices: tensors as hyperedges, colocation classes, a topological order.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, TensorDocument};
 
 use super::figure::amount;
@@ -13,7 +13,7 @@ use crate::violation::Subject;
 pub(crate) struct Tensor<'a> {
     pub(crate) document: &'a TensorDocument,
     pub(crate) producer: usize,
-    /// Ascending, each once, the producer not among them.
+    /// As the document lists them, each once, the producer not among them.
     pub(crate) consumers: Vec<usize>,
 }
 
@@ -143,8 +143,8 @@ fn read_tensor<'a>(
     let producer = find(&document.producer)?;
     let mut consumers = document.consumers.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     // Pins are a set: an operator that is listed twice still reads the tensor once.
-    consumers.sort_unstable();
-    consumers.dedup();
+    let mut seen = FxHashSet::default();
+    consumers.retain(|&consumer| seen.insert(consumer));
     Ok(Tensor { document, producer, consumers })
 }
 

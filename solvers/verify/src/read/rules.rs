@@ -30,7 +30,7 @@ pub(crate) enum Objective {
     /// One sample through offloaded calls, at most this many of an accelerator.
     Latency { calls: u32 },
     /// One step under dataflow execution.
-    Makespan,
+    Makespan { execution: Execution },
 }
 
 /// The rules under which a plan is scored.
@@ -60,7 +60,7 @@ impl Rules {
             _ => Err(CheckError::Rule { rule, needs: "at least one microbatch" }),
         };
         let in_flight = match objective.schedule {
-            Schedule::None => InFlight::One,
+            Schedule::None => without_schedule(objective.microbatches)?,
             Schedule::GPipe => InFlight::All(microbatches("the schedule gpipe")?),
             Schedule::OneFOneB => InFlight::FromLast(microbatches("the schedule 1f1b")?),
             Schedule::Interleaved => {
@@ -71,6 +71,9 @@ impl Rules {
         if objective.schedule != Schedule::None && objective.training == Training::Separate {
             return Err(CheckError::Rule { rule: "a schedule", needs: "training with combined passes" });
         }
+        if objective.schedule != Schedule::None && objective.split != Split::Contiguous {
+            return Err(CheckError::Rule { rule: "a schedule", needs: "a contiguous split" });
+        }
         let max_replicas = objective.max_replicas.unwrap_or(1);
         if max_replicas == 0 {
             return Err(CheckError::Rule { rule: "max_replicas", needs: "at least one device a stage" });
@@ -78,7 +81,7 @@ impl Rules {
         match minimised {
             Objective::Throughput => {}
             Objective::Latency { .. } => nothing_of_pipelines("the objective latency", objective)?,
-            Objective::Makespan => nothing_of_pipelines("the objective makespan", objective)?,
+            Objective::Makespan { .. } => nothing_of_pipelines("the objective makespan", objective)?,
         }
         Ok(Rules {
             objective: minimised,
@@ -96,6 +99,17 @@ impl Rules {
     }
 }
 
+/// Nothing says how several microbatches follow one another.
+fn without_schedule(microbatches: Option<u32>) -> Result<InFlight, CheckError> {
+    match microbatches {
+        None | Some(1) => Ok(InFlight::One),
+        Some(0) => Err(CheckError::Rule { rule: "an iteration", needs: "at least one microbatch" }),
+        Some(_) => {
+            Err(CheckError::Rule { rule: "an iteration of several microbatches", needs: "a schedule" })
+        }
+    }
+}
+
 fn minimised(objective: &ObjectiveDocument) -> Result<Objective, CheckError> {
     let calls = objective.calls.unwrap_or(1);
     match objective.kind {
@@ -105,14 +119,12 @@ fn minimised(objective: &ObjectiveDocument) -> Result<Objective, CheckError> {
         ObjectiveKind::Throughput | ObjectiveKind::Makespan if calls > 1 => {
             Err(CheckError::Rule { rule: "several calls of an accelerator", needs: "the objective latency" })
         }
+        ObjectiveKind::Throughput | ObjectiveKind::Latency if objective.execution != Execution::Ports => {
+            Err(CheckError::Rule { rule: "an execution without contention", needs: "the objective makespan" })
+        }
         ObjectiveKind::Throughput => Ok(Objective::Throughput),
         ObjectiveKind::Latency => Ok(Objective::Latency { calls }),
-        ObjectiveKind::Makespan => match objective.execution {
-            Execution::Ports => Ok(Objective::Makespan),
-            Execution::ContentionFree => {
-                Err(CheckError::NotChecked { what: "an execution without contention" })
-            }
-        },
+        ObjectiveKind::Makespan => Ok(Objective::Makespan { execution: objective.execution }),
     }
 }
 

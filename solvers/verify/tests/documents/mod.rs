@@ -57,6 +57,23 @@ impl Case {
     }
 }
 
+/// The report of a plan that is what it says.
+pub(crate) fn sound(case: &Case) -> Report {
+    let report = case.report();
+    assert!(report.holds(), "{:?}", report.violations);
+    report
+}
+
+/// Its value.
+pub(crate) fn value(case: &Case) -> f64 {
+    sound(case).value_s.expect("a value")
+}
+
+/// The memory of its devices.
+pub(crate) fn peaks(case: &Case) -> Vec<f64> {
+    sound(case).devices.iter().map(|device| device.memory_bytes).collect()
+}
+
 pub(crate) fn read<T: DeserializeOwned>(document: Value) -> T {
     serde_json::from_value(document).expect("a document")
 }

@@ -13,10 +13,10 @@ use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
 
 use super::super::assigned;
+use super::super::rows::Rows;
 use super::super::scene::Scene;
 use super::super::schedule::{Best, Judge, Schedule, Score};
 use super::level::Level;
-use super::rows::Rows;
 
 /// Most devices that a cluster is tried on.
 const MOST_DEVICES: usize = 16;

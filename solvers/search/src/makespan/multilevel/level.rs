@@ -6,8 +6,9 @@
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 
+use super::super::edges::{Edge, between_classes, merge_parallel};
+use super::super::rows::Rows;
 use super::super::scene::Scene;
-use super::rows::Rows;
 
 /// The share of the memory that tensors may take in the estimate of a cluster's bytes.
 const FOR_TENSORS: f64 = 0.8;
@@ -27,9 +28,6 @@ pub(in super::super) struct Level {
     cluster_of: Vec<u32>,
 }
 
-/// From, to, and mean seconds of what is sent.
-type Edge = (u32, u32, f64);
-
 impl Level {
     /// The level of the colocation classes, whose edges are their tensors: cyclic, maybe. O(pools · operators + pins
     /// log pins).
@@ -45,13 +43,8 @@ impl Level {
                 seconds[class * pools + pool] += scene.seconds_on(op, pool);
             }
         }
-        let mut edges: Vec<Edge> = Vec::new();
-        for tensor in graph.tensors() {
-            let from = graph.class_of(graph.producer(tensor)) as u32;
-            let readers = graph.consumers(tensor).iter().map(|&op| graph.class_of(op) as u32);
-            edges.extend(readers.map(|to| (from, to, scene.mean_transfer(tensor))));
-        }
-        Level::of_edges(pools, seconds, mean, bytes(scene), edges, (0..classes as u32).collect())
+        let alone = (0..classes as u32).collect();
+        Level::of_edges(pools, seconds, mean, bytes(scene), between_classes(scene), alone)
     }
 
     fn of_edges(
@@ -214,19 +207,6 @@ impl Level {
         let alone = (0..count as u32).collect();
         Level::of_edges(1, vec![1.0; count], vec![1.0; count], vec![1.0; count], edges, alone)
     }
-}
-
-/// Sorts edges and adds up those between the same clusters.
-fn merge_parallel(edges: &mut Vec<Edge>) {
-    // Stable, so that sums do not depend on the sort.
-    edges.sort_by_key(|edge| (edge.0, edge.1));
-    edges.dedup_by(|next, kept| {
-        let is_parallel = (next.0, next.1) == (kept.0, kept.1);
-        if is_parallel {
-            kept.2 += next.2;
-        }
-        is_parallel
-    });
 }
 
 /// Bytes of every class: parameters and optimiser state, and of what it makes as much as the devices could hold if

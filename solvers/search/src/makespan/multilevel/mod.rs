@@ -28,7 +28,6 @@ mod finest;
 mod initial;
 mod level;
 mod refinement;
-mod rows;
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;

@@ -1,11 +1,11 @@
 //! What devices hold while a step goes on.
 //!
 //! A *copy* is a tensor on a device: one where it is made, and one for each transfer, where that leads. Each
-//! copy is needed by its readers, and at home by its producer and by the transfers that take it elsewhere,
-//! until they end.
+//! copy is needed by its readers, and at home by its producer and by its transfers, until they end. What a
+//! transfer brings that leads home is a copy of no bytes that nobody needs.
 
-use super::play::{Moment, Task};
 use super::step::Step;
+use super::story::{Moment, Task};
 use crate::constraint::Placed;
 use crate::read::Problem;
 
@@ -53,19 +53,21 @@ impl<'a> Shelf<'a> {
         }
         let mut copies = Vec::with_capacity(tensors.len() + step.transfers.len());
         let mut reads = vec![Vec::new(); step.device_of.len()];
-        let mut add = |device: usize, tensor: usize, readers: &[usize], besides: usize| {
+        let mut add = |device: usize, bytes: f64, readers: &[usize], besides: usize| {
             for &reader in readers {
                 reads[reader].push(copies.len());
             }
-            let bytes = tensors[tensor].document.bytes;
             copies.push(Copy { device, bytes, needed_by: readers.len() + besides });
         };
-        for (tensor, made) in step.made.iter().enumerate() {
-            let home = step.device_of[tensors[tensor].producer];
-            add(home, tensor, &made.readers, 1 + made.transfers.len());
+        for (tensor, made) in tensors.iter().zip(&step.made) {
+            let home = step.device_of[tensor.producer];
+            add(home, tensor.document.bytes, &made.readers, 1 + made.transfers.len());
         }
         for transfer in &step.transfers {
-            add(transfer.to, transfer.tensor, &transfer.readers, 0);
+            match transfer.to == step.device_of[tensors[transfer.tensor].producer] {
+                true => add(transfer.to, 0.0, &[], 0),
+                false => add(transfer.to, tensors[transfer.tensor].document.bytes, &transfer.readers, 0),
+            }
         }
         Shelf { problem, step, held, copies, reads }
     }

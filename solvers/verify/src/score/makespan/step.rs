@@ -1,38 +1,31 @@
 //! What there is to do in a step: operators with their seconds, and tensors to be moved.
 
+use stagewright_core::document::Execution;
+
+use super::route::{self, Way};
 use crate::constraint::Placed;
 use crate::error::CheckError;
 use crate::read::{Problem, Tensor};
 use crate::score::cost;
 
-/// Something that carries one tensor at a time. Devices are by their place in the plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Way {
-    /// Out of a device.
-    Out(usize),
-    /// Into a device.
-    In(usize),
-    /// Between a group and what is outside it.
-    Uplink(usize),
-}
-
-/// A tensor on its way to a device.
+/// A tensor on its way to a device. One that leads to where the tensor is made brings nothing but word that it
+/// may be read there.
 #[derive(Debug)]
 pub(super) struct Transfer {
     pub(super) tensor: usize,
     pub(super) to: usize,
     pub(super) seconds: f64,
     pub(super) ways: Vec<Way>,
-    /// Those that read it there.
+    /// Those that read it there, in the order of the document.
     pub(super) readers: Vec<usize>,
 }
 
 /// A tensor where it is made.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Made {
     /// Those that read it there.
     pub(super) readers: Vec<usize>,
-    /// The transfers that take it elsewhere, by their place in the list of all.
+    /// Its transfers, by their place in the list of all.
     pub(super) transfers: Vec<usize>,
 }
 
@@ -47,7 +40,8 @@ pub(super) struct Step {
     pub(super) makes: Vec<Vec<usize>>,
     /// By tensor.
     pub(super) made: Vec<Made>,
-    /// By tensor, then by destination in the order of the cluster: the order of lines at one moment.
+    /// By tensor, then in the order in which they ask: by destination in the order of the cluster, or without
+    /// contention by reader as the tensor names them, word at home in the place of the first reader there.
     pub(super) transfers: Vec<Transfer>,
     /// Devices of the plan.
     pub(super) devices: usize,
@@ -55,7 +49,11 @@ pub(super) struct Step {
 
 impl Step {
     /// None where an operator is on a device that can't run it. O(operators + pins log pins of a tensor).
-    pub(super) fn of(problem: &Problem, placed: &Placed) -> Result<Option<Step>, CheckError> {
+    pub(super) fn of(
+        problem: &Problem,
+        placed: &Placed,
+        execution: Execution,
+    ) -> Result<Option<Step>, CheckError> {
         let operators = problem.graph.operators;
         let on = |operator: usize| &problem.cluster.kinds[placed.devices[placed.device_of[operator]].kind];
         let seconds = (0..operators.len()).map(|operator| cost::seconds(&operators[operator], on(operator)));
@@ -70,73 +68,62 @@ impl Step {
         };
         for (position, tensor) in problem.graph.tensors.iter().enumerate() {
             step.makes[tensor.producer].push(position);
-            step.add(problem, placed, position, tensor)?;
+            let home = placed.device_of[tensor.producer];
+            let at_home = readers_at_home(placed, tensor);
+            let first = step.transfers.len();
+            let sent = match execution {
+                Execution::Ports => to_each_device(placed, tensor),
+                Execution::ContentionFree => to_each_reader(placed, tensor, &at_home),
+            };
+            for (to, readers) in sent {
+                let seconds = route::seconds(problem, placed, tensor, [home, to])?;
+                let ways = match execution {
+                    Execution::Ports => route::ways(problem, placed, [home, to]),
+                    Execution::ContentionFree => Vec::new(),
+                };
+                step.transfers.push(Transfer { tensor: position, to, seconds, ways, readers });
+            }
+            let transfers = (first..step.transfers.len()).collect();
+            step.made.push(Made { readers: at_home, transfers });
         }
         Ok(Some(step))
     }
-
-    fn add(
-        &mut self,
-        problem: &Problem,
-        placed: &Placed,
-        position: usize,
-        tensor: &Tensor,
-    ) -> Result<(), CheckError> {
-        let home = placed.device_of[tensor.producer];
-        let seat = |operator: usize| {
-            let device = placed.device_of[operator];
-            (placed.devices[device].kind, placed.devices[device].number, device, operator)
-        };
-        let mut readers: Vec<_> = tensor.consumers.iter().map(|&operator| seat(operator)).collect();
-        readers.sort_unstable();
-        let mut made = Made::default();
-        for here in readers.chunk_by(|one, other| one.2 == other.2) {
-            let to = here[0].2;
-            let readers = here.iter().map(|&(_, _, _, operator)| operator).collect();
-            if to == home {
-                made.readers = readers;
-            } else {
-                let (seconds, ways) = route(problem, placed, tensor, home, to)?;
-                made.transfers.push(self.transfers.len());
-                self.transfers.push(Transfer { tensor: position, to, seconds, ways, readers });
-            }
-        }
-        self.made.push(made);
-        Ok(())
-    }
 }
 
-/// Seconds of a tensor from one device of the plan to another, and what it takes on its way.
-fn route(
-    problem: &Problem,
-    placed: &Placed,
-    tensor: &Tensor,
-    from: usize,
-    to: usize,
-) -> Result<(f64, Vec<Way>), CheckError> {
-    let cluster = &problem.cluster;
-    let [sender, receiver] = [from, to].map(|device| &placed.devices[device]);
-    let [sends, receives] = [sender, receiver].map(|device| &cluster.kinds[device.kind]);
-    let mut ways = Vec::new();
-    if !sends.document.host {
-        ways.push(Way::Out(from));
-    }
-    if !receives.document.host {
-        ways.push(Way::In(to));
-    }
-    let bytes = tensor.document.bytes;
-    if let Some(matrix) = cluster.matrix {
-        let [row, column] = [(sends, sender), (receives, receiver)]
-            .map(|(kind, device)| kind.before + u64::from(device.number));
-        let [row, column] = [row as usize, column as usize];
-        return Ok((matrix.delay_s[row][column] + bytes * matrix.seconds_per_byte[row][column], ways));
-    }
-    let mut seconds = cost::transfer(tensor, sends)?.max(cost::transfer(tensor, receives)?);
-    if sends.group != receives.group {
-        for group in [sends.group, receives.group].into_iter().flatten() {
-            seconds = seconds.max(cost::over(&cluster.groups[group].uplink, bytes));
-            ways.push(Way::Uplink(group));
+/// Those that read a tensor where it is made, in the order of the document.
+fn readers_at_home(placed: &Placed, tensor: &Tensor) -> Vec<usize> {
+    let home = placed.device_of[tensor.producer];
+    let is_here = |operator: &usize| placed.device_of[*operator] == home;
+    let mut readers: Vec<usize> = tensor.consumers.iter().copied().filter(is_here).collect();
+    readers.sort_unstable();
+    readers
+}
+
+/// Where a tensor goes, and who reads it there: once to each other device that has readers of it.
+fn to_each_device(placed: &Placed, tensor: &Tensor) -> Vec<(usize, Vec<usize>)> {
+    let home = placed.device_of[tensor.producer];
+    let seat = |&operator: &usize| {
+        let device = placed.device_of[operator];
+        (placed.devices[device].kind, placed.devices[device].number, device, operator)
+    };
+    let mut away: Vec<_> = tensor.consumers.iter().map(seat).filter(|seat| seat.2 != home).collect();
+    away.sort_unstable();
+    let by_device = away.chunk_by(|one, other| one.2 == other.2);
+    by_device.map(|there| (there[0].2, there.iter().map(|seat| seat.3).collect())).collect()
+}
+
+/// The same without contention: once for each reader elsewhere, and once for all at home.
+fn to_each_reader(placed: &Placed, tensor: &Tensor, at_home: &[usize]) -> Vec<(usize, Vec<usize>)> {
+    let home = placed.device_of[tensor.producer];
+    let mut has_word = false;
+    let mut sent = Vec::new();
+    for &reader in &tensor.consumers {
+        let to = placed.device_of[reader];
+        if to != home {
+            sent.push((to, vec![reader]));
+        } else if !std::mem::replace(&mut has_word, true) {
+            sent.push((to, at_home.to_vec()));
         }
     }
-    Ok((seconds, ways))
+    sent
 }

@@ -1,55 +1,11 @@
-//! When everything is done: a loop over moments.
+//! When everything is done where devices have ports: a loop over moments.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::step::{Step, Way};
+use super::route::Way;
+use super::step::Step;
+use super::story::{Moment, Story, Task, Time};
 use crate::constraint::priority::Precedence;
-
-/// Something that takes time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
-    /// An operator.
-    Operator(usize),
-    /// A transfer, by its place in the step.
-    Transfer(usize),
-}
-
-/// Something that happens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
-    /// It starts.
-    Starts(Task),
-    /// It ends.
-    Ends(Task),
-}
-
-/// A step as it goes.
-#[derive(Debug)]
-pub(super) struct Story {
-    /// All that happens, in order.
-    pub(super) moments: Vec<Moment>,
-    /// When the last of it does.
-    pub(super) end: f64,
-}
-
-/// Seconds since the beginning, which have an order.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Time(f64);
-
-impl Eq for Time {}
-
-impl Ord for Time {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-
-impl PartialOrd for Time {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
 
 /// Plays a step. O((operators + pins) log (operators + pins)).
 pub(super) fn play(step: &Step, precedence: &Precedence) -> Story {

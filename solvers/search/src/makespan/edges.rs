@@ -1,0 +1,31 @@
+//! What is sent between sets of operators, as one edge for each pair of them.
+
+use super::scene::Scene;
+
+/// From, to, and mean seconds of what is sent.
+pub(super) type Edge = (u32, u32, f64);
+
+/// An edge between colocation classes for each reader of each tensor, from the class of its producer to its own.
+pub(super) fn between_classes(scene: &Scene<'_>) -> Vec<Edge> {
+    let graph = scene.graph();
+    let mut edges = Vec::new();
+    for tensor in graph.tensors() {
+        let from = graph.class_of(graph.producer(tensor)) as u32;
+        let readers = graph.consumers(tensor).iter().map(|&op| graph.class_of(op) as u32);
+        edges.extend(readers.map(|to| (from, to, scene.mean_transfer(tensor))));
+    }
+    edges
+}
+
+/// Sorts edges and adds up those of the same direction between the same two. O(edges log edges).
+pub(super) fn merge_parallel(edges: &mut Vec<Edge>) {
+    // Stable, so that sums do not depend on the sort.
+    edges.sort_by_key(|edge| (edge.0, edge.1));
+    edges.dedup_by(|next, kept| {
+        let is_parallel = (next.0, next.1) == (kept.0, kept.1);
+        if is_parallel {
+            kept.2 += next.2;
+        }
+        is_parallel
+    });
+}

@@ -1,0 +1,89 @@
+//! Cases that are done, so that a suite that was cut off goes on where it ended.
+//!
+//! A head, then one JSON object a line, written as soon as its case is finished. A line that a kill cut off is as if
+//! it had not been written.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+
+use super::case::Row;
+use crate::cli::error::CliError;
+
+/// A file of finished cases; or none, and then nothing is kept.
+pub(super) struct Journal {
+    done: BTreeMap<Vec<String>, Row>,
+    file: Option<Mutex<File>>,
+    label: String,
+}
+
+/// The first line of a journal, so that no other file is taken for one and written to.
+const HEAD: &[u8] = b"{\"schema\":\"stagewright.journal/1\"}\n";
+
+/// Ends a line that a kill cut off.
+const CUT_OFF: &[u8] = b" cut off\n";
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    case: Vec<String>,
+    row: Row,
+}
+
+impl Journal {
+    /// Reads what is done; begins a file where there is none.
+    pub(super) fn open(path: Option<&Path>) -> Result<Journal, CliError> {
+        let Some(path) = path else {
+            return Ok(Journal { done: BTreeMap::new(), file: None, label: String::new() });
+        };
+        let label = path.display().to_string();
+        let bad = |cause: String| {
+            CliError::new("B005", cause).at(label.clone()).help("give a journal of `bench`, or a new file")
+        };
+        if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(bad("this is no file".into()));
+        }
+        let opened = OpenOptions::new().read(true).append(true).create(true).open(path);
+        let mut file = opened.map_err(|error| bad(format!("cannot open the journal: {error}")))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|error| bad(format!("cannot read the journal: {error}")))?;
+        let end = match bytes.strip_prefix(HEAD) {
+            None if bytes.is_empty() => HEAD,
+            None => return Err(bad("this is no journal".into())),
+            Some(lines) if lines.is_empty() || lines.ends_with(b"\n") => b"",
+            // What follows begins a line of its own.
+            Some(_) => CUT_OFF,
+        };
+        let mut done = BTreeMap::new();
+        for line in bytes.strip_prefix(HEAD).unwrap_or_default().split(|&byte| byte == b'\n') {
+            // A line that was cut off, or whose rows another version wrote, is of a case that is run again.
+            if let Ok(Line { case, row }) = serde_json::from_slice::<Line>(line) {
+                done.insert(case, row);
+            }
+        }
+        file.write_all(end).map_err(|error| bad(format!("cannot write the journal: {error}")))?;
+        Ok(Journal { done, file: Some(Mutex::new(file)), label })
+    }
+
+    /// The row of a case that is done.
+    pub(super) fn row(&self, case: &[String]) -> Option<&Row> {
+        self.done.get(case)
+    }
+
+    /// Keeps a row.
+    pub(super) fn keep(&self, case: Vec<String>, row: &Row) -> Result<(), CliError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let failed = |cause: String| {
+            CliError::new("B005", format!("cannot write the journal: {cause}"))
+                .at(self.label.clone())
+                .help("make room; the cases that it holds are not lost")
+        };
+        let line = serde_json::to_string(&Line { case, row: row.clone() });
+        let line = line.map_err(|error| failed(error.to_string()))? + "\n";
+        let mut file = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        file.write_all(line.as_bytes()).and_then(|()| file.flush()).map_err(|error| failed(error.to_string()))
+    }
+}

@@ -1,0 +1,140 @@
+//! Plots of a suite as SVG.
+
+use std::path::Path;
+
+use plotters::prelude::*;
+
+use super::summary::{Mean, Summary};
+use crate::cli::error::CliError;
+use crate::cli::files;
+
+/// Pixels.
+const SIZE: (u32, u32) = (900, 520);
+/// Ratios up to this one are shown.
+const LARGEST_RATIO: f64 = 10.0;
+/// Colours that are told apart whatever one's sight (Okabe and Ito, 2008), then the same lighter.
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(213, 94, 0),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(120, 120, 120),
+    RGBColor(0, 0, 0),
+];
+
+/// Writes the plots of every objective into a folder, which is made if it is not there.
+pub(super) fn write(folder: &Path, name: &str, summaries: &[Summary]) -> Result<(), CliError> {
+    files::make_folder(folder)?;
+    for (at, group) in summaries.chunk_by(|one, other| one.objective == other.objective).enumerate() {
+        let title = match group[0].objective.as_str() {
+            "" => name.to_owned(),
+            objective => format!("{name}: {objective}"),
+        };
+        let suffix = if at == 0 { String::new() } else { format!("-{}", at + 1) };
+        let failed = |error: &dyn std::fmt::Display| CliError::new("X001", format!("cannot draw: {error}"));
+        let profile = profile(&title, group).map_err(|error| failed(&error))?;
+        files::write(&folder.join(format!("profile{suffix}.svg")), &profile)?;
+        let means = means(&title, group).map_err(|error| failed(&error))?;
+        files::write(&folder.join(format!("means{suffix}.svg")), &means)?;
+    }
+    Ok(())
+}
+
+type Drawn = Result<String, Box<dyn std::error::Error>>;
+
+/// The performance profile (Dolan and Moré, "Benchmarking optimization software with performance profiles",
+/// Mathematical Programming 2002): the share of its cases that a solver solves within a ratio of the best.
+fn profile(title: &str, group: &[Summary]) -> Drawn {
+    let largest = group.iter().flat_map(|summary| &summary.ratios).copied().fold(1.0, f64::max);
+    let largest = (1.02 * largest).clamp(1.05, LARGEST_RATIO);
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&area)
+            .caption(title, ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(56)
+            .build_cartesian_2d((1.0..largest).log_scale(), 0.0..1.02)?;
+        chart
+            .configure_mesh()
+            .x_desc("value over the best of the case")
+            .y_desc("share of the cases")
+            .x_label_formatter(&|ratio| format!("{ratio:.2}"))
+            .draw()?;
+        for (at, summary) in group.iter().enumerate() {
+            let style = style(at).stroke_width(2);
+            let mut ratios = summary.ratios.clone();
+            ratios.sort_by(f64::total_cmp);
+            let share = |count: usize| count as f64 / summary.cases.max(1) as f64;
+            let mut points = vec![(1.0, 0.0)];
+            for (count, ratio) in ratios.iter().enumerate().filter(|(_, ratio)| **ratio <= largest) {
+                points.extend([(*ratio, share(count)), (*ratio, share(count + 1))]);
+            }
+            points.push((largest, points.last().map_or(0.0, |point| point.1)));
+            chart
+                .draw_series(LineSeries::new(points, style))?
+                .label(&summary.solver)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerRight)
+            .background_style(WHITE.mix(0.85))
+            .border_style(BLACK.mix(0.3))
+            .draw()?;
+        area.present()?;
+    }
+    Ok(text)
+}
+
+/// The mean ratio of every solver with its interval.
+fn means(title: &str, group: &[Summary]) -> Drawn {
+    let shown: Vec<(&str, Mean)> =
+        group.iter().filter_map(|summary| Some((summary.solver.as_str(), summary.over_best?))).collect();
+    let end = |mean: &Mean| mean.interval.map_or(mean.value, |[_, to]| to);
+    let largest = shown.iter().map(|(_, mean)| end(mean)).fold(1.05, f64::max);
+    let rows = shown.len().max(1) as f64;
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&area)
+            .caption(title, ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(150)
+            .build_cartesian_2d((1.0..1.02 * largest).log_scale(), 0.0..rows)?;
+        let label = |at: &f64| match shown.get((rows - at - 0.5).round().max(0.0) as usize) {
+            Some((solver, _)) if (at.fract() - 0.5).abs() < 0.01 => (*solver).to_owned(),
+            _ => String::new(),
+        };
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .x_desc("value over the best of the case: geometric mean, 95% interval over inputs")
+            .x_label_formatter(&|ratio| format!("{ratio:.2}"))
+            .y_labels(4 * shown.len() + 1)
+            .y_label_formatter(&label)
+            .draw()?;
+        for (at, (_, mean)) in shown.iter().enumerate() {
+            let y = rows - at as f64 - 0.5;
+            let style = style(at);
+            if let Some([from, to]) = mean.interval {
+                let line = [(from.max(1.0), y), (to, y)];
+                chart.draw_series([PathElement::new(line, style.stroke_width(2))])?;
+            }
+            chart.draw_series([Circle::new((mean.value, y), 4, style.filled())])?;
+        }
+        area.present()?;
+    }
+    Ok(text)
+}
+
+fn style(at: usize) -> ShapeStyle {
+    let lighter = 1.0 / (1 + at / COLOURS.len()) as f64;
+    COLOURS[at % COLOURS.len()].mix(lighter).into()
+}

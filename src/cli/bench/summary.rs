@@ -1,0 +1,224 @@
+//! What the cases say of each solver together.
+//!
+//! Ratios are averaged by their geometric mean. The interval around it is the 95% percentile bootstrap over inputs
+//! (Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993): the cases of one input, on all its clusters and
+//! seeds, are drawn together, since they are not independent.
+
+use std::collections::BTreeMap;
+
+use rand::RngExt;
+use stagewright::core::{seed, tolerance};
+use stagewright::report::grid::{Column, Grid};
+use stagewright::report::units::seconds;
+
+use super::case::Row;
+
+/// Draws of the bootstrap.
+const DRAWS: usize = 2000;
+/// Shares of the draws below and above the interval.
+const OUTSIDE: f64 = 0.025;
+
+/// A mean of ratios with its interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Mean {
+    pub(super) value: f64,
+    /// None where there are fewer than two inputs.
+    pub(super) interval: Option<[f64; 2]>,
+}
+
+/// One solver over all cases of one objective.
+#[derive(Debug, Clone)]
+pub(super) struct Summary {
+    pub(super) objective: String,
+    pub(super) solver: String,
+    pub(super) cases: usize,
+    /// Cases with a plan.
+    pub(super) solved: usize,
+    /// Cases in which no solver has a better plan.
+    pub(super) best: usize,
+    /// Its value over the best of its case, for every case with a plan.
+    pub(super) ratios: Vec<f64>,
+    pub(super) over_best: Option<Mean>,
+    /// Its value over the strongest bound of its case.
+    pub(super) over_bound: Option<Mean>,
+    /// Geometric mean of its times.
+    pub(super) seconds: Option<f64>,
+}
+
+/// What makes cases comparable: all but the solver.
+type Ground<'a> = (&'a str, &'a [String; 2], u64);
+
+fn ground(row: &Row) -> Ground<'_> {
+    (&row.objective, &row.files, row.seed)
+}
+
+/// The solvers by objective, each in the order of its first case.
+pub(super) fn summaries(rows: &[Row]) -> Vec<Summary> {
+    let mut best: BTreeMap<Ground<'_>, f64> = BTreeMap::new();
+    let mut bound: BTreeMap<Ground<'_>, f64> = BTreeMap::new();
+    for row in rows {
+        if let Some(value) = row.value_s {
+            let least = best.entry(ground(row)).or_insert(value);
+            *least = least.min(value);
+        }
+        if let Some(value) = row.bound_s {
+            let most = bound.entry(ground(row)).or_insert(value);
+            *most = most.max(value);
+        }
+    }
+    let mut order: Vec<(&str, &str)> = Vec::new();
+    for row in rows {
+        let group = (row.objective.as_str(), row.solver.as_str());
+        if !order.contains(&group) {
+            order.push(group);
+        }
+    }
+    order.sort_by_key(|&(objective, _)| order_of(rows, objective));
+    let summary = |(objective, solver): (&str, &str)| {
+        let rows = || rows.iter().filter(move |row| row.objective == objective && row.solver == solver);
+        let over = |of: &BTreeMap<Ground<'_>, f64>| -> Vec<(String, f64)> {
+            let ratio = |row: &Row| {
+                let (value, least) = (row.value_s?, *of.get(&ground(row))?);
+                let ratio = if tolerance::same(value, least) { 1.0 } else { value / least };
+                (ratio.is_finite() && ratio > 0.0).then(|| (row.files[0].clone(), ratio))
+            };
+            rows().filter_map(ratio).collect()
+        };
+        let over_best = over(&best);
+        let times: Vec<f64> = rows().map(|row| super::table::median(&row.seconds)).collect();
+        Summary {
+            objective: objective.into(),
+            solver: solver.into(),
+            cases: rows().count(),
+            solved: rows().filter(|row| row.value_s.is_some()).count(),
+            best: over_best.iter().filter(|(_, ratio)| *ratio <= 1.0).count(),
+            over_bound: mean(&over(&bound)),
+            over_best: mean(&over_best),
+            ratios: over_best.into_iter().map(|(_, ratio)| ratio).collect(),
+            seconds: geometric(&times),
+        }
+    };
+    order.into_iter().map(summary).collect()
+}
+
+fn order_of(rows: &[Row], objective: &str) -> usize {
+    rows.iter().position(|row| row.objective == objective).unwrap_or(rows.len())
+}
+
+fn geometric(values: &[f64]) -> Option<f64> {
+    let logs: Vec<f64> = values.iter().filter(|&&value| value > 0.0).map(|value| value.ln()).collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}
+
+/// The mean of ratios by input.
+fn mean(ratios: &[(String, f64)]) -> Option<Mean> {
+    let all: Vec<f64> = ratios.iter().map(|(_, ratio)| *ratio).collect();
+    let value = geometric(&all)?;
+    // Sum and count of the logarithms of every input.
+    let mut inputs: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for (input, ratio) in ratios {
+        let entry = inputs.entry(input).or_default();
+        *entry = (entry.0 + ratio.ln(), entry.1 + 1.0);
+    }
+    let inputs: Vec<(f64, f64)> = inputs.into_values().collect();
+    if inputs.len() < 2 {
+        return Some(Mean { value, interval: None });
+    }
+    let mut draws = seed::stream(0, 0);
+    let mut means: Vec<f64> = (0..DRAWS)
+        .map(|_| {
+            let drawn = (0..inputs.len()).map(|_| inputs[draws.random_range(0..inputs.len())]);
+            let (sum, count) = drawn.fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
+            (sum / count).exp()
+        })
+        .collect();
+    means.sort_by(f64::total_cmp);
+    let outside = (OUTSIDE * DRAWS as f64) as usize;
+    Some(Mean { value, interval: Some([means[outside], means[DRAWS - 1 - outside]]) })
+}
+
+/// A table for every objective, as Markdown.
+pub(super) fn markdown(summaries: &[Summary]) -> String {
+    let mut text = String::new();
+    for group in summaries.chunk_by(|one, other| one.objective == other.objective) {
+        let objective = &group[0].objective;
+        let title = if objective.is_empty() { String::new() } else { format!(", {objective}") };
+        text.push_str(&format!(
+            "\n## By solver{title}\n\nGeometric means with 95% intervals over inputs.\n\n"
+        ));
+        let mut grid = Grid::new([
+            ("solver", Column::Names),
+            ("cases", Column::Figures),
+            ("with a plan", Column::Figures),
+            ("best", Column::Figures),
+            ("value over the best", Column::Figures),
+            ("value over the bound", Column::Figures),
+            ("time", Column::Figures),
+        ]);
+        for summary in group {
+            let shown = |mean: Option<Mean>| mean.map(show).unwrap_or_default();
+            grid.row([
+                summary.solver.clone(),
+                summary.cases.to_string(),
+                summary.solved.to_string(),
+                summary.best.to_string(),
+                shown(summary.over_best),
+                shown(summary.over_bound),
+                summary.seconds.map(seconds).unwrap_or_default(),
+            ]);
+        }
+        text.push_str(&grid.markdown());
+    }
+    text
+}
+
+fn show(mean: Mean) -> String {
+    match mean.interval {
+        Some([from, to]) => format!("{:.4} ({from:.4} to {to:.4})", mean.value),
+        None => format!("{:.4}", mean.value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(input: &str, solver: &str, value: Option<f64>) -> Row {
+        Row {
+            files: [input.into(), String::new()],
+            solver: solver.into(),
+            value_s: value,
+            bound_s: Some(1.0),
+            seconds: vec![0.5],
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn means_are_over_the_best_of_each_case() {
+        let rows = [
+            row("a", "one", Some(2.0)),
+            row("a", "two", Some(4.0)),
+            row("b", "one", Some(8.0)),
+            row("b", "two", Some(1.0)),
+            row("c", "two", None),
+        ];
+        let summaries = summaries(&rows);
+        let [one, two] = &summaries[..] else { panic!("{summaries:?}") };
+        assert_eq!((one.cases, one.solved, one.best), (2, 2, 1));
+        assert_eq!((two.cases, two.solved, two.best), (3, 2, 1));
+        let (first, second) = (one.over_best.expect("a mean"), two.over_best.expect("a mean"));
+        assert!((first.value - 8f64.sqrt()).abs() < 1e-12, "{first:?}");
+        assert!((second.value - 2f64.sqrt()).abs() < 1e-12, "{second:?}");
+        let [from, to] = first.interval.expect("two inputs");
+        assert!(from >= 1.0 - 1e-12 && from <= first.value && first.value <= to && to <= 8.0 + 1e-9);
+        assert!((one.over_bound.expect("a mean").value - 4.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn one_input_has_no_interval() {
+        let summaries = summaries(&[row("a", "one", Some(2.0))]);
+        assert_eq!(summaries[0].over_best, Some(Mean { value: 1.0, interval: None }));
+        assert!(markdown(&summaries).contains("| one | 1 | 1 | 1 | 1.0000 | 2.0000 | 500.00 ms |"));
+    }
+}

@@ -1,0 +1,164 @@
+//! Plans that were made elsewhere and take part.
+
+use std::path::{Path, PathBuf};
+
+use stagewright::calls::assign_calls;
+use stagewright::core::document::{BoundDocument, PlanStatus};
+use stagewright::core::objective::Objective;
+use stagewright::formats::import_plan;
+use stagewright::report::comparison::Contender;
+use stagewright::report::document::objective_document;
+use stagewright_verify::check;
+
+use crate::cli::error::CliError;
+use crate::cli::files::{Input, read};
+use crate::cli::output;
+use crate::cli::resolve::Documents;
+
+/// What stands for the name of a model in the path of a plan.
+const MODEL: &str = "{}";
+
+/// The plans of all models.
+pub(super) struct Given {
+    plans: Vec<Plan>,
+}
+
+/// One `--plan`: `[MODEL:][NAME=]FILE`.
+struct Plan {
+    /// The only model that it is for.
+    model: Option<String>,
+    name: String,
+    path: String,
+}
+
+impl Given {
+    /// Reads what was typed.
+    pub(super) fn parse(typed: &[String]) -> Result<Given, CliError> {
+        let plan = |text: &String| {
+            let (name, path) = match text.split_once('=') {
+                // A path may have an equals sign in it.
+                Some((name, path)) if !Path::new(text).exists() => (Some(name), path),
+                _ => (None, text.as_str()),
+            };
+            let (model, name) = match name.and_then(|name| name.split_once(':')) {
+                Some((model, name)) => (Some(model.to_owned()), Some(name)),
+                None => (None, name),
+            };
+            if path.is_empty() || name == Some("") {
+                let cause = format!("`{text}` names no plan");
+                return Err(CliError::new("U001", cause).at("--plan").help("write [MODEL:][NAME=]FILE"));
+            }
+            let own = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+            let name = name.map(str::to_owned).or(own).unwrap_or_else(|| path.to_owned());
+            Ok(Plan { model, name, path: path.to_owned() })
+        };
+        Ok(Given { plans: typed.iter().map(plan).collect::<Result<_, _>>()? })
+    }
+
+    /// Refuses plans for a model that is not there, and paths that fit none of the models.
+    pub(super) fn fit(&self, models: &[String]) -> Result<(), CliError> {
+        for plan in &self.plans {
+            let unknown = plan.model.as_ref().filter(|model| !models.contains(model));
+            if let Some(model) = unknown {
+                return Err(CliError::new("U001", format!("`{model}` is none of the models"))
+                    .at("--plan")
+                    .help(format!("use one of {}", models.join(", "))));
+            }
+            let of_any = models.iter().any(|model| plan.file(model).is_some());
+            if !of_any {
+                return Err(CliError::new("U001", format!("no file fits `{}`", plan.path))
+                    .at("--plan")
+                    .help("{} stands for the name of a model, or for what follows an underscore in it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the plans are.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.plans.iter().map(|plan| Path::new(&plan.path))
+    }
+
+    /// What the plans are called.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.plans.iter().map(|plan| plan.name.as_str())
+    }
+
+    /// The plans for a model, valued by the independent checker under the rules of the comparison.
+    pub(super) fn of(
+        &self,
+        model: &str,
+        documents: &Documents,
+        objective: &Objective,
+    ) -> Result<Vec<Contender>, CliError> {
+        let mut found: Vec<Contender> = Vec::new();
+        // What is for this model alone goes before what is for any.
+        let own = self.plans.iter().filter(|plan| plan.model.as_deref() == Some(model));
+        for plan in own.chain(self.plans.iter().filter(|plan| plan.model.is_none())) {
+            if found.iter().any(|contender| contender.name == plan.name) {
+                continue;
+            }
+            let Some(path) = plan.file(model) else { continue };
+            match plan.read(&path, documents, objective) {
+                Ok(contender) => found.push(contender),
+                // A name that fits does not make a plan that does.
+                Err(error) if plan.is_pattern() => {
+                    output::note(&format!("{model}: the plan `{}` does not fit: {error}", plan.name));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Plan {
+    /// Whether its path leaves the name of the model open.
+    fn is_pattern(&self) -> bool {
+        self.path.contains(MODEL)
+    }
+
+    /// Its file for a model. Where the path leaves the name of the model open, that is the name or, as long as there is
+    /// no such file, what is left of it without its first word; none if no such file exists.
+    fn file(&self, model: &str) -> Option<PathBuf> {
+        if !self.is_pattern() {
+            return Some(self.path.clone().into());
+        }
+        let later = model.match_indices('_').map(|(at, _)| &model[at + 1..]);
+        std::iter::once(model)
+            .chain(later)
+            .map(|name| PathBuf::from(self.path.replace(MODEL, name)))
+            .find(|path| path.exists())
+    }
+
+    fn read(&self, path: &Path, documents: &Documents, objective: &Objective) -> Result<Contender, CliError> {
+        let Input { label, bytes } = read(path)?;
+        let mut plan = import_plan(&label, &bytes, &documents.model)?;
+        // Only the placement counts: what it claims to be worth was under rules of its own.
+        plan.objective = objective_document(objective, None);
+        plan.status = PlanStatus::Feasible;
+        plan.bound = BoundDocument { value_s: None, source: "none".into(), certificate: None };
+        plan.gap = None;
+        plan.pins = documents.pins.clone().unwrap_or_default();
+        let (graph, cluster) = (&documents.model.graph, &documents.cluster);
+        assign_calls(graph, cluster, &mut plan);
+        let report = check(graph, cluster, documents.pins.as_ref(), &plan).map_err(|error| {
+            CliError::new(&format!("V:{}", error.code()), error.to_string())
+                .at(label.clone())
+                .help("correct the plan, or leave it out")
+        })?;
+        plan.objective.value_s = report.value_s;
+        for (device, figures) in plan.devices.iter_mut().zip(&report.devices) {
+            device.load_s = figures.load_s;
+            device.compute_s = figures.compute_s;
+            device.communication_s = figures.communication_s;
+            device.memory_bytes = figures.memory_bytes;
+        }
+        let broken = report.violations.iter().filter(|violation| violation.kind.breaks_feasibility());
+        let mut breaks: Vec<String> = broken.map(|violation| violation.kind.name().to_owned()).collect();
+        breaks.sort_unstable();
+        breaks.dedup();
+        plan.reason = report.value_s.is_none().then(|| "the placement cannot be valued".to_owned());
+        Ok(Contender { name: self.name.clone(), plan, given: Some(breaks) })
+    }
+}

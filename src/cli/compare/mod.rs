@@ -1,0 +1,192 @@
+//! `compare`: solvers, expert rules and given plans side by side.
+
+mod given;
+mod solved;
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use serde::Serialize;
+use stagewright::core::objective::Objective;
+use stagewright::core::problem::Problem;
+use stagewright::placement::placement;
+use stagewright::report::comparison::{self, Comparison};
+use stagewright::report::html::{self, Page};
+use stagewright::report::step::Step;
+
+use super::args::CompareArguments;
+use super::error::CliError;
+use super::exit::Exit;
+use super::resolve::Parts;
+use super::{files, interrupt, output, plan, resolve, simulate};
+use given::Given;
+use solved::Entrant;
+pub(super) use solved::groups;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Comparisons<'a> {
+    schema: &'static str,
+    models: &'a [Comparison],
+}
+
+const SCHEMA: &str = "stagewright.comparison/1";
+
+pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit, CliError> {
+    let objective = resolve::objective(&arguments.objective)?;
+    let solving = resolve::solving(&arguments.solve)?;
+    let entrants = solved::entrants(&arguments.solvers, &objective)?;
+    let given = Given::parse(&arguments.plan)?;
+    one_standard_input(arguments, &given)?;
+    given.fit(&arguments.models.iter().map(|model| stem(model)).collect::<Vec<_>>())?;
+    let baseline = baseline(arguments, &entrants, &given)?;
+    if arguments.html.is_some() && arguments.models.len() > 1 {
+        return Err(CliError::new("U001", "a page shows one model")
+            .at("--html")
+            .help("give one model, or leave --html out"));
+    }
+    // Everything is read before anything is solved: what is wrong with the last input costs no solve.
+    let mut grounds = Vec::new();
+    for model in &arguments.models {
+        let documents = resolve::documents_of(model, &arguments.around, None)?;
+        let contenders = given.of(&stem(model), &documents, &objective)?;
+        grounds.push((stem(model), documents.cluster.clone(), contenders, resolve::parts(documents)?));
+    }
+    let interrupt = interrupt::watch();
+    let mut comparisons = Vec::new();
+    let mut page = None;
+    for (model, cluster, mut contenders, parts) in grounds {
+        for entrant in &entrants {
+            if interrupt.load(Ordering::Relaxed) {
+                break;
+            }
+            if verbose || arguments.models.len() > 1 {
+                output::note(&format!("{model}: {}", entrant.name));
+            }
+            let problem = problem(&parts, entrant)?;
+            contenders.push(entrant.solve(&problem, &solving, &interrupt, verbose)?);
+            if interrupt.load(Ordering::Relaxed) {
+                output::note(&format!(
+                    "interrupted: {} was cut short on {model}, and nothing after it was solved",
+                    entrant.name
+                ));
+            }
+        }
+        comparisons.push(Comparison::new(&model, &cluster, contenders, baseline.as_deref()));
+        if let Some(path) = &arguments.html {
+            page = Some((path, parts));
+        }
+    }
+    output::result(&show(arguments, &comparisons)?)?;
+    // Written after it is printed, so that a full disk does not lose the result.
+    if let (Some((path, parts)), [comparison]) = (page, &comparisons[..]) {
+        write_page(path, parts, comparison, arguments, objective)?;
+    }
+    let reached = |comparison: &Comparison| {
+        let gap = comparison.rows.iter().find_map(|row| row.gap);
+        solving.gap.is_none_or(|wanted| gap.is_some_and(|gap| gap <= wanted))
+    };
+    Ok(if comparisons.iter().all(reached) { Exit::Done } else { Exit::GapNotReached })
+}
+
+/// Refuses two inputs that are both standard input.
+fn one_standard_input(arguments: &CompareArguments, given: &Given) -> Result<(), CliError> {
+    let around = [arguments.around.cluster.as_deref(), arguments.around.pins.as_deref()];
+    let models = arguments.models.iter().map(|model| Some(model.as_path()));
+    let paths: Vec<Option<&Path>> = models.chain(around).chain(given.paths().map(Some)).collect();
+    files::at_most_one_standard(&paths)
+}
+
+/// The problem that an entrant solves.
+fn problem(parts: &Parts, entrant: &Entrant) -> Result<Problem, CliError> {
+    let Parts { label, graph, cluster, pins } = parts;
+    Problem::new(graph.clone(), cluster.clone(), entrant.objective, pins.clone())
+        .map_err(|error| CliError::problem(label, &error))
+}
+
+/// Writes a page about the best plan, with the comparison.
+fn write_page(
+    path: &Path,
+    parts: Parts,
+    comparison: &Comparison,
+    arguments: &CompareArguments,
+    objective: Objective,
+) -> Result<(), CliError> {
+    let best = comparison.rows.iter().find(|row| row.is_as_good_as(comparison.best()));
+    let Some((row, plan)) = best.and_then(|row| Some((row, row.plan.as_ref()?))) else {
+        output::note("there is no plan, so no page was written");
+        return Ok(());
+    };
+    let Parts { label, graph, cluster, pins } = parts;
+    let objective = Objective { split: row.split.unwrap_or(objective.split), ..objective };
+    let problem =
+        Problem::new(graph, cluster, objective, pins).map_err(|error| CliError::problem(&label, &error))?;
+    let placement = placement(&problem, plan).map_err(|error| CliError::placement(&row.name, &error))?;
+    let of_step = simulate::step_problem(&problem, &label)?;
+    let step = Step::of(&of_step, &placement);
+    let page = Page {
+        model: &plan::model_name(&problem, &label),
+        cluster: &plan::cluster_name(&problem, arguments.around.cluster.as_deref()),
+        problem: &problem,
+        document: plan,
+        placement: Some(&placement),
+        step: Some(&step),
+        convergence: None,
+        comparison: Some(comparison),
+    };
+    files::write_with(path, |file| html::write(&page, file))
+}
+
+/// The row that is the unit: the one asked for, or one device where it takes part, under whatever split.
+fn baseline(
+    arguments: &CompareArguments,
+    entrants: &[Entrant],
+    given: &Given,
+) -> Result<Option<String>, CliError> {
+    const USUAL: &str = "one-device";
+    let mut names: Vec<&str> = entrants.iter().map(|entrant| entrant.name.as_str()).collect();
+    if let Some(twice) = given.names().find(|name| names.contains(name)) {
+        return Err(CliError::new("U001", format!("`{twice}` is a solver that takes part, and a plan"))
+            .at("--plan")
+            .help("give the plan another name: --plan NAME=FILE"));
+    }
+    names.extend(given.names());
+    let Some(asked) = &arguments.baseline else {
+        let usual = names.iter().find(|name| name.split('@').next() == Some(USUAL));
+        return Ok(usual.map(|&name| name.to_owned()));
+    };
+    if names.contains(&asked.as_str()) {
+        return Ok(Some(asked.clone()));
+    }
+    Err(CliError::new("U007", format!("`{asked}` does not take part"))
+        .at("--baseline")
+        .help(format!("use one of {}", names.join(", "))))
+}
+
+fn show(arguments: &CompareArguments, comparisons: &[Comparison]) -> Result<String, CliError> {
+    if arguments.json {
+        return output::json(&Comparisons { schema: SCHEMA, models: comparisons });
+    }
+    if arguments.csv {
+        return comparison::csv(comparisons)
+            .map_err(|error| CliError::new("X001", format!("cannot write CSV: {error}")));
+    }
+    let (grid, reasons) = match comparisons {
+        [one] => (comparison::contenders(one), comparison::reasons(one)),
+        several => (comparison::models(several), String::new()),
+    };
+    let table = if arguments.markdown { grid.markdown() } else { grid.text(output::width()) };
+    let lines = reasons
+        .lines()
+        .map(|line| if arguments.markdown { format!("- {line}\n") } else { format!("{line}\n") });
+    let lines: String = lines.collect();
+    Ok(if lines.is_empty() { table } else { format!("{table}\n{lines}") })
+}
+
+/// A file's name without folder and extension.
+fn stem(path: &Path) -> String {
+    match files::is_standard(path) {
+        true => "model".into(),
+        false => path.file_stem().map_or_else(|| "model".into(), |stem| stem.to_string_lossy().into_owned()),
+    }
+}

@@ -1,0 +1,136 @@
+//! The solvers that take part.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use stagewright::core::document::{ObjectiveKind, Schedule, Split};
+use stagewright::core::objective::Objective;
+use stagewright::core::problem::Problem;
+use stagewright::registry::{Role, SOLVERS};
+use stagewright::report::comparison::Contender;
+use stagewright::report::document::{Provenance, plan_document};
+
+use crate::cli::error::CliError;
+use crate::cli::plan;
+use crate::cli::resolve::{self, Chosen, Solving};
+
+/// A solver under rules of its own.
+pub(super) struct Entrant {
+    /// What it was called.
+    pub(super) name: String,
+    /// The objective, with the split that it was given.
+    pub(super) objective: Objective,
+    chosen: Chosen,
+}
+
+/// The solvers of a list. An entry is `auto`, the name of a solver, or a group of them (`exact`, `search`,
+/// `baselines`, `all`), and may say a split rule of its own: `bnp@free`. Of a group those take part that take
+/// the objective; without a list, `auto` and the baselines, and for a contiguous split the best free one.
+pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Entrant>, CliError> {
+    let usual;
+    let list = if list.is_empty() {
+        usual = self::usual(objective);
+        &usual
+    } else {
+        list
+    };
+    let mut entrants: Vec<Entrant> = Vec::new();
+    for entry in list {
+        // With the sign, so that a member of a group is called as it is alone.
+        let (name, at) = entry.split_at(entry.find('@').unwrap_or(entry.len()));
+        let split = match at.strip_prefix('@') {
+            Some(split) => split_named(entry, split, objective)?,
+            None => objective.split,
+        };
+        let objective = Objective { split, ..*objective };
+        let (names, is_group) = members(name, &objective);
+        for name in names {
+            let full = format!("{name}{at}");
+            if entrants.iter().any(|entrant| entrant.name == full) {
+                continue;
+            }
+            let chosen = resolve::solver(name, &objective).map_err(|error| match is_group {
+                true => error,
+                false => error.at("--solvers"),
+            })?;
+            entrants.push(Entrant { name: full, objective, chosen });
+        }
+    }
+    Ok(entrants)
+}
+
+fn usual(objective: &Objective) -> Vec<String> {
+    let mut list = vec!["auto".to_owned()];
+    let is_free = objective.kind != ObjectiveKind::Throughput || objective.split == Split::Free;
+    if !is_free && objective.schedule == Schedule::None {
+        list.push("auto@free".into());
+    }
+    list.push("baselines".into());
+    list
+}
+
+/// The groups of solvers, each with the roles that its members have.
+const GROUPS: [(&str, &[Role]); 4] = [
+    ("exact", &[Role::Exact]),
+    ("search", &[Role::Search]),
+    ("baselines", &[Role::Baseline]),
+    ("all", &[Role::Exact, Role::Search, Role::Baseline]),
+];
+
+/// The names of the groups.
+pub(in crate::cli) fn groups() -> impl Iterator<Item = &'static str> {
+    GROUPS.iter().map(|(name, _)| *name)
+}
+
+/// The solvers of a group that take an objective, or the one of a name; and whether it was a group.
+fn members<'a>(name: &'a str, objective: &Objective) -> (Vec<&'a str>, bool) {
+    let of = |roles: &[Role]| {
+        let able = SOLVERS.iter().filter(|entry| {
+            roles.contains(&entry.role) && (entry.solver.capabilities().missing)(objective).is_none()
+        });
+        able.map(|entry| entry.solver.name()).collect()
+    };
+    match GROUPS.iter().find(|(group, _)| *group == name) {
+        Some((_, roles)) => (of(roles), true),
+        None => (vec![name], false),
+    }
+}
+
+fn split_named(entry: &str, split: &str, objective: &Objective) -> Result<Split, CliError> {
+    let wrong = |cause: String| {
+        Err(CliError::new("U001", cause)
+            .at("--solvers")
+            .help("write NAME@contiguous, NAME@convex or NAME@free"))
+    };
+    if objective.kind != ObjectiveKind::Throughput {
+        return wrong(format!("`{entry}` names a split, which only throughput reads"));
+    }
+    match split {
+        "contiguous" => Ok(Split::Contiguous),
+        "convex" => Ok(Split::Convex),
+        "free" => Ok(Split::Free),
+        other => wrong(format!("there is no split rule `{other}`")),
+    }
+}
+
+impl Entrant {
+    /// Solves under the limits.
+    pub(super) fn solve(
+        &self,
+        problem: &Problem,
+        solving: &Solving,
+        interrupt: &Arc<AtomicBool>,
+        verbose: bool,
+    ) -> Result<Contender, CliError> {
+        let started = Instant::now();
+        let solution = plan::solve(problem, &self.chosen, solving, interrupt, verbose)?;
+        let provenance = Provenance {
+            solver: self.chosen.label.clone(),
+            seconds: started.elapsed().as_secs_f64(),
+            seed: solving.seed,
+        };
+        let plan = plan_document(problem, &solution, provenance);
+        Ok(Contender { name: self.name.clone(), plan, given: None })
+    }
+}

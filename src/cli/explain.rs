@@ -1,0 +1,133 @@
+//! `explain`: why a plan is worth what it is, and what would change that.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde::Serialize;
+use stagewright::calls::assign_calls;
+use stagewright::core::cluster::{Cluster, DeviceId};
+use stagewright::core::document::{ObjectiveDocument, PinTargets, PinsDocument, PlanDocument};
+use stagewright::core::problem::Problem;
+use stagewright::explain::{Effort, Explanation, WhatIf, changes, explain, text, what_if};
+use stagewright::formats::import_plan;
+use stagewright::placement::placement;
+use stagewright::report::document::objective_document;
+
+use super::args::ExplainArguments;
+use super::error::CliError;
+use super::exit::Exit;
+use super::files::{Input, read};
+use super::resolve::{Parts, Solving};
+use super::{interrupt, output, resolve};
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    objective: &'a ObjectiveDocument,
+    #[serde(flatten)]
+    explanation: &'a Explanation,
+    what_ifs: &'a [WhatIf],
+}
+
+const SCHEMA: &str = "stagewright.explanation/1";
+
+pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, CliError> {
+    let solving = resolve::solving(&arguments.solve)?;
+    let documents = resolve::documents(&arguments.model, Some(&arguments.plan))?;
+    let Input { label, bytes } = read(&arguments.plan)?;
+    let mut plan = import_plan(&label, &bytes, &documents.model)?;
+    resolve::override_objective(&mut plan.objective, &arguments.objective)?;
+    assign_calls(&documents.model.graph, &documents.cluster, &mut plan);
+    let objective = resolve::objective_of(&plan.objective)?;
+    let Parts { label: model, graph, cluster, pins } = resolve::parts(documents)?;
+    // As for `check`, those of the plan and those given beside it both apply.
+    let pins = both(&cluster, &plan.pins, &pins);
+    let problem =
+        Problem::new(graph, cluster, objective, pins).map_err(|error| CliError::problem(&model, &error))?;
+    let placement = placement(&problem, &plan).map_err(|error| CliError::placement(&label, &error))?;
+    let explanation = explain(&problem, &placement);
+    if !explanation.value_s.is_finite() {
+        return Err(CliError::new("U008", "the plan has no value to explain")
+            .at(label)
+            .help("`check` lists what is wrong with it"));
+    }
+    let what_ifs = match arguments.no_what_if {
+        true => Vec::new(),
+        false => ask(&problem, &plan, &solving),
+    };
+    let document = objective_document(problem.objective(), Some(explanation.value_s));
+    output::result(&if arguments.json {
+        output::json(&Document {
+            schema: SCHEMA,
+            objective: &document,
+            explanation: &explanation,
+            what_ifs: &what_ifs,
+        })?
+    } else {
+        text(&document, &explanation, &what_ifs, output::width())
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Solves every change in an equal share of the time limit, with what those before it left over.
+fn ask(problem: &Problem, plan: &PlanDocument, solving: &Solving) -> Vec<WhatIf> {
+    let interrupt = interrupt::watch();
+    let changes = changes(problem);
+    let mut left = solving.limits.time;
+    let mut what_ifs = Vec::new();
+    for (at, change) in changes.iter().enumerate() {
+        if interrupt.load(Ordering::Relaxed) {
+            output::note("interrupted: what is left was not asked");
+            break;
+        }
+        let changed = match change.apply(problem) {
+            Ok(changed) => changed,
+            Err(why) => {
+                output::note(&format!("what if: {}: {why}", change.describe()));
+                continue;
+            }
+        };
+        let rest = (changes.len() - at) as u32;
+        let effort = Effort {
+            time: left.map(|left| left / rest),
+            memory: solving.limits.memory,
+            threads: solving.threads,
+            gap: solving.limits.gap,
+            seed: solving.seed,
+            interrupt: interrupt.clone(),
+        };
+        let started = std::time::Instant::now();
+        output::note(&format!("what if: {}", change.describe()));
+        match what_if(change, &changed, plan, &effort) {
+            Ok(found) => what_ifs.push(found),
+            // What is known already is not lost for it.
+            Err(error) => output::note(&format!("what if: {}: {error}", change.describe())),
+        }
+        left = left.map(|left| left.saturating_sub(started.elapsed()).max(Duration::from_millis(1)));
+    }
+    what_ifs
+}
+
+/// Pins that allow what two allow both.
+fn both(cluster: &Cluster, one: &PinsDocument, other: &PinsDocument) -> PinsDocument {
+    let mut pins = one.clone();
+    for (operator, targets) in &other.0 {
+        let joint = match pins.0.get(operator) {
+            None => targets.clone(),
+            Some(first) if first == targets => continue,
+            Some(first) => {
+                let devices = |targets: &PinTargets| -> BTreeSet<DeviceId> {
+                    targets.names().iter().flat_map(|name| cluster.named(name)).collect()
+                };
+                let joint = devices(first);
+                let joint =
+                    joint.intersection(&devices(targets)).map(|&id| cluster.device_name(id)).collect();
+                PinTargets::Any(joint)
+            }
+        };
+        pins.0.insert(operator.clone(), joint);
+    }
+    pins
+}

@@ -1,0 +1,80 @@
+//! `export`: a plan in the notation of a runtime.
+
+use std::path::Path;
+
+use stagewright::core::document::{ClusterDocument, PlanDocument};
+use stagewright::core::graph::Graph;
+use stagewright::core::problem::Problem;
+use stagewright::export::{ExportError, Placed, TARGETS, Target, target};
+use stagewright::formats::{import_plan, import_plan_alone};
+use stagewright::report::wrap::facts;
+
+use super::args::ExportArguments;
+use super::error::CliError;
+use super::exit::Exit;
+use super::files::{self, Input, at_most_one_standard, is_standard, read};
+use super::{output, resolve};
+
+pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit, CliError> {
+    let (Some(plan), Some(to)) = (&arguments.plan, &arguments.to) else {
+        output::result(&list())?;
+        return Ok(Exit::Done);
+    };
+    let target = target(to).map_err(|error| failed("--to", &error))?;
+    let (model, cluster) = (arguments.model.as_deref(), arguments.cluster.as_deref());
+    at_most_one_standard(&[Some(plan), model, cluster])?;
+    let cluster = cluster.map(|path| resolve::cluster_file(path).map(|(_, cluster)| cluster)).transpose()?;
+    let model = model.map(|path| resolve::model(path, &arguments.import)).transpose()?;
+    let Input { label, bytes } = read(plan)?;
+    let plan = match &model {
+        Some((_, model)) => import_plan(&label, &bytes, model)?,
+        None => import_plan_alone(&label, &bytes)?,
+    };
+    let graph = model
+        .map(|(label, model)| {
+            Graph::from_document(model.graph).map_err(|error| CliError::graph(&label, &error))
+        })
+        .transpose()?;
+    let own: Option<&ClusterDocument> = graph.as_ref().and_then(|graph| graph.document().cluster.as_ref());
+    let placed = Placed::of(&plan, graph.as_ref(), cluster.as_ref().or(own));
+    let export = placed.and_then(|placed| (target.write)(&placed)).map_err(|error| failed(&label, &error))?;
+    match &arguments.out {
+        Some(path) if !is_standard(path) => files::write(path, &export.text)?,
+        _ => output::result(&export.text)?,
+    }
+    for note in &export.notes {
+        output::note(&format!("note: {note}"));
+    }
+    if export.runs && plan.priority.is_some() {
+        output::note(
+            "note: the order in which operators of a device run is the runtime's, not that of the plan",
+        );
+    }
+    Ok(Exit::Done)
+}
+
+/// Writes a plan as a drawing for Graphviz.
+pub(crate) fn write_dot(path: &Path, plan: &PlanDocument, problem: &Problem) -> Result<(), CliError> {
+    let label = path.display().to_string();
+    let cluster = problem.cluster().document();
+    let drawing = Placed::of(plan, Some(problem.graph()), Some(cluster))
+        .and_then(|placed| (target("dot")?.write)(&placed))
+        .map_err(|error| failed(&label, &error))?;
+    files::write(path, &drawing.text)
+}
+
+/// The targets, each with what it cannot express.
+fn list() -> String {
+    let row =
+        |target: &&'static Target| (target.name, format!("{}\nlimits: {}", target.summary, target.limits));
+    facts(TARGETS.iter().map(row), output::width())
+}
+
+/// A plan that cannot be carried over, or a target that is not there.
+fn failed(label: &str, error: &ExportError) -> CliError {
+    let place = match error.place() {
+        Some(path) => format!("{label}: {path}"),
+        None => label.to_owned(),
+    };
+    CliError::new(error.code(), error.to_string()).at(place).help(error.help())
+}

@@ -1,0 +1,35 @@
+//! `man`: the manual, a page for each command.
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+use super::args::{Arguments, ManArguments};
+use super::error::CliError;
+use super::exit::Exit;
+use super::{files, output};
+
+pub(crate) fn run(arguments: &ManArguments) -> Result<Exit, CliError> {
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    // Gives every command its full name, as in `stagewright-plan`.
+    command.build();
+    let Some(folder) = &arguments.folder else {
+        output::result(&page(command)?.1)?;
+        return Ok(Exit::Done);
+    };
+    files::make_folder(folder)?;
+    let commands = command.get_subcommands().cloned().collect::<Vec<_>>();
+    for command in [command].into_iter().chain(commands) {
+        let (name, text) = page(command)?;
+        files::write(&folder.join(name), &text)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The file name and the text of the page of a command.
+fn page(command: Command) -> Result<(String, String), CliError> {
+    let page = Man::new(command).source(concat!("stagewright ", env!("CARGO_PKG_VERSION")));
+    let mut text = Vec::new();
+    page.render(&mut text)
+        .map_err(|error| CliError::new("X001", format!("cannot write the manual: {error}")))?;
+    Ok((page.get_filename(), String::from_utf8_lossy(&text).into_owned()))
+}

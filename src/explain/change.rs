@@ -1,0 +1,129 @@
+//! Changes to a problem that might be worth their price.
+
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::{ClusterDocument, GraphDocument, ObjectiveKind, Split};
+use stagewright_core::graph::Graph;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+
+use crate::report::units::name;
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// None: what the problem has as it is.
+    Nothing,
+    /// One more device of a kind.
+    Device {
+        /// The kind.
+        kind: String,
+    },
+    /// Twice the bandwidth of all links, the latency as it is; measured transfers take half as long.
+    Bandwidth,
+    /// Twice the memory of all devices.
+    Memory,
+    /// Any split.
+    FreeSplit,
+    /// One more call of every accelerator.
+    Call,
+}
+
+impl Change {
+    /// In a few words.
+    pub fn describe(&self) -> String {
+        match self {
+            Change::Nothing => "nothing changes".into(),
+            Change::Device { kind } => format!("one more {}", name(kind)),
+            Change::Bandwidth => "twice the bandwidth".into(),
+            Change::Memory => "twice the memory".into(),
+            Change::FreeSplit => "any split, not this rule alone".into(),
+            Change::Call => "one more call of each accelerator".into(),
+        }
+    }
+
+    /// The problem with the change.
+    ///
+    /// # Errors
+    /// Why there is no such problem.
+    pub fn apply(&self, problem: &Problem) -> Result<Problem, String> {
+        let mut objective = *problem.objective();
+        let mut cluster = problem.cluster().document().clone();
+        let mut graph = None;
+        match self {
+            Change::Nothing => {}
+            Change::Device { kind } => {
+                for document in cluster.kinds.iter_mut().filter(|document| &document.name == kind) {
+                    document.count = document.count.saturating_add(1);
+                }
+            }
+            Change::Bandwidth => graph = Some(doubled_bandwidth(problem, &mut cluster)),
+            Change::Memory => {
+                for memory in cluster.kinds.iter_mut().filter_map(|kind| kind.memory_bytes.as_mut()) {
+                    *memory *= 2.0;
+                }
+            }
+            Change::FreeSplit => objective.split = Split::Free,
+            Change::Call => objective.calls = objective.calls.saturating_add(1),
+        }
+        rebuilt(problem, graph, cluster, objective)
+    }
+}
+
+/// The changes that a problem admits, and first none.
+pub fn changes(problem: &Problem) -> Vec<Change> {
+    let cluster = problem.cluster().document();
+    let objective = problem.objective();
+    let mut changes = vec![Change::Nothing];
+    // A matrix has no row for another device.
+    if cluster.matrix.is_none() {
+        let kinds = cluster.kinds.iter().filter(|kind| !kind.host);
+        changes.extend(kinds.map(|kind| Change::Device { kind: kind.name.clone() }));
+    }
+    let has_accelerators = cluster.kinds.iter().any(|kind| !kind.host);
+    if has_accelerators {
+        changes.push(Change::Bandwidth);
+    }
+    if cluster.kinds.iter().any(|kind| kind.memory_bytes.is_some()) {
+        changes.push(Change::Memory);
+    }
+    match objective.kind {
+        ObjectiveKind::Throughput if objective.split != Split::Free && !objective.times_iteration() => {
+            changes.push(Change::FreeSplit);
+        }
+        ObjectiveKind::Latency if has_accelerators => changes.push(Change::Call),
+        _ => {}
+    }
+    changes
+}
+
+/// Doubles all bandwidths of a cluster. Returns the graph with measured transfers halved.
+fn doubled_bandwidth(problem: &Problem, cluster: &mut ClusterDocument) -> GraphDocument {
+    for link in cluster.kinds.iter_mut().filter_map(|kind| kind.link.as_mut()) {
+        link.bandwidth *= 2.0;
+    }
+    for group in &mut cluster.groups {
+        group.uplink.bandwidth *= 2.0;
+    }
+    for seconds in cluster.matrix.iter_mut().flat_map(|matrix| &mut matrix.seconds_per_byte).flatten() {
+        *seconds *= 0.5;
+    }
+    let mut graph = problem.graph().document().clone();
+    for seconds in graph.tensors.iter_mut().flat_map(|tensor| tensor.seconds.values_mut()) {
+        *seconds *= 0.5;
+    }
+    graph
+}
+
+fn rebuilt(
+    problem: &Problem,
+    graph: Option<GraphDocument>,
+    cluster: ClusterDocument,
+    objective: Objective,
+) -> Result<Problem, String> {
+    let graph = match graph {
+        Some(graph) => Graph::from_document(graph).map_err(|error| error.to_string())?,
+        None => problem.graph().clone(),
+    };
+    let cluster = Cluster::from_document(cluster).map_err(|error| error.to_string())?;
+    Problem::new(graph, cluster, objective, problem.pins().clone()).map_err(|error| error.to_string())
+}

@@ -1,0 +1,185 @@
+//! Why a plan is worth what it is, and what would make it worth more.
+//!
+//! [`Bottleneck`] says which resource decides the value and what of it takes how long, [`Slack`] how far the other
+//! devices are from that, [`Tight`] which constraints leave no room. What would change the value is not guessed:
+//! [`WhatIf`] has each change put into the problem, which is then solved and bounded again.
+
+mod bottleneck;
+mod change;
+mod load;
+mod path;
+mod text;
+mod what_if;
+
+use serde::Serialize;
+use stagewright_core::document::{BoundDocument, ObjectiveKind, PlanDocument};
+use stagewright_core::evaluate::{Evaluation, evaluate};
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+
+pub use bottleneck::{Bottleneck, Item, Part};
+pub use change::{Change, changes};
+pub use text::text;
+pub use what_if::{Effort, WhatIf, what_if};
+
+use crate::registry::BOUNDS;
+
+/// What can be said of a plan without solving anything.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The value, recomputed.
+    pub value_s: f64,
+    /// The constraints that it breaks; empty of a feasible plan.
+    pub violations: Vec<String>,
+    /// What decides the value; one for each pass where the passes are scored apart.
+    pub bottlenecks: Vec<Bottleneck>,
+    /// The devices in use, the most loaded first.
+    pub slack: Vec<Slack>,
+    /// The constraints that leave little room.
+    pub tight: Vec<Tight>,
+    /// Lower bounds by source, the strongest first.
+    pub bounds: Vec<BoundDocument>,
+}
+
+/// How much more a device could do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Slack {
+    /// The device.
+    pub device: String,
+    /// Seconds that it is in use.
+    pub load_s: f64,
+    /// Seconds of the value that it is not: of both passes where they are scored apart, of the slowest stage or uplink
+    /// under a schedule. Of a step or a sample, seconds in which it is idle.
+    pub slack_s: f64,
+    /// Bytes in use.
+    pub memory_bytes: f64,
+    /// Bytes that are free; none where memory is unlimited.
+    pub free_bytes: Option<f64>,
+}
+
+/// A constraint that leaves little room.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "constraint", rename_all = "kebab-case")]
+pub enum Tight {
+    /// A device whose memory is nearly full.
+    Memory {
+        /// The device.
+        device: String,
+        /// The share in use.
+        share: f64,
+    },
+    /// All devices of a kind are in use.
+    Devices {
+        /// The kind.
+        kind: String,
+        /// How many there are.
+        count: u32,
+    },
+    /// An accelerator is called as often as it may be.
+    Calls {
+        /// The accelerator.
+        device: String,
+        /// How often that is.
+        calls: u32,
+    },
+}
+
+/// The share of a memory from which it is called nearly full.
+const FULL: f64 = 0.9;
+
+/// Explains a placement, in the time of the bounds and of one step of the simulator.
+pub fn explain(problem: &Problem, placement: &Placement) -> Explanation {
+    let evaluation = evaluate(problem, placement);
+    let bottlenecks = match problem.objective().kind {
+        ObjectiveKind::Throughput => load::bottlenecks(problem, placement, &evaluation),
+        ObjectiveKind::Latency => vec![path::of_sample(problem, placement, &evaluation)],
+        ObjectiveKind::Makespan => vec![path::of_step(problem, placement)],
+    };
+    Explanation {
+        value_s: evaluation.value,
+        violations: evaluation.violations.iter().map(ToString::to_string).collect(),
+        bottlenecks,
+        slack: slack(problem, &evaluation),
+        tight: tight(problem, placement, &evaluation),
+        bounds: bounds(problem),
+    }
+}
+
+/// The placement of a plan in a problem that has all of its devices, if it has.
+fn placement_in(problem: &Problem, plan: &PlanDocument) -> Option<Placement> {
+    crate::placement::placement(problem, plan).ok()
+}
+
+fn slack(problem: &Problem, evaluation: &Evaluation) -> Vec<Slack> {
+    // Of an iteration, the slowest stage decides and not the whole.
+    let most = match problem.objective().times_iteration() {
+        true => evaluation
+            .devices
+            .iter()
+            .map(|device| device.load())
+            .chain(evaluation.uplinks.iter().map(|load| load[0] + load[1]))
+            .fold(0.0, f64::max),
+        false => evaluation.value,
+    };
+    let is_step = problem.objective().kind == ObjectiveKind::Makespan;
+    let mut slack: Vec<Slack> = evaluation
+        .devices
+        .iter()
+        .map(|device| {
+            // Beside a device of a step its link works.
+            let load_s = if is_step { device.compute() } else { device.load() };
+            let memory = problem.pools()[problem.pool_of(device.device)].memory;
+            Slack {
+                device: problem.cluster().device_name(device.device),
+                load_s,
+                slack_s: (most - load_s).max(0.0),
+                memory_bytes: device.memory_bytes,
+                free_bytes: memory.is_finite().then(|| (memory - device.memory_bytes).max(0.0)),
+            }
+        })
+        .collect();
+    slack.sort_by(|one, other| other.load_s.total_cmp(&one.load_s));
+    slack
+}
+
+fn tight(problem: &Problem, placement: &Placement, evaluation: &Evaluation) -> Vec<Tight> {
+    let cluster = problem.cluster();
+    let mut tight = Vec::new();
+    for device in &evaluation.devices {
+        let memory = problem.pools()[problem.pool_of(device.device)].memory;
+        let share = device.memory_bytes / memory;
+        if memory.is_finite() && share >= FULL {
+            tight.push(Tight::Memory { device: cluster.device_name(device.device), share });
+        }
+    }
+    for kind in 0..cluster.kind_count() {
+        let document = cluster.kind(kind);
+        let of_kind = evaluation.devices.iter().filter(|device| cluster.kind_of(device.device) == kind);
+        let used: u64 = of_kind.map(|device| u64::from(device.replicas)).sum();
+        if used > 0 && used >= u64::from(document.count) && !document.host {
+            tight.push(Tight::Devices { kind: document.name.clone(), count: document.count });
+        }
+    }
+    if problem.objective().kind == ObjectiveKind::Latency && placement.has_calls() {
+        let most = problem.objective().calls;
+        for device in &evaluation.devices {
+            let calls = evaluation.calls.iter().filter(|call| call.device == device.device).count() as u32;
+            if calls >= most {
+                tight.push(Tight::Calls { device: cluster.device_name(device.device), calls });
+            }
+        }
+    }
+    tight
+}
+
+fn bounds(problem: &Problem) -> Vec<BoundDocument> {
+    let applying = BOUNDS.iter().filter(|bound| bound.applies(problem));
+    let mut bounds: Vec<BoundDocument> = applying
+        .filter_map(|bound| {
+            let value = bound.compute(problem)?.value;
+            Some(BoundDocument { value_s: Some(value), source: bound.name().into(), certificate: None })
+        })
+        .collect();
+    bounds.sort_by(|one, other| other.value_s.partial_cmp(&one.value_s).unwrap_or(std::cmp::Ordering::Equal));
+    bounds
+}

@@ -1,0 +1,160 @@
+//! An explanation for people.
+
+use stagewright_core::document::{ObjectiveDocument, ObjectiveKind, Schedule};
+
+use super::{Bottleneck, Explanation, Tight, WhatIf};
+use crate::report::grid::{Column, Grid};
+use crate::report::table;
+use crate::report::units::{bytes, name, percent, seconds};
+use crate::report::wrap::facts;
+
+/// The whole explanation, for a terminal of so many characters.
+pub fn text(
+    objective: &ObjectiveDocument,
+    explanation: &Explanation,
+    what_ifs: &[WhatIf],
+    width: Option<u16>,
+) -> String {
+    let mut lines = vec![
+        ("objective", table::objective(objective)),
+        ("value", table::value_line(objective, explanation.value_s)),
+    ];
+    lines.push(("bound", bound(explanation, what_ifs)));
+    let of_each = if objective.schedule == Schedule::None { "" } else { " a microbatch" };
+    lines.extend(explanation.bottlenecks.iter().map(|it| ("bottleneck", parts(it, of_each))));
+    lines.extend(explanation.tight.iter().map(|it| ("tight", tight(it))));
+    lines.extend(explanation.violations.iter().map(|it| ("broken", it.clone())));
+    let mut sections = vec![facts(lines, width)];
+    sections.extend(explanation.bottlenecks.iter().filter_map(items).map(|it| it.text(width)));
+    sections.push(slack(objective, explanation).text(width));
+    if explanation.bounds.len() > 1 {
+        sections.push(table::bounds(&explanation.bounds).text(width));
+    }
+    if !what_ifs.is_empty() {
+        sections.push(changes(explanation.value_s, what_ifs).text(width));
+    }
+    sections.join("\n")
+}
+
+/// The strongest bound: a closed form, or what solving the problem as it is has proved.
+fn bound(explanation: &Explanation, what_ifs: &[WhatIf]) -> String {
+    let closed = explanation.bounds.first().and_then(|bound| Some((bound.value_s?, &bound.source)));
+    let solved = what_ifs.first().and_then(|as_it_is| Some((as_it_is.bound_s?, &as_it_is.source)));
+    match (closed, solved) {
+        (Some(closed), Some(solved)) if solved.0 >= closed.0 => Some(solved),
+        (closed, solved) => closed.or(solved),
+    }
+    .map_or_else(|| "none".into(), |(value, source)| format!("{} ({source})", seconds(value)))
+}
+
+/// A bottleneck with its parts on one line.
+fn parts(bottleneck: &Bottleneck, of_each: &str) -> String {
+    let parts: Vec<String> = bottleneck
+        .parts
+        .iter()
+        .filter(|part| part.seconds > 0.0)
+        .map(|part| {
+            let share = table::share(part.seconds, bottleneck.seconds);
+            format!("{} {} ({})", part.name, seconds(part.seconds), percent(share))
+        })
+        .collect();
+    let whole = format!("{}, {}{of_each}", name(&bottleneck.resource), seconds(bottleneck.seconds));
+    if parts.is_empty() { whole } else { format!("{whole}: {}", parts.join(", ")) }
+}
+
+fn tight(tight: &Tight) -> String {
+    match tight {
+        Tight::Memory { device, share } => {
+            format!("{} of the memory of {} is in use", percent(*share), name(device))
+        }
+        Tight::Devices { kind, count: 1 } => format!("the only {} is in use", name(kind)),
+        Tight::Devices { kind, count } => format!("all {count} {} are in use", name(kind)),
+        Tight::Calls { device, calls: 1 } => {
+            format!("{} is called once, which is all it may be", name(device))
+        }
+        Tight::Calls { device, calls } => {
+            format!("{} is called {calls} times, which is all it may be", name(device))
+        }
+    }
+}
+
+/// What takes longest in a bottleneck, if anything does.
+fn items(bottleneck: &Bottleneck) -> Option<Grid> {
+    let title = format!("longest in {}", name(&bottleneck.resource));
+    let mut grid = Grid::new([
+        (title.as_str(), Column::Names),
+        ("", Column::Words),
+        ("takes", Column::Figures),
+        ("of it", Column::Figures),
+    ]);
+    for item in &bottleneck.items {
+        let share = percent(table::share(item.seconds, bottleneck.seconds));
+        grid.row([name(&item.name), item.role.clone(), seconds(item.seconds), share]);
+    }
+    (!bottleneck.items.is_empty()).then_some(grid)
+}
+
+fn slack(objective: &ObjectiveDocument, explanation: &Explanation) -> Grid {
+    let (busy, left) = match objective.kind {
+        ObjectiveKind::Makespan => ("compute", "idle"),
+        ObjectiveKind::Latency => ("in use", "idle"),
+        ObjectiveKind::Throughput => ("in use", "slack"),
+    };
+    let mut grid = Grid::new([
+        ("device", Column::Names),
+        (busy, Column::Figures),
+        (left, Column::Figures),
+        ("memory", Column::Figures),
+        ("free", Column::Figures),
+    ]);
+    for device in &explanation.slack {
+        grid.row([
+            name(&device.device),
+            seconds(device.load_s),
+            seconds(device.slack_s),
+            bytes(device.memory_bytes),
+            device.free_bytes.map_or_else(|| "unlimited".into(), bytes),
+        ]);
+    }
+    grid
+}
+
+fn changes(value: f64, what_ifs: &[WhatIf]) -> Grid {
+    let mut grid = Grid::new([
+        ("what if", Column::Words),
+        ("best plan known", Column::Figures),
+        ("no plan below", Column::Figures),
+        ("against this plan", Column::Words),
+        ("bound by", Column::Names),
+    ]);
+    for what_if in what_ifs {
+        let shown = |value: Option<f64>| value.map_or_else(|| "none".into(), seconds);
+        grid.row([
+            what_if.change.clone(),
+            shown(what_if.value_s),
+            shown(what_if.bound_s),
+            gain(value, what_if),
+            what_if.source.clone(),
+        ]);
+    }
+    grid
+}
+
+/// By how much a change makes the plan faster: exactly where that is proved, else from and to.
+fn gain(value: f64, what_if: &WhatIf) -> String {
+    let times = |over: f64| match over {
+        over if over == value => "1.000×".into(),
+        over if over > 0.0 => format!("{:.3}×", value / over),
+        _ => "any".into(),
+    };
+    match (what_if.value_s, what_if.bound_s) {
+        (Some(reached), _) if what_if.is_optimal => times(reached),
+        (Some(reached), Some(bound)) => match [times(reached), times(bound)] {
+            [from, to] if from == to => from,
+            [from, to] => format!("{from} to {to}"),
+        },
+        (Some(reached), None) => format!("at least {}", times(reached)),
+        (None, Some(bound)) => format!("at most {}", times(bound)),
+        (None, None) => String::new(),
+    }
+}

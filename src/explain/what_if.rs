@@ -1,0 +1,83 @@
+//! What a change would bring: solved and bounded, not guessed.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use serde::Serialize;
+use stagewright_core::document::PlanDocument;
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Limits, Silent, SolveError, Status};
+
+use super::{Change, placement_in};
+use crate::portfolio;
+
+/// What one what-if may spend.
+#[derive(Debug, Clone)]
+pub struct Effort {
+    /// Time; none is without end.
+    pub time: Option<Duration>,
+    /// Bytes for the solver's tables.
+    pub memory: Option<u64>,
+    /// Worker threads.
+    pub threads: usize,
+    /// Gap at which it ends.
+    pub gap: f64,
+    /// Seed.
+    pub seed: u64,
+    /// Ends it early.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+/// What a change would bring.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WhatIf {
+    /// The change.
+    pub change: String,
+    /// The best value found under it, that of the plan as it is included: no more than this is reachable.
+    pub value_s: Option<f64>,
+    /// The lower bound under it: no less than this is reachable.
+    pub bound_s: Option<f64>,
+    /// What proves the bound.
+    pub source: String,
+    /// Whether the value is proved to be the best.
+    pub is_optimal: bool,
+}
+
+/// Solves the problem of a change, starting from the plan as it is.
+///
+/// # Errors
+/// As the solver has them.
+pub fn what_if(
+    change: &Change,
+    changed: &Problem,
+    plan: &PlanDocument,
+    effort: &Effort,
+) -> Result<WhatIf, SolveError> {
+    let own = placement_in(changed, plan);
+    let kept = own.as_ref().map(|placement| evaluate(changed, placement));
+    let kept = kept.filter(|evaluation| evaluation.is_feasible()).map(|evaluation| evaluation.value);
+    let mut result = WhatIf {
+        change: change.describe(),
+        value_s: kept,
+        bound_s: None,
+        source: "none".into(),
+        is_optimal: false,
+    };
+    let Ok(choice) = portfolio::auto(changed.objective()) else { return Ok(result) };
+    let limits = Limits { time: effort.time, memory: effort.memory, gap: effort.gap };
+    let mut silent = Silent;
+    let mut context = Context::new(limits, effort.interrupt.clone(), &mut silent);
+    context.seed = effort.seed;
+    context.threads = effort.threads;
+    context.warm_start = own.filter(|_| kept.is_some());
+    let solution = choice.solver.solve(changed, &mut context)?;
+    result.value_s = kept.into_iter().chain(solution.value()).reduce(f64::min);
+    if solution.status != Status::Infeasible {
+        result.bound_s = Some(solution.bound.value);
+        result.source = format!("{}, {}", choice.solver.name(), solution.bound.source);
+    }
+    result.is_optimal = solution.status == Status::Optimal;
+    Ok(result)
+}

@@ -1,0 +1,362 @@
+//! Why a plan cannot be carried into a runtime.
+//!
+//! `data/errors.md` says what every code means.
+
+use thiserror::Error;
+
+use crate::clusters::suggestion;
+use crate::report::units::name as shown;
+
+/// How to get a plan that keeps layers whole.
+const WHOLE_LAYERS: &str = "plan with --whole-layers, which keeps the operators of every layer together; or give \
+                            them one `colocation` in the model or pin them to one device; of a workload at \
+                            `--granularity layer` that is two operators a layer";
+
+/// An operator of a plan, for errors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sited {
+    /// The operator.
+    pub operator: String,
+    /// Its device.
+    pub device: String,
+    /// Where the plan says so, such as `devices[1].ops[3]`.
+    pub at: String,
+}
+
+/// Why a plan cannot be carried into a runtime.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ExportError {
+    /// No target is called this.
+    #[error("there is no target called `{}`{}", shown(.name), suggestion(.nearest))]
+    UnknownTarget {
+        /// The name.
+        name: String,
+        /// The target that is most like it.
+        nearest: Option<String>,
+        /// The targets there are.
+        known: Vec<&'static str>,
+    },
+    /// Nothing is placed.
+    #[error("the document has no plan: its status is {status}")]
+    NoPlan {
+        /// The status of the document.
+        status: &'static str,
+    },
+    /// An operator that the model lacks.
+    #[error("the model has no operator `{}`", shown(&.0.operator))]
+    UnknownOperator(Sited),
+    /// Operators without a device.
+    #[error("{count} operators of the model are placed nowhere, the first of them `{}`", shown(.first))]
+    NotPlaced {
+        /// The first of them.
+        first: String,
+        /// How many there are.
+        count: usize,
+    },
+    /// An operator on two devices, or twice on one.
+    #[error("operator `{}` is placed twice", shown(&.0.operator))]
+    PlacedTwice(Sited),
+    /// What the target has to know is in the model alone.
+    #[error("`{target}` needs the model: {why}")]
+    NeedsModel {
+        /// The target.
+        target: &'static str,
+        /// What is not in the plan.
+        why: &'static str,
+    },
+    /// Data parallel stages.
+    #[error("{} stands for {count} devices, and {runtime} has no stages of several devices in this notation", shown(.device))]
+    Replicas {
+        /// The runtime.
+        runtime: &'static str,
+        /// The device.
+        device: String,
+        /// Devices that run its stage.
+        count: u32,
+        /// Where the plan says so.
+        at: String,
+    },
+    /// A latency plan with more than one call.
+    #[error("{} is called {count} times, and {runtime} runs what is on a device in one go", shown(.device))]
+    Calls {
+        /// The runtime.
+        runtime: &'static str,
+        /// The device.
+        device: String,
+        /// Its calls.
+        count: usize,
+        /// Where the plan says so.
+        at: String,
+    },
+    /// The devices have no order.
+    #[error("the devices of the plan have no pipeline order, and {runtime} runs pipelines alone")]
+    NoOrder {
+        /// The runtime.
+        runtime: &'static str,
+    },
+    /// A tensor against the order.
+    #[error(
+        "`{}` on {} reads `{}` on {}, a later stage, and {runtime} runs pipelines alone",
+        shown(&.reader.operator), shown(&.reader.device), shown(&.producer.operator), shown(&.producer.device)
+    )]
+    Backwards {
+        /// The runtime.
+        runtime: &'static str,
+        /// Who makes the tensor.
+        producer: Box<Sited>,
+        /// Who reads it.
+        reader: Box<Sited>,
+    },
+    /// A layer on two devices.
+    #[error(
+        "the plan cuts inside `{}`: `{}` is on {}, `{}` on {}",
+        shown(.layer), shown(&.left.operator), shown(&.left.device), shown(&.right.operator), shown(&.right.device)
+    )]
+    Cut {
+        /// The layer or module.
+        layer: String,
+        /// An operator on one side.
+        left: Box<Sited>,
+        /// An operator on the other.
+        right: Box<Sited>,
+    },
+    /// A gradient elsewhere than what it is of.
+    #[error(
+        "`{}` is on {} and its forward operator `{}` on {}: the runtime runs them in one place",
+        shown(&.operator.operator), shown(&.operator.device), shown(&.forward.operator), shown(&.forward.device)
+    )]
+    Apart {
+        /// The backward or update operator.
+        operator: Box<Sited>,
+        /// Its forward operator.
+        forward: Box<Sited>,
+    },
+    /// A gradient of nothing.
+    #[error("`{}` is a backward or update operator, and no forward operator is known to be its own", shown(&.0.operator))]
+    Orphan(Sited),
+    /// An operator of a module whose parts are on several devices.
+    #[error(
+        "`{}` on {} belongs to no part of `{}`, which is on several devices, {why}",
+        shown(&.operator.operator), shown(&.operator.device), shown(.module)
+    )]
+    Loose {
+        /// The module.
+        module: String,
+        /// The operator.
+        operator: Sited,
+        /// Why it is not clear that it would run there.
+        why: &'static str,
+    },
+    /// No layers that can be counted.
+    #[error("{runtime} counts the layers of one stack, and {why}")]
+    NoStack {
+        /// The runtime.
+        runtime: &'static str,
+        /// What there is instead.
+        why: String,
+    },
+    /// A layer in the wrong stage.
+    #[error("`{}` is on {}, stage {stage} of {stages}, and {rule}", shown(&.operator.operator), shown(&.operator.device))]
+    Misplaced {
+        /// The operator.
+        operator: Box<Sited>,
+        /// Its stage, from 1.
+        stage: usize,
+        /// How many there are.
+        stages: usize,
+        /// What the runtime does.
+        rule: &'static str,
+        /// What to do about it.
+        help: &'static str,
+    },
+    /// Devices that the runtime does not have.
+    #[error("the plan uses {what}, and {rule}")]
+    Devices {
+        /// The devices.
+        what: String,
+        /// What the runtime has.
+        rule: &'static str,
+    },
+    /// Numbers of layers that the runtime does not take.
+    #[error("the stages have {} layers, and {rule}", listed(.counts))]
+    Counts {
+        /// Layers of each stage.
+        counts: Vec<usize>,
+        /// What the runtime takes.
+        rule: &'static str,
+        /// What to do instead.
+        help: &'static str,
+    },
+    /// Layers that read from one another.
+    #[error("{} read from one another in a ring, so they cannot run one after the other", shown_all(.layers))]
+    Ring {
+        /// The layers, each read by the next and the last by the first.
+        layers: Vec<String>,
+        /// The first operator of the first of them.
+        first: Box<Sited>,
+    },
+    /// A layer that reads another than the one before it.
+    #[error(
+        "`{}` reads `{}` of `{}` and comes after `{}`: {runtime} gives each layer what the one before it returns",
+        shown(.layer), shown(.tensor), shown(.producer), shown(.before)
+    )]
+    Skip {
+        /// The runtime.
+        runtime: &'static str,
+        /// The tensor.
+        tensor: Box<str>,
+        /// The layer that makes it.
+        producer: Box<str>,
+        /// The layer that reads it.
+        layer: Box<str>,
+        /// The layer before that.
+        before: Box<str>,
+        /// The operator that reads it.
+        reader: Box<Sited>,
+    },
+    /// A layer that reads no other.
+    #[error(
+        "`{}` reads nothing of `{}`, which comes before it: {runtime} gives each layer what the one before it returns",
+        shown(.layer), shown(.before)
+    )]
+    Start {
+        /// The runtime.
+        runtime: &'static str,
+        /// The layer.
+        layer: String,
+        /// The layer before it.
+        before: String,
+        /// Its first operator.
+        first: Box<Sited>,
+    },
+    /// A name without an address.
+    #[error("`{}` is a module that {runtime} cannot address: {why}", shown(.module))]
+    Name {
+        /// The runtime.
+        runtime: &'static str,
+        /// The module.
+        module: String,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+impl ExportError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ExportError::UnknownTarget { .. } => "E001",
+            ExportError::NoPlan { .. } => "E002",
+            ExportError::UnknownOperator(_) => "E003",
+            ExportError::NotPlaced { .. } => "E004",
+            ExportError::PlacedTwice(_) => "E005",
+            ExportError::NeedsModel { .. } => "E006",
+            ExportError::Replicas { .. } => "E007",
+            ExportError::Calls { .. } => "E008",
+            ExportError::NoOrder { .. } | ExportError::Backwards { .. } => "E009",
+            ExportError::Cut { .. } => "E010",
+            ExportError::Apart { .. } => "E011",
+            ExportError::Orphan(_) => "E012",
+            ExportError::Loose { .. } => "E013",
+            ExportError::NoStack { .. } => "E014",
+            ExportError::Misplaced { .. } => "E015",
+            ExportError::Devices { .. } => "E016",
+            ExportError::Counts { .. } => "E017",
+            ExportError::Name { .. } => "E018",
+            ExportError::Ring { .. } => "E019",
+            ExportError::Skip { .. } | ExportError::Start { .. } => "E020",
+        }
+    }
+
+    /// Where the plan says what cannot be carried over, such as `devices[1].ops[3]`; none where it is no
+    /// single place.
+    pub fn place(&self) -> Option<&str> {
+        match self {
+            ExportError::UnknownOperator(sited)
+            | ExportError::PlacedTwice(sited)
+            | ExportError::Orphan(sited)
+            | ExportError::Loose { operator: sited, .. } => Some(&sited.at),
+            ExportError::Backwards { reader: sited, .. }
+            | ExportError::Cut { right: sited, .. }
+            | ExportError::Apart { operator: sited, .. }
+            | ExportError::Misplaced { operator: sited, .. }
+            | ExportError::Ring { first: sited, .. }
+            | ExportError::Skip { reader: sited, .. }
+            | ExportError::Start { first: sited, .. } => Some(&sited.at),
+            ExportError::Replicas { at, .. } | ExportError::Calls { at, .. } => Some(at),
+            ExportError::NoPlan { .. } => Some("status"),
+            ExportError::NoOrder { .. } => Some("devices[0].stage"),
+            _ => None,
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        match self {
+            ExportError::UnknownTarget { known, .. } => {
+                format!("use one of {}; `stagewright export --list` tells of each", known.join(", "))
+            }
+            ExportError::NoPlan { .. } => "give a document with a plan, as `plan --out` writes it".into(),
+            ExportError::UnknownOperator(_) | ExportError::NotPlaced { .. } => {
+                "give the model that the plan was made for; `check` lists all that does not fit".into()
+            }
+            ExportError::PlacedTwice(_) => "keep one of the two; `check` lists all that is wrong".into(),
+            ExportError::NeedsModel { .. } => "give the model that the plan was made for with --model".into(),
+            ExportError::Replicas { .. } => {
+                "plan with --max-replicas 1, or export to pipedream, which has such stages".into()
+            }
+            ExportError::Calls { .. } => {
+                "plan with --calls 1 or for throughput, or export to dot to look at it".into()
+            }
+            ExportError::NoOrder { .. } => {
+                "plan for throughput with --split contiguous; for a split of the reference package give --model".into()
+            }
+            ExportError::Backwards { .. } => "plan for throughput with --split contiguous".into(),
+            ExportError::Cut { .. } => WHOLE_LAYERS.into(),
+            ExportError::Apart { .. } => {
+                "give both one `colocation` in the model, as the importers and workloads do, and plan again".into()
+            }
+            ExportError::Orphan(_) => {
+                "give it the `colocation` or the `layer` of its forward operator in the model".into()
+            }
+            ExportError::Loose { .. } => {
+                "give the operators of the module one `colocation` in the model and plan again".into()
+            }
+            ExportError::NoStack { .. } => {
+                "name operators by paths with one numbered stack, such as model.layers.3.mlp, or choose a target that \
+                 lists modules, such as accelerate"
+                    .into()
+            }
+            ExportError::Devices { .. } => "plan on a cluster of devices that the runtime has".into(),
+            ExportError::Misplaced { help, .. } | ExportError::Counts { help, .. } => (*help).into(),
+            ExportError::Ring { .. } => {
+                "give the operators between them a `layer` of their own in the model, or export to accelerate, which \
+                 has no order of modules"
+                    .into()
+            }
+            ExportError::Skip { .. } | ExportError::Start { .. } => {
+                "export to torch-pipelining, pipedream or accelerate, whose models may branch".into()
+            }
+            ExportError::Name { .. } => "rename the module, or choose a target that lists operators".into(),
+        }
+    }
+}
+
+/// Layers, the first few by name.
+pub(super) fn shown_all(layers: &[String]) -> String {
+    const NAMED: usize = 4;
+    let mut names: Vec<String> =
+        layers.iter().take(NAMED).map(|layer| format!("`{}`", shown(layer))).collect();
+    if layers.len() > NAMED {
+        names.push(format!("{} more", layers.len() - NAMED));
+    }
+    match names.pop() {
+        Some(last) if names.is_empty() => last,
+        Some(last) => format!("{} and {last}", names.join(", ")),
+        None => String::new(),
+    }
+}
+
+fn listed(counts: &[usize]) -> String {
+    counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

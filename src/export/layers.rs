@@ -1,0 +1,81 @@
+//! Layers of a plan, each with its operators. A backward operator is in the layer of its forward operator.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::error::ExportError;
+use super::placed::{Operator, Placed};
+use crate::layers::layers_of;
+pub use crate::layers::{Numbered, parts};
+
+/// A layer and its operators.
+#[derive(Debug)]
+pub struct Layer {
+    /// Its path.
+    pub path: String,
+    /// Where it stands in a stack.
+    pub number: Option<Numbered>,
+    /// Its operators, of all passes, in the order of [`Placed::operators`]; never empty.
+    pub operators: Vec<usize>,
+}
+
+impl Layer {
+    /// Its device.
+    ///
+    /// # Errors
+    /// E010: it is on several.
+    pub fn device(&self, placed: &Placed) -> Result<usize, ExportError> {
+        let first = &placed.operators[self.operators[0]];
+        let elsewhere =
+            self.operators.iter().map(|&at| &placed.operators[at]).find(|op| op.device != first.device);
+        match elsewhere {
+            None => Ok(first.device),
+            Some(other) => Err(ExportError::Cut {
+                layer: self.path.clone(),
+                left: Box::new(placed.sited(first)),
+                right: Box::new(placed.sited(other)),
+            }),
+        }
+    }
+}
+
+/// The layers in the order in which they first appear.
+///
+/// Takes time O(operators · length of a path · log operators).
+///
+/// # Errors
+/// E011 and E012.
+pub fn layers(placed: &Placed) -> Result<Vec<Layer>, ExportError> {
+    let homes = placed.homes()?;
+    let paths: Vec<Cow<str>> = placed.operators.iter().map(path).collect();
+    let found = layers_of(&paths);
+    let mut layers: Vec<Layer> = Vec::new();
+    let mut index: BTreeMap<&str, usize> = BTreeMap::new();
+    for (at, &home) in homes.iter().enumerate() {
+        let layer = &found[home];
+        let place = *index.entry(layer.path).or_insert_with(|| {
+            let (path, number) = (layer.path.to_owned(), layer.number.clone());
+            layers.push(Layer { path, number, operators: Vec::new() });
+            layers.len() - 1
+        });
+        layers[place].operators.push(at);
+    }
+    Ok(layers)
+}
+
+/// Checks that a runtime finds a module by its path: no part of it may be empty.
+///
+/// # Errors
+/// E018.
+pub fn addressable(runtime: &'static str, module: &str) -> Result<(), ExportError> {
+    if module.split('.').any(str::is_empty) {
+        let why = "a part of its path is empty";
+        return Err(ExportError::Name { runtime, module: module.to_owned(), why });
+    }
+    Ok(())
+}
+
+/// The path of an operator.
+pub fn path<'a>(operator: &Operator<'a>) -> Cow<'a, str> {
+    crate::layers::path(operator.name, operator.document.and_then(|document| document.layer.as_deref()))
+}

@@ -1,0 +1,109 @@
+//! Modules: the tree of the paths of operators, and the fewest of its nodes that say where everything runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stagewright_core::graph::OpId;
+
+use super::error::ExportError;
+use super::layers::{addressable, parts, path};
+use super::placed::Placed;
+
+/// A module with its device; the root of the model has an empty path.
+pub type Assigned = (String, usize);
+
+/// The highest modules that are on one device each, in the order in which they first appear. What is an input
+/// of the model is no module. A module on several devices runs its own operators where their inputs are, so
+/// these have to be without parameters and on the device of all that they read.
+///
+/// Takes time O(operators · length of a path · log operators).
+///
+/// # Errors
+/// E010 to E013 and E018.
+pub fn assigned(placed: &Placed, runtime: &'static str) -> Result<Vec<Assigned>, ExportError> {
+    let homes = placed.homes()?;
+    let paths: Vec<String> = placed.operators.iter().map(|operator| path(operator).into_owned()).collect();
+    let data: Vec<bool> = (0..paths.len()).map(|at| placed.is_input(at)).collect();
+    let mut tree: BTreeMap<&str, Node> = BTreeMap::new();
+    let mut root = Node::default();
+    for (at, &home) in homes.iter().enumerate().filter(|&(at, _)| !data[at]) {
+        let device = placed.operators[at].device;
+        root.hold(device);
+        for part in parts(&paths[home]) {
+            tree.entry(part).or_default().hold(device);
+        }
+    }
+    if let Some(device) = root.only() {
+        return Ok(vec![(String::new(), device)]);
+    }
+    let mut found: Vec<Assigned> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    for (at, &home) in homes.iter().enumerate().filter(|&(at, _)| !data[at]) {
+        let module = parts(&paths[home]).find_map(|part| tree[part].only().map(|device| (part, device)));
+        match module {
+            Some((part, device)) => {
+                if seen.insert(part) {
+                    addressable(runtime, part)?;
+                    found.push((part.to_owned(), device));
+                }
+            }
+            None => check_loose(placed, at, home, &paths)?,
+        }
+    }
+    Ok(found)
+}
+
+/// What is known of a module: the devices of what is in it, as far as it matters.
+#[derive(Debug, Default, Clone, Copy)]
+struct Node {
+    device: Option<usize>,
+    several: bool,
+}
+
+impl Node {
+    fn hold(&mut self, device: usize) {
+        self.several |= self.device.is_some_and(|known| known != device);
+        self.device = Some(device);
+    }
+
+    /// The device, if it is one.
+    fn only(self) -> Option<usize> {
+        self.device.filter(|_| !self.several)
+    }
+}
+
+/// Checks an operator of a module that is on several devices: it has to run where the plan has it all the
+/// same.
+fn check_loose(placed: &Placed, at: usize, home: usize, paths: &[String]) -> Result<(), ExportError> {
+    let operator = &placed.operators[at];
+    let loose = |why| {
+        let module = paths[home].clone();
+        let same =
+            |&other: &usize| paths[other] == module && placed.operators[other].device != operator.device;
+        Err(match (0..paths.len()).find(same) {
+            Some(other) => ExportError::Cut {
+                layer: module,
+                left: Box::new(placed.sited(operator)),
+                right: Box::new(placed.sited(&placed.operators[other])),
+            },
+            None => ExportError::Loose { module, operator: placed.sited(operator), why },
+        })
+    };
+    let (Some(graph), Some(document)) = (placed.graph, operator.document) else {
+        return loose("and without the model it is not known where its inputs are");
+    };
+    // It runs where its forward operator ran.
+    if at != home {
+        return Ok(());
+    }
+    if document.parameter_bytes > 0.0 {
+        return loose("and it has parameters");
+    }
+    let read = graph.predecessors(OpId(at as u32));
+    if read.is_empty() {
+        return loose("and it reads nothing whose device it would follow");
+    }
+    match read.iter().all(|from| placed.operators[from.index()].device == operator.device) {
+        true => Ok(()),
+        false => loose("and it reads what is on another device"),
+    }
+}

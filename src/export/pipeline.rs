@@ -1,0 +1,150 @@
+//! The pipeline of a plan: its devices in an order in which forward tensors only go forward.
+
+use std::collections::BTreeSet;
+
+use petgraph::algo::toposort;
+use petgraph::graph::{DiGraph, NodeIndex};
+use stagewright_core::graph::OpId;
+
+use super::error::ExportError;
+use super::placed::Placed;
+
+/// The stages of a plan.
+#[derive(Debug)]
+pub struct Pipeline {
+    /// The devices, in the order of the stages.
+    pub devices: Vec<usize>,
+    /// The stage of each device.
+    pub stage_of: Vec<usize>,
+}
+
+impl Pipeline {
+    /// The stages that the plan gives; where it gives none, an order that the tensors of the model allow.
+    ///
+    /// Takes time O(pins) with the model, else O(devices · log devices).
+    ///
+    /// # Errors
+    /// E007 to E009.
+    pub fn of(placed: &Placed, runtime: &'static str) -> Result<Pipeline, ExportError> {
+        placed.one_device_each(runtime)?;
+        Pipeline::replicated(placed, runtime)
+    }
+
+    /// The same for a runtime that has stages of several devices.
+    ///
+    /// # Errors
+    /// E008 and E009.
+    pub fn replicated(placed: &Placed, runtime: &'static str) -> Result<Pipeline, ExportError> {
+        placed.one_call_each(runtime)?;
+        let devices = given(placed).or_else(|| derived(placed)).ok_or(ExportError::NoOrder { runtime })?;
+        let mut stage_of = vec![0; devices.len()];
+        for (stage, &device) in devices.iter().enumerate() {
+            stage_of[device] = stage;
+        }
+        let pipeline = Pipeline { devices, stage_of };
+        pipeline.check(placed, runtime)?;
+        Ok(pipeline)
+    }
+
+    /// The stage of an operator.
+    pub fn stage(&self, placed: &Placed, operator: usize) -> usize {
+        self.stage_of[placed.operators[operator].device]
+    }
+
+    /// Number of stages.
+    pub fn stages(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// The devices in the order of the stages, for people.
+    pub fn ranks(&self, placed: &Placed) -> String {
+        let names: Vec<String> = self.devices.iter().map(|&device| placed.shown(device)).collect();
+        format!("stages in order: {}", names.join(", "))
+    }
+
+    /// Whether operators are in the first or the last stage, where runtimes have what is no layer of a stack.
+    pub fn is_end(&self, stage: usize) -> bool {
+        stage == 0 || stage + 1 == self.stages()
+    }
+
+    /// Refuses hosts, for runtimes whose stages are accelerators.
+    ///
+    /// # Errors
+    /// E016.
+    pub fn on_accelerators(&self, placed: &Placed, rule: &'static str) -> Result<(), ExportError> {
+        match (0..placed.devices.len()).find(|&device| placed.devices[device].host) {
+            Some(host) => {
+                Err(ExportError::Devices { what: format!("the host {}", placed.shown(host)), rule })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The error of an operator in a stage where the runtime has it not, with what the runtime does and what to do
+    /// about it.
+    pub fn misplaced(
+        &self,
+        placed: &Placed,
+        at: usize,
+        (rule, help): (&'static str, &'static str),
+    ) -> ExportError {
+        ExportError::Misplaced {
+            operator: Box::new(placed.sited(&placed.operators[at])),
+            stage: self.stage(placed, at) + 1,
+            stages: self.stages(),
+            rule,
+            help,
+        }
+    }
+
+    fn check(&self, placed: &Placed, runtime: &'static str) -> Result<(), ExportError> {
+        for (from, to) in forward_edges(placed) {
+            if self.stage(placed, from) > self.stage(placed, to) {
+                return Err(ExportError::Backwards {
+                    runtime,
+                    producer: Box::new(placed.sited(&placed.operators[from])),
+                    reader: Box::new(placed.sited(&placed.operators[to])),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The stages in the plan, where every device has one of its own.
+fn given(placed: &Placed) -> Option<Vec<usize>> {
+    let stages: Option<Vec<u32>> = placed.devices.iter().map(|device| device.document.stage).collect();
+    let stages = stages?;
+    let mut devices: Vec<usize> = (0..stages.len()).collect();
+    devices.sort_by_key(|&device| stages[device]);
+    let distinct: BTreeSet<u32> = stages.iter().copied().collect();
+    (distinct.len() == stages.len()).then_some(devices)
+}
+
+/// An order in which forward tensors only go forward, where the model is given and has one.
+fn derived(placed: &Placed) -> Option<Vec<usize>> {
+    placed.graph?;
+    let mut quotient: DiGraph<(), ()> = DiGraph::new();
+    for _ in &placed.devices {
+        quotient.add_node(());
+    }
+    for (from, to) in forward_edges(placed) {
+        let (from, to) = (placed.operators[from].device, placed.operators[to].device);
+        if from != to {
+            quotient.update_edge(NodeIndex::new(from), NodeIndex::new(to), ());
+        }
+    }
+    let order = toposort(&quotient, None).ok()?;
+    Some(order.into_iter().map(NodeIndex::index).collect())
+}
+
+/// Producers and readers of the tensors between forward operators; none without the model.
+pub fn forward_edges(placed: &Placed) -> impl Iterator<Item = (usize, usize)> {
+    let forward = |op: &OpId| placed.operators[op.index()].is_forward();
+    placed.graph.into_iter().flat_map(move |graph| {
+        graph.operators().filter(forward).flat_map(move |from| {
+            let readers = graph.successors(from).iter().filter(move |op| forward(op));
+            readers.map(move |to| (from.index(), to.index()))
+        })
+    })
+}

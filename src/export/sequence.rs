@@ -1,0 +1,202 @@
+//! Models as sequences of layers, which runtimes divide by boundaries.
+//!
+//! The layers are those of [`layers`], in an order in which they can run: by stage, and within a stage every
+//! layer after those that it reads. Of layers that may run in any order the one that the model lists first
+//! comes first.
+//!
+//! Some runtimes hand every layer what the one before it returns and nothing else. For these the sequence has
+//! to be a [chain](Sequence::chain).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use stagewright_core::graph::{OpId, TensorId};
+
+use super::error::ExportError;
+use super::layers::{Layer, addressable, layers};
+use super::pipeline::{Pipeline, forward_edges};
+use super::placed::Placed;
+
+/// Why a sequence cannot be made of a plan alone.
+const WHY: &str = "which operators are inputs, and in which order layers run, is not in the plan";
+
+/// A sequence of layers divided among stages.
+#[derive(Debug)]
+pub struct Sequence {
+    /// The stages.
+    pub pipeline: Pipeline,
+    /// The layers of each stage, in the order in which they run.
+    pub stages: Vec<Vec<Layer>>,
+}
+
+impl Sequence {
+    /// Divides the layers of a plan among the stages of its pipeline.
+    ///
+    /// Takes time O((operators + tensors) · log operators), beside that of [`layers`].
+    ///
+    /// # Errors
+    /// E006, E010 to E012, E015, E018 and E019.
+    pub fn of(placed: &Placed, target: &'static str, pipeline: Pipeline) -> Result<Sequence, ExportError> {
+        placed.model(target, WHY)?;
+        let mut found: Vec<(usize, Layer)> = Vec::new();
+        for layer in layers(placed)? {
+            let stage = pipeline.stage_of[layer.device(placed)?];
+            if !is_data(placed, &layer) {
+                addressable(target, &layer.path)?;
+                found.push((stage, layer));
+            } else if !pipeline.is_end(stage) {
+                let rule = (
+                    "inputs are given to the first stage or the last",
+                    "pin the input to the device of the first stage with --pins, and plan again",
+                );
+                return Err(pipeline.misplaced(placed, layer.operators[0], rule));
+            }
+        }
+        let mut stages: Vec<Vec<Layer>> = (0..pipeline.stages()).map(|_| Vec::new()).collect();
+        for (stage, layer) in in_order(placed, found)? {
+            stages[stage].push(layer);
+        }
+        Ok(Sequence { pipeline, stages })
+    }
+
+    /// The paths of the layers of all stages, in order.
+    pub fn layers(&self) -> Vec<&str> {
+        self.stages.iter().flatten().map(|layer| layer.path.as_str()).collect()
+    }
+
+    /// The number of layers of each stage.
+    pub fn counts(&self) -> Vec<usize> {
+        self.stages.iter().map(Vec::len).collect()
+    }
+
+    /// Refuses stages that hold nothing but inputs.
+    ///
+    /// # Errors
+    /// E017.
+    pub fn no_stage_empty(&self, rule: &'static str) -> Result<(), ExportError> {
+        let help = "plan with fewer devices, or pin the inputs to a device that runs a layer";
+        if self.stages.iter().any(Vec::is_empty) {
+            return Err(ExportError::Counts { counts: self.counts(), rule, help });
+        }
+        Ok(())
+    }
+
+    /// Refuses whatever is no chain: every layer but the first has to read the one right before it, and may
+    /// read no other. Inputs of the model may be read by all.
+    ///
+    /// # Errors
+    /// E020.
+    pub fn chain(&self, placed: &Placed, runtime: &'static str) -> Result<(), ExportError> {
+        let layers: Vec<&Layer> = self.stages.iter().flatten().collect();
+        let layer_of = layer_of(placed, layers.iter().copied());
+        let mut fed = vec![false; layers.len()];
+        for (from, to, producer, reader) in reads(placed, &layer_of) {
+            if producer + 1 != reader {
+                return Err(ExportError::Skip {
+                    runtime,
+                    tensor: tensor(placed, from, to).unwrap_or_default().into(),
+                    producer: layers[producer].path.as_str().into(),
+                    layer: layers[reader].path.as_str().into(),
+                    before: layers[reader - 1].path.as_str().into(),
+                    reader: Box::new(placed.sited(&placed.operators[to])),
+                });
+            }
+            fed[reader] = true;
+        }
+        match (1..layers.len()).find(|&layer| !fed[layer]) {
+            Some(start) => Err(ExportError::Start {
+                runtime,
+                layer: layers[start].path.clone(),
+                before: layers[start - 1].path.clone(),
+                first: Box::new(placed.sited(&placed.operators[layers[start].operators[0]])),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a layer is nothing but inputs of the model.
+pub fn is_data(placed: &Placed, layer: &Layer) -> bool {
+    layer.operators.iter().all(|&at| placed.is_input(at))
+}
+
+/// Layers, each after those that it reads, and by stage. Since forward tensors never go back to an earlier
+/// stage, a layer of the earliest stage left can always run next, unless layers read from one another.
+fn in_order(placed: &Placed, found: Vec<(usize, Layer)>) -> Result<Vec<(usize, Layer)>, ExportError> {
+    let layer_of = layer_of(placed, found.iter().map(|(_, layer)| layer));
+    let mut producers: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); found.len()];
+    let mut readers: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); found.len()];
+    for (_, _, producer, reader) in reads(placed, &layer_of) {
+        producers[reader].insert(producer);
+        readers[producer].insert(reader);
+    }
+    let mut waits: Vec<usize> = producers.iter().map(BTreeSet::len).collect();
+    let entry = |layer: usize| Reverse((found[layer].0, layer));
+    let mut ready: BinaryHeap<Reverse<(usize, usize)>> =
+        (0..found.len()).filter(|&layer| waits[layer] == 0).map(entry).collect();
+    let mut order: Vec<usize> = Vec::with_capacity(found.len());
+    while let Some(Reverse((_, layer))) = ready.pop() {
+        order.push(layer);
+        for &reader in &readers[layer] {
+            waits[reader] -= 1;
+            if waits[reader] == 0 {
+                ready.push(entry(reader));
+            }
+        }
+    }
+    if let Some(stuck) = waits.iter().position(|&left| left > 0) {
+        let ring = ring(stuck, &producers, &waits);
+        let first = Box::new(placed.sited(&placed.operators[found[ring[0]].1.operators[0]]));
+        let layers = ring.into_iter().map(|layer| found[layer].1.path.clone()).collect();
+        return Err(ExportError::Ring { layers, first });
+    }
+    let mut found: Vec<Option<(usize, Layer)>> = found.into_iter().map(Some).collect();
+    Ok(order.into_iter().filter_map(|layer| found[layer].take()).collect())
+}
+
+/// Layers that read from one another in a ring, in the order in which tensors go, the first that is listed
+/// first. What waits for ever reads something that does, so going back from it ends in a ring.
+fn ring(stuck: usize, producers: &[BTreeSet<usize>], waits: &[usize]) -> Vec<usize> {
+    let mut way = vec![stuck];
+    let mut place: Vec<Option<usize>> = vec![None; waits.len()];
+    place[stuck] = Some(0);
+    while let Some(&next) = producers[way[way.len() - 1]].iter().find(|&&layer| waits[layer] > 0) {
+        if let Some(start) = place[next] {
+            way.drain(..start);
+            break;
+        }
+        place[next] = Some(way.len());
+        way.push(next);
+    }
+    way.reverse();
+    let first = (0..way.len()).min_by_key(|&at| way[at]).unwrap_or(0);
+    way.rotate_left(first);
+    way
+}
+
+/// The layer of every operator, as an index; none for what is in none of them.
+fn layer_of<'a>(placed: &Placed, layers: impl Iterator<Item = &'a Layer>) -> Vec<Option<usize>> {
+    let mut layer_of = vec![None; placed.operators.len()];
+    for (index, layer) in layers.enumerate() {
+        for &at in &layer.operators {
+            layer_of[at] = Some(index);
+        }
+    }
+    layer_of
+}
+
+/// Producers and readers of the forward tensors between layers, as operators and as layers.
+fn reads(placed: &Placed, layer_of: &[Option<usize>]) -> impl Iterator<Item = (usize, usize, usize, usize)> {
+    forward_edges(placed).filter(|&(from, _)| !placed.is_input(from)).filter_map(|(from, to)| {
+        let (producer, reader) = (layer_of[from]?, layer_of[to]?);
+        (producer != reader).then_some((from, to, producer, reader))
+    })
+}
+
+/// The name of the first tensor from one operator to another.
+fn tensor(placed: &Placed, from: usize, to: usize) -> Option<String> {
+    let graph = placed.graph?;
+    let reader = OpId(to as u32);
+    let read = |tensor: &&TensorId| graph.consumers(**tensor).contains(&reader);
+    graph.outputs(OpId(from as u32)).iter().find(read).map(|&tensor| graph.tensor_name(tensor))
+}

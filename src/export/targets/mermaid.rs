@@ -1,0 +1,68 @@
+//! Mermaid: a flowchart, operators coloured by device, layers as subgraphs.
+//!
+//! Names appear in quoted labels alone, nodes being numbered. Of a label everything but letters, digits and a
+//! few harmless marks is written as a code `#34;`, since labels may otherwise be read as HTML or Markdown.
+//!
+//! Source: "Flowcharts - Basic Syntax" in the documentation of Mermaid, sections "Entity codes to escape
+//! characters", "Subgraphs" and "Classes". Mermaid draws no more than 500 edges unless `maxEdges` is raised.
+
+use crate::export::targets::drawing::Drawing;
+use crate::export::{Export, ExportError, Placed, Target};
+
+pub(super) static TARGET: Target = Target {
+    name: "mermaid",
+    summary: "Mermaid: operators coloured by device, layers as subgraphs",
+    limits: "a drawing: calls and priorities are not shown; tensors with --model alone",
+    write,
+};
+
+/// Edges that Mermaid draws unless told otherwise.
+const MOST_EDGES: usize = 500;
+
+fn write(placed: &Placed) -> Result<Export, ExportError> {
+    let drawing = Drawing::of(placed);
+    let mut text = String::from("flowchart TB\n  subgraph devices\n");
+    for (device, name) in drawing.devices.iter().enumerate() {
+        text.push_str(&format!("    d{device}[\"{}\"]:::device{device}\n", escaped(name)));
+    }
+    text.push_str("  end\n");
+    for (number, (layer, operators)) in drawing.layers.iter().enumerate() {
+        let inside = !layer.is_empty();
+        if inside {
+            text.push_str(&format!("  subgraph layer{number}[\"{}\"]\n", escaped(layer)));
+        }
+        let indent = if inside { "    " } else { "  " };
+        for &at in operators {
+            let operator = &placed.operators[at];
+            text.push_str(&format!(
+                "{indent}n{at}[\"{}\"]:::device{}\n",
+                escaped(operator.name),
+                operator.device
+            ));
+        }
+        if inside {
+            text.push_str("  end\n");
+        }
+    }
+    for (from, to) in &drawing.edges {
+        text.push_str(&format!("  n{from} --> n{to}\n"));
+    }
+    for (device, colour) in drawing.colours.iter().enumerate() {
+        text.push_str(&format!("  classDef device{device} fill:{colour},stroke:#333333,color:#000000\n"));
+    }
+    let export = Export::drawing(text);
+    Ok(if drawing.edges.len() > MOST_EDGES {
+        let edges = drawing.edges.len();
+        export.note(format!("Mermaid draws {MOST_EDGES} edges, and there are {edges}: raise its maxEdges"))
+    } else {
+        export
+    })
+}
+
+/// A label without anything that Mermaid would read as more than text; an empty one is a blank.
+fn escaped(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ',' | ' ');
+    let code = |c: char| if plain(c) { c.to_string() } else { format!("#{};", u32::from(c)) };
+    let text: String = text.chars().map(code).collect();
+    if text.is_empty() { " ".into() } else { text }
+}

@@ -1,0 +1,39 @@
+//! One file per target.
+
+mod accelerate;
+mod deepspeed;
+mod dot;
+mod drawing;
+mod llama_cpp;
+mod megatron;
+mod megatron_layers;
+mod mermaid;
+mod onnxruntime;
+mod openvino;
+mod pipedream;
+mod sglang;
+mod torch_pipelining;
+mod torchgpipe;
+mod torchtitan;
+mod vllm;
+
+use super::Target;
+
+/// The targets, in the order in which they are listed.
+pub static TARGETS: &[&Target] = &[
+    &torch_pipelining::TARGET,
+    &torchtitan::TARGET,
+    &megatron::TARGET,
+    &megatron_layers::TARGET,
+    &deepspeed::TARGET,
+    &accelerate::TARGET,
+    &vllm::TARGET,
+    &sglang::TARGET,
+    &torchgpipe::TARGET,
+    &llama_cpp::TARGET,
+    &openvino::TARGET,
+    &onnxruntime::TARGET,
+    &pipedream::TARGET,
+    &dot::TARGET,
+    &mermaid::TARGET,
+];

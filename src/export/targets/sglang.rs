@@ -1,0 +1,33 @@
+//! SGLang: the environment variable `SGLANG_PP_LAYER_PARTITION`.
+//!
+//! Layers of each pipeline rank, with commas; as many as `--pp-size`, adding up to the hidden layers of the
+//! model. The embedding is built on the first rank, the norm and the head on the last.
+//!
+//! The function that reads the variable checks how many numbers there are and their sum, as in vLLM, not that
+//! each is above 0. Not every model need run on a rank without a layer, so such a stage is refused.
+//!
+//! Source: `get_pp_indices` in `python/sglang/srt/distributed/utils.py`, SGLang at 1107be1, and the option
+//! `--pp-size` of `sglang.launch_server`.
+
+use crate::export::stack::Stack;
+use crate::export::{Export, ExportError, Placed, Target};
+
+pub(super) static TARGET: Target = Target {
+    name: "sglang",
+    summary: "SGLang: SGLANG_PP_LAYER_PARTITION",
+    limits: "whole layers of one stack in order, at least one a stage; embedding first, head last; one device a stage, no \
+             hosts",
+    write,
+};
+
+fn write(placed: &Placed) -> Result<Export, ExportError> {
+    let stack = Stack::of(placed, "SGLang")?;
+    stack.pipeline.on_accelerators(placed, "SGLang has its pipeline stages on accelerators")?;
+    stack.no_stage_empty(
+        "SGLang may not run a stage without one",
+        "plan with fewer devices, or pin the embedding and the head to the devices of the outer layers",
+    )?;
+    Ok(Export::new(format!("SGLANG_PP_LAYER_PARTITION={}\n", stack.listed()))
+        .note(format!("run SGLang with --pp-size {}", stack.pipeline.stages()))
+        .note(stack.pipeline.ranks(placed)))
+}

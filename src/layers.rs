@@ -1,0 +1,194 @@
+//! Layers, read off the paths of operators.
+//!
+//! The path of an operator is its dotted name where that lies below the layer that the model gives it, else
+//! that layer, else what its name says: a dotted name as it is, a name with slashes less its last part.
+//!
+//! A layer is the path up to its first number: `model.layers.3` of `model.layers.3.mlp.gate_proj`,
+//! `encoder.layer_3` of `encoder.layer_3.attention`. The layers whose paths differ in that number alone are a
+//! *stack*. An operator on no such path belongs to the shortest part of its path that holds no stack:
+//! `lm_head` of `lm_head.linear`, `model.norm` of `model.norm` where there is `model.layers.3`.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use petgraph::unionfind::UnionFind;
+use stagewright_core::document::GraphDocument;
+
+use crate::formats::names;
+
+/// Ends of words before a number that make a numbered part: `layer_3`, `encoder_layer_3`, `block_3`.
+const NUMBERED: [&str; 2] = ["layer_", "block_"];
+
+/// A place in a stack.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Numbered {
+    /// What the paths of the stack have before the number.
+    pub stack: String,
+    /// The number.
+    pub number: u64,
+}
+
+/// The layer that a path leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// Its path.
+    pub path: &'a str,
+    /// Where it stands in a stack.
+    pub number: Option<Numbered>,
+}
+
+/// The layer of every path, in O(paths · length of a path · log paths).
+pub fn layers_of<'a>(paths: &'a [Cow<'_, str>]) -> Vec<Found<'a>> {
+    let numbered: Vec<Option<(usize, Numbered)>> = paths.iter().map(|path| numbered(path)).collect();
+    // Whatever holds a stack is no layer itself.
+    let mut above: BTreeSet<&str> = BTreeSet::new();
+    for (path, numbered) in paths.iter().zip(&numbered) {
+        let Some((end, _)) = numbered else { continue };
+        above.extend(parts(&path[..*end]).filter(|part| part.len() < *end));
+    }
+    let found = paths.iter().zip(numbered).map(|(path, numbered)| match numbered {
+        Some((end, number)) => Found { path: &path[..end], number: Some(number) },
+        None => {
+            let path: &str = path;
+            Found { path: parts(path).find(|part| !above.contains(part)).unwrap_or(path), number: None }
+        }
+    });
+    found.collect()
+}
+
+/// Colocates the operators of every layer, together with all that they are colocated with already.
+pub fn keep_whole(graph: &mut GraphDocument) {
+    let paths: Vec<Cow<str>> =
+        graph.operators.iter().map(|operator| path(&operator.name, operator.layer.as_deref())).collect();
+    let layers: Vec<String> = layers_of(&paths).into_iter().map(|found| found.path.to_owned()).collect();
+    let mut classes: UnionFind<usize> = UnionFind::new(layers.len());
+    let mut by_layer: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut by_class: BTreeMap<&str, usize> = BTreeMap::new();
+    for (at, (operator, layer)) in graph.operators.iter().zip(&layers).enumerate() {
+        classes.union(at, *by_layer.entry(layer).or_insert(at));
+        if let Some(class) = &operator.colocation {
+            classes.union(at, *by_class.entry(class).or_insert(at));
+        }
+    }
+    // No layer is in two classes, so that of its first operator is a name for each.
+    let mut names: BTreeMap<usize, &str> = BTreeMap::new();
+    for (at, operator) in graph.operators.iter_mut().enumerate() {
+        let name = *names.entry(classes.find(at)).or_insert(&layers[at]);
+        operator.colocation = Some(name.to_owned());
+    }
+}
+
+/// The path of an operator with a name and perhaps a layer.
+pub fn path<'a>(name: &'a str, layer: Option<&'a str>) -> Cow<'a, str> {
+    match layer.filter(|layer| !layer.is_empty()) {
+        Some(layer) => {
+            let below = name.strip_prefix(layer).is_some_and(|rest| rest.starts_with('.'));
+            Cow::Borrowed(if below { name } else { layer })
+        }
+        None if name.contains('/') => match names::layer(name) {
+            Some(layer) => Cow::Owned(layer),
+            None => Cow::Borrowed(name),
+        },
+        None => Cow::Borrowed(name),
+    }
+}
+
+/// Parts of a path that are told apart: no module is nested deeper, and a name of dots alone is no work.
+const DEEPEST: usize = 64;
+
+/// The leading parts of a dotted path, the shortest first and the path itself last. What lies deeper than
+/// 64 parts is one with the whole path.
+pub fn parts(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('.').map(|(end, _)| end).take(DEEPEST).chain([path.len()]);
+    ends.map(|end| &path[..end])
+}
+
+/// Where the first numbered part of a path ends, with its place in its stack. A part that is a number comes
+/// before one that ends in a number.
+fn numbered(path: &str) -> Option<(usize, Numbered)> {
+    let find = |of_part: fn(&str) -> Option<(&str, u64)>| {
+        let mut start = 0;
+        for part in path.split('.') {
+            let end = start + part.len();
+            if let Some((word, number)) = of_part(part) {
+                let stack = format!("{}{word}", &path[..start]);
+                return Some((end, Numbered { stack, number }));
+            }
+            start = end + 1;
+        }
+        None
+    };
+    find(|part| Some(("", number(part)?))).or_else(|| {
+        find(|part| {
+            let digits = part.rfind(|c: char| !c.is_ascii_digit())? + 1;
+            let (word, digits) = part.split_at_checked(digits)?;
+            NUMBERED.iter().any(|end| word.ends_with(end)).then_some(())?;
+            Some((word, number(digits)?))
+        })
+    })
+}
+
+/// A number written the one way that paths do, so that two layers never have one number.
+fn number(text: &str) -> Option<u64> {
+    let number: u64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::document::{GRAPH_SCHEMA, OperatorDocument};
+
+    use super::*;
+
+    fn found(path: &str) -> Option<(&str, String, u64)> {
+        numbered(path).map(|(end, numbered)| (&path[..end], numbered.stack, numbered.number))
+    }
+
+    #[test]
+    fn the_first_number_of_a_path_makes_the_layer() {
+        let layers = |stack: &str, layer, number| Some((layer, stack.to_owned(), number));
+        assert_eq!(found("model.layers.3.mlp.expert.5"), layers("model.layers.", "model.layers.3", 3));
+        assert_eq!(found("encoder.layer_12.attention"), layers("encoder.layer_", "encoder.layer_12", 12));
+        assert_eq!(found("blk.0"), layers("blk.", "blk.0", 0));
+        assert_eq!(found("block_1.layers.2"), layers("block_1.layers.", "block_1.layers.2", 2));
+        for none in ["", "linear_3", "conv2d", "layer_", "layers.03", "layers.99999999999999999999", "é3.ü"]
+        {
+            assert_eq!(found(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn parts_grow_to_the_whole_path() {
+        assert_eq!(parts("a.b..c").collect::<Vec<_>>(), ["a", "a.b", "a.b.", "a.b..c"]);
+        assert_eq!(parts("").collect::<Vec<_>>(), [""]);
+        let deep = ".".repeat(1 << 20);
+        assert_eq!(parts(&deep).last(), Some(deep.as_str()));
+        assert_eq!(parts(&deep).count(), DEEPEST + 1);
+    }
+
+    #[test]
+    fn whole_layers_take_their_classes_along() {
+        let operator = |name: &str, colocation: Option<&str>| OperatorDocument {
+            colocation: colocation.map(str::to_owned),
+            ..OperatorDocument::named(name)
+        };
+        let mut graph = GraphDocument {
+            operators: vec![
+                operator("embed", Some("tied")),
+                operator("h.0.attn", None),
+                operator("h.0.mlp.up", None),
+                operator("h.1.attn", None),
+                operator("head", Some("tied")),
+            ],
+            schema: GRAPH_SCHEMA.into(),
+            name: String::new(),
+            tensors: Vec::new(),
+            cluster: None,
+            pipedream_skips: Vec::new(),
+        };
+        keep_whole(&mut graph);
+        let classes: Vec<_> =
+            graph.operators.iter().map(|op| op.colocation.as_deref().expect("a class")).collect();
+        assert_eq!(classes, ["embed", "h.0", "h.0", "h.1", "embed"]);
+    }
+}

@@ -1,0 +1,217 @@
+//! Operators by layer: the tree that a drawing of a large graph folds.
+//!
+//! The path of an operator is its layer, cut at points and slashes, and below that what its name says beyond the
+//! layer. Names alone decide where no layer is given, and only where many operators would stand side by side. A
+//! group that still has many members is cut into parts of consecutive ones in topological order, each called by
+//! its first and its last, so no group has more than [`MOST`] members however the names are.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+use stagewright_core::graph::{Graph, OpId};
+
+use super::figures::Texts;
+use super::names::{is_separator, last_part, visible};
+
+/// Most members of a group.
+pub(super) const MOST: usize = 150;
+/// Operators of one layer that stand side by side without names dividing them.
+const SIDE_BY_SIDE: usize = 48;
+/// Levels of a path that count, so that no name makes a deep tree.
+const DEEPEST: usize = 8;
+
+/// Groups of operators.
+#[derive(Debug)]
+pub(super) struct Groups {
+    /// The groups, each after its parent; the first is the whole graph.
+    pub(super) groups: Vec<Group>,
+    /// The group of each operator by index.
+    pub(super) group_of: Vec<u32>,
+}
+
+/// One group.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// The group that it is in; that of the first is itself.
+    pub(super) parent: u32,
+    /// What it is called among the groups beside it.
+    pub(super) name: String,
+}
+
+impl Groups {
+    /// The groups of a graph, in O(operators).
+    pub(super) fn of(graph: &Graph) -> Groups {
+        let mut parts = Texts::default();
+        let paths = graph.operators().map(|op| Path::of(graph, op, &mut parts)).collect();
+        let root = Group { parent: 0, name: String::new() };
+        let of_graph = Groups { groups: vec![root], group_of: vec![0; graph.operator_count()] };
+        let is_its_layer = graph.operators().map(|op| {
+            let operator = graph.operator(op);
+            operator.layer.as_deref() == Some(&operator.name)
+        });
+        let mut builder = Builder {
+            of_graph,
+            paths,
+            is_its_layer: is_its_layer.collect(),
+            parts: parts.into_texts(),
+            pending: VecDeque::new(),
+        };
+        builder.pending.push_back(Pending { group: 0, ops: graph.topological().to_vec(), depth: 0 });
+        while let Some(pending) = builder.pending.pop_front() {
+            builder.divide(graph, pending);
+        }
+        builder.of_graph
+    }
+}
+
+/// The groups that an operator is in, from the outermost in, as numbers of their names.
+struct Path {
+    parts: Vec<u32>,
+    /// How many of them its layer says; the rest come from its name.
+    declared: usize,
+}
+
+impl Path {
+    fn of(graph: &Graph, op: OpId, parts: &mut Texts) -> Path {
+        let operator = graph.operator(op);
+        let layer = operator.layer.as_deref().unwrap_or("");
+        let name = &operator.name[..last_part(&operator.name)];
+        let beyond = match layer {
+            "" => name,
+            _ => name.strip_prefix(layer).filter(|rest| rest.starts_with(is_separator)).unwrap_or(""),
+        };
+        let mut path = levels(layer);
+        let declared = path.len();
+        path.extend(levels(beyond));
+        path.truncate(DEEPEST);
+        Path { declared: declared.min(DEEPEST), parts: path.iter().map(|part| parts.number(part)).collect() }
+    }
+}
+
+/// The levels of a path; a number belongs to what it numbers, as `layer.3`.
+fn levels(path: &str) -> Vec<String> {
+    let mut levels: Vec<String> = Vec::new();
+    for part in path.split(is_separator).filter(|part| !part.is_empty()) {
+        let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
+        match levels.last_mut() {
+            Some(last) if is_number => {
+                last.push('.');
+                last.push_str(part);
+            }
+            _ => levels.push(part.into()),
+        }
+        if levels.len() > DEEPEST {
+            break;
+        }
+    }
+    levels
+}
+
+/// Operators of a group that are still to be divided by what comes at some depth of their paths.
+struct Pending {
+    group: u32,
+    ops: Vec<OpId>,
+    depth: usize,
+}
+
+/// What is put into a group.
+enum Member {
+    Operator(OpId),
+    Group(u32, Vec<OpId>),
+}
+
+struct Builder {
+    of_graph: Groups,
+    paths: Vec<Path>,
+    /// Whether the name of each operator is that of its layer.
+    is_its_layer: Vec<bool>,
+    parts: Vec<String>,
+    pending: VecDeque<Pending>,
+}
+
+impl Builder {
+    fn divide(&mut self, graph: &Graph, pending: Pending) {
+        let Pending { group, ops, depth } = pending;
+        let is_declared = |op: OpId| depth < self.paths[op.index()].declared;
+        let by_name = ops.iter().filter(|&&op| !is_declared(op)).count() > SIDE_BY_SIDE;
+        let mut members: Vec<Member> = Vec::new();
+        let mut place_of: FxHashMap<u32, usize> = FxHashMap::default();
+        for &op in &ops {
+            let part = self.paths[op.index()].parts.get(depth).filter(|_| by_name || is_declared(op));
+            match part.map(|part| (*part, place_of.get(part))) {
+                None => members.push(Member::Operator(op)),
+                Some((part, None)) => {
+                    place_of.insert(part, members.len());
+                    members.push(Member::Group(part, vec![op]));
+                }
+                Some((_, Some(&place))) => {
+                    if let Member::Group(_, ops) = &mut members[place] {
+                        ops.push(op);
+                    }
+                }
+            }
+        }
+        if let [Member::Group(part, _)] = members[..] {
+            // A group whose only member is a group is that group.
+            if group != 0 {
+                let name = &mut self.of_graph.groups[group as usize].name;
+                name.push('.');
+                name.push_str(&visible(&self.parts[part as usize]));
+            }
+            self.pending.push_back(Pending { group, ops, depth: depth + 1 });
+            return;
+        }
+        self.put(graph, group, members, depth + 1);
+    }
+
+    /// Puts members into a group, in parts of the same size where there are too many. Parts have parts at most
+    /// log(operators) / log([`MOST`]) deep.
+    fn put(&mut self, graph: &Graph, group: u32, members: Vec<Member>, depth: usize) {
+        if members.len() > MOST {
+            let mut size = MOST;
+            while members.len().div_ceil(size) > MOST {
+                size *= MOST;
+            }
+            let parts = members.len().div_ceil(size);
+            let (least, larger) = (members.len() / parts, members.len() % parts);
+            let mut members = members.into_iter();
+            for part in 0..parts {
+                let size = least + usize::from(part < larger);
+                let members: Vec<Member> = members.by_ref().take(size).collect();
+                let inner = self.group(group, self.range(graph, &members));
+                self.put(graph, inner, members, depth);
+            }
+            return;
+        }
+        for member in members {
+            match member {
+                Member::Operator(op) => self.of_graph.group_of[op.index()] = group,
+                Member::Group(part, ops) => match ops[..] {
+                    // A name that one operator has is no layer, nor is a layer that is called as its one operator.
+                    [op] if depth > self.paths[op.index()].declared || self.is_its_layer[op.index()] => {
+                        self.of_graph.group_of[op.index()] = group;
+                    }
+                    _ => {
+                        let inner = self.group(group, visible(&self.parts[part as usize]));
+                        self.pending.push_back(Pending { group: inner, ops, depth });
+                    }
+                },
+            }
+        }
+    }
+
+    /// What a part of consecutive members is called: from the first to the last, an operator by all of its name.
+    fn range(&self, graph: &Graph, members: &[Member]) -> String {
+        let name = |member: &Member| match member {
+            Member::Operator(op) => visible(&graph.operator(*op).name),
+            Member::Group(part, _) => visible(&self.parts[*part as usize]),
+        };
+        let ends = [members.first(), members.last()];
+        ends.into_iter().flatten().map(name).collect::<Vec<_>>().join(" … ")
+    }
+
+    fn group(&mut self, parent: u32, name: String) -> u32 {
+        self.of_graph.groups.push(Group { parent, name });
+        self.of_graph.groups.len() as u32 - 1
+    }
+}

@@ -1,0 +1,47 @@
+//! Names from files as people may see them.
+
+/// Characters of a name that are shown.
+const LONGEST: usize = 240;
+/// Of which so many are its end, which is where long names differ.
+const END: usize = 80;
+
+/// A name with every character visible: controls, marks that turn the direction of writing and the like are
+/// written as escapes. The middle of a very long one is left out.
+pub(super) fn visible(name: &str) -> String {
+    // A name has at least as many bytes as characters, so most are not counted.
+    let characters = if name.len() > LONGEST { name.chars().count() } else { 0 };
+    let mut shown = String::with_capacity(name.len().min(4 * LONGEST));
+    for (at, character) in name.chars().enumerate() {
+        if characters > LONGEST {
+            if at == LONGEST - END {
+                shown.push('…');
+            }
+            if (LONGEST - END..characters - END).contains(&at) {
+                continue;
+            }
+        }
+        match character {
+            '"' | '\'' | '\\' => shown.push(character),
+            _ => shown.extend(character.escape_debug()),
+        }
+    }
+    shown
+}
+
+/// Where the last part of a name begins: after its last separator that is not its last character.
+pub(super) fn last_part(name: &str) -> usize {
+    let Some((end, _)) = name.char_indices().next_back() else { return 0 };
+    name[..end].rfind(is_separator).map_or(0, |at| at + 1)
+}
+
+/// Where the title of an operator begins: its last part, and where that is a number what it numbers, as `layer.3`.
+pub(super) fn title(name: &str) -> usize {
+    let last = last_part(name);
+    let is_number = name[last..].bytes().all(|byte| byte.is_ascii_digit());
+    if is_number && last > 0 { last_part(&name[..last]) } else { last }
+}
+
+/// What parts the levels of a name.
+pub(super) fn is_separator(character: char) -> bool {
+    matches!(character, '.' | '/')
+}

@@ -1,0 +1,153 @@
+// Where boxes are. A group lays out its children in ranks, each below those that it reads from; an open group
+// takes the room that its own children need. A graph that is longer than wide goes on in another column.
+const LEAF = { width: 148, height: 46 };
+const GAP = 14;
+const RANK_GAP = 22;
+const PADDING = 14;
+const HEAD = 44;
+// How many boxes stand side by side, and how much wider than high a group should be, by the room that there is.
+const room = matchMedia("(max-width: 46rem)").matches ? { widest: 2, aspect: 0.4 } : { widest: 6, aspect: 1.2 };
+
+// What is read from what among the children of a group, as pairs of places among them. Each edge between
+// operators belongs to the innermost group that holds both ends, so all are found in one go over the graph.
+const makeEdges = (boxes, { operators }) => {
+  const first = boxes.length - operators.group.length;
+  const depth = [];
+  for (const box of boxes.slice(0, first)) depth.push(box.id === 0 ? 0 : depth[box.parent] + 1);
+  const found = new Map();
+  let at = 0;
+  operators.readers.forEach((readers, operator) => {
+    for (const end = at + readers; at < end; at += 1) {
+      const reader = operator + operators.steps[at];
+      let [from, to] = [boxes[first + operator], boxes[first + reader]];
+      const isCut = from.device !== to.device;
+      while (from.parent !== to.parent) {
+        if (depth[from.parent] >= depth[to.parent]) from = boxes[from.parent];
+        else to = boxes[to.parent];
+      }
+      // Groups hold each other only where one operator is in both.
+      if (from === to) continue;
+      const known = found.get(from.id * boxes.length + to.id);
+      if (known) known.isCut ||= isCut;
+      else {
+        const edge = { from, to, isCut };
+        found.set(from.id * boxes.length + to.id, edge);
+        (boxes[from.parent].edges ??= []).push(edge);
+      }
+    }
+  });
+  // Gradients go back where activations came from: one line stands for both.
+  const place = new Map(boxes.flatMap(({ children }) => (children ?? []).map((child, at) => [child, at])));
+  for (const group of boxes.slice(0, first)) {
+    group.edges = group.edges?.filter((edge) => {
+      const mirrored = found.get(edge.to.id * boxes.length + edge.from.id);
+      if (!mirrored || place.get(edge.from) < place.get(edge.to)) return true;
+      mirrored.isCut ||= edge.isCut;
+      return false;
+    });
+    for (const { from, to } of group.edges ?? []) {
+      from.degree = (from.degree ?? 0) + 1;
+      to.degree = (to.degree ?? 0) + 1;
+    }
+  }
+};
+
+// The ranks of the children of a group. What leads back, as gradients lead back to the layer of their forward
+// pass, does not count.
+const ranksOf = (group) => {
+  const place = new Map(group.children.map((child, at) => [child, at]));
+  const ahead = group.children.map(() => []);
+  const behind = group.children.map(() => []);
+  for (const { from, to } of group.edges ?? []) {
+    const [a, b] = [place.get(from), place.get(to)];
+    if (a < b) {
+      ahead[a].push(b);
+      behind[b].push(a);
+    }
+  }
+  const rank = group.children.map(() => 0);
+  ahead.forEach((readers, at) => readers.forEach((reader) => { rank[reader] = Math.max(rank[reader], rank[at] + 1); }));
+  // What nothing leads to stands just before what reads it, not at the very top.
+  for (let at = rank.length - 1; at >= 0; at -= 1) {
+    if (!behind[at].length && ahead[at].length) rank[at] = Math.min(...ahead[at].map((reader) => rank[reader])) - 1;
+  }
+  const ranks = [];
+  rank.forEach((level, at) => (ranks[level] ??= []).push(at));
+  // Each rank in the order of the middle of what it reads.
+  const across = group.children.map(() => 0);
+  for (const members of ranks.filter(Boolean)) {
+    const middle = (at) => behind[at].length ? behind[at].reduce((sum, from) => sum + across[from], 0) / behind[at].length : 0;
+    const wanted = new Map(members.map((at) => [at, middle(at)]));
+    members.sort((a, b) => wanted.get(a) - wanted.get(b) || a - b);
+    members.forEach((at, index) => { across[at] = index - (members.length - 1) / 2; });
+  }
+  return ranks.filter(Boolean).map((members) => members.map((at) => group.children[at]));
+};
+
+// Sets width, height and place of everything that an open group shows.
+const layOut = (box) => {
+  if (!box.isOpen) {
+    [box.width, box.height] = [LEAF.width, LEAF.height];
+    return;
+  }
+  box.children.forEach(layOut);
+  const rows = [];
+  for (const rank of (box.ranks ??= ranksOf(box))) {
+    for (let at = 0; at < rank.length; at += room.widest) rows.push(rank.slice(at, at + room.widest));
+  }
+  const sized = rows.map((row) => ({
+    row,
+    width: row.reduce((sum, child) => sum + child.width + GAP, -GAP),
+    height: Math.max(...row.map((child) => child.height)),
+  }));
+  const area = sized.reduce((sum, { width, height }) => sum + (width + 2 * GAP) * (height + RANK_GAP), 0);
+  const tallest = Math.max(320, Math.sqrt(area / room.aspect), ...sized.map(({ height }) => height));
+  const columns = [[]];
+  let height = 0;
+  for (const row of sized) {
+    if (height > 0 && height + row.height > tallest) {
+      columns.push([]);
+      height = 0;
+    }
+    columns.at(-1).push(row);
+    height += row.height + RANK_GAP;
+  }
+  let [left, bottom] = [PADDING, 0];
+  columns.forEach((column, number) => {
+    const width = Math.max(...column.map((row) => row.width));
+    let top = box.id === 0 ? PADDING : HEAD;
+    for (const { row, width: taken, height: tall } of column) {
+      let x = left + (width - taken) / 2;
+      for (const child of row) {
+        [child.x, child.y, child.column] = [x, top, number];
+        x += child.width + GAP;
+      }
+      top += tall + RANK_GAP;
+    }
+    bottom = Math.max(bottom, top - RANK_GAP);
+    left += width + 3 * GAP;
+  });
+  [box.width, box.height] = [Math.max(left - 3 * GAP + PADDING, LEAF.width), bottom + PADDING];
+};
+
+// The line of an edge: straight down where that is possible, else around.
+const lineOf = ({ from, to }) => {
+  const middle = (box) => box.x + box.width / 2;
+  const isBack = from.column > to.column || (from.column === to.column && from.y >= to.y);
+  if (isBack) {
+    const [x0, y0, x1, y1] = [from.x, from.y + from.height / 2 + 6, to.x, to.y + to.height / 2 + 6];
+    const out = Math.min(x0, x1) - 10;
+    return `M${x0} ${y0}C${out} ${y0} ${out} ${y1} ${x1} ${y1}`;
+  }
+  if (from.column === to.column) {
+    const [x0, y0, x1, y1] = [middle(from), from.y + from.height, middle(to), to.y];
+    const bend = Math.max(10, (y1 - y0) / 2);
+    // What passes by other ranks goes beside them.
+    const far = y1 - y0 > 2 * RANK_GAP ? Math.min(60, (y1 - y0) / 6) + Math.max(from.width, to.width) / 2 : 0;
+    return `M${x0} ${y0}C${x0 + far} ${y0 + bend} ${x1 + far} ${y1 - bend} ${x1} ${y1}`;
+  }
+  const [x0, y0, x1, y1] = [from.x + from.width, from.y + from.height / 2, to.x, to.y + to.height / 2];
+  const bend = Math.max(16, (x1 - x0) / 2);
+  return `M${x0} ${y0}C${x0 + bend} ${y0} ${x1 - bend} ${y1} ${x1} ${y1}`;
+};
+

@@ -1,0 +1,129 @@
+// The timeline: a strip of canvas for each row, and a cursor that the pointer and the arrow keys move.
+const startTimeline = () => {
+  const { ticks, axis, rows } = scene.timeline;
+  const STRENGTH = [1, 0.62, 0.4, 0.8];
+  const holder = document.getElementById("timeline-rows");
+  const said = document.getElementById("timeline-said");
+  const strips = [];
+  let cursor = null;
+
+  document.getElementById("timeline-view").hidden = false;
+  document.getElementById("timeline-axis").append(...axis.map((moment) => element("span", "", moment)));
+  let last = null;
+  for (const row of rows) {
+    const isNew = row.device === null || row.device !== last?.device;
+    if (isNew) {
+      const owner = element("div", "of-device");
+      const label = element("span", "device");
+      if (row.device !== null) label.append(chip(row.device));
+      label.append(element("bdi", "", row.device === null ? row.name : scene.devices[row.device].name));
+      owner.append(label);
+      holder.append(owner);
+      last = { device: row.device, owner };
+    }
+    const canvas = element("canvas");
+    canvas.height = row.name === "computes" ? 20 : 8;
+    canvas.style.height = `${canvas.height}px`;
+    canvas.dataset.height = canvas.height;
+    if (row.device !== null) canvas.classList.add(...scene.devices[row.device].colour.split(" "));
+    last.owner.append(element("span", "does", row.device === null ? "carries" : row.name), canvas);
+    strips.push(canvas);
+  }
+
+  const draw = (number) => {
+    const [canvas, row] = [strips[number], rows[number]];
+    const style = getComputedStyle(canvas);
+    const dense = window.devicePixelRatio || 1;
+    const width = canvas.clientWidth;
+    if (!width) return;
+    canvas.width = Math.round(width * dense);
+    canvas.height = Math.round(canvas.dataset.height * dense);
+    const context = canvas.getContext("2d");
+    context.fillStyle = style.getPropertyValue("accent-color");
+    const scale = canvas.width / ticks;
+    row.start.forEach((start, at) => {
+      context.globalAlpha = STRENGTH[row.pass[at]];
+      // A gap of a pixel parts what is long enough to be seen by itself.
+      const wide = row.ticks[at] * scale;
+      context.fillRect(start * scale, 0, Math.max(1, wide > 4 * dense ? wide - dense : wide), canvas.height);
+    });
+    if (cursor?.row === number) {
+      context.globalAlpha = 1;
+      context.strokeStyle = style.color;
+      context.lineWidth = 2 * dense;
+      const wide = Math.max(3 * dense, row.ticks[cursor.at] * scale);
+      context.strokeRect(row.start[cursor.at] * scale, dense, wide, canvas.height - 2 * dense);
+    }
+  };
+  const drawAll = () => rows.forEach((_, number) => draw(number));
+
+  // The last span of a row that begins at a tick or before it.
+  const nearest = (row, tick) => {
+    let [low, high] = [0, row.start.length - 1];
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if (row.start[middle] <= tick) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  };
+  const tell = () => {
+    const row = rows[cursor.row];
+    const [number, operator] = [row.count[cursor.at], row.operator[cursor.at]];
+    const isTransfer = row.pass[cursor.at] === 3;
+    const where = row.device === null ? row.name : `${scene.devices[row.device].name} ${row.name}`;
+    const what = element("b");
+    what.append(element("bdi", "", `${isTransfer ? "output of " : ""}${fullName(operator)}`));
+    const more = number > 1 ? ` and ${count(number - 1)} at most as long,` : "";
+    const pass = isTransfer ? "" : `${PASSES[row.pass[cursor.at]]}, `;
+    const when = `from ${scene.seconds.text[row.from[cursor.at]]}, for ${scene.seconds.text[row.took[cursor.at]]}`;
+    said.replaceChildren(element("bdi", "", where), ": ", what, `${more} ${pass}${when}`);
+  };
+  const move = (row, at) => {
+    const before = cursor?.row;
+    cursor = { row, at };
+    if (before !== undefined) draw(before);
+    draw(row);
+    tell();
+  };
+  const beside = (direction) => {
+    for (let row = cursor.row + direction; rows[row]; row += direction) {
+      if (rows[row].start.length) {
+        move(row, nearest(rows[row], rows[cursor.row].start[cursor.at]));
+        strips[row].scrollIntoView({ block: "nearest" });
+        return;
+      }
+    }
+  };
+  const first = rows.findIndex((row) => row.start.length);
+  holder.addEventListener("keydown", (event) => {
+    if (first < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    const row = cursor && rows[cursor.row];
+    const keys = {
+      ArrowRight: () => move(cursor.row, Math.min(cursor.at + 1, row.start.length - 1)),
+      ArrowLeft: () => move(cursor.row, Math.max(cursor.at - 1, 0)),
+      ArrowDown: () => beside(1),
+      ArrowUp: () => beside(-1),
+      Home: () => move(cursor.row, 0),
+      End: () => move(cursor.row, row.start.length - 1),
+    };
+    if (!keys[event.key]) return;
+    event.preventDefault();
+    if (cursor) keys[event.key]();
+    else move(first, 0);
+  });
+  holder.addEventListener("pointermove", (event) => {
+    const number = strips.indexOf(event.target);
+    if (number < 0 || !rows[number].start.length) return;
+    // What is under the pointer is a pixel wide, which may be several ticks.
+    const pixel = ticks / strips[number].clientWidth;
+    const tick = event.offsetX * pixel;
+    const row = rows[number];
+    const at = nearest(row, tick + pixel);
+    if (row.start[at] < tick + pixel && tick < row.start[at] + row.ticks[at]) move(number, at);
+  });
+  new ResizeObserver(drawAll).observe(holder);
+  redraws.push(drawAll);
+  drawAll();
+};
+if (scene?.timeline) startTimeline();

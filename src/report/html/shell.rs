@@ -1,0 +1,86 @@
+//! The page around its sections: the template, style and scripts, and the policy that lets only these run.
+
+use std::io::{self, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use super::Page;
+use super::markup::{escape, escape_json};
+use super::names::visible;
+
+const TEMPLATE: &str = include_str!("page/page.html");
+const STYLE: &str =
+    concat!(include_str!("page/page.css"), include_str!("page/plot.css"), include_str!("page/graph.css"));
+/// One script, whose parts share a scope that is theirs alone.
+const SCRIPT: &str = concat!(
+    "\"use strict\";\n(() => {\n",
+    include_str!("page/theme.js"),
+    include_str!("page/scene.js"),
+    include_str!("page/layout.js"),
+    include_str!("page/details.js"),
+    include_str!("page/graph.js"),
+    include_str!("page/timeline.js"),
+    "})();\n"
+);
+
+/// A section of the page.
+#[derive(Debug)]
+pub(super) struct Section {
+    /// What links to it name.
+    pub(super) id: &'static str,
+    /// Its heading.
+    pub(super) title: &'static str,
+    /// Its markup, heading included.
+    pub(super) markup: String,
+}
+
+/// Writes a page of some sections and the JSON that its scripts draw.
+pub(super) fn write(page: &Page, sections: &[Section], data: &str, out: &mut dyn Write) -> io::Result<()> {
+    let title = format!("{} on {}", visible(page.model), visible(page.cluster));
+    let links: String = sections
+        .iter()
+        .map(|section| format!("<li><a href=\"#{}\">{}</a></li>", section.id, section.title))
+        .collect();
+    let markup: String = sections
+        .iter()
+        .map(|Section { id, markup, .. }| {
+            format!("<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n{markup}</section>\n")
+        })
+        .collect();
+    fill(out, |name| match name {
+        "policy" => policy(),
+        "title" => escape(&title),
+        "version" => env!("CARGO_PKG_VERSION").into(),
+        "style" => STYLE.into(),
+        "links" => links.clone(),
+        "sections" => markup.clone(),
+        "data" => escape_json(data),
+        "script" => SCRIPT.into(),
+        // A name that the template does not have; a test counts them.
+        _ => String::new(),
+    })
+}
+
+/// Writes the template with what stands for each `{{name}}`. What is filled in is not looked at again.
+fn fill(out: &mut dyn Write, text_of: impl Fn(&str) -> String) -> io::Result<()> {
+    let mut rest = TEMPLATE;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.write_all(before.as_bytes())?;
+        let (name, after) = after.split_once("}}").unwrap_or((after, ""));
+        out.write_all(text_of(name).as_bytes())?;
+        rest = after;
+    }
+    out.write_all(rest.as_bytes())
+}
+
+/// Nothing may be loaded; the style and the script of this program may run, whatever else the page holds.
+fn policy() -> String {
+    let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
+    format!(
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        hash(SCRIPT),
+        hash(STYLE)
+    )
+}

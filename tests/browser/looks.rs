@@ -1,0 +1,131 @@
+//! How the page looks: on a telephone, in light and dark, and as a picture for the reader of this repository.
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::chromium::Browser;
+use crate::pages::{Made, chain, demo, plan, workload};
+
+/// What WCAG 2.2 asks of text, at level AA.
+const CONTRAST: f64 = 4.5;
+
+/// The least contrast of all text that is shown, and where it is.
+const LEAST_CONTRAST: &str = "(() => {
+  const paint = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const over = (colour, below) => {
+    paint.fillStyle = `rgb(${below})`;
+    paint.fillRect(0, 0, 1, 1);
+    paint.fillStyle = colour;
+    paint.fillRect(0, 0, 1, 1);
+    return [...paint.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const behind = (node) => {
+    const parent = node.parentElement;
+    const below = parent ? behind(parent) : [0, 0, 0];
+    return over(getComputedStyle(node).backgroundColor, below);
+  };
+  const light = (colour) => {
+    const [r, g, b] = colour.map((part) => part / 255).map((part) => part <= .04045 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4);
+    return .2126 * r + .7152 * g + .0722 * b;
+  };
+  let least = [99, ''];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const at = walk.currentNode.parentElement;
+    if (!walk.currentNode.textContent.trim() || !at.checkVisibility() || at.closest('script, noscript')) continue;
+    const below = behind(at);
+    const [one, other] = [light(over(getComputedStyle(at).color, below)), light(below)];
+    const contrast = (Math.max(one, other) + .05) / (Math.min(one, other) + .05);
+    if (contrast < least[0]) least = [contrast, `${at.className} ${walk.currentNode.textContent.slice(0, 40)}`];
+  }
+  return least;
+})()";
+
+#[test]
+fn text_can_be_read_in_light_and_in_dark() {
+    let Some(mut browser) = Browser::start() else { return };
+    let made = demo();
+    let mut papers = Vec::new();
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme);
+        browser.open(&made.page);
+        let least = browser.evaluate(LEAST_CONTRAST);
+        assert!(least[0].as_f64().expect("a contrast") >= CONTRAST, "{scheme}: {least}");
+        papers.push(browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"));
+    }
+    assert_ne!(papers[0], papers[1]);
+    // By choice the other way than the system: the first press chooses light.
+    browser.evaluate("document.getElementById('theme').click()");
+    assert_eq!(browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"), papers[0]);
+    assert_eq!(browser.text("#theme"), "Theme: light");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+fn assert_fits(browser: &mut Browser, made: &Made, what: &str) {
+    browser.open(&made.page);
+    // As wide as the widest thing on it would make the page.
+    let width = browser.evaluate("document.documentElement.scrollWidth");
+    assert_eq!(width, 360, "{what}");
+    assert_eq!(browser.complaints(), Vec::<String>::new(), "{what}");
+}
+
+#[test]
+fn a_telephone_does_not_scroll_sideways() {
+    let Some(mut browser) = Browser::start() else { return };
+    browser.resize(360, 740);
+    assert_fits(&mut browser, &demo(), "the demo");
+    let long = "a_very_long_name_of_an_operator_without_any_place_to_break_".repeat(3);
+    assert_fits(&mut browser, &chain(&[(&long, Some(&long)), ("b", None)], 2, &[]), "a long name");
+    // What a finger has to hit is large enough for it.
+    let smallest = browser.evaluate(
+        "Math.min(...[...document.querySelectorAll('button, summary, nav a')].filter((it) => it.checkVisibility()) \
+         .map((it) => it.getBoundingClientRect().height))",
+    );
+    assert!(smallest.as_f64().is_some_and(|height| height >= 40.0), "{smallest}");
+}
+
+#[test]
+fn small_and_odd_plans_have_pages() {
+    let Some(mut browser) = Browser::start() else { return };
+    browser.resize(360, 740);
+    assert_fits(&mut browser, &chain(&[("alone", None)], 1, &[]), "one operator on one device");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let model = folder.path().join("model.json");
+    let graph = r#"{"schema":"stagewright.graph/1","operators":[{"name":"a","seconds":{"acc":0.0}},
+        {"name":"b","seconds":{"acc":0.0}}],"tensors":[{"producer":"a","consumers":["b"]}],
+        "cluster":{"schema":"stagewright.cluster/1","kinds":[
+        {"name":"acc","class":"acc","count":2,"link":{"bandwidth":1.0}}]}}"#;
+    std::fs::write(&model, graph).expect("a file can be written");
+    let of = folder.path().join("cluster.json");
+    let cluster: Value = serde_json::from_str(graph).expect("JSON");
+    std::fs::write(&of, cluster["cluster"].to_string()).expect("a file can be written");
+    assert_fits(&mut browser, &plan(&model, &of.display().to_string(), &[]), "no time at all");
+    let names: Vec<String> = (0..400).map(|at| format!("layer.{at}")).collect();
+    let many: Vec<(&str, Option<&str>)> =
+        names.iter().map(|name| (name.as_str(), Some(name.as_str()))).collect();
+    let made = chain(&many, 200, &["--solver", "equal-time"]);
+    assert_fits(&mut browser, &made, "two hundred devices");
+    assert_eq!(browser.evaluate("document.querySelectorAll('#device-table tbody tr').length"), 200);
+    let distinct = "new Set([...document.querySelectorAll('.devices > li')].map((it) => it.className)).size";
+    assert_eq!(browser.evaluate(distinct), 40);
+}
+
+/// Draws the picture of the README: `make screenshot`.
+#[test]
+#[ignore = "writes data/screenshots/report.png"]
+fn screenshot() {
+    let Some(mut browser) = Browser::start() else { return };
+    let made =
+        workload("4xv100-32gb:fp32@nvlink", &["gnmt", "--variant", "4", "--batch", "128", "--training"]);
+    browser.resize(1280, 1900);
+    browser.prefer("light");
+    browser.open(&made.page);
+    let picture = STANDARD.decode(browser.picture(false)).expect("base64");
+    assert!(picture.len() < 300_000, "{} bytes", picture.len());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/screenshots");
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    std::fs::write(folder.join("report.png"), picture).expect("a file can be written");
+}

@@ -1,0 +1,80 @@
+//! Pages to look at, made by the command itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A page and the plan that it is of.
+pub(crate) struct Made {
+    pub(crate) page: PathBuf,
+    pub(crate) plan: Value,
+    _folder: TempDir,
+}
+
+/// Plans a model, with a page.
+pub(crate) fn plan(model: &Path, cluster: &str, more: &[&str]) -> Made {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = folder.path().join("page.html");
+    let output = Command::new(env!("CARGO_BIN_EXE_stagewright"))
+        .arg("plan")
+        .arg(model)
+        .args(["--cluster", cluster, "--json", "--html"])
+        .arg(&page)
+        .args(more)
+        .output()
+        .expect("the program starts");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(page.is_file(), "there is no page: {told}");
+    let plan = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
+    Made { page, plan, _folder: folder }
+}
+
+/// The demo.
+pub(crate) fn demo() -> Made {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo");
+    plan(&folder.join("model.json"), &folder.join("cluster.toml").display().to_string(), &[])
+}
+
+/// A built-in workload by equal time, which is fast however large it is.
+pub(crate) fn workload(cluster: &str, family: &[&str]) -> Made {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let model = folder.path().join("model.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_stagewright"))
+        .arg("workload")
+        .args(family)
+        .arg("--out")
+        .arg(&model)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    plan(&model, cluster, &["--solver", "equal-time"])
+}
+
+/// A chain of operators with these names and layers, each a second long.
+pub(crate) fn chain(names: &[(&str, Option<&str>)], devices: u32, more: &[&str]) -> Made {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let operators: Vec<Value> = names
+        .iter()
+        .map(|(name, layer)| match layer {
+            Some(layer) => {
+                json!({"name": name, "layer": layer, "seconds": {"acc": 1.0}, "parameter_bytes": 100.0})
+            }
+            None => json!({"name": name, "seconds": {"acc": 1.0}, "parameter_bytes": 100.0}),
+        })
+        .collect();
+    let tensors: Vec<Value> = names
+        .windows(2)
+        .map(|pair| json!({"producer": pair[0].0, "consumers": [pair[1].0], "bytes": 1000.0}))
+        .collect();
+    let graph =
+        json!({"schema": "stagewright.graph/1", "name": "chain", "operators": operators, "tensors": tensors});
+    let link = json!({"bandwidth": 1e6});
+    let kind = json!({"name": "acc", "class": "acc", "count": devices, "memory_bytes": 1e6, "link": link});
+    let cluster = json!({"schema": "stagewright.cluster/1", "name": "small", "kinds": [kind]});
+    let [model, of] = ["model.json", "cluster.json"].map(|name| folder.path().join(name));
+    std::fs::write(&model, graph.to_string()).expect("a file can be written");
+    std::fs::write(&of, cluster.to_string()).expect("a file can be written");
+    plan(&model, &of.display().to_string(), more)
+}

@@ -1,0 +1,31 @@
+//! A page of fifty thousand operators.
+
+use crate::chromium::Browser;
+use crate::pages::workload;
+
+/// Bytes that such a page may have.
+const MOST: u64 = 10_000_000;
+/// Seconds that no machine should need to open it; the figure of the README is of one that is not busy.
+const PATIENCE: f64 = 30.0;
+
+#[test]
+fn fifty_thousand_operators_are_small_and_fast() {
+    let Some(mut browser) = Browser::start() else { return };
+    let family = ["gnmt", "--variant", "8", "--batch", "128", "--sequence", "75", "--training"];
+    let made = workload("4xv100-32gb:fp32@nvlink", &family);
+    let size = std::fs::metadata(&made.page).expect("a page").len();
+    browser.resize(1280, 900);
+    let seconds = browser.open(&made.page).as_secs_f64();
+    let operators = browser.text("#summary .facts dd");
+    println!("{operators} operators: {size} bytes, opened in {seconds:.2} s");
+    assert!(size < MOST, "{size} bytes");
+    assert!(seconds < PATIENCE, "{seconds} s");
+    // Folded, so that what is drawn is no more than what can be looked at.
+    let shown = browser.evaluate("document.querySelectorAll('[role=treeitem]').length").as_u64();
+    assert!(shown.is_some_and(|shown| (8..=100).contains(&shown)), "{shown:?}");
+    // No box opens to more than can be looked at either.
+    browser.evaluate("document.getElementById('graph-expand').click()");
+    let shown = browser.evaluate("document.querySelectorAll('[role=treeitem]').length").as_u64();
+    assert!(shown.is_some_and(|shown| (100..=1500).contains(&shown)), "{shown:?}");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

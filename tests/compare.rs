@@ -1,0 +1,207 @@
+//! `compare`: every row is what the same solver says alone, in order, against the right baseline and bound.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_stagewright")).args(arguments).output().expect("the program starts")
+}
+
+fn demo(file: &str) -> String {
+    format!("{}/data/demo/{file}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn compare(more: &[&str]) -> Output {
+    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
+    run(&[&["compare", &model, "--cluster", &cluster, "--time-limit", "2s"], more].concat())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+fn rows(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["schema"], "stagewright.comparison/1");
+    document["models"][0]["rows"].as_array().expect("rows").clone()
+}
+
+fn number(row: &Value, field: &str) -> f64 {
+    row[field].as_f64().unwrap_or_else(|| panic!("{field} of {row}"))
+}
+
+#[test]
+fn rows_are_what_solvers_say_alone() {
+    let output =
+        compare(&["--json", "--solvers", "one-device,equal-layers,dp,dp@contiguous", "--threads", "1"]);
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 4);
+    let values: Vec<f64> = rows.iter().map(|row| number(row, "value_s")).collect();
+    assert!(values.is_sorted(), "{values:?}");
+    let best = values[0];
+    let unit = rows.iter().find(|row| row["name"] == "one-device").map(|row| number(row, "value_s"));
+    for row in &rows {
+        let name = row["name"].as_str().expect("a name");
+        let solver = name.split('@').next().expect("a name");
+        let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
+        let alone = run(&["plan", &model, "--cluster", &cluster, "--json", "--solver", solver]);
+        let alone: Value = serde_json::from_slice(&alone.stdout).expect("a plan");
+        let value = number(row, "value_s");
+        assert_eq!(number(&alone["objective"], "value_s"), value, "{name}");
+        assert_eq!(number(row, "speedup"), unit.expect("it takes part") / value, "{name}");
+        // The exact solver's proof is a bound for all.
+        assert!((number(row, "bound_s") / best - 1.0).abs() < 1e-9, "{name}");
+        let gap = (value - number(row, "bound_s")) / value;
+        assert!((number(row, "gap") - gap).abs() < 1e-9, "{name}");
+        let devices = alone["devices"].as_array().expect("devices");
+        let communication: f64 = devices.iter().map(|device| number(device, "communication_s")).sum();
+        assert!((number(row, "communication_s") - communication).abs() <= 1e-12, "{name}");
+        let busy: f64 = devices.iter().map(|device| number(device, "load_s")).sum();
+        let idle = 1.0 - busy / (devices.len() as f64 * value);
+        assert!((number(row, "idle_share") - idle.max(0.0)).abs() < 1e-9, "{name}");
+    }
+}
+
+#[test]
+fn given_plans_take_part_and_broken_ones_stand_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
+    let sound = path("model.json");
+    assert!(run(&["plan", &model, "--cluster", &cluster, "--out", &sound]).status.success());
+    // Everything on one device, and a claim that is not true.
+    let mut plan: Value =
+        serde_json::from_str(&std::fs::read_to_string(&sound).expect("a plan")).expect("JSON");
+    let devices = plan["devices"].as_array_mut().expect("devices");
+    let first = devices[0]["ops"].clone();
+    devices[0]["ops"] = devices[1]["ops"].clone();
+    devices[1]["ops"] = first;
+    plan["objective"]["value_s"] = 1e-9.into();
+    std::fs::write(path("broken.json"), plan.to_string()).expect("room");
+
+    let pattern = format!("given={}", folder.path().join("{}.json").display());
+    let broken = format!("broken={}", path("broken.json"));
+    let output =
+        compare(&["--json", "--solvers", "dp", "--plan", &pattern, "--plan", &broken, "--baseline", "given"]);
+    let rows = rows(&output);
+    let of = |name: &str| rows.iter().find(|row| row["name"] == name).expect("it takes part");
+    let ratio = number(of("given"), "value_s") / number(of("dp"), "value_s");
+    assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
+    assert_eq!(of("given")["status"], "given");
+    assert_eq!(number(of("given"), "speedup"), 1.0);
+    assert_eq!(of("given")["seconds"], Value::Null);
+    assert_eq!(of("broken")["status"], "invalid");
+    assert_eq!(of("broken")["breaks"], serde_json::json!(["order"]));
+    assert!(number(of("broken"), "value_s") > 1e-6, "a claim is not believed");
+    assert_eq!(rows.last().map(|row| &row["name"]), Some(&of("broken")["name"]));
+}
+
+#[test]
+fn no_unit_breaks_the_rules_and_no_plan_takes_a_solvers_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.json").display().to_string();
+    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
+    assert!(run(&["plan", &model, "--cluster", &cluster, "--out", &plan]).status.success());
+    let twice = compare(&["--solvers", "dp", "--plan", &format!("dp={plan}")]);
+    assert!(text(&twice.stderr).contains("error[U001]"), "{}", text(&twice.stderr));
+    // Stages the other way round go against the order.
+    let mut document: Value =
+        serde_json::from_str(&std::fs::read_to_string(&plan).expect("a plan")).expect("JSON");
+    for (device, stage) in document["devices"].as_array_mut().expect("devices").iter_mut().zip([3, 2, 1, 0]) {
+        device["stage"] = stage.into();
+    }
+    std::fs::write(&plan, document.to_string()).expect("room");
+    let output =
+        compare(&["--json", "--solvers", "dp", "--plan", &format!("broken={plan}"), "--baseline", "broken"]);
+    for row in rows(&output) {
+        assert_eq!(row["speedup"], Value::Null, "{row}");
+    }
+}
+
+#[test]
+fn the_page_of_a_comparison_names_every_contender() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("page.html");
+    let page = path.display().to_string();
+    let solvers = ["dp", "one-device", "equal-layers"];
+    let output = compare(&["--json", "--solvers", &solvers.join(","), "--html", &page]);
+    assert_eq!(rows(&output).len(), solvers.len());
+    let page = std::fs::read_to_string(&path).expect("a page");
+    let (_, table) = page.split_once("id=\"comparison-table\"").expect("a table of the comparison");
+    for solver in solvers {
+        assert_eq!(table.matches(&format!("<bdi>{solver}</bdi></th>")).count(), 1, "{solver}");
+    }
+    // Headed as the page of a plan is: by the name of the model, not of its file.
+    let other = folder.path().join("plan.html");
+    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
+    let of_plan = other.display().to_string();
+    assert!(run(&["plan", &model, "--cluster", &cluster, "--html", &of_plan]).status.success());
+    let heading = |page: &str| {
+        let (_, title) = page.split_once("<title>").expect("a title");
+        title.split_once("</title>").expect("its end").0.to_owned()
+    };
+    assert_eq!(heading(&page), heading(&std::fs::read_to_string(other).expect("a page")));
+}
+
+#[test]
+fn several_models_are_compared_by_value_in_every_shape() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = folder.path().join("other.json").display().to_string();
+    std::fs::copy(demo("model.json"), &other).expect("room");
+    let table = text(&compare(&[&other, "--solvers", "dp,one-device"]).stdout);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 4, "{table}");
+    assert!(lines[1].starts_with("model") && lines[2].starts_with("other"), "{table}");
+    assert!(lines[1].contains("* "), "the best is marked: {table}");
+    assert!(lines[3].starts_with("mean speed-up") && lines[3].contains("1.000× of 2"), "{table}");
+    let markdown = text(&compare(&["--markdown", "--solvers", "dp,one-device"]).stdout);
+    assert!(
+        markdown.lines().count() == 4
+            && markdown.lines().all(|line| line.starts_with("| ") && line.ends_with(" |")),
+        "{markdown}"
+    );
+    let csv = text(&compare(&[&other, "--csv", "--solvers", "dp,one-device"]).stdout);
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().expect("CSV");
+    assert_eq!(rows.len(), 4);
+    assert_eq!((&rows[0][0], &rows[0][1], &rows[0][2]), ("model", "dp", "optimal"));
+}
+
+#[test]
+fn the_usual_contenders_are_auto_and_the_baselines() {
+    let rows = rows(&compare(&["--json"]));
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+    for name in ["auto", "auto@free", "one-device", "pipedream", "equal-layers", "equal-time"] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    let of = |name: &str| rows.iter().find(|row| row["name"] == name).expect("it takes part");
+    assert!(number(of("auto@free"), "value_s") <= number(of("auto"), "value_s") * (1.0 + 1e-9));
+    assert!(
+        number(of("auto@free"), "bound_s") <= number(of("auto"), "bound_s"),
+        "less is proved of more plans"
+    );
+}
+
+#[test]
+fn wrong_contenders_are_errors_with_codes() {
+    let cases: [(&[&str], &str); 10] = [
+        (&["--solvers", "oracle"], "U003"),
+        (&["--solvers", "dp@sideways"], "U001"),
+        (&["--solvers", "heft"], "U004"),
+        (&["--solvers", "dp", "--baseline", "one-device"], "U007"),
+        (&["--plan", "name="], "U001"),
+        (&["--plan", "missing.json"], "I001"),
+        (&["--plan", "other:x=missing.json"], "U001"),
+        (&["--plan", "nowhere/{}.json"], "U001"),
+        (&["-", "-"], "I004"),
+        (&["-", "--plan", "-"], "I004"),
+    ];
+    for (arguments, code) in cases {
+        let output = compare(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(&format!("error[{code}]")), "{}", text(&output.stderr));
+    }
+    assert_eq!(compare(&["--json", "--csv"]).status.code(), Some(2));
+}

@@ -1,0 +1,218 @@
+//! Explanations: what they say adds up to the value, and no change is said to bring what it does not.
+
+#[path = "simulate/problems.rs"]
+mod steps;
+
+use std::process::{Command, Output};
+
+use rand::RngExt;
+use serde_json::Value;
+use stagewright::explain::{Bottleneck, Effort, changes, explain, what_if};
+use stagewright::report::document::{Provenance, plan_document};
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::{Communication, Schedule};
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver};
+use stagewright_dp::Dp;
+use steps::random::{self, Size};
+
+const SIZE: Size = Size { operators: 7, devices: 4, groups: true };
+
+fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
+    let mut silent = Silent;
+    let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
+    solver.solve(problem, &mut context).expect("a problem that it takes")
+}
+
+fn close(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-9 * one.abs().max(other.abs()).max(1e-12)
+}
+
+/// Compute and communication as the objective adds them, and what comes on top.
+fn combined(problem: &Problem, bottleneck: &Bottleneck) -> f64 {
+    let of = |name: &str| {
+        let part = bottleneck.parts.iter().find(|part| part.name == name);
+        part.map_or(0.0, |part| part.seconds)
+    };
+    if bottleneck.resource.starts_with("uplink") {
+        return of("carried");
+    }
+    problem.objective().load(of("compute"), of("sent"), of("received")) + of("synchronisation")
+}
+
+#[test]
+fn the_parts_of_a_bottleneck_are_the_value() {
+    let mut rng = seed::stream(0xE4, 0);
+    let (mut explained, mut by_uplink, mut overlapped) = (0, 0, 0);
+    for number in 0..3000 {
+        let problem = random::problem(number, SIZE);
+        let devices = problem.cluster().device_count() as u32;
+        let device_of = problem.graph().operators().map(|_| DeviceId(rng.random_range(0..devices))).collect();
+        // Any device may stand for several, whether or not there are so many.
+        let replicas = problem.cluster().devices().map(|device| (device, rng.random_range(1..=3))).collect();
+        let placement = Placement::with_stages(device_of, Vec::new(), replicas);
+        let evaluation = evaluate(&problem, &placement);
+        if problem.graph().operator_count() == 0 {
+            continue;
+        }
+        let explanation = explain(&problem, &placement);
+        assert_eq!(explanation.value_s.to_bits(), evaluation.value.to_bits());
+        assert_eq!(explanation.violations.len(), evaluation.violations.len());
+        assert!(explanation.slack.iter().all(|device| device.slack_s >= 0.0));
+        let is_unsupported = explanation.violations.iter().any(|text| text.contains("cannot run on"));
+        if evaluation.is_feasible() {
+            for bound in explanation.bounds.iter().filter_map(|bound| bound.value_s) {
+                assert!(bound <= evaluation.value * (1.0 + 1e-9), "{number}: {bound} {}", evaluation.value);
+            }
+        }
+        if problem.objective().schedule != Schedule::None || is_unsupported {
+            continue;
+        }
+        let sum: f64 = explanation.bottlenecks.iter().map(|bottleneck| bottleneck.seconds).sum();
+        assert!(close(sum, evaluation.value), "{number}: {sum} {}", evaluation.value);
+        for bottleneck in &explanation.bottlenecks {
+            by_uplink += usize::from(bottleneck.resource.starts_with("uplink"));
+            let parts = combined(&problem, bottleneck);
+            let communication = problem.objective().communication;
+            overlapped += usize::from(communication != Communication::Serial);
+            assert!(close(parts, bottleneck.seconds), "{number}: {bottleneck:?}");
+            assert!(bottleneck.items.iter().all(|item| item.seconds <= bottleneck.seconds * (1.0 + 1e-9)));
+        }
+        explained += 1;
+    }
+    assert!(explained > 500 && by_uplink > 3 && overlapped > 100, "{explained} {by_uplink} {overlapped}");
+}
+
+#[test]
+fn the_parts_of_a_critical_path_are_the_makespan() {
+    for number in 0..500 {
+        let problem = steps::problem(number);
+        let placement = steps::placed(&problem, number);
+        let explanation = explain(&problem, &placement);
+        let [path] = &explanation.bottlenecks[..] else { panic!("one path") };
+        let sum: f64 = path.parts.iter().map(|part| part.seconds).sum();
+        assert!(close(sum, explanation.value_s), "{number}: {sum} {}", explanation.value_s);
+    }
+}
+
+#[test]
+fn changes_are_solved_and_bounded() {
+    let mut gained = 0;
+    for number in 0..60 {
+        let problem = random::problem(number, SIZE);
+        let solution = solve(&Dp, &problem);
+        let Some(plan) = &solution.plan else { continue };
+        let value = plan.evaluation.value;
+        let provenance = Provenance { solver: "dp".into(), seconds: 0.0, seed: 0 };
+        let document = plan_document(&problem, &solution, provenance);
+        let effort = Effort {
+            time: Some(std::time::Duration::from_millis(200)),
+            memory: None,
+            threads: 1,
+            gap: 0.0,
+            seed: 0,
+            interrupt: Default::default(),
+        };
+        for change in changes(&problem) {
+            let Ok(changed) = change.apply(&problem) else { continue };
+            let found = what_if(&change, &changed, &document, &effort).expect("a problem that auto takes");
+            let reached = found.value_s.expect("the plan itself");
+            assert!(reached <= value * (1.0 + 1e-9), "{number}, {}: {reached} {value}", found.change);
+            if let Some(bound) = found.bound_s {
+                assert!(bound <= reached * (1.0 + 1e-9), "{number}, {}: {bound} {reached}", found.change);
+            }
+            if found.change == "nothing changes" {
+                assert!(!found.is_optimal || close(reached, value), "{number}: {reached} {value}");
+            }
+            gained += usize::from(reached < value * (1.0 - 1e-6));
+        }
+    }
+    assert!(gained > 20, "{gained}");
+}
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_stagewright")).args(arguments).output().expect("the program starts")
+}
+
+fn demo(file: &str) -> String {
+    format!("{}/data/demo/{file}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn every_objective_is_explained_on_the_command_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.json").display().to_string();
+    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
+    for objective in ["throughput", "latency", "makespan"] {
+        let common = [&model[..], "--cluster", &cluster, "--time-limit", "1s"];
+        let made = run(&[&["plan", "--objective", objective, "--out", &plan], &common[..]].concat());
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let (first, rest) = (common[0], &common[1..]);
+        let output = run(&[&["explain", first, &plan, "--json"], rest].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(document["schema"], "stagewright.explanation/1");
+        assert_eq!(document["objective"]["kind"], objective);
+        let value = document["value_s"].as_f64().expect("a value");
+        for what_if in document["what_ifs"].as_array().expect("changes") {
+            let bound = what_if["bound_s"].as_f64().expect("a bound");
+            let reached = what_if["value_s"].as_f64().expect("a plan");
+            assert!(bound <= reached * (1.0 + 1e-9), "{what_if}");
+        }
+        let as_it_is = document["what_ifs"][0]["value_s"].as_f64().expect("a value");
+        assert!(as_it_is <= value * (1.0 + 1e-9));
+        let text = run(&[&["explain", first, &plan, "--no-what-if"], rest].concat());
+        let text = String::from_utf8_lossy(&text.stdout).into_owned();
+        assert!(text.contains("bottleneck") && !text.contains("what if"), "{text}");
+    }
+}
+
+#[test]
+fn the_pins_of_a_plan_hold_for_its_what_ifs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
+    std::fs::write(path("pins.json"), r#"{"image.layer.1":"gpu3","image.layer.1.backward":"gpu3"}"#)
+        .expect("room");
+    std::fs::write(path("more.json"), r#"{"image.layer.1":"gpu","image.layer.10":"gpu0"}"#).expect("room");
+    let made = run(&[
+        "plan",
+        &model,
+        "--cluster",
+        &cluster,
+        "--pins",
+        &path("pins.json"),
+        "--out",
+        &path("plan.json"),
+    ]);
+    let text = String::from_utf8_lossy(&made.stdout).into_owned();
+    assert!(text.contains("optimal"), "{text}");
+    let as_it_is = |more: &[&str]| {
+        let plan = path("plan.json");
+        let output = run(&[&["explain", &model, &plan, "--cluster", &cluster, "--json"], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let bound = document["what_ifs"][0]["bound_s"].as_f64().expect("a bound");
+        (document["value_s"].as_f64().expect("a value"), bound)
+    };
+    let (value, bound) = as_it_is(&[]);
+    assert!(close(value, bound), "a plan that is proved optimal under its pins: {value} {bound}");
+    let (_, tighter) = as_it_is(&["--pins", &path("more.json")]);
+    assert!(tighter >= bound * (1.0 - 1e-9), "more pins allow no more: {tighter} {bound}");
+}
+
+#[test]
+fn a_plan_of_another_model_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.json").display().to_string();
+    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
+    assert!(run(&["plan", &model, "--cluster", &cluster, "--out", &plan]).status.success());
+    let text = std::fs::read_to_string(&plan).expect("a plan").replace("image.layer.0", "image.layer.00");
+    std::fs::write(&plan, text).expect("room");
+    let output = run(&["explain", &model, &plan, "--cluster", &cluster]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("error[L00"));
+}

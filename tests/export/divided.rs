@@ -1,0 +1,497 @@
+//! Random pipelines: every export is read as its runtime reads it, and puts every operator where the plan has
+//! it.
+
+use std::collections::BTreeMap;
+
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use stagewright::core::document::{OperatorDocument, PlanDocument};
+use stagewright::core::graph::Graph;
+use stagewright::export::ExportError;
+
+use super::plans::{device, export, graph, operator, pipeline};
+use super::random::{ROUNDS, above, assigned};
+
+/// A model of one stack, as a chain, and a plan that cuts it anywhere.
+struct Case {
+    graph: Graph,
+    plan: PlanDocument,
+    /// The stage of each operator.
+    stage: Vec<usize>,
+    /// The layer of the stack that each operator is in.
+    block: Vec<Option<usize>>,
+    /// Whether each operator is before the stack.
+    before: Vec<bool>,
+    /// The path of each operator.
+    paths: Vec<String>,
+    stages: usize,
+    blocks: usize,
+}
+
+impl Case {
+    fn random(rng: &mut ChaCha8Rng) -> Case {
+        let blocks = rng.random_range(1..7);
+        let stack = *["layers", "model.layers", "a\"\\.h"].choose(rng).expect("some");
+        let mut paths: Vec<(String, Option<usize>, bool)> = Vec::new();
+        for at in 0..rng.random_range(0..3) {
+            paths.push((format!("embed.word{at}"), None, true));
+        }
+        for block in 0..blocks {
+            for part in 0..rng.random_range(1..4) {
+                paths.push((format!("{stack}.{block}.part{part}"), Some(block), false));
+            }
+        }
+        for at in 0..rng.random_range(0..3) {
+            paths.push((["norm", "head"][at].to_owned(), None, false));
+        }
+        let count = paths.len();
+        let stages = rng.random_range(1..=count.min(4));
+        // Mostly between layers, so that there is something to write.
+        let ends: Vec<usize> =
+            (1..count).filter(|&at| paths[at].1 != paths[at - 1].1 || paths[at].1.is_none()).collect();
+        let anywhere = rng.random_bool(0.3) || ends.len() < stages;
+        let mut cuts: Vec<usize> = if anywhere { (1..count).collect() } else { ends };
+        while cuts.len() >= stages {
+            cuts.remove(rng.random_range(0..cuts.len()));
+        }
+        let stage: Vec<usize> = (0..count).map(|at| cuts.iter().filter(|&&cut| cut <= at).count()).collect();
+        let names: Vec<&str> = paths.iter().map(|(path, ..)| path.as_str()).collect();
+        // The first stage may be on the host.
+        let host = rng.random_bool(0.5);
+        let devices = (0..stages).map(|own| {
+            let ops: Vec<&str> = (0..count).filter(|&at| stage[at] == own).map(|at| names[at]).collect();
+            match host && own == 0 {
+                true => device("cpu0", "cpu", &ops),
+                false => device(&format!("acc{own}"), "acc", &ops),
+            }
+        });
+        let plan = pipeline(devices.collect());
+        // A model may list its operators in any order.
+        let mut operators: Vec<OperatorDocument> = names.iter().map(|name| operator(name, None)).collect();
+        operators.shuffle(rng);
+        let edges: Vec<(&str, &str)> = names.windows(2).map(|pair| (pair[0], pair[1])).collect();
+        Case {
+            graph: graph(operators, &edges),
+            plan,
+            stage,
+            block: paths.iter().map(|(_, block, _)| *block).collect(),
+            before: paths.iter().map(|(.., before)| *before).collect(),
+            paths: paths.into_iter().map(|(path, ..)| path).collect(),
+            stages,
+            blocks,
+        }
+    }
+
+    fn has_host(&self) -> bool {
+        self.plan.devices[0].kind == "cpu"
+    }
+
+    /// Whether a layer of the stack is in two stages.
+    fn cuts_a_block(&self) -> bool {
+        (1..self.stage.len()).any(|at| {
+            self.stage[at] != self.stage[at - 1]
+                && self.block[at].is_some()
+                && self.block[at] == self.block[at - 1]
+        })
+    }
+
+    /// Whether what is before the stack is elsewhere than in the first stage, or what is after it than in the last.
+    fn has_strays(&self) -> bool {
+        let end = |at: usize| if self.before[at] { 0 } else { self.stages - 1 };
+        (0..self.stage.len()).any(|at| self.block[at].is_none() && self.stage[at] != end(at))
+    }
+
+    /// Whether a stage of several has both layers of the stack and something else.
+    fn has_doubts(&self) -> bool {
+        let beside = |at: usize| self.block[at].is_none();
+        let shared = |at: usize| (0..self.stage.len()).any(|b| !beside(b) && self.stage[b] == self.stage[at]);
+        self.stages > 1 && (0..self.stage.len()).any(|at| beside(at) && shared(at))
+    }
+
+    /// Whether every layer is in one stage.
+    fn keeps_layers_whole(&self) -> bool {
+        let together =
+            |a: usize, b: usize| layer(self, a) != layer(self, b) || self.stage[a] == self.stage[b];
+        (0..self.stage.len()).all(|a| (0..a).all(|b| together(a, b)))
+    }
+
+    /// Layers of the stack in each stage.
+    fn counts(&self) -> Vec<usize> {
+        let stage_of =
+            |block: usize| self.stage[self.block.iter().position(|own| *own == Some(block)).expect("some")];
+        (0..self.stages).map(|own| (0..self.blocks).filter(|&block| stage_of(block) == own).count()).collect()
+    }
+
+    /// Checks that every operator is where stages with these numbers of layers have it: what is before the
+    /// stack in the first, what is after it in the last.
+    fn check(&self, counts: &[usize]) {
+        assert_eq!(counts.len(), self.stages);
+        for at in 0..self.stage.len() {
+            let expected = match self.block[at] {
+                Some(block) => {
+                    let mut end = 0;
+                    let holds = |count: &usize| {
+                        end += count;
+                        block < end
+                    };
+                    counts.iter().position(holds).expect("the layer is in a stage")
+                }
+                None if self.before[at] => 0,
+                None => self.stages - 1,
+            };
+            assert_eq!(self.stage[at], expected, "{} in {counts:?}", self.paths[at]);
+        }
+    }
+
+    /// The export with the model and without it, which have to agree unless the model is asked for.
+    fn export(&self, to: &str) -> Result<String, ExportError> {
+        let with = export(to, &self.plan, Some(&self.graph));
+        let without = export(to, &self.plan, None);
+        match without.as_ref().map_err(ExportError::code) {
+            Err("E006") => assert!(self.has_doubts() || (to == "torchtitan" && self.stages == 1)),
+            // Which of two faults is told may depend on the order in which operators are listed.
+            Err(_) => assert!(with.is_err()),
+            Ok(without) => {
+                let with = with.as_ref().unwrap_or_else(|error| panic!("{error}"));
+                assert_eq!(unordered(to, &with.text), unordered(to, &without.text));
+            }
+        }
+        with.map(|export| export.text)
+    }
+}
+
+/// An export without the order in which torchtitan lists the modules of a stage, which means nothing.
+fn unordered(to: &str, text: &str) -> String {
+    if to != "torchtitan" {
+        return text.to_owned();
+    }
+    let mut parts: Vec<Vec<String>> = assigned(text, "module_fqns_per_model_part");
+    parts.iter_mut().for_each(|part| part.sort());
+    format!("{parts:?}")
+}
+
+/// Runs cases until enough were written and enough refused.
+fn cases(body: impl Fn(&Case) -> bool) {
+    let mut outcomes = [0, 0];
+    for seed in 0..ROUNDS {
+        let case = Case::random(&mut ChaCha8Rng::seed_from_u64(seed));
+        outcomes[usize::from(body(&case))] += 1;
+    }
+    assert!(outcomes.iter().all(|&count| count > 15), "{outcomes:?} were refused and written");
+}
+
+fn numbers(text: &str) -> Vec<usize> {
+    text.trim().split(',').map(|number| number.parse().expect("a number")).collect()
+}
+
+#[test]
+fn servers_put_every_layer_where_the_plan_has_it() {
+    for (to, variable) in [("vllm", "VLLM_PP_LAYER_PARTITION="), ("sglang", "SGLANG_PP_LAYER_PARTITION=")] {
+        cases(|case| match case.export(to) {
+            Ok(text) => {
+                assert!(!case.has_host());
+                case.check(&numbers(text.strip_prefix(variable).expect("the variable")));
+                true
+            }
+            Err(error) => {
+                let empty = case.counts().contains(&0);
+                let due = case.has_host() || case.cuts_a_block() || case.has_strays() || empty;
+                assert!(due, "{error}: {:?} {:?}", case.paths, case.stage);
+                false
+            }
+        });
+    }
+}
+
+/// A layout as `PipelineParallelLayerLayout.parse_str_to_list` reads it, for those without brackets.
+fn stages_of_layout(layout: &str) -> Vec<String> {
+    let mut unrolled = String::new();
+    let mut rest = layout.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c != '*' {
+            assert!("Et|L".contains(c), "{layout}");
+            unrolled.push(c);
+            continue;
+        }
+        let mut digits = String::new();
+        while let Some(digit) = rest.next_if(char::is_ascii_digit) {
+            digits.push(digit);
+        }
+        let repeated = unrolled.pop().expect("something is repeated");
+        unrolled.extend(std::iter::repeat_n(repeated, digits.parse().expect("a number")));
+    }
+    unrolled.split('|').map(str::to_owned).collect()
+}
+
+/// The value after an option.
+fn value<'a>(flags: &'a str, option: &str) -> Option<&'a str> {
+    let mut words = flags.split_whitespace();
+    words.find(|word| *word == option).and_then(|_| words.next())
+}
+
+#[test]
+fn layouts_of_megatron_put_every_layer_where_the_plan_has_it() {
+    cases(|case| match case.export("megatron") {
+        Ok(text) => {
+            let layout = value(&text, "--pipeline-model-parallel-layout").expect("a layout");
+            let stages = stages_of_layout(layout.trim_matches('\''));
+            let all = stages.concat();
+            // As `validate_layer_layout` has it.
+            assert!(all.starts_with('E') && all.ends_with('L'), "{layout}");
+            assert_eq!((all.matches('E').count(), all.matches('L').count()), (1, 1));
+            let count = |stage: &String| stage.matches('t').count();
+            let counts: Vec<usize> = stages.iter().map(count).collect();
+            assert_eq!(value(&text, "--num-layers"), Some(counts.iter().sum::<usize>().to_string().as_str()));
+            case.check(&counts);
+            true
+        }
+        Err(error) => {
+            let due = case.has_host() || case.cuts_a_block() || case.has_strays();
+            assert!(due, "{error}: {:?} {:?}", case.paths, case.stage);
+            false
+        }
+    });
+}
+
+/// Layers of every stage as `get_num_layers_to_build` has them.
+fn counts_of_flags(flags: &str) -> Vec<usize> {
+    let number = |option| value(flags, option).map(|value| value.parse::<usize>().expect("a number"));
+    let (mut layers, size) =
+        (number("--num-layers").expect("it is given"), number("--pipeline-model-parallel-size"));
+    let size = size.expect("it is given");
+    let first = number("--decoder-first-pipeline-num-layers");
+    let last = number("--decoder-last-pipeline-num-layers");
+    layers -= first.unwrap_or(0) + last.unwrap_or(0);
+    let left = size - usize::from(first.is_some()) - usize::from(last.is_some());
+    assert!(if left == 0 { layers == 0 } else { layers % left == 0 }, "{flags}");
+    let each = layers.checked_div(left).unwrap_or(0);
+    (0..size)
+        .map(|stage| match (stage, size - 1 - stage) {
+            (0, _) if first.is_some() => first.expect("it is given"),
+            (_, 0) if last.is_some() => last.expect("it is given"),
+            _ => each,
+        })
+        .collect()
+}
+
+#[test]
+fn counts_of_megatron_put_every_layer_where_the_plan_has_it() {
+    cases(|case| match case.export("megatron-layers") {
+        Ok(text) => {
+            case.check(&counts_of_flags(&text));
+            true
+        }
+        Err(error) => {
+            let counts = case.counts();
+            let inner = counts.get(1..counts.len() - 1).unwrap_or_default();
+            let uneven = inner.iter().any(|count| *count != inner[0]) || counts.contains(&0);
+            let due = case.has_host() || case.cuts_a_block() || case.has_strays() || uneven;
+            assert!(due, "{error}: {:?} {:?}", case.paths, case.stage);
+            false
+        }
+    });
+}
+
+/// The device of every layer and of the output as `load_tensors` has it, 0 being the host.
+fn devices_of_llama(flags: &str, layers: usize) -> Vec<usize> {
+    let offloaded: usize = value(flags, "--n-gpu-layers").expect("it is given").parse().expect("a number");
+    let split = value(flags, "--tensor-split").map(numbers).unwrap_or_default();
+    let sum: f32 = split.iter().map(|part| *part as f32).sum();
+    let mut so_far = 0.0_f32;
+    let ends: Vec<f32> = split
+        .iter()
+        .map(|part| {
+            so_far += *part as f32;
+            so_far / sum
+        })
+        .collect();
+    let start = (layers + 1).saturating_sub(offloaded);
+    let active = offloaded.min(layers + 1);
+    (0..=layers)
+        .map(|layer| {
+            if layer < start || layer - start >= active {
+                return 0;
+            }
+            let share = (layer - start) as f32 / active as f32;
+            1 + ends.iter().position(|end| *end > share).expect("the shares end at 1")
+        })
+        .collect()
+}
+
+#[test]
+fn llama_cpp_puts_every_layer_where_the_plan_has_it() {
+    cases(|case| {
+        let hosts = usize::from(case.has_host());
+        match case.export("llama-cpp") {
+            Ok(text) => {
+                let devices = devices_of_llama(&text, case.blocks);
+                for at in 0..case.stage.len() {
+                    let device = match case.block[at] {
+                        Some(block) => devices[block],
+                        None if case.before[at] => 0,
+                        None => devices[case.blocks],
+                    };
+                    // Device 0 is the host, which is stage 0 where there is one.
+                    assert_eq!(case.stage[at] + 1 - hosts, device, "{} in {text}", case.paths[at]);
+                }
+                true
+            }
+            Err(error) => {
+                let end = |at: usize| case.block[at].is_none() && case.stage[at] == 0;
+                let embedding = !case.has_host() && (0..case.stage.len()).any(end);
+                let due = case.cuts_a_block() || case.has_strays() || embedding;
+                assert!(due, "{error}: {:?} {:?}", case.paths, case.stage);
+                false
+            }
+        }
+    });
+}
+
+/// The layer of a path in the cases: what is in the stack by its number, what is not by its first part.
+fn layer(case: &Case, at: usize) -> &str {
+    let path = &case.paths[at];
+    match case.block[at] {
+        Some(block) => {
+            above(path).into_iter().find(|part| part.ends_with(&format!(".{block}"))).expect("its layer")
+        }
+        None => above(path)[0],
+    }
+}
+
+#[test]
+fn sequences_are_divided_where_the_plan_divides_them() {
+    for to in ["torchgpipe", "deepspeed", "pipedream"] {
+        cases(|case| {
+            let text = match export(to, &case.plan, Some(&case.graph)) {
+                Ok(export) => export.text,
+                Err(error) => {
+                    let due = !case.keeps_layers_whole() || (case.has_host() && to != "torchgpipe");
+                    assert!(due, "{error}: {:?} {:?}", case.paths, case.stage);
+                    return false;
+                }
+            };
+            let (layers, stages): (Vec<String>, Vec<usize>) = match to {
+                "torchgpipe" => {
+                    let balance: Vec<usize> = assigned(&text, "balance");
+                    let stages =
+                        balance.iter().enumerate().flat_map(|(stage, count)| vec![stage; *count]).collect();
+                    (assigned(&text, "layers"), stages)
+                }
+                "deepspeed" => {
+                    let parts: Vec<usize> = assigned(&text, "PARTS");
+                    let stages =
+                        parts.windows(2).enumerate().flat_map(|(stage, pair)| vec![stage; pair[1] - pair[0]]);
+                    (assigned(&text, "LAYERS"), stages.collect())
+                }
+                _ => {
+                    let maps: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+                    let read = |key: &str| maps[key].clone();
+                    let mut stages: Vec<usize> =
+                        serde_json::from_value(read("module_to_stage_map")).expect("a list of stages");
+                    assert_eq!(stages.pop(), Some(case.stages - 1), "the criterion");
+                    for stage in 0..case.stages {
+                        assert_eq!(maps["stage_to_rank_map"][stage.to_string()], serde_json::json!([stage]));
+                    }
+                    (serde_json::from_value(read("modules")).expect("a list of names"), stages)
+                }
+            };
+            assert_eq!(layers.len(), stages.len());
+            let mut in_order: Vec<&str> = (0..case.stage.len()).map(|at| layer(case, at)).collect();
+            in_order.dedup();
+            assert_eq!(layers, in_order, "however the model lists them");
+            for at in 0..case.stage.len() {
+                let places: Vec<usize> =
+                    (0..layers.len()).filter(|&place| layers[place] == layer(case, at)).collect();
+                let [place] = places.as_slice() else {
+                    panic!("{} is in {layers:?} {places:?}", case.paths[at])
+                };
+                assert_eq!(stages[*place], case.stage[at]);
+            }
+            true
+        });
+    }
+}
+
+#[test]
+fn titans_modules_are_those_of_the_plan() {
+    cases(|case| {
+        // Children of the model and of its list of layers go by their own names, others by those of
+        // torchtitan's models.
+        let named = case.paths.iter().any(|path| path.starts_with("layers."));
+        match case.export("torchtitan") {
+            Ok(text) => {
+                let parts: Vec<Vec<String>> = assigned(&text, "module_fqns_per_model_part");
+                assert_eq!(parts.len(), case.stages);
+                if named {
+                    let mut modules: Vec<(String, usize)> = (0..case.stage.len())
+                        .map(|at| (layer(case, at).to_owned(), case.stage[at]))
+                        .collect();
+                    modules.dedup();
+                    let found = parts.iter().enumerate().flat_map(|(stage, part)| {
+                        part.iter().map(move |name| (name.clone(), stage)).collect::<Vec<_>>()
+                    });
+                    let mut found: Vec<(String, usize)> = found.collect();
+                    found.sort();
+                    modules.sort();
+                    assert_eq!(found, modules);
+                } else {
+                    let count =
+                        |part: &Vec<String>| part.iter().filter(|name| name.starts_with("layers.")).count();
+                    case.check(&parts.iter().map(count).collect::<Vec<_>>());
+                    let mut all: Vec<String> =
+                        (0..case.blocks).map(|block| format!("layers.{block}")).collect();
+                    all.insert(0, "tok_embeddings".into());
+                    all.extend(["norm".into(), "output".into()]);
+                    assert_eq!(parts.concat(), all);
+                }
+                true
+            }
+            Err(error) => {
+                let due = case.has_host() || !case.keeps_layers_whole() || (!named && case.has_strays());
+                assert!(due, "{error}: {:?} {:?}", case.paths, case.stage);
+                false
+            }
+        }
+    });
+}
+
+#[test]
+fn a_program_is_cut_where_the_plan_cuts_it() {
+    cases(|case| {
+        // Operators that are no modules themselves, in modules that are the layers of the case.
+        let count = case.stage.len();
+        let modules: Vec<&str> = (0..count).map(|at| layer(case, at)).collect();
+        let names: Vec<String> = (0..count).map(|at| format!("op{at}")).collect();
+        let operators = (0..count).map(|at| operator(&names[at], Some(modules[at]))).collect();
+        let edges: Vec<(&str, &str)> =
+            names.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+        let model = graph(operators, &edges);
+        let mut plan = case.plan.clone();
+        let mut next = names.iter();
+        for device in &mut plan.devices {
+            device.ops = next.by_ref().take(device.ops.len()).cloned().collect();
+        }
+        // A module begins at an operator if that is the first of its operators, which follow one another.
+        let begins = |module: &str, at: usize| {
+            let own: Vec<usize> =
+                (0..count).filter(|&other| above(modules[other]).contains(&module)).collect();
+            own[0] == at && own[own.len() - 1] + 1 - own[0] == own.len()
+        };
+        let cuts: Vec<usize> = (1..count).filter(|&at| case.stage[at] != case.stage[at - 1]).collect();
+        let Ok(export) = export("torch-pipelining", &plan, Some(&model)) else {
+            let stuck = |at: usize| !above(modules[at]).iter().any(|part| begins(part, at));
+            assert!(cuts.iter().any(|&at| stuck(at)), "{modules:?} {:?}", case.stage);
+            return false;
+        };
+        let spec: BTreeMap<String, String> =
+            assigned(&export.text.replace("SplitPoint.BEGINNING", "\"BEGINNING\""), "split_spec");
+        let mut stage = 0;
+        for (at, module) in modules.iter().enumerate() {
+            let cuts = |part: &&str| spec.contains_key(*part) && begins(part, at);
+            stage += above(module).iter().filter(|part| cuts(part)).count();
+            assert_eq!(stage, case.stage[at], "{at} in {spec:?}");
+        }
+        true
+    });
+}

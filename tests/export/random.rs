@@ -1,0 +1,392 @@
+//! Random plans: every export is parsed and compared with the plan, and every refusal is checked to be due.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use stagewright::core::document::{OperatorDocument, Pass, PlanDocument};
+use stagewright::core::graph::Graph;
+
+use super::plans::{device, export, graph, of_pass, operator, unordered};
+
+pub(crate) const ROUNDS: u64 = 300;
+
+fn rounds(body: impl Fn(&mut ChaCha8Rng)) {
+    for seed in 0..ROUNDS {
+        body(&mut ChaCha8Rng::seed_from_u64(seed));
+    }
+}
+
+/// Pieces of names that break naive writers.
+const PIECES: [&str; 20] = [
+    "\"",
+    "'",
+    "\\",
+    "\n",
+    "\r",
+    "\t",
+    "]",
+    "[",
+    "}",
+    "--",
+    "->",
+    ";",
+    "#",
+    "&amp;",
+    "end",
+    "\u{0}",
+    "é",
+    "漢",
+    "\u{1f600}",
+    "\u{2028}",
+];
+
+fn hostile(rng: &mut ChaCha8Rng, number: usize) -> String {
+    let mut name = String::new();
+    for _ in 0..rng.random_range(0..5) {
+        name.push_str(PIECES.choose(rng).expect("there are some"));
+    }
+    format!("{name}{number}{}", PIECES.choose(rng).expect("there are some"))
+}
+
+/// A plan of some of the devices, in some order, with what `place` says of each operator.
+fn plan(names: &[String], place: &[usize], kinds: &[(&str, &str)]) -> PlanDocument {
+    let devices = kinds.iter().enumerate().map(|(at, (name, kind))| {
+        let ops: Vec<&str> =
+            names.iter().zip(place).filter(|(_, own)| **own == at).map(|(name, _)| name.as_str()).collect();
+        device(name, kind, &ops)
+    });
+    unordered(devices.collect())
+}
+
+/// A dictionary with all its entries, in order: none is lost to another of the same key.
+struct Entries(Vec<(String, serde_json::Value)>);
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Entries, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Entries;
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                write!(f, "a dictionary")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Read)
+    }
+}
+
+/// The literal that a Python module gives a name: Python reads it as JSON does.
+pub(crate) fn assigned<T: for<'de> Deserialize<'de>>(module: &str, name: &str) -> T {
+    let start = module
+        .lines()
+        .scan(0, |at, line| {
+            let start = *at;
+            *at += line.len() + 1;
+            Some((start, line))
+        })
+        .find(|(_, line)| line.starts_with(&format!("{name} = ")))
+        .map(|(start, _)| start + name.len() + 3)
+        .unwrap_or_else(|| panic!("{name} is given in {module}"));
+    let mut values = serde_json::Deserializer::from_str(&module[start..]).into_iter::<T>();
+    values.next().expect("there is a literal").unwrap_or_else(|error| panic!("{name}: {error} in {module}"))
+}
+
+#[test]
+fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
+    rounds(|rng| {
+        let names: Vec<String> = (0..rng.random_range(1..12)).map(|at| hostile(rng, at)).collect();
+        let place: Vec<usize> = names.iter().map(|_| rng.random_range(0..3)).collect();
+        let kinds = [("acc0", "acc"), ("acc1", "acc"), ("cpu0", "cpu")];
+        let plan = plan(&names, &place, &kinds);
+        // The devices in use, in the order of the plan, as drawings number them.
+        let used: Vec<usize> = (0..3).filter(|device| place.contains(device)).collect();
+        let numbered = |at: usize| used.iter().position(|&device| device == place[at]).expect("it is used");
+        let layers = ["", "l\"]\n;end", "é\\"];
+        let operators = names.iter().map(|name| {
+            let layer = *layers.choose(rng).expect("there are some");
+            operator(name, (!layer.is_empty()).then_some(layer))
+        });
+        let operators: Vec<OperatorDocument> = operators.collect();
+        let edges: Vec<(&str, &str)> =
+            names.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+        let model = graph(operators, &edges);
+        for model in [None, Some(&model)] {
+            let text = |to: &str| export(to, &plan, model).expect("anything can be drawn").text;
+            // Without the model, operators are listed device by device.
+            let mut expected: Vec<(String, usize)> =
+                (0..names.len()).map(|at| (names[at].clone(), numbered(at))).collect();
+            expected.sort();
+            for found in [drawn_by_graphviz(&text("dot")), drawn_by_mermaid(&text("mermaid"))] {
+                let (mut operators, edges) = found;
+                assert_eq!(edges, if model.is_some() { names.len() - 1 } else { 0 });
+                operators.sort();
+                assert_eq!(operators, expected);
+            }
+            let Entries(found) = assigned(&text("openvino"), "AFFINITY");
+            // Accelerators by their numbers, those that are not used left out.
+            let accelerators: Vec<usize> = used.iter().copied().filter(|&device| device < 2).collect();
+            let called = |at: usize| match accelerators.iter().position(|&device| device == place[at]) {
+                Some(number) => format!("GPU.{number}"),
+                None => "CPU".to_owned(),
+            };
+            let mut found: Vec<(String, String)> = found
+                .into_iter()
+                .map(|(name, device)| (name, device.as_str().expect("a name").to_owned()))
+                .collect();
+            let mut expected: Vec<(String, String)> =
+                (0..names.len()).map(|at| (names[at].clone(), called(at))).collect();
+            found.sort();
+            expected.sort();
+            assert_eq!(found, expected);
+            let annotated = export("onnxruntime", &plan, model);
+            assert_eq!(annotated.is_ok(), accelerators.len() < 2, "one provider of a type");
+            if let Ok(annotated) = annotated {
+                let Entries(found) = assigned(&annotated.text, "LAYER_ANN");
+                let settings: String = assigned(&annotated.text, "SETTINGS");
+                assert_eq!(found.len(), names.len());
+                for (name, annotation) in found {
+                    let at = names.iter().position(|own| *own == name).expect("it is an operator");
+                    let device = if place[at] < 2 { "accelerator" } else { "cpu" };
+                    let rule = format!("{device}(={})", annotation.as_str().expect("a name"));
+                    assert!(settings.split("; ").any(|part| part == rule), "{settings}");
+                }
+            }
+        }
+    });
+}
+
+/// Operators with their devices, and the number of tensors.
+type Drawn = (Vec<(String, usize)>, usize);
+
+/// Reads what `dot` writes, and nothing else: a name that gets out of its label fails.
+fn drawn_by_graphviz(text: &str) -> Drawn {
+    let mut drawn: Drawn = Default::default();
+    for line in text.lines() {
+        let line = line.trim_start();
+        if let Some(rest) = line.strip_prefix("label=") {
+            let end = quoted_by_graphviz(rest).1;
+            assert_eq!(&rest[end..], ";");
+        } else if let Some((node, rest)) = line.split_once(" [label=") {
+            let (name, end) = quoted_by_graphviz(rest);
+            let attributes = &rest[end..];
+            let Some(device) = attributes.strip_prefix(", fillcolor=\"#") else { panic!("{line}") };
+            assert!(device[..6].chars().all(|c| c.is_ascii_hexdigit()));
+            match device[6..].strip_prefix("\", class=\"d") {
+                Some(class) => {
+                    assert_eq!(node, format!("n{}", node[1..].parse::<usize>().expect("a number")));
+                    let device = class.strip_suffix("\"];").expect("nothing follows").parse();
+                    drawn.0.push((name, device.expect("a number")));
+                }
+                None => assert_eq!((&node[..1], &device[6..]), ("d", "\"];"), "{line}"),
+            }
+        } else if let Some((from, to)) = line.split_once(" -> ") {
+            for node in [from, to.strip_suffix(';').expect("nothing follows")] {
+                node[1..].parse::<usize>().expect("a number");
+            }
+            drawn.1 += 1;
+        } else {
+            let plain = ["digraph plan {", "rankdir=TB;", "node [shape=box, style=filled];", "}"];
+            assert!(plain.contains(&line) || line.starts_with("subgraph cluster_"), "{line}");
+        }
+    }
+    drawn
+}
+
+/// A quoted string of Graphviz as it is shown, and where it ends.
+fn quoted_by_graphviz(text: &str) -> (String, usize) {
+    assert!(text.starts_with('"'), "{text}");
+    let mut shown = String::new();
+    let mut at = 1;
+    loop {
+        let c = text[at..].chars().next().expect("the string ends");
+        at += c.len_utf8();
+        match c {
+            '"' => return (shown, at),
+            '\\' => {
+                let escaped = text[at..].chars().next().expect("something is escaped");
+                assert!(matches!(escaped, '"' | '\\'), "{text}");
+                shown.push(escaped);
+                at += 1;
+            }
+            '&' => {
+                let (reference, _) = text[at..].split_once(';').expect("the reference ends");
+                shown.push(match reference.strip_prefix('#') {
+                    Some(code) => char::from_u32(code.parse().expect("a number")).expect("a character"),
+                    None => {
+                        assert_eq!(reference, "amp");
+                        '&'
+                    }
+                });
+                at += reference.len() + 1;
+            }
+            c => shown.push(c),
+        }
+    }
+}
+
+/// Reads what `mermaid` writes, and nothing else.
+fn drawn_by_mermaid(text: &str) -> Drawn {
+    let mut drawn: Drawn = Default::default();
+    for line in text.lines() {
+        let line = line.trim_start();
+        if let Some((from, to)) = line.split_once(" --> ") {
+            for node in [from, to] {
+                node[1..].parse::<usize>().expect("a number");
+            }
+            drawn.1 += 1;
+        } else if let Some((node, rest)) = line.split_once("[\"") {
+            let (label, rest) = rest.split_once("\"]").expect("the label ends");
+            let name = shown_by_mermaid(label);
+            if node.starts_with("subgraph layer") {
+                assert_eq!(rest, "");
+                continue;
+            }
+            let device: usize = rest.strip_prefix(":::device").expect("a class").parse().expect("a number");
+            node[1..].parse::<usize>().expect("a number");
+            if node.starts_with('n') {
+                drawn.0.push((name, device));
+            }
+        } else {
+            let plain = ["flowchart TB", "subgraph devices", "end"];
+            assert!(plain.contains(&line) || line.starts_with("classDef device"), "{line}");
+        }
+    }
+    drawn
+}
+
+fn shown_by_mermaid(label: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = label;
+    while let Some((before, after)) = rest.split_once('#') {
+        let (code, after) = after.split_once(';').expect("the code ends");
+        shown.push_str(before);
+        shown.push(char::from_u32(code.parse().expect("a number")).expect("a character"));
+        rest = after;
+    }
+    shown.push_str(rest);
+    assert!(!label.contains(['"', '\\', '`', '<', '&', '\n']), "{label}");
+    shown
+}
+
+/// The dotted path of an operator and those above it.
+pub(crate) fn above(path: &str) -> Vec<&str> {
+    path.match_indices('.').map(|(end, _)| &path[..end]).chain([path]).collect()
+}
+
+#[test]
+fn a_device_map_gives_every_operator_its_device() {
+    let (mut written, mut refused) = (0, 0);
+    for seed in 0..ROUNDS {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let (model, layers, homes) = modules(rng);
+        let names: Vec<String> = model.operators().map(|op| model.operator(op).name.clone()).collect();
+        // Devices by module, so that whole modules are common, or at random.
+        let place = by_module(rng, &layers, &homes);
+        let plan = plan(&names, &place, &[("acc0", "acc"), ("acc1", "acc"), ("cpu0", "cpu")]);
+        let used: Vec<usize> = (0..2).filter(|device| place.contains(device)).collect();
+        let alone = |module: &str| {
+            let mut inside =
+                (0..layers.len()).filter(|&at| above(&layers[at]).contains(&module)).map(|at| place[at]);
+            let first = inside.next();
+            inside.all(|device| Some(device) == first)
+        };
+        let whole = place.iter().all(|device| *device == place[0]);
+        let follows = |at: usize| {
+            let op = model.operators().nth(at).expect("an operator");
+            let read = model.predecessors(op);
+            let operator = model.operator(op);
+            operator.pass != Pass::Forward
+                || (operator.parameter_bytes == 0.0
+                    && !read.is_empty()
+                    && read.iter().all(|from| place[from.index()] == place[at]))
+        };
+        let expressible = whole
+            || (0..names.len()).all(|at| above(&layers[at]).iter().any(|part| alone(part)) || follows(at));
+        let Ok(found) = export("accelerate", &plan, Some(&model)) else {
+            assert!(!expressible, "{names:?} {place:?}");
+            refused += 1;
+            continue;
+        };
+        assert!(expressible, "{names:?} {place:?}");
+        written += 1;
+        let Entries(map) = serde_json::from_str(&found.text).expect("it is JSON");
+        for at in 0..names.len() {
+            let keys: Vec<&(String, serde_json::Value)> = map
+                .iter()
+                .filter(|(key, _)| key.is_empty() || above(&layers[at]).contains(&key.as_str()))
+                .collect();
+            let expected = match used.iter().position(|&device| device == place[at]) {
+                Some(number) => serde_json::json!(number),
+                None => serde_json::json!("cpu"),
+            };
+            match keys.as_slice() {
+                [(_, device)] => assert_eq!(*device, expected, "{} in {}", names[at], found.text),
+                [] => assert!(follows(at), "{} in {}", names[at], found.text),
+                _ => panic!("{} is in {} twice", names[at], found.text),
+            }
+        }
+    }
+    assert!(written > 50 && refused > 50, "{written} written, {refused} refused");
+}
+
+/// Operators in nested modules, some of them of the backward pass, with the module and the forward operator
+/// of each.
+fn modules(rng: &mut ChaCha8Rng) -> (Graph, Vec<String>, Vec<usize>) {
+    let mut operators: Vec<OperatorDocument> = Vec::new();
+    let mut layers: Vec<String> = Vec::new();
+    let mut homes: Vec<usize> = Vec::new();
+    for at in 0..rng.random_range(2..10) {
+        let depth = rng.random_range(1..4);
+        let module: Vec<&str> = (0..depth).map(|_| *["a", "b", "0"].choose(rng).expect("some")).collect();
+        let module = module.join(".");
+        let mut own = operator(&format!("op{at}"), Some(&module));
+        own.parameter_bytes = f64::from(rng.random_range(0..2_u32));
+        own.colocation = Some(format!("class{at}"));
+        operators.push(own);
+        layers.push(module);
+        homes.push(at);
+    }
+    let forward = operators.len();
+    for at in 0..forward {
+        if rng.random_bool(0.3) {
+            let mut own = of_pass(&format!("op{at}.grad"), Some(&layers[at]), Pass::Backward);
+            own.colocation = Some(format!("class{at}"));
+            operators.push(own);
+            layers.push(layers[at].clone());
+            homes.push(at);
+        }
+    }
+    let names: Vec<String> = operators.iter().map(|operator| operator.name.clone()).collect();
+    let edges: Vec<(&str, &str)> =
+        (1..forward).map(|at| (names[rng.random_range(0..at)].as_str(), names[at].as_str())).collect();
+    (graph(operators, &edges), layers, homes)
+}
+
+/// A device for every operator: one for each of the outer modules, with a few exceptions. Backward operators
+/// are where their forward operators are.
+fn by_module(rng: &mut ChaCha8Rng, layers: &[String], homes: &[usize]) -> Vec<usize> {
+    let mut of_module: BTreeMap<String, usize> = BTreeMap::new();
+    let depth = rng.random_range(1..4);
+    let exceptions = *[0.0, 0.0, 0.2].choose(rng).expect("some");
+    let mut place: Vec<usize> = Vec::new();
+    for (layer, &home) in layers.iter().zip(homes) {
+        let module: Vec<&str> = layer.split('.').take(depth).collect();
+        let device = *of_module.entry(module.join(".")).or_insert_with(|| rng.random_range(0..3));
+        place.push(match place.get(home) {
+            Some(&forward) => forward,
+            None if rng.random_bool(exceptions) => rng.random_range(0..3),
+            None => device,
+        });
+    }
+    place
+}

@@ -1,0 +1,110 @@
+//! Tables keep to the width of a terminal, and nothing does in a file or a pipe.
+
+use std::fs;
+use std::path::Path;
+
+use super::{run, stdout, tool};
+
+/// Runs a program on a pseudo-terminal of so many columns and writes what it shows.
+const TERMINAL: &str = r#"
+import fcntl, os, pty, struct, subprocess, sys, termios
+ours, theirs = pty.openpty()
+fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, int(sys.argv[1]), 0, 0))
+child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=theirs)
+os.close(theirs)
+shown = b""
+while True:
+    try:
+        piece = os.read(ours, 65536)
+    except OSError:
+        break
+    if not piece:
+        break
+    shown += piece
+sys.stdout.buffer.write(shown.replace(b"\r\n", b"\n"))
+sys.exit(child.wait())
+"#;
+
+/// What a command shows on a terminal; none without Python, or where there are no pseudo-terminals.
+fn shown(columns: usize, arguments: &[&str]) -> Option<String> {
+    let columns = columns.to_string();
+    let before = ["-c", TERMINAL, &columns, env!("CARGO_BIN_EXE_stagewright")];
+    let can_open = tool("python3", &["-c", "import fcntl, pty, termios; pty.openpty()"])?;
+    if !can_open.status.success() {
+        eprintln!("skipped: there are no pseudo-terminals");
+        return None;
+    }
+    tool("python3", &[&before, arguments].concat()).map(|output| stdout(&output))
+}
+
+/// A chain of operators with a long name each, and a cluster of two kinds with an uplink.
+fn problem(folder: &Path) -> [String; 2] {
+    let name = |at: usize| format!("decoder.layer.{at}.attention.self.query_key_value.projection");
+    let operators: Vec<serde_json::Value> = (0..6)
+        .map(|at| serde_json::json!({"name": name(at), "seconds": {"gpu": 0.001 + at as f64 * 1e-4}}))
+        .collect();
+    let tensors: Vec<serde_json::Value> = (1..6)
+        .map(|at| serde_json::json!({"producer": name(at - 1), "consumers": [name(at)], "bytes": 1e6}))
+        .collect();
+    let graph =
+        serde_json::json!({"schema": "stagewright.graph/1", "operators": operators, "tensors": tensors});
+    let cluster = "schema = \"stagewright.cluster/1\"\n\
+         [[groups]]\nname = \"the-first-rack-of-the-machine-room\"\n\
+         uplink = { latency_s = 1e-6, bandwidth = 1e9 }\n\
+         [[kinds]]\nname = \"accelerator-of-the-first-rack-\"\nclass = \"gpu\"\ncount = 2\n\
+         memory_bytes = 1e9\nlink = { latency_s = 1e-6, bandwidth = 1e10 }\n\
+         group = \"the-first-rack-of-the-machine-room\"\n\
+         [[kinds]]\nname = \"other\"\nclass = \"gpu\"\ncount = 1\nlink = { bandwidth = 1e9 }\n";
+    let file = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).expect("there is room for a file");
+        path.display().to_string()
+    };
+    [file("model.json", &graph.to_string()), file("cluster.toml", cluster)]
+}
+
+#[test]
+fn tables_keep_to_the_width_of_the_terminal() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let [model, cluster] = problem(folder.path());
+    let plan = folder.path().join("plan.json").display().to_string();
+    let makespan = folder.path().join("makespan.json").display().to_string();
+    let on = ["--cluster", &cluster];
+    run(&[&["plan", &model, "--out", &plan][..], &on].concat());
+    run(&[&["plan", &model, "--out", &makespan, "--objective", "makespan", "--time-limit", "1s"][..], &on]
+        .concat());
+    let same_each_time = [
+        [&["check", &model, &plan][..], &on].concat(),
+        [&["check", &model, &makespan][..], &on].concat(),
+        [&["bound", &model][..], &on].concat(),
+        vec!["export", "--list"],
+        [&["simulate", &model, &plan][..], &on].concat(),
+        [&["simulate", &model, &plan, "--schedule", "1f1b", "--microbatches", "4"][..], &on].concat(),
+        [&["explain", &model, &plan, "--no-what-if"][..], &on].concat(),
+        vec!["workload", "gpt", "--list"],
+        vec!["--explain", "G004"],
+    ];
+    let others = [[&["plan", &model][..], &on].concat()];
+    for (arguments, is_same) in
+        same_each_time.iter().map(|it| (it, true)).chain(others.iter().map(|it| (it, false)))
+    {
+        for columns in [40, 80, 200] {
+            let Some(text) = shown(columns, arguments) else { return };
+            assert!(!text.trim().is_empty(), "{arguments:?}");
+            for line in text.lines() {
+                assert!(line.chars().count() <= columns, "{columns}: {arguments:?}\n{line}\n{text}");
+            }
+        }
+        let piped = stdout(&run(arguments));
+        if is_same {
+            assert_eq!(shown(1000, arguments).as_deref(), Some(piped.as_str()), "{arguments:?}");
+        }
+    }
+    let checked = [&["check", &model, &plan][..], &on].concat();
+    let texts = [40, 80, 200].map(|columns| shown(columns, &checked));
+    let [Some(narrow), Some(usual), Some(wide)] = texts else { return };
+    // Blocks, a table without bars, a table with bars.
+    assert!(narrow.contains("communication  "), "{narrow}");
+    assert!(!narrow.contains('█') && !usual.contains('█') && wide.contains('█'), "{narrow}{usual}{wide}");
+    assert!(usual.contains('…') && !wide.contains('…'), "{usual}{wide}");
+}

@@ -180,6 +180,36 @@ fn over_orders(
     Ok(best)
 }
 
+/// Splits further orders, each a topological order of the units, and keeps what is better than the best plan so far.
+/// Answers the index of the last order that was. Ends when told to stop.
+///
+/// # Errors
+/// A broken invariant.
+pub fn over_more_orders(
+    problem: &Problem,
+    units: &Units,
+    room: &Room,
+    orders: &[Vec<u32>],
+    best: &mut Option<Plan>,
+    context: &mut Context<'_>,
+) -> Result<Option<usize>, SolveError> {
+    let Some(space) = &room.space else { return Ok(None) };
+    let mut chosen = None;
+    for (at, order) in orders.iter().enumerate() {
+        if context.stop().reason().is_some() {
+            break;
+        }
+        let positions = Positions::new(problem, units, order);
+        let line = Line { order, positions: &positions, space };
+        let Some(stages) = try_line(problem, units, line, best, context)? else { continue };
+        chosen = Some(at);
+        if !positions.are_all(order.len()) {
+            near_cuts(problem, units, order, &stages, space, best, context)?;
+        }
+    }
+    Ok(chosen)
+}
+
 /// Tries all positions near the cuts of a split, again as long as that helps.
 fn near_cuts(
     problem: &Problem,

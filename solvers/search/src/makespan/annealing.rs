@@ -10,13 +10,17 @@
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use stagewright_core::bound::LowerBound;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
 
 use super::HEURISTIC;
+use super::guidance::Guidance;
 use super::moves::State;
 use super::rounds::{self, Ground};
+use super::scene::Scene;
 use super::schedule::{Best, Judge, Score, is_better};
+use super::search::{Goal, Search};
 
 /// Steps of each walk of the first round.
 const FIRST_STEPS: u64 = 250;
@@ -25,6 +29,26 @@ const TRIED: usize = 32;
 /// Temperature at the beginning and at the end of a walk, as shares of what a move usually costs.
 const HOT: f64 = 0.25;
 const COLD: f64 = 0.005;
+
+/// Anneals from a schedule, with guidance or without, until the goal that the limits and the bound set, and answers the
+/// best schedule met: never worse than the one to start from. Announces what fits and is better.
+///
+/// # Errors
+/// Where worker threads cannot be started.
+pub fn anneal(
+    scene: &Scene<'_>,
+    start: Best,
+    guidance: Option<&Guidance>,
+    bound: &LowerBound,
+    context: &mut Context<'_>,
+) -> Result<Best, SolveError> {
+    let goal = Goal::new(bound, context);
+    let mut search = Search { scene, judge: Judge::new(scene), starts: Vec::new(), best: start, goal };
+    if scene.graph().operator_count() > 0 {
+        rounds::rounds(walk, FIRST_STEPS, guidance, &mut search, context)?;
+    }
+    Ok(search.best)
+}
 
 /// Simulated annealing from list schedules.
 #[derive(Debug, Clone, Copy, Default)]
@@ -49,7 +73,7 @@ fn walk(
             break;
         }
         temperature *= cooling;
-        let Some(done) = state.step(ground.scene, &ground.groups, rng) else { continue };
+        let Some(done) = state.step(ground.scene, &ground.groups, ground.guidance, rng) else { continue };
         // Δ may be at most −T ln u, with u uniform.
         let most = score.energy() - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
         match judge.change(state.changes(&done, graph), most) {
@@ -83,7 +107,7 @@ fn usual_cost(
         if ground.goal.is_over(Score::WORST) {
             break;
         }
-        let Some(made) = state.step(ground.scene, &ground.groups, rng) else { continue };
+        let Some(made) = state.step(ground.scene, &ground.groups, ground.guidance, rng) else { continue };
         let after = judge.change(state.changes(&made, ground.scene.graph()), f64::INFINITY);
         costs.extend(after.map(|after| after.energy() - energy).filter(|&cost| cost > 0.0));
         judge.take_back();

@@ -10,7 +10,7 @@ use stagewright_core::graph::OpId;
 use super::scene::Scene;
 
 /// All operators by falling rank under an assignment. O(pins + operators log operators).
-pub(super) fn order(scene: &Scene<'_>, device_of: &[DeviceId]) -> Vec<OpId> {
+pub fn order(scene: &Scene<'_>, device_of: &[DeviceId]) -> Vec<OpId> {
     let graph = scene.graph();
     let mut rank = vec![0.0f64; graph.operator_count()];
     for &op in graph.topological().iter().rev() {

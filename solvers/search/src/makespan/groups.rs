@@ -39,6 +39,11 @@ impl Level {
 impl Groups {
     /// The hierarchy of a scene. O(levels · edges log edges).
     pub(super) fn new(scene: &Scene<'_>) -> Groups {
+        Groups::weighted(scene, |_, _| 1.0)
+    }
+
+    /// The hierarchy in which an edge between two classes counts for a share, from 0 to 1, of what it sends.
+    pub(super) fn weighted(scene: &Scene<'_>, share: impl Fn(u32, u32) -> f64) -> Groups {
         let graph = scene.graph();
         let classes = graph.class_count();
         let mut seconds = vec![0.0; classes];
@@ -47,6 +52,9 @@ impl Groups {
         }
         let most = seconds.iter().sum::<f64>() / scene.device_count().max(1) as f64;
         let mut edges = between_classes(scene);
+        for (from, to, seconds) in &mut edges {
+            *seconds *= share(*from, *to);
+        }
         let mut levels = vec![Level::new((0..classes as u32).collect(), classes)];
         while let Some(last) = levels.last()
             && levels.len() < MOST_LEVELS

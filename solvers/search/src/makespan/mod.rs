@@ -8,20 +8,21 @@
 //! [`OrderSplit`] cuts linear orders.
 
 mod annealing;
-mod assigned;
+pub mod assigned;
 mod chart;
 mod cpop;
 mod earliest_task_first;
 mod edges;
 mod genetic;
 mod groups;
+pub mod guidance;
 mod heft;
 mod list;
 mod moves;
 mod multilevel;
 mod order_split;
 mod peft;
-mod rank;
+pub mod rank;
 mod rounds;
 mod rows;
 pub mod scene;
@@ -35,12 +36,12 @@ use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::{Capabilities, Solver};
 
-pub use annealing::Annealing;
+pub use annealing::{Annealing, anneal};
 pub use cpop::Cpop;
 pub use earliest_task_first::EarliestTaskFirst;
 pub use genetic::Brkga;
 pub use heft::Heft;
-pub use multilevel::Multilevel;
+pub use multilevel::{Level, Multilevel, level_of};
 pub use order_split::OrderSplit;
 pub use peft::Peft;
 pub use small_communication::SmallCommunication;

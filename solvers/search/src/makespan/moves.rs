@@ -2,7 +2,7 @@
 //!
 //! Half of the moves take hold of what the makespan consists of: an operator of the critical path, or one end of a
 //! tensor that is on it. A group goes mostly to the device of something that sends to it or reads from it, since
-//! elsewhere it has all its tensors sent.
+//! elsewhere it has all its tensors sent. Where there is guidance, half of the moves of devices are drawn from it.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
@@ -10,6 +10,7 @@ use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::simulate::{Activity, Change, Flow, Timeline};
 
 use super::groups::Groups;
+use super::guidance::Guidance;
 use super::scene::Scene;
 use super::schedule::Schedule;
 
@@ -21,6 +22,8 @@ const CRITICAL: f64 = 0.5;
 const TO_NEIGHBOUR: f64 = 0.7;
 /// Probability that a move is made one level higher.
 const HIGHER: f64 = 0.4;
+/// Share of the device moves that are drawn from guidance where there is some.
+const GUIDED: f64 = 0.5;
 /// How far apart in the queues two operators that change places may be.
 const FARTHEST: usize = 32;
 
@@ -124,18 +127,27 @@ impl State {
     }
 
     /// Makes a random move; none where what was drawn changes nothing.
-    pub(super) fn step(&mut self, scene: &Scene<'_>, groups: &Groups, rng: &mut impl Rng) -> Option<Move> {
+    pub(super) fn step(
+        &mut self,
+        scene: &Scene<'_>,
+        groups: &Groups,
+        guidance: Option<&Guidance>,
+        rng: &mut impl Rng,
+    ) -> Option<Move> {
         let op = self.pick(rng);
-        match scene.device_count() > 1 && rng.random_bool(DEVICE_MOVES) {
-            true => {
-                let mut level = 0;
-                while level + 1 < groups.level_count() && rng.random_bool(HIGHER) {
-                    level += 1;
-                }
-                let to = self.target(op, scene, rng)?;
-                self.shift(groups.around(level, scene.graph().class_of(op)), to, scene)
+        if scene.device_count() < 2 || !rng.random_bool(DEVICE_MOVES) {
+            return self.swap(op, rng);
+        }
+        match guidance.filter(|_| rng.random_bool(GUIDED)) {
+            Some(guidance) => {
+                let class = guidance.pick(rng)? as usize;
+                let to = guidance.target(class, rng)?;
+                self.shift(around(guidance.groups(), class, rng), to, scene)
             }
-            false => self.swap(op, rng),
+            None => {
+                let to = self.target(op, scene, rng)?;
+                self.shift(around(groups, scene.graph().class_of(op), rng), to, scene)
+            }
         }
     }
 
@@ -212,4 +224,13 @@ impl State {
         }
         redo
     }
+}
+
+/// The classes of the group around one, at a random level.
+fn around<'g>(groups: &'g Groups, class: usize, rng: &mut impl Rng) -> &'g [u32] {
+    let mut level = 0;
+    while level + 1 < groups.level_count() && rng.random_bool(HIGHER) {
+        level += 1;
+    }
+    groups.around(level, class)
 }

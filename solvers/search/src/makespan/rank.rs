@@ -9,7 +9,7 @@ use stagewright_core::graph::OpId;
 use super::scene::Scene;
 
 /// The upward rank of every operator, its own seconds included. O(edges).
-pub(super) fn upward(scene: &Scene<'_>) -> Vec<f64> {
+pub fn upward(scene: &Scene<'_>) -> Vec<f64> {
     let graph = scene.graph();
     let mut rank = vec![0.0f64; graph.operator_count()];
     for &op in graph.topological().iter().rev() {
@@ -26,7 +26,7 @@ pub(super) fn upward(scene: &Scene<'_>) -> Vec<f64> {
 }
 
 /// The downward rank of every operator, its own seconds excluded. O(edges).
-pub(super) fn downward(scene: &Scene<'_>) -> Vec<f64> {
+pub fn downward(scene: &Scene<'_>) -> Vec<f64> {
     let graph = scene.graph();
     let mut rank = vec![0.0f64; graph.operator_count()];
     for &op in graph.topological() {
@@ -41,7 +41,7 @@ pub(super) fn downward(scene: &Scene<'_>) -> Vec<f64> {
 
 /// All operators by falling rank, those of one rank in topological order. For a rank that never rises along an
 /// edge the order is topological.
-pub(super) fn falling(scene: &Scene<'_>, rank: &[f64]) -> Vec<OpId> {
+pub fn falling(scene: &Scene<'_>, rank: &[f64]) -> Vec<OpId> {
     let mut order = scene.graph().topological().to_vec();
     order.sort_by(|a, b| rank[b.index()].total_cmp(&rank[a.index()]));
     order

@@ -14,6 +14,7 @@ use stagewright_core::seed;
 use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::groups::Groups;
+use super::guidance::Guidance;
 use super::rank;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, is_better};
@@ -26,6 +27,7 @@ const WALKS: usize = 2;
 pub(super) struct Ground<'s, 'p> {
     pub(super) scene: &'s Scene<'p>,
     pub(super) groups: Groups,
+    pub(super) guidance: Option<&'s Guidance>,
     /// The operators by falling upward rank.
     pub(super) order: Vec<OpId>,
     pub(super) goal: Goal,
@@ -42,12 +44,14 @@ pub(super) fn solve(
     problem: &Problem,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
-    search::solve(solver, problem, context, |search, context| rounds(walk, first_steps, search, context))
+    search::solve(solver, problem, context, |search, context| rounds(walk, first_steps, None, search, context))
 }
 
-fn rounds(
+/// Rounds of walks from the best schedule of a search, the first of so many steps, until it is over.
+pub(super) fn rounds(
     walk: Walk,
     first_steps: u64,
+    guidance: Option<&Guidance>,
     search: &mut Search<'_, '_>,
     context: &mut Context<'_>,
 ) -> Result<(), SolveError> {
@@ -55,6 +59,7 @@ fn rounds(
     let ground = Ground {
         scene,
         groups: Groups::new(scene),
+        guidance,
         order: rank::falling(scene, &rank::upward(scene)),
         goal: search.goal.clone(),
     };

@@ -34,7 +34,7 @@ pub(super) struct Goal {
 }
 
 impl Goal {
-    fn new(bound: &LowerBound, context: &Context<'_>) -> Goal {
+    pub(super) fn new(bound: &LowerBound, context: &Context<'_>) -> Goal {
         let gap = context.limits.gap.clamp(2.0 * tolerance::OPTIMAL_RELATIVE, LARGEST_GAP);
         Goal { target: bound.value / (1.0 - gap), stop: context.stop().clone() }
     }

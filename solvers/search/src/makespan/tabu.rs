@@ -84,7 +84,7 @@ fn walk(
             if ground.goal.is_over(best.score) {
                 return best;
             }
-            let Some(made) = state.step(scene, &ground.groups, rng) else { continue };
+            let Some(made) = state.step(scene, &ground.groups, ground.guidance, rng) else { continue };
             let is_allowed = forbidden.allows(&made, &state, step);
             let mut limit = chosen.as_ref().map_or(f64::INFINITY, |chosen| chosen.0.energy());
             if !is_allowed {

@@ -15,7 +15,7 @@ const FOR_TENSORS: f64 = 0.8;
 
 /// The graph of some clusters.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Level {
+pub struct Level {
     pools: usize,
     /// By cluster and pool, infinite where it cannot run.
     seconds: Vec<f64>,
@@ -83,7 +83,7 @@ impl Level {
 
     /// The level of larger clusters, given the one of so many that each cluster of this one becomes part of.
     /// O(clusters · pools + edges log edges).
-    pub(in super::super) fn contracted(&self, coarse: &[u32], count: usize) -> Level {
+    pub fn contracted(&self, coarse: &[u32], count: usize) -> Level {
         let mut seconds = vec![0.0; count * self.pools];
         let (mut mean, mut bytes) = (vec![0.0; count], vec![0.0; count]);
         for (cluster, &into) in coarse.iter().enumerate() {
@@ -113,52 +113,52 @@ impl Level {
     }
 
     /// Number of clusters.
-    pub(in super::super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.mean.len()
     }
 
     /// Number of pools.
-    pub(super) fn pool_count(&self) -> usize {
+    pub fn pool_count(&self) -> usize {
         self.pools
     }
 
     /// Seconds of a cluster on a pool, infinite where it cannot run.
-    pub(in super::super) fn seconds(&self, cluster: usize, pool: usize) -> f64 {
+    pub fn seconds(&self, cluster: usize, pool: usize) -> f64 {
         self.seconds[cluster * self.pools + pool]
     }
 
     /// Mean seconds of a cluster over the devices that may run its operators.
-    pub(super) fn mean(&self, cluster: usize) -> f64 {
+    pub fn mean(&self, cluster: usize) -> f64 {
         self.mean[cluster]
     }
 
     /// Bytes of a cluster: what it always has and a part of what it makes.
-    pub(super) fn bytes(&self, cluster: usize) -> f64 {
+    pub fn bytes(&self, cluster: usize) -> f64 {
         self.bytes[cluster]
     }
 
     /// The clusters that something is sent to or comes from, ascending, with its mean seconds.
-    pub(super) fn links(&self, cluster: usize) -> &[(u32, f64)] {
+    pub fn links(&self, cluster: usize) -> &[(u32, f64)] {
         self.links.row(cluster)
     }
 
     /// The clusters that come after one, with the mean seconds of what is sent there.
-    pub(super) fn next(&self, cluster: usize) -> &[(u32, f64)] {
+    pub fn next(&self, cluster: usize) -> &[(u32, f64)] {
         self.next.row(cluster)
     }
 
     /// The clusters that come before one, with the mean seconds of what comes from there.
-    pub(super) fn previous(&self, cluster: usize) -> &[(u32, f64)] {
+    pub fn previous(&self, cluster: usize) -> &[(u32, f64)] {
         self.previous.row(cluster)
     }
 
     /// The cluster of a colocation class.
-    pub(in super::super) fn cluster_of(&self, class: usize) -> usize {
+    pub fn cluster_of(&self, class: usize) -> usize {
         self.cluster_of[class] as usize
     }
 
     /// The clusters in an order that the edges allow, if there is one.
-    pub(super) fn order(&self) -> Option<Vec<u32>> {
+    pub fn order(&self) -> Option<Vec<u32>> {
         let mut waits: Vec<usize> = (0..self.len()).map(|cluster| self.previous(cluster).len()).collect();
         let mut order: Vec<u32> =
             (0..self.len() as u32).filter(|&cluster| waits[cluster as usize] == 0).collect();
@@ -185,7 +185,7 @@ impl Level {
     }
 
     /// The device of every cluster, that of its first class.
-    pub(super) fn devices(&self, scene: &Scene<'_>, device_of: &[DeviceId]) -> Vec<DeviceId> {
+    pub fn devices(&self, scene: &Scene<'_>, device_of: &[DeviceId]) -> Vec<DeviceId> {
         let graph = scene.graph();
         let mut devices = vec![DeviceId(0); self.len()];
         for class in (0..graph.class_count()).rev() {
@@ -195,7 +195,7 @@ impl Level {
     }
 
     /// The device of every operator, given those of the clusters.
-    pub(super) fn project(&self, scene: &Scene<'_>, devices: &[DeviceId]) -> Vec<DeviceId> {
+    pub fn project(&self, scene: &Scene<'_>, devices: &[DeviceId]) -> Vec<DeviceId> {
         let graph = scene.graph();
         graph.operators().map(|op| devices[self.cluster_of(graph.class_of(op))]).collect()
     }

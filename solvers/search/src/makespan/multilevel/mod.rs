@@ -38,7 +38,7 @@ use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solv
 use self::climb::Climb;
 use self::coarsening::{Limits, hierarchy};
 use self::finest::Finest;
-pub(super) use self::level::Level;
+pub use self::level::Level;
 use super::HEURISTIC;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Schedule, Score};
@@ -68,8 +68,9 @@ const PATIENCE: u32 = 300;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Multilevel;
 
-/// The finest level that has at most so many clusters, or else the coarsest that there is.
-pub(super) fn level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Level {
+/// The finest level that has at most so many clusters, or else the coarsest that there is: colocation classes themselves
+/// where they are few enough, else clusters of acyclic heavy-edge matching.
+pub fn level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Level {
     let finest = Finest::new(scene);
     let limits = Limits::new(&finest, most);
     let mut levels = hierarchy(&finest, &limits, None, rng);

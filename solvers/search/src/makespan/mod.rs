@@ -45,6 +45,7 @@ pub use multilevel::{Level, Multilevel, level_of};
 pub use order_split::OrderSplit;
 pub use peft::Peft;
 pub use small_communication::SmallCommunication;
+pub use start::starts;
 pub use tabu::Tabu;
 
 /// What every solver here takes.

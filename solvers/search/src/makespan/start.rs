@@ -16,7 +16,7 @@ const RULES: [Rule; 5] =
 
 /// The warm start if there is one, what list schedulers make, and everything on one device of each pool; the best first.
 /// Ends early when told to stop, but never with nothing.
-pub(super) fn starts(judge: &mut Judge<'_, '_>, context: &mut Context<'_>) -> Vec<Best> {
+pub fn starts(judge: &mut Judge<'_, '_>, context: &mut Context<'_>) -> Vec<Best> {
     let context = context.part(SHARE);
     let scene = judge.scene();
     let operators = scene.graph().operator_count();

@@ -1,0 +1,199 @@
+//! Networks as bytes: safetensors with what made them in the metadata.
+//!
+//! A checkpoint says which schema and which features it is for, the size of its network, and how it came about. One that is
+//! cut short, of something else, of other features, of another size than it says, or that has a number in it which is
+//! none, is refused: a network that is wrong would still answer.
+
+use std::collections::{BTreeMap, HashMap};
+
+use candle_core::{DType, Device, Tensor};
+use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView, serialize};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::features::FEATURES;
+use crate::network::{Config, Network};
+use crate::weights::WeightsError;
+
+/// The value of `schema` in a checkpoint.
+pub const CHECKPOINT_SCHEMA: &str = "stagewright.policy/1";
+/// The metadata are one entry, since several would be written in any order.
+const METADATA: &str = "stagewright";
+
+/// What a checkpoint says of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Card {
+    /// Always [`CHECKPOINT_SCHEMA`].
+    pub schema: String,
+    /// The version of the features that the network reads.
+    pub features: u32,
+    /// The size of the network.
+    pub network: Config,
+    /// The seed of its first parameters.
+    pub seed: u64,
+    /// The stages of training behind it, each with its configuration; whatever the trainer says.
+    #[serde(default)]
+    pub training: serde_json::Value,
+}
+
+impl Card {
+    /// That of a network before training.
+    pub fn new(network: Config, seed: u64) -> Card {
+        let (schema, training) = (CHECKPOINT_SCHEMA.into(), serde_json::Value::Null);
+        Card { schema, features: FEATURES, network, seed, training }
+    }
+}
+
+/// Why bytes are no checkpoint that can be used.
+#[derive(Debug, Error)]
+pub enum CheckpointError {
+    /// Not safetensors, or cut short.
+    #[error("this is no safetensors file, or it was cut short: {0}")]
+    Unreadable(SafeTensorError),
+    /// Safetensors of something else.
+    #[error("this is no checkpoint of a placement policy: its metadata {0}")]
+    Foreign(String),
+    /// A schema that this version does not read.
+    #[error("the checkpoint has the schema `{0}`, this version reads `{CHECKPOINT_SCHEMA}`")]
+    Schema(String),
+    /// Trained on other features.
+    #[error("the checkpoint was trained on version {0} of the features, this version computes {FEATURES}")]
+    Features(u32),
+    /// A size that no network has.
+    #[error("the checkpoint describes no network: {0}")]
+    Size(String),
+    /// Parameters of another network than it says.
+    #[error("the checkpoint does not hold the network that it describes: {0}")]
+    Weights(#[from] WeightsError),
+    /// A number that is none.
+    #[error("the parameter `{0}` of the checkpoint has a number in it that is not finite")]
+    NotFinite(String),
+    /// Numbers of another type.
+    #[error("the parameter `{0}` of the checkpoint is not of 32-bit floating-point numbers")]
+    Type(String),
+}
+
+impl CheckpointError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            CheckpointError::Unreadable(_) => "K001",
+            CheckpointError::Foreign(_) => "K002",
+            CheckpointError::Schema(_) => "K003",
+            CheckpointError::Features(_) => "K004",
+            CheckpointError::Size(_) => "K005",
+            CheckpointError::Weights(_) => "K006",
+            CheckpointError::NotFinite(_) => "K007",
+            CheckpointError::Type(_) => "K008",
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            CheckpointError::Unreadable(_) => "copy the file again, or train anew",
+            CheckpointError::Foreign(_) => "give a file that `stagewright train` wrote",
+            CheckpointError::Schema(_) | CheckpointError::Features(_) => {
+                "use the version that wrote it, or train anew with this one"
+            }
+            CheckpointError::Size(_) | CheckpointError::Weights(_) => {
+                "the file was changed by hand or by a defect; train anew"
+            }
+            CheckpointError::NotFinite(_) => {
+                "training diverged, or the file was damaged; use an earlier checkpoint or a lower learning rate"
+            }
+            CheckpointError::Type(_) => "convert the parameters to 32-bit numbers",
+        }
+    }
+}
+
+/// Tensors by name with a card, as bytes: the same tensors and card give the same bytes.
+///
+/// # Errors
+/// Where a tensor cannot be read back from its device.
+pub fn write(tensors: &BTreeMap<String, Tensor>, card: &impl Serialize) -> candle_core::Result<Vec<u8>> {
+    let mut data: BTreeMap<&str, (&[usize], Vec<u8>)> = BTreeMap::new();
+    for (name, tensor) in tensors {
+        let numbers: Vec<f32> = tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?;
+        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        data.insert(name, (tensor.dims(), bytes));
+    }
+    let mut views = Vec::new();
+    for (name, (shape, bytes)) in &data {
+        let view = TensorView::new(Dtype::F32, shape.to_vec(), bytes).map_err(candle_core::Error::wrap)?;
+        views.push((*name, view));
+    }
+    let card = serde_json::to_string(card).map_err(candle_core::Error::wrap)?;
+    let metadata = HashMap::from([(METADATA.to_string(), card)]);
+    serialize(views, Some(metadata)).map_err(candle_core::Error::wrap)
+}
+
+/// The tensors of a checkpoint, on the CPU, with its metadata as they are.
+///
+/// # Errors
+/// Bytes that are no such file, or numbers that are none.
+pub fn read(bytes: &[u8]) -> Result<(BTreeMap<String, Tensor>, String), CheckpointError> {
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(CheckpointError::Unreadable)?;
+    let file = SafeTensors::deserialize(bytes).map_err(CheckpointError::Unreadable)?;
+    let card = metadata.metadata().as_ref().and_then(|metadata| metadata.get(METADATA));
+    let card = card.ok_or_else(|| CheckpointError::Foreign(format!("have no entry `{METADATA}`")))?;
+    let mut tensors = BTreeMap::new();
+    for (name, view) in file.tensors() {
+        if view.dtype() != Dtype::F32 {
+            return Err(CheckpointError::Type(name));
+        }
+        let number = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let numbers: Vec<f32> = view.data().chunks_exact(4).map(number).collect();
+        if !numbers.iter().all(|number| number.is_finite()) {
+            return Err(CheckpointError::NotFinite(name));
+        }
+        let tensor = Tensor::from_vec(numbers, view.shape(), &Device::Cpu).map_err(WeightsError::from)?;
+        tensors.insert(name, tensor);
+    }
+    Ok((tensors, card.clone()))
+}
+
+/// The card of a checkpoint, if it is one that this version reads.
+///
+/// # Errors
+/// Metadata of something else, of another schema or of other features.
+pub fn card(metadata: &str) -> Result<Card, CheckpointError> {
+    let foreign = |error: serde_json::Error| CheckpointError::Foreign(format!("do not read: {error}"));
+    // The schema comes first: what else is there depends on it.
+    let value: serde_json::Value = serde_json::from_str(metadata).map_err(foreign)?;
+    match value.get("schema").and_then(|schema| schema.as_str()) {
+        Some(CHECKPOINT_SCHEMA) => {}
+        Some(other) => return Err(CheckpointError::Schema(other.into())),
+        None => return Err(CheckpointError::Foreign("name no schema".into())),
+    }
+    let card: Card = serde_json::from_value(value).map_err(foreign)?;
+    if card.features != FEATURES {
+        return Err(CheckpointError::Features(card.features));
+    }
+    match card.network.mistake() {
+        Some(mistake) => Err(CheckpointError::Size(mistake)),
+        None => Ok(card),
+    }
+}
+
+impl Network {
+    /// As a checkpoint.
+    ///
+    /// # Errors
+    /// Where parameters cannot be read back from their device.
+    pub fn to_bytes(&self, card: &Card) -> candle_core::Result<Vec<u8>> {
+        let of = |(name, var): (&String, &candle_core::Var)| (name.clone(), var.as_tensor().clone());
+        write(&self.weights().vars().iter().map(of).collect(), card)
+    }
+
+    /// The network of a checkpoint, and what it says of itself.
+    ///
+    /// # Errors
+    /// Bytes that are no checkpoint that can be used.
+    pub fn from_bytes(bytes: &[u8], device: &Device) -> Result<(Network, Card), CheckpointError> {
+        let (tensors, metadata) = read(bytes)?;
+        let card = card(&metadata)?;
+        let network = Network::of(card.network.clone(), tensors, DType::F32, device)?;
+        Ok((network, card))
+    }
+}

@@ -1,0 +1,175 @@
+//! Schedules of a prediction.
+//!
+//! Units that belong together are put into groups, and each group goes where its units, weighted by their work, belong
+//! most. With a temperature above zero both are drawn: an edge holds with the likelihood that the grouping head gives
+//! it, and the group's likelihoods get Gumbel noise (perturb and take the largest: Papandreou and Yuille, ICCV 2011).
+
+use petgraph::unionfind::UnionFind;
+use rand::{Rng, RngExt as _};
+use rayon::prelude::*;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::OpId;
+use stagewright_core::seed;
+use stagewright_core::solver::Stop;
+use stagewright_search::makespan::schedule::{Best, Judge, Schedule, is_better};
+use stagewright_search::makespan::{assigned, rank};
+
+use super::gumbel;
+use crate::predict::Prediction;
+use crate::subject::Subject;
+
+/// No likelihood counts as less.
+const LEAST: f64 = 1e-9;
+/// A group has at most this share of a device's work.
+const MOST_OF_DEVICE: f64 = 0.5;
+
+/// Devices of the units: the likeliest, or drawn where `temperature` is above zero; in groups or each by itself.
+pub(crate) fn homes(
+    subject: &Subject<'_, '_>,
+    prediction: &Prediction,
+    is_grouped: bool,
+    temperature: f64,
+    rng: &mut impl Rng,
+) -> Vec<DeviceId> {
+    let (level, units, devices) = (&subject.level, subject.unit_count(), subject.scene.device_count());
+    let group_of = match is_grouped {
+        true => groups(subject, prediction, temperature, rng),
+        false => (0..units as u32).collect(),
+    };
+    let mut logits = vec![0.0f64; units * devices];
+    let mut work = vec![0.0f64; units];
+    for unit in 0..units {
+        let group = group_of[unit] as usize;
+        let seconds = level.mean(unit) + f64::MIN_POSITIVE;
+        work[group] += seconds;
+        for (device, share) in prediction.devices_of(unit, devices).iter().enumerate() {
+            let able = subject.can_run(unit, DeviceId(device as u32));
+            logits[group * devices + device] +=
+                if able { seconds * share.max(LEAST).ln() } else { f64::NEG_INFINITY };
+        }
+    }
+    let mut home_of_group = vec![None; units];
+    (0..units)
+        .map(|unit| {
+            let group = group_of[unit] as usize;
+            let home = *home_of_group[group].get_or_insert_with(|| {
+                let row = &logits[group * devices..(group + 1) * devices];
+                let noisy = |logit: &f64| {
+                    logit / work[group] + if temperature > 0.0 { temperature * gumbel(rng) } else { 0.0 }
+                };
+                largest(row.iter().map(noisy))
+            });
+            let home = DeviceId(home as u32);
+            match subject.can_run(unit, home) {
+                true => home,
+                // No device can run the whole group: each where it can.
+                false => DeviceId(largest(prediction.devices_of(unit, devices).iter().enumerate().map(
+                    |(device, &share)| match subject.can_run(unit, DeviceId(device as u32)) {
+                        true => share,
+                        false => f64::NEG_INFINITY,
+                    },
+                )) as u32),
+            }
+        })
+        .collect()
+}
+
+/// The index of the largest, the first on a tie.
+fn largest(values: impl Iterator<Item = f64>) -> usize {
+    let mut best = (0, f64::NEG_INFINITY);
+    for (at, value) in values.enumerate() {
+        if value > best.1 {
+            best = (at, value);
+        }
+    }
+    best.0
+}
+
+/// The group of every unit, numbered by one of its units: the likeliest edges first, as long as no group gets more
+/// work than a part of a device's.
+fn groups(
+    subject: &Subject<'_, '_>,
+    prediction: &Prediction,
+    temperature: f64,
+    rng: &mut impl Rng,
+) -> Vec<u32> {
+    let (level, units) = (&subject.level, subject.unit_count());
+    let all: f64 = (0..units).map(|unit| level.mean(unit)).sum();
+    let most = MOST_OF_DEVICE * all / subject.scene.device_count().max(1) as f64;
+    let holds = |likely: f64, rng: &mut _| match temperature > 0.0 {
+        true => Rng::next_u64(rng) as f64 / (u64::MAX as f64) < likely,
+        false => likely > 0.5,
+    };
+    let mut held: Vec<usize> =
+        (0..subject.edges.len()).filter(|&edge| holds(prediction.together[edge], &mut *rng)).collect();
+    held.sort_by(|&a, &b| prediction.together[b].total_cmp(&prediction.together[a]));
+    let mut sets = UnionFind::<u32>::new(units);
+    let mut work: Vec<f64> = (0..units).map(|unit| level.mean(unit)).collect();
+    for edge in held {
+        let (from, to, _) = subject.edges[edge];
+        let (a, b) = (sets.find_mut(from), sets.find_mut(to));
+        if a != b && work[a as usize] + work[b as usize] <= most {
+            sets.union(a, b);
+            work[sets.find_mut(a) as usize] = work[a as usize] + work[b as usize];
+        }
+    }
+    (0..units as u32).map(|unit| sets.find_mut(unit)).collect()
+}
+
+/// The operators by the priority of their units, those of one unit by falling way to the end.
+pub(crate) fn order(subject: &Subject<'_, '_>, prediction: &Prediction) -> Vec<OpId> {
+    let (scene, level) = (subject.scene, &subject.level);
+    let graph = scene.graph();
+    let mut order = rank::falling(scene, &rank::upward(scene));
+    let priority = |op: &OpId| prediction.priority[level.cluster_of(graph.class_of(*op))];
+    order.sort_by(|a, b| priority(a).total_cmp(&priority(b)));
+    order
+}
+
+/// Draws of a batch, by how they are made: grouped or not, and their temperatures.
+const TEMPERATURES: [f64; 4] = [0.0, 0.25, 0.5, 1.0];
+
+/// The best schedule of `count` draws from a prediction, each simulated under the priorities that its devices imply and
+/// under those of the network. The draws are scored in parallel and belong to their number, not to a thread.
+pub(crate) fn best_of_draws<'s, 'p>(
+    subject: &Subject<'s, 'p>,
+    prediction: &Prediction,
+    judges: &mut [Judge<'s, 'p>],
+    count: usize,
+    (seed, task): (u64, u64),
+    stop: &Stop,
+) -> Option<Best> {
+    let scene = subject.scene;
+    let by_network = order(subject, prediction);
+    let draw = |judge: &mut Judge<'s, 'p>, number: usize| -> Option<Best> {
+        if number > 0 && stop.reason().is_some() {
+            return None;
+        }
+        let mut rng = seed::stream(seed, task + number as u64);
+        // The first two are the likeliest, alone and in groups.
+        let temperature = if number < 2 { 0.0 } else { TEMPERATURES[1 + (number / 2) % 3] };
+        let homes = homes(subject, prediction, number % 2 == 1, temperature, &mut rng);
+        let device_of = subject.level.project(scene, &homes);
+        let implied = assigned::order(scene, &device_of);
+        let best = Best::of(None, judge, Schedule::by_order(device_of.clone(), &implied));
+        Best::of(best, judge, Schedule::by_order(device_of, &by_network))
+    };
+    let walks = judges.len().max(1);
+    let share = |(first, judge): (usize, &mut Judge<'s, 'p>)| {
+        let mut best: Option<(usize, Best)> = None;
+        for number in (first..count).step_by(walks) {
+            if let Some(found) = draw(judge, number)
+                && best.as_ref().is_none_or(|(_, best)| is_better(found.score, best.score))
+            {
+                best = Some((number, found));
+            }
+        }
+        best
+    };
+    let mut found: Vec<(usize, Best)> = judges.par_iter_mut().enumerate().filter_map(share).collect();
+    // Of equals the first draw, whoever made it.
+    found.sort_by_key(|(number, _)| *number);
+    let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
+    found.into_iter().map(|(_, best)| best).reduce(better)
+}
+

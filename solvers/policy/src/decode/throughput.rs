@@ -1,0 +1,48 @@
+//! Orders of a prediction, for the exact program over an order.
+
+use rand::{Rng, RngExt};
+use stagewright_core::contract::Units;
+use stagewright_search::order::by_priority;
+
+use crate::predict::Prediction;
+use crate::subject::Subject;
+
+/// Where every unit of a contiguous split stands, from 0 to 1, when units go by the network's priority.
+pub(crate) fn places(subject: &Subject<'_, '_>, prediction: &Prediction, units: &Units) -> Vec<f64> {
+    let (graph, level) = (subject.scene.graph(), &subject.level);
+    let of_unit = |unit: usize| {
+        let members = units.members(unit);
+        let sum: f64 =
+            members.iter().map(|&op| prediction.priority[level.cluster_of(graph.class_of(op))]).sum();
+        sum / members.len() as f64
+    };
+    let priority: Vec<f64> = (0..units.len()).map(of_unit).collect();
+    of_order(&by_priority(units, |unit| priority[unit]))
+}
+
+/// Where every unit of an order stands, from 0 to 1.
+pub(crate) fn of_order(order: &[u32]) -> Vec<f64> {
+    let mut places = vec![0.0; order.len()];
+    for (at, &unit) in order.iter().enumerate() {
+        places[unit as usize] = at as f64 / order.len() as f64;
+    }
+    places
+}
+
+/// The order of two mixed, the second with a weight, and noise.
+pub(crate) fn mixed(
+    units: &Units,
+    a: &[f64],
+    b: &[f64],
+    weight: f64,
+    noise: f64,
+    rng: &mut impl Rng,
+) -> Vec<u32> {
+    let places: Vec<f64> = (0..units.len())
+        .map(|unit| {
+            let noise = if noise > 0.0 { rng.random_range(-noise..noise) } else { 0.0 };
+            (1.0 - weight) * a[unit] + weight * b[unit] + noise
+        })
+        .collect();
+    by_priority(units, |unit| places[unit])
+}

@@ -1,0 +1,254 @@
+//! From a subject and a plan to figures.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::Pass;
+
+use super::kinds::{KINDS, coarse};
+use super::{DEVICE, EDGE, GRAPH, Input, PAIR, UNIT};
+use crate::subject::{Base, Subject, ratio};
+
+/// A logarithm is cut off here, and brought to a range of about one.
+const MOST_LOG: f64 = 12.0;
+const LOG_SCALE: f64 = 0.25;
+
+/// The scaled logarithm of a ratio; of nothing the least.
+fn log(part: f64, whole: f64) -> f32 {
+    let log = (part / whole).ln();
+    let log = if log.is_nan() { 0.0 } else { log };
+    (log.clamp(-MOST_LOG, MOST_LOG) * LOG_SCALE) as f32
+}
+
+/// The scaled logarithm of one more than a count or a share.
+fn log1p(count: f64) -> f32 {
+    log(1.0 + count.max(0.0), 1.0)
+}
+
+fn flag(is: bool) -> f32 {
+    f32::from(u8::from(is))
+}
+
+/// Sums that several figures are shares of.
+struct Sums {
+    /// Mean seconds of all units, and of what all edges send.
+    work: f64,
+    sent: f64,
+    bytes: f64,
+    /// Seconds of the longest way through the graph.
+    longest: f64,
+    /// Memory of all devices; infinite where one has no limit.
+    memory: f64,
+}
+
+/// The figures of a subject under a plan to improve on, whose value is `value` seconds and no less than `bound`. O(units ·
+/// devices + edges + operators).
+pub fn input(subject: &Subject<'_, '_>, base: &Base, value: f64, bound: f64) -> Input {
+    let (scene, level) = (subject.scene, &subject.level);
+    let (units, devices) = (level.len(), scene.device_count());
+    let all: Vec<DeviceId> = scene.problem().cluster().devices().collect();
+    let mut able = Vec::with_capacity(units * devices);
+    for unit in 0..units {
+        able.extend(all.iter().map(|&device| subject.can_run(unit, device)));
+    }
+    let sums = Sums {
+        work: (0..units).map(|unit| level.mean(unit)).sum(),
+        sent: subject.edges.iter().map(|edge| edge.2).sum(),
+        bytes: (0..units).map(|unit| level.bytes(unit)).sum(),
+        longest: (0..units).map(|unit| subject.top[unit] + subject.bottom[unit]).fold(0.0, f64::max),
+        memory: all.iter().map(|&device| scene.memory(device)).sum(),
+    };
+    Input {
+        units,
+        devices,
+        unit: of_units(subject, base, &able, &sums),
+        edges: subject.edges.iter().map(|&(from, to, _)| (from, to)).collect(),
+        edge: of_edges(subject, base, &sums),
+        device: of_devices(subject, base, &all, &sums),
+        pair: of_pairs(subject, base, &able, devices),
+        graph: of_graph(subject, base, log(value, bound), devices, &sums),
+        home: base.home.clone(),
+        able,
+        order: subject.order.clone(),
+    }
+}
+
+fn of_units(subject: &Subject<'_, '_>, base: &Base, able: &[bool], sums: &Sums) -> Vec<f32> {
+    let (scene, level) = (subject.scene, &subject.level);
+    let (units, devices) = (level.len(), scene.device_count());
+    let graph = scene.graph();
+    // By unit: operators, those of each pass, and seconds of each kind.
+    let mut count = vec![[0.0f64; 4]; units];
+    let mut kinds = vec![[0.0f64; KINDS]; units];
+    for op in graph.operators() {
+        let unit = level.cluster_of(graph.class_of(op));
+        let operator = graph.operator(op);
+        let pass = match operator.pass {
+            Pass::Forward => 1,
+            Pass::Backward => 2,
+            Pass::Update => 3,
+        };
+        count[unit][0] += 1.0;
+        count[unit][pass] += 1.0;
+        kinds[unit][coarse(operator.kind.as_deref())] += scene.mean_seconds(op) + f64::MIN_POSITIVE;
+    }
+    let mut rank = vec![0.0; units];
+    for (at, &unit) in subject.order.iter().enumerate() {
+        rank[unit as usize] = ratio(at as f64, (units - 1) as f64);
+    }
+    let most_busy = base.busy.iter().copied().fold(0.0, f64::max);
+    let usual = ratio(sums.work, units as f64);
+    let mut figures = Vec::with_capacity(units * UNIT);
+    for unit in 0..units {
+        let seconds = level.mean(unit);
+        let received: f64 = level.previous(unit).iter().map(|edge| edge.1).sum();
+        let sent: f64 = level.next(unit).iter().map(|edge| edge.1).sum();
+        let here = base.home[unit];
+        let cut = |edges: &[(u32, f64)]| -> f64 {
+            edges.iter().filter(|edge| base.home[edge.0 as usize] != here).map(|edge| edge.1).sum()
+        };
+        let away = cut(level.previous(unit)) + cut(level.next(unit));
+        let [top, bottom] = [subject.top[unit], subject.bottom[unit]].map(|way| ratio(way, sums.longest));
+        let can = able[unit * devices..(unit + 1) * devices].iter().filter(|&&can| can).count();
+        let [all, passes @ ..] = count[unit];
+        figures.extend([
+            log(seconds, usual),
+            log1p(ratio(seconds * devices as f64, sums.work)),
+            top as f32,
+            bottom as f32,
+            (1.0 - top - bottom) as f32,
+            log(level.bytes(unit) * devices as f64, sums.bytes),
+            if sums.memory.is_finite() { log1p(ratio(level.bytes(unit) * devices as f64, sums.memory)) } else { 0.0 },
+            log1p(level.previous(unit).len() as f64),
+            log1p(level.next(unit).len() as f64),
+            log(received + sent, seconds),
+            ratio(received, received + sent) as f32,
+            rank[unit] as f32,
+            log1p(all - 1.0),
+        ]);
+        figures.extend(passes.map(|pass| ratio(pass, all) as f32));
+        figures.extend([
+            ratio(can as f64, devices as f64) as f32,
+            base.start[unit] as f32,
+            base.critical[unit] as f32,
+            ratio(away, received + sent) as f32,
+            ratio(base.busy[here as usize], most_busy) as f32,
+        ]);
+        let all: f64 = kinds[unit].iter().sum();
+        figures.extend(kinds[unit].map(|kind| ratio(kind, all) as f32));
+    }
+    figures
+}
+
+fn of_edges(subject: &Subject<'_, '_>, base: &Base, sums: &Sums) -> Vec<f32> {
+    let level = &subject.level;
+    let usual = ratio(sums.work, level.len() as f64);
+    let total = |edges: &[(u32, f64)]| edges.iter().map(|edge| edge.1).sum::<f64>();
+    let mut figures = Vec::with_capacity(subject.edges.len() * EDGE);
+    for &(from, to, seconds) in &subject.edges {
+        let [from, to] = [from as usize, to as usize];
+        let way = subject.top[from] + level.mean(from) + seconds + subject.bottom[to];
+        figures.extend([
+            log(seconds, usual),
+            log(seconds, 0.5 * (level.mean(from) + level.mean(to))),
+            ratio(seconds, total(level.next(from))) as f32,
+            ratio(seconds, total(level.previous(to))) as f32,
+            (1.0 - ratio(way, sums.longest)) as f32,
+            flag(base.home[from] == base.home[to]),
+        ]);
+    }
+    figures
+}
+
+fn of_devices(subject: &Subject<'_, '_>, base: &Base, all: &[DeviceId], sums: &Sums) -> Vec<f32> {
+    let (scene, level) = (subject.scene, &subject.level);
+    let problem = scene.problem();
+    // Only what every pool can run tells how fast they are beside each other.
+    let pools = problem.pools().len();
+    let everywhere = |unit: &usize| (0..pools).all(|pool| level.seconds(*unit, pool).is_finite());
+    let common: Vec<usize> = (0..level.len()).filter(everywhere).collect();
+    let mean: f64 = common.iter().map(|&unit| level.mean(unit)).sum();
+    let seconds = |pool: usize| common.iter().map(|&unit| level.seconds(unit, pool)).sum::<f64>();
+    let able = |pool: usize| (0..level.len()).filter(|&unit| level.seconds(unit, pool).is_finite()).count();
+    let of_pool: Vec<(f64, f64)> =
+        (0..pools).map(|pool| (seconds(pool), ratio(able(pool) as f64, level.len() as f64))).collect();
+    let finite: Vec<f64> = all
+        .iter()
+        .map(|&device| problem.pools()[problem.pool_of(device)].bandwidth)
+        .filter(|bandwidth| bandwidth.is_finite())
+        .collect();
+    let usual_bandwidth = ratio(finite.iter().sum(), finite.len() as f64);
+    let most_busy = base.busy.iter().copied().fold(0.0, f64::max);
+    let mut figures = Vec::with_capacity(all.len() * DEVICE);
+    for &device in all {
+        let at = problem.pool_of(device);
+        let pool = &problem.pools()[at];
+        let memory = scene.memory(device);
+        let in_group = all.iter().filter(|&&other| problem.pools()[problem.pool_of(other)].group == pool.group);
+        figures.extend([
+            log(mean, of_pool[at].0),
+            of_pool[at].1 as f32,
+            if memory.is_finite() { log(memory * all.len() as f64, sums.bytes) } else { 0.0 },
+            flag(memory.is_finite()),
+            flag(pool.host),
+            if pool.bandwidth.is_finite() { log(pool.bandwidth, usual_bandwidth) } else { 0.0 },
+            ratio(in_group.count() as f64, all.len() as f64) as f32,
+            ratio(base.busy[device.index()], most_busy) as f32,
+            if memory.is_finite() { ratio(base.peak[device.index()], memory).min(4.0) as f32 } else { 0.0 },
+        ]);
+    }
+    figures
+}
+
+fn of_pairs(subject: &Subject<'_, '_>, base: &Base, able: &[bool], devices: usize) -> Vec<f32> {
+    let (scene, level) = (subject.scene, &subject.level);
+    let pools: Vec<usize> =
+        scene.problem().cluster().devices().map(|device| scene.problem().pool_of(device)).collect();
+    let mut figures = Vec::with_capacity(level.len() * devices * PAIR);
+    let (mut received, mut sent) = (vec![0.0f64; devices], vec![0.0f64; devices]);
+    for unit in 0..level.len() {
+        received.fill(0.0);
+        sent.fill(0.0);
+        for &(from, seconds) in level.previous(unit) {
+            received[base.home[from as usize] as usize] += seconds;
+        }
+        for &(to, seconds) in level.next(unit) {
+            sent[base.home[to as usize] as usize] += seconds;
+        }
+        let all: f64 = received.iter().chain(&sent).sum();
+        for device in 0..devices {
+            let can = able[unit * devices + device];
+            figures.extend([
+                if can { log(level.seconds(unit, pools[device]), level.mean(unit)) } else { 0.0 },
+                flag(can),
+                flag(base.home[unit] as usize == device),
+                ratio(received[device], all) as f32,
+                ratio(sent[device], all) as f32,
+            ]);
+        }
+    }
+    figures
+}
+
+fn of_graph(
+    subject: &Subject<'_, '_>,
+    base: &Base,
+    over_bound: f32,
+    devices: usize,
+    sums: &Sums,
+) -> Vec<f32> {
+    let most_busy = base.busy.iter().copied().fold(0.0, f64::max);
+    let mean_busy = ratio(base.busy.iter().sum(), devices as f64);
+    let figures = vec![
+        log(subject.level.len() as f64, 100.0),
+        log(devices as f64, 4.0),
+        log(sums.sent, sums.work),
+        log(sums.work, sums.longest),
+        log(sums.longest * devices as f64, sums.work),
+        flag(subject.is_throughput),
+        if sums.memory.is_finite() { log(sums.bytes, sums.memory) } else { 0.0 },
+        flag(subject.scene.has_ports()),
+        over_bound,
+        ratio(mean_busy, most_busy) as f32,
+    ];
+    debug_assert_eq!(figures.len(), GRAPH);
+    figures
+}

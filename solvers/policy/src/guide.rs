@@ -1,0 +1,26 @@
+//! From a prediction to the moves of a search.
+
+use stagewright_search::makespan::guidance::Guidance;
+
+use crate::predict::Prediction;
+use crate::subject::{Base, Subject};
+
+/// Draws units by how unlikely they are where they are, devices by how likely, and keeps together what the network would.
+pub(crate) fn guidance(subject: &Subject<'_, '_>, base: &Base, prediction: &Prediction) -> Guidance {
+    let devices = subject.scene().device_count();
+    let mut targets = prediction.affinity.clone();
+    let mut picks = Vec::with_capacity(subject.unit_count());
+    for (unit, &home) in base.home.iter().enumerate() {
+        let at = unit * devices + home as usize;
+        picks.push(1.0 - targets[at]);
+        // A move to where it is already is none.
+        targets[at] = 0.0;
+    }
+    let together: Vec<(u32, u32, f64)> = subject
+        .edges()
+        .iter()
+        .zip(&prediction.together)
+        .map(|(&(from, to, _), &likely)| (from, to, likely))
+        .collect();
+    Guidance::new(subject.scene(), subject.level(), &picks, &targets, &together)
+}

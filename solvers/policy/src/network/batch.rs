@@ -1,0 +1,230 @@
+//! Several inputs side by side, as one graph of several pieces.
+
+use candle_core::{DType, Device, Result, Tensor};
+
+use super::Config;
+use crate::features::{DEVICE, EDGE, GRAPH, Input, PAIR, UNIT};
+use crate::rows::{Rows, RowsError};
+
+/// What a key that is not there adds to an attention's score.
+const NO_KEY: f32 = -1e9;
+
+/// Inputs side by side, on a device. The sizes are: u units, e edges, d devices, p pairs of a unit and a device of
+/// its graph, g graphs, s segments.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    pub(crate) dtype: DType,
+    /// u × [`UNIT`].
+    pub(crate) unit: Tensor,
+    /// e × [`EDGE`].
+    pub(crate) edge: Tensor,
+    /// d × [`DEVICE`].
+    pub(crate) device: Tensor,
+    /// p × [`PAIR`].
+    pub(crate) pair: Tensor,
+    /// g × [`GRAPH`].
+    pub(crate) graph: Tensor,
+    /// Edges: the unit at each end, and one part in the square root of how many come together there (u × 1).
+    pub(crate) from: Rows,
+    pub(crate) to: Rows,
+    pub(crate) by_inputs: Tensor,
+    pub(crate) by_outputs: Tensor,
+    /// Units: their graph, and their mean (g × 1: one part in the units).
+    pub(crate) graph_of_unit: Rows,
+    pub(crate) units_of_graph: Rows,
+    pub(crate) by_units: Tensor,
+    /// Devices: their graph, and their mean.
+    pub(crate) graph_of_device: Rows,
+    pub(crate) devices_of_graph: Rows,
+    pub(crate) by_devices: Tensor,
+    /// Units: the device that each is on, and their mean by device (d × 1).
+    pub(crate) home: Rows,
+    pub(crate) at_home: Rows,
+    pub(crate) by_at_home: Tensor,
+    /// Pairs: their unit, their device, the segments of a unit's pairs, and what a device that cannot run the unit
+    /// adds (p × 1).
+    pub(crate) unit_of_pair: Rows,
+    pub(crate) device_of_pair: Rows,
+    pub(crate) pairs_of_unit: Rows,
+    pub(crate) not_able: Tensor,
+    /// Attention: see [`Segments`].
+    pub(crate) segments: Segments,
+    /// By graph: units and devices.
+    pub(crate) sizes: Vec<[usize; 2]>,
+}
+
+/// Segments of topological orders, each of so many slots, some of them empty at the end of an order.
+#[derive(Debug, Clone)]
+pub(crate) struct Segments {
+    pub(crate) count: usize,
+    /// The unit of every slot; an empty one has none.
+    pub(crate) unit_of_slot: Rows,
+    /// The slot of every unit.
+    pub(crate) slot_of_unit: Rows,
+    /// The units of every summary, and one part in how many they are.
+    pub(crate) units_of_summary: Rows,
+    pub(crate) by_summary: Tensor,
+    /// The summaries that every segment sees.
+    pub(crate) summary_of_key: Rows,
+    /// s × 1 × 1 × keys: what a slot that is empty, or a summary of nothing, adds to a score.
+    pub(crate) no_key: Tensor,
+}
+
+/// Numbers a graph's things after those of the graphs before.
+struct Offsets {
+    units: u32,
+    devices: u32,
+}
+
+impl Batch {
+    /// Inputs side by side for a network, O(figures).
+    ///
+    /// # Errors
+    /// Where tensors cannot be made.
+    pub fn new(inputs: &[&Input], config: &Config, dtype: DType, device: &Device) -> Result<Batch> {
+        let concat = |of: fn(&Input) -> &[f32], width: usize| {
+            let figures: Vec<f32> = inputs.iter().flat_map(|input| of(input).iter().copied()).collect();
+            let rows = figures.len() / width;
+            Tensor::from_vec(figures, (rows, width), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
+        };
+        let mut at = Offsets { units: 0, devices: 0 };
+        let (mut from, mut to, mut home) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut graph_of_unit, mut graph_of_device) = (Vec::new(), Vec::new());
+        let (mut unit_of_pair, mut device_of_pair, mut not_able) = (Vec::new(), Vec::new(), Vec::new());
+        for (graph, input) in (0..).zip(inputs) {
+            from.extend(input.edges.iter().map(|edge| at.units + edge.0));
+            to.extend(input.edges.iter().map(|edge| at.units + edge.1));
+            home.extend(input.home.iter().map(|&home| at.devices + home));
+            graph_of_unit.extend((0..input.units).map(|_| graph));
+            graph_of_device.extend((0..input.devices).map(|_| graph));
+            for unit in 0..input.units {
+                for device in 0..input.devices {
+                    unit_of_pair.push(at.units + unit as u32);
+                    device_of_pair.push(at.devices + device as u32);
+                    not_able.push(if input.able[unit * input.devices + device] { 0.0f32 } else { -30.0 });
+                }
+            }
+            at.units += input.units as u32;
+            at.devices += input.devices as u32;
+        }
+        let (units, devices, graphs) = (at.units as usize, at.devices as usize, inputs.len());
+        let column = |figures: Vec<f32>| {
+            let rows = figures.len();
+            Tensor::from_vec(figures, (rows, 1), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
+        };
+        let pairs = not_able.len();
+        Ok(Batch {
+            dtype,
+            unit: concat(|input| &input.unit, UNIT)?,
+            edge: concat(|input| &input.edge, EDGE)?,
+            device: concat(|input| &input.device, DEVICE)?,
+            pair: concat(|input| &input.pair, PAIR)?,
+            graph: concat(|input| &input.graph, GRAPH)?,
+            by_inputs: column(counted(units, &to, |count| 1.0 / (1.0 + count).sqrt()))?,
+            by_outputs: column(counted(units, &from, |count| 1.0 / (1.0 + count).sqrt()))?,
+            from: gather(units, from)?,
+            to: gather(units, to)?,
+            by_units: column(counted(graphs, &graph_of_unit, one_part_in))?,
+            by_devices: column(counted(graphs, &graph_of_device, one_part_in))?,
+            units_of_graph: segments(graphs, &graph_of_unit)?,
+            devices_of_graph: segments(graphs, &graph_of_device)?,
+            graph_of_unit: gather(graphs, graph_of_unit)?,
+            graph_of_device: gather(graphs, graph_of_device)?,
+            by_at_home: column(counted(devices, &home, one_part_in))?,
+            at_home: segments(devices, &home)?,
+            home: gather(devices, home)?,
+            pairs_of_unit: segments(units, &unit_of_pair)?,
+            unit_of_pair: gather(units, unit_of_pair)?,
+            device_of_pair: gather(devices, device_of_pair)?,
+            not_able: Tensor::from_vec(not_able, (pairs, 1), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)?,
+            segments: Segments::new(inputs, config, dtype, device)?,
+            sizes: inputs.iter().map(|input| [input.units, input.devices]).collect(),
+        })
+    }
+
+    /// Numbers of units in all.
+    pub(crate) fn unit_count(&self) -> usize {
+        self.sizes.iter().map(|size| size[0]).sum()
+    }
+}
+
+impl Segments {
+    fn new(inputs: &[&Input], config: &Config, dtype: DType, device: &Device) -> Result<Segments> {
+        let (length, summaries) = (config.segment, config.summaries);
+        let units: usize = inputs.iter().map(|input| input.units).sum();
+        let (mut offsets, mut indices) = (vec![0u32], Vec::new());
+        let mut slot_of_unit = vec![0u32; units];
+        let mut summary_of_unit = vec![0u32; units];
+        let mut graph_of_segment = Vec::new();
+        let mut first = 0;
+        for (graph, input) in inputs.iter().enumerate() {
+            for (at, &unit) in input.order.iter().enumerate() {
+                let unit = first + unit;
+                slot_of_unit[unit as usize] = offsets.len() as u32 - 1;
+                // Equal spans of the order, as many as there are summaries.
+                let summary = at * summaries / input.units.max(1);
+                summary_of_unit[unit as usize] = (graph * summaries + summary) as u32;
+                indices.push(unit);
+                offsets.push(indices.len() as u32);
+                if at % length == 0 {
+                    graph_of_segment.push(graph);
+                }
+            }
+            while !(offsets.len() - 1).is_multiple_of(length) {
+                offsets.push(indices.len() as u32);
+            }
+            first += input.units as u32;
+        }
+        let count = graph_of_segment.len();
+        let counts = counted(inputs.len() * summaries, &summary_of_unit, |count| count);
+        let mut no_key = Vec::with_capacity(count * (length + summaries));
+        let mut summary_of_key = Vec::with_capacity(count * summaries);
+        for (segment, &graph) in graph_of_segment.iter().enumerate() {
+            let slots = segment * length..(segment + 1) * length;
+            no_key.extend(slots.map(|slot| if offsets[slot] < offsets[slot + 1] { 0.0 } else { NO_KEY }));
+            for summary in graph * summaries..(graph + 1) * summaries {
+                no_key.push(if counts[summary] > 0.0 { 0.0 } else { NO_KEY });
+                summary_of_key.push(summary as u32);
+            }
+        }
+        let by_summary: Vec<f32> = counts.iter().map(|&count| one_part_in(count)).collect();
+        let of = |figures: Vec<f32>, shape: &[usize]| {
+            Tensor::from_vec(figures, shape, &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
+        };
+        Ok(Segments {
+            count,
+            unit_of_slot: Rows::new(units, offsets, indices).map_err(broken)?,
+            slot_of_unit: gather(count * length, slot_of_unit)?,
+            units_of_summary: segments(inputs.len() * summaries, &summary_of_unit)?,
+            by_summary: of(by_summary, &[inputs.len() * summaries, 1])?,
+            summary_of_key: gather(inputs.len() * summaries, summary_of_key)?,
+            no_key: of(no_key, &[count, 1, 1, length + summaries])?,
+        })
+    }
+}
+
+/// One part in a count, of nothing nothing.
+fn one_part_in(count: f32) -> f32 {
+    if count > 0.0 { 1.0 / count } else { 0.0 }
+}
+
+/// A figure of how often each index occurs.
+fn counted(count: usize, indices: &[u32], figure: impl Fn(f32) -> f32) -> Vec<f32> {
+    let mut counts = vec![0.0f32; count];
+    for &index in indices {
+        counts[index as usize] += 1.0;
+    }
+    counts.into_iter().map(figure).collect()
+}
+
+fn gather(columns: usize, indices: Vec<u32>) -> Result<Rows> {
+    Rows::gather(columns, indices).map_err(broken)
+}
+
+fn segments(count: usize, segment_of: &[u32]) -> Result<Rows> {
+    Rows::segments(count, segment_of).map_err(broken)
+}
+
+fn broken(error: RowsError) -> candle_core::Error {
+    candle_core::Error::wrap(error)
+}

@@ -1,0 +1,151 @@
+//! The encoder: messages along edges in both directions and between units and devices, modulated by the whole.
+
+use candle_core::{Result, Tensor};
+use candle_nn::ops::sigmoid;
+
+use super::Config;
+use super::attention::Attention;
+use super::batch::Batch;
+use super::layers::{Linear, Norm, Perceptron};
+use crate::features::{DEVICE, EDGE, GRAPH, UNIT};
+use crate::rows::Rows;
+use crate::weights::{Nursery, WeightsError};
+
+/// What the encoder makes of a batch.
+#[derive(Debug, Clone)]
+pub(crate) struct Code {
+    /// u × width.
+    pub(crate) units: Tensor,
+    /// d × width.
+    pub(crate) devices: Tensor,
+    /// g × width.
+    pub(crate) graphs: Tensor,
+}
+
+/// Messages one way along the edges. An edge passes on what its gate lets through: the gate sees both ends and the edge
+/// (Bresson and Laurent, "Residual gated graph ConvNets", 2017).
+#[derive(Debug, Clone)]
+struct Messages {
+    value: Linear,
+    near: Linear,
+    far: Linear,
+    edge: Linear,
+}
+
+impl Messages {
+    fn new(nursery: &mut Nursery, name: &str, width: usize) -> std::result::Result<Messages, WeightsError> {
+        Ok(Messages {
+            value: Linear::new(nursery, &format!("{name}.value"), width, width)?,
+            near: Linear::new(nursery, &format!("{name}.near"), width, width)?,
+            far: Linear::new(nursery, &format!("{name}.far"), width, width)?,
+            edge: Linear::new(nursery, &format!("{name}.edge"), EDGE, width)?,
+        })
+    }
+
+    /// What every unit receives: sums over the edges that lead to it, divided by the square root of their number.
+    fn forward(&self, h: &Tensor, edge: &Tensor, from: &Rows, to: &Rows, by: &Tensor) -> Result<Tensor> {
+        let gate = (from.sum(&self.far.forward(h)?)? + to.sum(&self.near.forward(h)?)?)?;
+        let gate = sigmoid(&(gate + self.edge.forward(edge)?)?)?;
+        let message = (gate * from.sum(&self.value.forward(h)?)?)?;
+        to.transposed().sum(&message)?.broadcast_mul(by)
+    }
+}
+
+/// One layer: what a unit is, hears from both sides and shares its device with becomes what it is next.
+#[derive(Debug, Clone)]
+struct Layer {
+    forward: Messages,
+    backward: Messages,
+    mix: Linear,
+    norm: Norm,
+    /// Scale and shift of every feature, from the whole (Perez et al., "FiLM: visual reasoning with a general
+    /// conditioning layer", AAAI 2018). GDP's superposition is the scale alone.
+    modulation: Option<Linear>,
+    device: Perceptron,
+    device_norm: Norm,
+    attention: Option<Attention>,
+}
+
+impl Layer {
+    fn new(nursery: &mut Nursery, at: usize, config: &Config) -> std::result::Result<Layer, WeightsError> {
+        let width = config.width;
+        let name = format!("layer.{at}");
+        // Every other layer attends.
+        let attends = config.attention && at % 2 == 1;
+        Ok(Layer {
+            forward: Messages::new(nursery, &format!("{name}.forward"), width)?,
+            backward: Messages::new(nursery, &format!("{name}.backward"), width)?,
+            mix: Linear::new(nursery, &format!("{name}.mix"), 4 * width, width)?,
+            norm: Norm::new(nursery, &format!("{name}.norm"), width)?,
+            modulation: match config.modulation {
+                true => Some(Linear::zero(nursery, &format!("{name}.modulation"), width, 2 * width)?),
+                false => None,
+            },
+            device: Perceptron::new(nursery, &format!("{name}.device"), [2 * width, width, width])?,
+            device_norm: Norm::new(nursery, &format!("{name}.device_norm"), width)?,
+            attention: match attends {
+                true => Some(Attention::new(nursery, &format!("{name}.attention"), config)?),
+                false => None,
+            },
+        })
+    }
+
+    fn forward(&self, code: &Code, batch: &Batch) -> Result<Code> {
+        let h = &code.units;
+        let before = self.forward.forward(h, &batch.edge, &batch.from, &batch.to, &batch.by_inputs)?;
+        let after = self.backward.forward(h, &batch.edge, &batch.to, &batch.from, &batch.by_outputs)?;
+        let beside = batch.home.sum(&code.devices)?;
+        let mixed = self.mix.forward(&Tensor::cat(&[h, &before, &after, &beside], 1)?)?;
+        let mut mixed = self.norm.forward(&mixed)?;
+        if let Some(modulation) = &self.modulation {
+            let both = batch.graph_of_unit.sum(&modulation.forward(&code.graphs)?)?;
+            let width = both.dim(1)? / 2;
+            mixed = (mixed.mul(&(both.narrow(1, 0, width)? + 1.0)?)? + both.narrow(1, width, width)?)?;
+        }
+        let mut units = (h + mixed.silu()?)?;
+        if let Some(attention) = &self.attention {
+            units = attention.forward(&units, batch)?;
+        }
+        let held = batch.at_home.sum(&units)?.broadcast_mul(&batch.by_at_home)?;
+        let seen = self.device.forward(&Tensor::cat(&[&code.devices, &held], 1)?)?;
+        let devices = (&code.devices + self.device_norm.forward(&seen)?)?;
+        Ok(Code { units, devices, graphs: code.graphs.clone() })
+    }
+}
+
+/// The encoder.
+#[derive(Debug, Clone)]
+pub(crate) struct Encoder {
+    unit: Perceptron,
+    device: Perceptron,
+    graph: Perceptron,
+    layers: Vec<Layer>,
+    norm: Norm,
+}
+
+impl Encoder {
+    pub(crate) fn new(nursery: &mut Nursery, config: &Config) -> std::result::Result<Encoder, WeightsError> {
+        let width = config.width;
+        let layer = |nursery: &mut Nursery, at| Layer::new(nursery, at, config);
+        Ok(Encoder {
+            unit: Perceptron::new(nursery, "unit", [UNIT, width, width])?,
+            device: Perceptron::new(nursery, "device", [DEVICE, width, width])?,
+            graph: Perceptron::new(nursery, "graph", [GRAPH + 2 * width, width, width])?,
+            layers: (0..config.layers).map(|at| layer(nursery, at)).collect::<std::result::Result<_, _>>()?,
+            norm: Norm::new(nursery, "norm", width)?,
+        })
+    }
+
+    pub(crate) fn forward(&self, batch: &Batch) -> Result<Code> {
+        let units = self.unit.forward(&batch.unit)?;
+        let devices = self.device.forward(&batch.device)?;
+        let of_units = batch.units_of_graph.sum(&units)?.broadcast_mul(&batch.by_units)?;
+        let of_devices = batch.devices_of_graph.sum(&devices)?.broadcast_mul(&batch.by_devices)?;
+        let graphs = self.graph.forward(&Tensor::cat(&[&batch.graph, &of_units, &of_devices], 1)?)?;
+        let mut code = Code { units, devices, graphs };
+        for layer in &self.layers {
+            code = layer.forward(&code, batch)?;
+        }
+        Ok(Code { units: self.norm.forward(&code.units)?, ..code })
+    }
+}

@@ -1,0 +1,73 @@
+//! What is read off the code: a priority, what belongs together, where units belong, and how good a plan can get.
+
+use candle_core::{Result, Tensor};
+
+use super::Config;
+use super::batch::Batch;
+use super::encoder::Code;
+use super::layers::{Linear, Perceptron};
+use crate::features::{EDGE, PAIR};
+use crate::weights::{Nursery, WeightsError};
+
+/// What the network says of a batch, before anything is made of it.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// u × 1: the lower the earlier.
+    pub priority: Tensor,
+    /// e × 1: logits of both ends being on one device.
+    pub together: Tensor,
+    /// p × 1: logits of units on devices, to be compared within a unit.
+    pub affinity: Tensor,
+    /// g × 1: the natural logarithm of the best value over the lower bound.
+    pub value: Tensor,
+}
+
+/// The four heads.
+#[derive(Debug, Clone)]
+pub(crate) struct Heads {
+    priority: Perceptron,
+    together_ends: Linear,
+    together_edge: Linear,
+    together: Perceptron,
+    affinity_unit: Linear,
+    affinity_device: Linear,
+    affinity_pair: Linear,
+    affinity: Linear,
+    value: Perceptron,
+}
+
+impl Heads {
+    pub(crate) fn new(nursery: &mut Nursery, config: &Config) -> std::result::Result<Heads, WeightsError> {
+        let (width, hidden) = (config.width, config.width / 2);
+        Ok(Heads {
+            priority: Perceptron::new(nursery, "head.priority", [width, hidden, 1])?,
+            together_ends: Linear::new(nursery, "head.together.ends", width, hidden)?,
+            together_edge: Linear::new(nursery, "head.together.edge", EDGE, hidden)?,
+            together: Perceptron::new(nursery, "head.together", [2 * hidden, hidden, 1])?,
+            affinity_unit: Linear::new(nursery, "head.affinity.unit", width, hidden)?,
+            affinity_device: Linear::new(nursery, "head.affinity.device", width, hidden)?,
+            affinity_pair: Linear::new(nursery, "head.affinity.pair", PAIR, hidden)?,
+            affinity: Linear::new(nursery, "head.affinity.out", hidden, 1)?,
+            value: Perceptron::new(nursery, "head.value", [2 * width, width, 1])?,
+        })
+    }
+
+    pub(crate) fn forward(&self, code: &Code, batch: &Batch) -> Result<Output> {
+        let ends = self.together_ends.forward(&code.units)?;
+        let (from, to) = (batch.from.sum(&ends)?, batch.to.sum(&ends)?);
+        // Which end is which does not matter, whether they are alike does.
+        let both = (((&from + &to)? + self.together_edge.forward(&batch.edge)?)?).silu()?;
+        let apart = (from - to)?.sqr()?;
+        let together = self.together.forward(&Tensor::cat(&[&both, &apart], 1)?)?;
+        let unit = batch.unit_of_pair.sum(&self.affinity_unit.forward(&code.units)?)?;
+        let device = batch.device_of_pair.sum(&self.affinity_device.forward(&code.devices)?)?;
+        let pair = ((unit + device)? + self.affinity_pair.forward(&batch.pair)?)?.silu()?;
+        let pooled = batch.units_of_graph.sum(&code.units)?.broadcast_mul(&batch.by_units)?;
+        Ok(Output {
+            priority: self.priority.forward(&code.units)?,
+            together,
+            affinity: (self.affinity.forward(&pair)? + &batch.not_able)?,
+            value: self.value.forward(&Tensor::cat(&[&code.graphs, &pooled], 1)?)?,
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! Layers that the encoder and the heads are made of.
+
+use candle_core::{Result, Tensor};
+use candle_nn::Module;
+
+use crate::weights::{Init, Nursery, WeightsError};
+
+/// Keeps a standard deviation off zero.
+const EPSILON: f64 = 1e-5;
+
+/// x ↦ xWᵀ + b.
+#[derive(Debug, Clone)]
+pub(crate) struct Linear(candle_nn::Linear);
+
+impl Linear {
+    pub(crate) fn new(
+        nursery: &mut Nursery,
+        name: &str,
+        inputs: usize,
+        outputs: usize,
+    ) -> std::result::Result<Linear, WeightsError> {
+        Linear::scaled(nursery, name, inputs, outputs, Init::Uniform { inputs })
+    }
+
+    /// One whose outputs all begin at zero.
+    pub(crate) fn zero(
+        nursery: &mut Nursery,
+        name: &str,
+        inputs: usize,
+        outputs: usize,
+    ) -> std::result::Result<Linear, WeightsError> {
+        Linear::scaled(nursery, name, inputs, outputs, Init::Constant(0.0))
+    }
+
+    fn scaled(
+        nursery: &mut Nursery,
+        name: &str,
+        inputs: usize,
+        outputs: usize,
+        init: Init,
+    ) -> std::result::Result<Linear, WeightsError> {
+        let weight = nursery.parameter(&format!("{name}.weight"), &[outputs, inputs], init)?;
+        let bias = nursery.parameter(&format!("{name}.bias"), &[outputs], Init::Constant(0.0))?;
+        Ok(Linear(candle_nn::Linear::new(weight, Some(bias))))
+    }
+
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.0.forward(x)
+    }
+}
+
+/// Layer normalisation over the last dimension, with a scale and without a shift: candle's fused form, which has a
+/// shift, passes no gradient on.
+#[derive(Debug, Clone)]
+pub(crate) struct Norm(candle_nn::LayerNorm);
+
+impl Norm {
+    pub(crate) fn new(
+        nursery: &mut Nursery,
+        name: &str,
+        width: usize,
+    ) -> std::result::Result<Norm, WeightsError> {
+        let scale = nursery.parameter(&format!("{name}.scale"), &[width], Init::Constant(1.0))?;
+        Ok(Norm(candle_nn::LayerNorm::new_no_bias(scale, EPSILON)))
+    }
+
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.0.forward(x)
+    }
+}
+
+/// Two linear layers with a SiLU between them.
+#[derive(Debug, Clone)]
+pub(crate) struct Perceptron {
+    first: Linear,
+    second: Linear,
+}
+
+impl Perceptron {
+    pub(crate) fn new(
+        nursery: &mut Nursery,
+        name: &str,
+        [inputs, hidden, outputs]: [usize; 3],
+    ) -> std::result::Result<Perceptron, WeightsError> {
+        Ok(Perceptron {
+            first: Linear::new(nursery, &format!("{name}.first"), inputs, hidden)?,
+            second: Linear::new(nursery, &format!("{name}.second"), hidden, outputs)?,
+        })
+    }
+
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.second.forward(&self.first.forward(x)?.silu()?)
+    }
+}

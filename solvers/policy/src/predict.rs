@@ -1,0 +1,53 @@
+//! What a network says of one input, as plain numbers.
+
+use candle_core::{Result, Tensor};
+
+use crate::features::Input;
+use crate::network::Network;
+
+/// What a network says of one input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// By unit: the lower the earlier.
+    pub priority: Vec<f64>,
+    /// By edge: how likely both ends are on one device in a good plan.
+    pub together: Vec<f64>,
+    /// By unit and device: how likely the unit is there in a good plan; of a unit they sum to 1.
+    pub affinity: Vec<f64>,
+    /// The natural logarithm of the best value over the lower bound, as far as can be told.
+    pub value: f64,
+}
+
+impl Prediction {
+    /// That of a network. One pass over the graph: see [`Network::forward`].
+    ///
+    /// # Errors
+    /// Where tensors cannot be made.
+    pub fn new(network: &Network, input: &Input) -> Result<Prediction> {
+        let output = network.forward(&network.batch(&[input])?)?;
+        let logits = numbers(&output.affinity)?;
+        let affinity = logits.chunks(input.devices.max(1)).flat_map(shares).collect();
+        Ok(Prediction {
+            priority: numbers(&output.priority)?,
+            together: numbers(&output.together)?.into_iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect(),
+            affinity,
+            value: numbers(&output.value)?.first().copied().unwrap_or(0.0),
+        })
+    }
+
+    /// The likelihoods of a unit's devices.
+    pub fn devices_of(&self, unit: usize, devices: usize) -> &[f64] {
+        &self.affinity[unit * devices..(unit + 1) * devices]
+    }
+}
+
+fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
+    tensor.flatten_all()?.to_dtype(candle_core::DType::F64)?.to_vec1()
+}
+
+fn shares(logits: &[f64]) -> Vec<f64> {
+    let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = logits.iter().map(|logit| (logit - most).exp()).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.into_iter().map(|weight| weight / sum).collect()
+}

@@ -1,0 +1,197 @@
+//! The makespan of one step.
+
+use std::time::Instant;
+
+use stagewright_core::bound::strongest;
+use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Event, Silent, Solution, SolveError, Solver, Status};
+use stagewright_search::dpl::Dpl;
+use stagewright_search::makespan::scene::Scene;
+use stagewright_search::makespan::schedule::{Best, Judge, Schedule, is_better, solution};
+use stagewright_search::makespan::{Multilevel, anneal, assigned, starts};
+
+use super::{MOST_UNITS, Parts, Policy};
+use crate::decode::makespan::best_of_draws;
+use crate::features::input;
+use crate::guide::guidance;
+use crate::network::Network;
+use crate::predict::Prediction;
+use crate::subject::{Base, Subject};
+
+/// Shares of the time that is left for the members of the floor that can take long.
+const MULTILEVEL: f64 = 0.3;
+const LINEAR: f64 = 0.1;
+/// Most times that the network improves on what it made itself.
+const REFINEMENTS: u64 = 3;
+/// Judges that draws are divided among, whatever the number of threads.
+const JUDGES: usize = 4;
+/// Shares of the time left that the searches between two looks at the plan by the network get.
+const SEARCHES: [f64; 3] = [0.25, 0.4, 1.0];
+/// Draws of one refinement have numbers of their own.
+const TASKS: u64 = 1 << 20;
+
+pub(super) fn solve(
+    name: &'static str,
+    problem: &Problem,
+    network: Option<&Network>,
+    parts: Parts,
+    context: &mut Context<'_>,
+) -> Result<Solution, SolveError> {
+    let bound = strongest(problem);
+    let scene = Scene::new(problem);
+    if let Some(reason) = scene.impossible() {
+        return Ok(Solution::without_plan(name, Status::Infeasible, bound, None, reason));
+    }
+    let mut judge = Judge::new(&scene);
+    let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
+    let Some(start) = starts(&mut judge, context).into_iter().reduce(better) else {
+        return solution(name, &scene, None, bound, context);
+    };
+    if problem.graph().operator_count() == 0 {
+        return solution(name, &scene, Some(start), bound, context);
+    }
+    let mut run = Run { scene: &scene, judge, base: start, best: None, asked: 0, seconds: 0.0 };
+    if parts.floor {
+        run.best = Some(run.base.clone());
+        run.announce(context);
+        run.floor(problem, context)?;
+    }
+    let subject = network.map(|network| (network, Subject::new(&scene, MOST_UNITS, false)));
+    let mut guide = None;
+    if let Some((network, subject)) = &subject {
+        for refinement in 0..REFINEMENTS {
+            if run.best.is_some() && context.stop().reason().is_some() {
+                break;
+            }
+            let (prediction, base) = run.ask(network, subject, bound.value, context)?;
+            context.emit(Event::Phase { name: "plans drawn from the network".into() });
+            let found = run.draw(subject, &prediction, parts.draws, refinement, context)?;
+            guide = Some(guidance(subject, &base, &prediction));
+            if !run.take(found, context) {
+                break;
+            }
+        }
+    }
+    if parts.search {
+        for share in SEARCHES {
+            if context.stop().reason().is_some() {
+                break;
+            }
+            context.emit(Event::Phase { name: "search".into() });
+            let mut part = context.part(share);
+            part.seed = part.seed.wrapping_add(run.asked);
+            let from = run.best.clone().unwrap_or_else(|| run.base.clone());
+            let found = anneal(&scene, from, guide.as_ref(), &bound, &mut part)?;
+            let is_new = run.take(Some(found), context);
+            match &subject {
+                // Another look at a plan that has changed.
+                Some((network, subject)) if is_new && share < 1.0 => {
+                    let (prediction, base) = run.ask(network, subject, bound.value, context)?;
+                    guide = Some(guidance(subject, &base, &prediction));
+                }
+                _ => {}
+            }
+        }
+    }
+    let statistics =
+        vec![("simulations", run.judge.runs), ("predictions", run.asked), ("network_ms", (1e3 * run.seconds) as u64)];
+    let solution = solution(name, &scene, run.best, bound, context)?;
+    Ok(Solution { statistics, ..solution })
+}
+
+/// A solve under way.
+struct Run<'s, 'p> {
+    scene: &'s Scene<'p>,
+    judge: Judge<'s, 'p>,
+    /// The schedule that the network reads.
+    base: Best,
+    /// The answer so far.
+    best: Option<Best>,
+    /// Predictions so far, and their seconds.
+    asked: u64,
+    seconds: f64,
+}
+
+impl<'s, 'p> Run<'s, 'p> {
+    /// Multilevel partitioning, and the best contiguous splits of linear orders, run as a step.
+    fn floor(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
+        let rules = Objective {
+            kind: ObjectiveKind::Throughput,
+            split: Split::Contiguous,
+            execution: problem.objective().execution,
+            ..Objective::default()
+        };
+        if let Ok(pipeline) = problem.with_objective(rules)
+            && let Some(plan) = Dpl.solve(&pipeline, &mut context.with_observer(&mut Silent).part(LINEAR))?.plan
+        {
+            let schedule = Schedule::of_placement(self.scene, &plan.placement);
+            if self.scene.admits(&schedule.device_of) {
+                let order = assigned::order(self.scene, &schedule.device_of);
+                let schedule = Schedule::by_order(schedule.device_of, &order);
+                let found = Best::of(None, &mut self.judge, schedule);
+                self.take(found, context);
+            }
+        }
+        let mut part = context.part(MULTILEVEL);
+        part.warm_start = self.best.as_ref().map(|best| best.schedule.placement());
+        if let Some(plan) = Multilevel.solve(problem, &mut part)?.plan {
+            let schedule = Schedule::of_placement(self.scene, &plan.placement);
+            let found = Best::of(None, &mut self.judge, schedule);
+            self.take(found, context);
+        }
+        Ok(())
+    }
+
+    /// What the network says of the schedule to improve on.
+    fn ask(
+        &mut self,
+        network: &Network,
+        subject: &Subject<'s, 'p>,
+        bound: f64,
+        context: &mut Context<'_>,
+    ) -> Result<(Prediction, Base), SolveError> {
+        let began = Instant::now();
+        let base = Base::new(subject, &mut self.judge, &self.base.schedule);
+        let prediction = Policy::ask(network, &input(subject, &base, base.seconds, bound), context)?;
+        self.asked += 1;
+        self.seconds += began.elapsed().as_secs_f64();
+        Ok((prediction, base))
+    }
+
+    fn draw(
+        &mut self,
+        subject: &Subject<'s, 'p>,
+        prediction: &Prediction,
+        draws: usize,
+        refinement: u64,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Best>, SolveError> {
+        let mut judges = vec![self.judge.clone(); JUDGES];
+        let before = self.judge.runs;
+        let (seed, stop) = ((context.seed, refinement * TASKS), context.stop().clone());
+        let found =
+            context.in_pool(|| best_of_draws(subject, prediction, &mut judges, draws, seed, &stop))?;
+        self.judge.runs += judges.iter().map(|judge| judge.runs - before).sum::<u64>();
+        Ok(found)
+    }
+
+    /// Keeps what was found if it is better, and says whether it is.
+    fn take(&mut self, found: Option<Best>, context: &mut Context<'_>) -> bool {
+        let Some(found) = found else { return false };
+        let is_new = self.best.as_ref().is_none_or(|best| is_better(found.score, best.score));
+        if is_new {
+            self.base = found.clone();
+            self.best = Some(found);
+            self.announce(context);
+        }
+        is_new
+    }
+
+    fn announce(&self, context: &mut Context<'_>) {
+        if let Some(best) = self.best.as_ref().filter(|best| best.score.fits()) {
+            context.emit(Event::Incumbent { value: best.score.makespan });
+        }
+    }
+}

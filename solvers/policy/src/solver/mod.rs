@@ -1,0 +1,153 @@
+//! The learned policy as a solver.
+//!
+//! The network has never the last word. First come the plans that need none, the *floor*; the network reads the best of
+//! them and says what it would change; what is made of that is scored by the simulator or split by the exact program, and
+//! the best of all is the next plan to improve on. What time is left goes to a search whose moves the network proposes.
+//! So the answer is never worse than the floor's, and it comes with the same lower bound as any other.
+
+mod makespan;
+mod throughput;
+
+use std::sync::OnceLock;
+
+use candle_core::Device;
+use stagewright_core::document::ObjectiveKind;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver};
+use stagewright_search::dpl::missing_for_contiguous_dp;
+
+use crate::features::Input;
+use crate::network::{Config, Network};
+use crate::predict::Prediction;
+use candle_core::DType;
+
+/// Most units that the network reads: a larger graph is coarsened to about so many.
+pub const MOST_UNITS: usize = 4096;
+
+/// Where a policy has its network from.
+#[derive(Debug, Clone)]
+pub enum Origin {
+    /// A checkpoint, read when it is first needed.
+    Checkpoint(&'static [u8]),
+    /// A network that is there already.
+    Network(Box<Network>),
+    /// A new network from a seed, to compare with.
+    Untrained(u64),
+    /// No network: the floor and the search alone, to compare with.
+    Nothing,
+}
+
+/// What a policy does besides asking its network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// Whether plans that need no network count.
+    pub floor: bool,
+    /// Plans or orders drawn from a prediction; one is what the network would do by itself.
+    pub draws: usize,
+    /// Whether what time is left goes to a search.
+    pub search: bool,
+}
+
+impl Parts {
+    /// All of them.
+    pub const ALL: Parts = Parts { floor: true, draws: 16, search: true };
+}
+
+/// The learned policy, or a variant of it to compare with.
+#[derive(Debug)]
+pub struct Policy {
+    name: &'static str,
+    summary: &'static str,
+    origin: Origin,
+    parts: Parts,
+    network: OnceLock<Result<Network, String>>,
+}
+
+impl Policy {
+    /// A policy under a name.
+    pub const fn new(name: &'static str, summary: &'static str, origin: Origin, parts: Parts) -> Policy {
+        Policy { name, summary, origin, parts, network: OnceLock::new() }
+    }
+
+    /// The network, if there is one.
+    fn network(&self) -> Result<Option<&Network>, SolveError> {
+        let made = self.network.get_or_init(|| match &self.origin {
+            Origin::Checkpoint(bytes) => {
+                let network = device().and_then(|device| {
+                    Network::from_bytes(bytes, &device).map_err(|error| error.to_string())
+                });
+                network.map(|(network, _)| network)
+            }
+            Origin::Network(network) => Ok((**network).clone()),
+            Origin::Untrained(seed) => device().and_then(|device| {
+                let network = Network::new(Config::default(), *seed, DType::F32, &device);
+                network.map_err(|error| error.to_string())
+            }),
+            Origin::Nothing => Err(String::new()),
+        });
+        match (made, &self.origin) {
+            (_, Origin::Nothing) => Ok(None),
+            (Ok(network), _) => Ok(Some(network)),
+            (Err(why), _) => Err(SolveError::Invariant(format!("the network of `{}`: {why}", self.name))),
+        }
+    }
+
+    /// What the network says of an input, on the context's threads.
+    fn ask(
+        network: &Network,
+        input: &Input,
+        context: &mut Context<'_>,
+    ) -> Result<Prediction, SolveError> {
+        let found = context.in_pool(|| Prediction::new(network, input))?;
+        found.map_err(|error| SolveError::Invariant(format!("the network failed: {error}")))
+    }
+}
+
+/// Where networks run: a GPU in a build for one, else the CPU.
+///
+/// # Errors
+/// In a build for a GPU, where there is none that can be used.
+pub fn device() -> Result<Device, String> {
+    if cfg!(feature = "cuda") {
+        return Device::new_cuda(0).map_err(|error| format!("no CUDA device can be used: {error}"));
+    }
+    Ok(Device::Cpu)
+}
+
+fn missing(objective: &Objective) -> Option<&'static str> {
+    match objective.kind {
+        ObjectiveKind::Makespan => None,
+        ObjectiveKind::Throughput if objective.times_iteration() => Some("pipeline schedules"),
+        ObjectiveKind::Throughput => missing_for_contiguous_dp(objective),
+        ObjectiveKind::Latency => Some("latency"),
+    }
+}
+
+impl Solver for Policy {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { missing, exact: false, deterministic_across_threads: true }
+    }
+
+    /// Without a time limit it ends after about as many simulations, or orders, as the other searches.
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let network = self.network()?;
+        if let Some(network) = network {
+            let place = if network.weights().device().is_cuda() { "the GPU" } else { "the CPU" };
+            context.emit(Event::Phase { name: format!("the floor; the network is on {place}") });
+        }
+        match problem.objective().kind {
+            ObjectiveKind::Makespan => makespan::solve(self.name, problem, network, self.parts, context),
+            _ => throughput::solve(self.name, problem, network, self.parts, context),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The throughput of a contiguous split.
+
+use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::contract::Units;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError};
+use stagewright_search::dpl::{Effort, Room, best_over_orders, improve_boundaries, over_more_orders};
+use stagewright_search::makespan::scene::Scene;
+use stagewright_search::makespan::schedule::{Best, Judge, Schedule, is_better};
+use stagewright_search::makespan::starts;
+use stagewright_search::order::Rule;
+
+use super::{MOST_UNITS, Parts, Policy};
+use crate::decode::throughput::{mixed, of_order, places};
+use crate::features::input;
+use crate::network::Network;
+use crate::subject::{Base, Subject, step_of};
+
+/// Most times that the network improves on what it made itself.
+const REFINEMENTS: u64 = 3;
+/// Orders of a search without a time limit: so many interval loads, and at most so many orders.
+const WORK: usize = 20_000_000;
+const ORDERS: usize = 64;
+/// Orders tried between two looks at the clock.
+const AT_ONCE: usize = 8;
+/// How far units of a drawn order are moved, as a share of its length, at most.
+const NOISE: f64 = 0.125;
+
+pub(super) fn solve(
+    name: &'static str,
+    problem: &Problem,
+    network: Option<&Network>,
+    parts: Parts,
+    context: &mut Context<'_>,
+) -> Result<Solution, SolveError> {
+    let units = Units::new(problem);
+    let mut bound = strongest(problem);
+    let room = Room::new(problem, &units, context.limits.memory);
+    let base = best_over_orders(problem, &units, Effort::Plain, context)?;
+    let mut best = base.clone().filter(|_| parts.floor);
+    let mut rng = seed::stream(context.seed, 0);
+    let plain = of_order(&Rule::DepthFirst.order(problem, &units));
+    // Where the units stand in the best order so far, and where the network would have them.
+    let (mut places_of_best, mut guide) = (plain.clone(), None);
+    let mut asked = 0;
+    if let Some(network) = network.filter(|_| !units.is_empty()) {
+        let mut base = base;
+        for _ in 0..REFINEMENTS {
+            let Some(found) = ask(problem, network, &units, base.as_ref(), &bound, context)? else { break };
+            asked += 1;
+            context.emit(Event::Phase { name: "orders drawn from the network".into() });
+            let draw = |number: usize| {
+                // The network's own order first, then mixtures with the plain one and noise.
+                let weight = if number == 0 { 1.0 } else { 1.0 - (number % 4) as f64 / 4.0 };
+                let noise = if number < 4 { 0.0 } else { NOISE * (number as f64 / parts.draws as f64) };
+                mixed(&units, &places_of_best, &found, weight, noise, &mut rng)
+            };
+            let orders: Vec<Vec<u32>> = (0..parts.draws).map(draw).collect();
+            let chosen = over_more_orders(problem, &units, &room, &orders, &mut best, context)?;
+            guide = Some(found);
+            match chosen {
+                Some(at) => places_of_best = of_order(&orders[at]),
+                None => break,
+            }
+            base = best.clone();
+        }
+    }
+    if parts.floor {
+        improve_boundaries(problem, &units, &room, &mut best, &mut bound, context)?;
+    }
+    if parts.search && !units.is_empty() {
+        context.emit(Event::Phase { name: "search".into() });
+        let most = match context.stop().remaining() {
+            Some(_) => usize::MAX,
+            None => ORDERS.min(WORK / (units.len() * units.len())),
+        };
+        let mut tried = 0;
+        while tried < most && !is_over(best.as_ref(), &bound, context) {
+            let count = AT_ONCE.min(most - tried);
+            let pull = guide.as_ref().unwrap_or(&plain);
+            let draw = |number: usize| {
+                let weight = [0.0, 0.1, 0.3, 0.6][number % 4];
+                mixed(&units, &places_of_best, pull, weight, NOISE / 4.0, &mut rng)
+            };
+            let orders: Vec<Vec<u32>> = (0..count).map(draw).collect();
+            if let Some(at) = over_more_orders(problem, &units, &room, &orders, &mut best, context)? {
+                places_of_best = of_order(&orders[at]);
+            }
+            tried += count;
+        }
+    }
+    let stop = context.stop().reason();
+    let no_plan = "no linear order that was tried has a split that fits";
+    let solution = room.solution(name, best, bound, stop, no_plan);
+    Ok(Solution { statistics: vec![("predictions", asked)], ..solution })
+}
+
+/// Whether nothing is left to gain, or time to gain it.
+fn is_over(best: Option<&Plan>, bound: &LowerBound, context: &Context<'_>) -> bool {
+    let is_enough = |plan: &Plan| {
+        stagewright_core::tolerance::gap(plan.value(), bound.value) == 0.0
+            || context.gap_reached(plan.value(), bound.value)
+    };
+    context.stop().reason().is_some() || best.is_some_and(is_enough)
+}
+
+/// Where the network would have every unit, given a plan to improve on; none where nothing can run as a step.
+fn ask(
+    problem: &Problem,
+    network: &Network,
+    units: &Units,
+    plan: Option<&Plan>,
+    bound: &LowerBound,
+    context: &mut Context<'_>,
+) -> Result<Option<Vec<f64>>, SolveError> {
+    let Ok(step) = step_of(problem) else { return Ok(None) };
+    let scene = Scene::new(&step);
+    if scene.impossible().is_some() {
+        return Ok(None);
+    }
+    let mut judge = Judge::new(&scene);
+    let schedule = match plan {
+        Some(plan) => Some(Schedule::of_placement(&scene, &plan.placement)),
+        None => {
+            let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
+            starts(&mut judge, context).into_iter().reduce(better).map(|best| best.schedule)
+        }
+    };
+    let Some(schedule) = schedule else { return Ok(None) };
+    let subject = Subject::new(&scene, MOST_UNITS, true);
+    let base = Base::new(&subject, &mut judge, &schedule);
+    let value = plan.map_or(base.seconds, Plan::value);
+    let figures = input(&subject, &base, value, bound.value);
+    let prediction = Policy::ask(network, &figures, context)?;
+    Ok(Some(places(&subject, &prediction, units)))
+}

@@ -4,6 +4,7 @@ pub mod checkpoint;
 mod decode;
 pub mod features;
 mod guide;
+pub mod learn;
 pub mod network;
 pub mod predict;
 pub mod rows;

@@ -29,7 +29,10 @@ impl Prediction {
         let affinity = logits.chunks(input.devices.max(1)).flat_map(shares).collect();
         Ok(Prediction {
             priority: numbers(&output.priority)?,
-            together: numbers(&output.together)?.into_iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect(),
+            together: numbers(&output.together)?
+                .into_iter()
+                .map(|logit| 1.0 / (1.0 + (-logit).exp()))
+                .collect(),
             affinity,
             value: numbers(&output.value)?.first().copied().unwrap_or(0.0),
         })

@@ -57,9 +57,8 @@ impl<'s, 'p> Subject<'s, 'p> {
         let (mut top, mut bottom) = (vec![0.0f64; units], vec![0.0f64; units]);
         for &unit in &topological {
             let unit = unit as usize;
-            let before = |&(from, seconds): &(u32, f64)| {
-                top[from as usize] + level.mean(from as usize) + seconds
-            };
+            let before =
+                |&(from, seconds): &(u32, f64)| top[from as usize] + level.mean(from as usize) + seconds;
             top[unit] = level.previous(unit).iter().map(before).fold(0.0, f64::max);
         }
         for &unit in topological.iter().rev() {
@@ -93,6 +92,11 @@ impl<'s, 'p> Subject<'s, 'p> {
         &self.edges
     }
 
+    /// The units by falling way to the end, each after all that it reads.
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
     /// Whether a unit can run on a device.
     pub fn can_run(&self, unit: usize, device: DeviceId) -> bool {
         self.level.seconds(unit, self.scene.problem().pool_of(device)).is_finite()
@@ -105,7 +109,8 @@ impl<'s, 'p> Subject<'s, 'p> {
         for op in graph.operators() {
             let unit = self.level.cluster_of(graph.class_of(op));
             // What takes no time has a say where nothing else has.
-            work[unit * devices + device_of[op.index()].index()] += self.scene.mean_seconds(op) + f64::MIN_POSITIVE;
+            work[unit * devices + device_of[op.index()].index()] +=
+                self.scene.mean_seconds(op) + f64::MIN_POSITIVE;
         }
         let most = |row: &[f64]| {
             let mut best = 0;

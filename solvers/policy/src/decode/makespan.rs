@@ -5,7 +5,7 @@
 //! it, and the group's likelihoods get Gumbel noise (perturb and take the largest: Papandreou and Yuille, ICCV 2011).
 
 use petgraph::unionfind::UnionFind;
-use rand::{Rng, RngExt as _};
+use rand::{Rng, RngExt};
 use rayon::prelude::*;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
@@ -96,12 +96,12 @@ fn groups(
     let (level, units) = (&subject.level, subject.unit_count());
     let all: f64 = (0..units).map(|unit| level.mean(unit)).sum();
     let most = MOST_OF_DEVICE * all / subject.scene.device_count().max(1) as f64;
-    let holds = |likely: f64, rng: &mut _| match temperature > 0.0 {
-        true => Rng::next_u64(rng) as f64 / (u64::MAX as f64) < likely,
+    let mut holds = |likely: f64| match temperature > 0.0 {
+        true => rng.random_bool(likely),
         false => likely > 0.5,
     };
     let mut held: Vec<usize> =
-        (0..subject.edges.len()).filter(|&edge| holds(prediction.together[edge], &mut *rng)).collect();
+        (0..subject.edges.len()).filter(|&edge| holds(prediction.together[edge])).collect();
     held.sort_by(|&a, &b| prediction.together[b].total_cmp(&prediction.together[a]));
     let mut sets = UnionFind::<u32>::new(units);
     let mut work: Vec<f64> = (0..units).map(|unit| level.mean(unit)).collect();
@@ -172,4 +172,3 @@ pub(crate) fn best_of_draws<'s, 'p>(
     let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
     found.into_iter().map(|(_, best)| best).reduce(better)
 }
-

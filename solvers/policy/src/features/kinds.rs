@@ -12,7 +12,10 @@ const PARTS: [(usize, &[&str]); 8] = [
     (4, &["pool", "reduce", "sum", "mean", "loss"]),
     (5, &["matmul", "gemm", "linear", "dense", "einsum", "lstm", "rnn", "gru", "fc"]),
     (6, &["concat", "split", "reshape", "transpose", "slice", "pad", "cast", "copy", "stack", "shape"]),
-    (7, &["add", "mul", "relu", "gelu", "tanh", "sigmoid", "silu", "activation", "sub", "div", "bias", "exp"]),
+    (
+        7,
+        &["add", "mul", "relu", "gelu", "tanh", "sigmoid", "silu", "activation", "sub", "div", "bias", "exp"],
+    ),
 ];
 
 /// The coarse kind of an operator's kind: convolution, attention, lookup, normalisation, reduction, matrix product,

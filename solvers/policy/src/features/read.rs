@@ -116,7 +116,11 @@ fn of_units(subject: &Subject<'_, '_>, base: &Base, able: &[bool], sums: &Sums) 
             bottom as f32,
             (1.0 - top - bottom) as f32,
             log(level.bytes(unit) * devices as f64, sums.bytes),
-            if sums.memory.is_finite() { log1p(ratio(level.bytes(unit) * devices as f64, sums.memory)) } else { 0.0 },
+            if sums.memory.is_finite() {
+                log1p(ratio(level.bytes(unit) * devices as f64, sums.memory))
+            } else {
+                0.0
+            },
             log1p(level.previous(unit).len() as f64),
             log1p(level.next(unit).len() as f64),
             log(received + sent, seconds),
@@ -182,7 +186,8 @@ fn of_devices(subject: &Subject<'_, '_>, base: &Base, all: &[DeviceId], sums: &S
         let at = problem.pool_of(device);
         let pool = &problem.pools()[at];
         let memory = scene.memory(device);
-        let in_group = all.iter().filter(|&&other| problem.pools()[problem.pool_of(other)].group == pool.group);
+        let in_group =
+            all.iter().filter(|&&other| problem.pools()[problem.pool_of(other)].group == pool.group);
         figures.extend([
             log(mean, of_pool[at].0),
             of_pool[at].1 as f32,

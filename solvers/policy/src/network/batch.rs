@@ -33,8 +33,7 @@ pub struct Batch {
     pub(crate) graph_of_unit: Rows,
     pub(crate) units_of_graph: Rows,
     pub(crate) by_units: Tensor,
-    /// Devices: their graph, and their mean.
-    pub(crate) graph_of_device: Rows,
+    /// Devices: their mean.
     pub(crate) devices_of_graph: Rows,
     pub(crate) by_devices: Tensor,
     /// Units: the device that each is on, and their mean by device (d × 1).
@@ -129,22 +128,18 @@ impl Batch {
             units_of_graph: segments(graphs, &graph_of_unit)?,
             devices_of_graph: segments(graphs, &graph_of_device)?,
             graph_of_unit: gather(graphs, graph_of_unit)?,
-            graph_of_device: gather(graphs, graph_of_device)?,
             by_at_home: column(counted(devices, &home, one_part_in))?,
             at_home: segments(devices, &home)?,
             home: gather(devices, home)?,
             pairs_of_unit: segments(units, &unit_of_pair)?,
             unit_of_pair: gather(units, unit_of_pair)?,
             device_of_pair: gather(devices, device_of_pair)?,
-            not_able: Tensor::from_vec(not_able, (pairs, 1), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)?,
+            not_able: Tensor::from_vec(not_able, (pairs, 1), &Device::Cpu)?
+                .to_dtype(dtype)?
+                .to_device(device)?,
             segments: Segments::new(inputs, config, dtype, device)?,
             sizes: inputs.iter().map(|input| [input.units, input.devices]).collect(),
         })
-    }
-
-    /// Numbers of units in all.
-    pub(crate) fn unit_count(&self) -> usize {
-        self.sizes.iter().map(|size| size[0]).sum()
     }
 }
 

@@ -45,7 +45,15 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { width: 64, layers: 6, heads: 4, segment: 64, summaries: 8, modulation: true, attention: true }
+        Config {
+            width: 64,
+            layers: 6,
+            heads: 4,
+            segment: 64,
+            summaries: 8,
+            modulation: true,
+            attention: true,
+        }
     }
 }
 
@@ -66,7 +74,10 @@ impl Config {
             return Some(format!("`{name}` is {size}, it must be from 1 to {}", Config::MOST));
         }
         if !self.width.is_multiple_of(self.heads) || self.width < 2 {
-            return Some(format!("`width` is {}, it must be a multiple of the {} heads", self.width, self.heads));
+            return Some(format!(
+                "`width` is {}, it must be a multiple of the {} heads",
+                self.width, self.heads
+            ));
         }
         None
     }
@@ -86,7 +97,12 @@ impl Network {
     ///
     /// # Errors
     /// Where tensors cannot be made.
-    pub fn new(config: Config, seed: u64, dtype: DType, device: &Device) -> std::result::Result<Network, WeightsError> {
+    pub fn new(
+        config: Config,
+        seed: u64,
+        dtype: DType,
+        device: &Device,
+    ) -> std::result::Result<Network, WeightsError> {
         Network::build(config, Source::Seed(seed), dtype, device)
     }
 

@@ -95,8 +95,11 @@ pub(super) fn solve(
             }
         }
     }
-    let statistics =
-        vec![("simulations", run.judge.runs), ("predictions", run.asked), ("network_ms", (1e3 * run.seconds) as u64)];
+    let statistics = vec![
+        ("simulations", run.judge.runs),
+        ("predictions", run.asked),
+        ("network_ms", (1e3 * run.seconds) as u64),
+    ];
     let solution = solution(name, &scene, run.best, bound, context)?;
     Ok(Solution { statistics, ..solution })
 }
@@ -124,7 +127,8 @@ impl<'s, 'p> Run<'s, 'p> {
             ..Objective::default()
         };
         if let Ok(pipeline) = problem.with_objective(rules)
-            && let Some(plan) = Dpl.solve(&pipeline, &mut context.with_observer(&mut Silent).part(LINEAR))?.plan
+            && let Some(plan) =
+                Dpl.solve(&pipeline, &mut context.with_observer(&mut Silent).part(LINEAR))?.plan
         {
             let schedule = Schedule::of_placement(self.scene, &plan.placement);
             if self.scene.admits(&schedule.device_of) {

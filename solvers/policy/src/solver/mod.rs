@@ -94,11 +94,7 @@ impl Policy {
     }
 
     /// What the network says of an input, on the context's threads.
-    fn ask(
-        network: &Network,
-        input: &Input,
-        context: &mut Context<'_>,
-    ) -> Result<Prediction, SolveError> {
+    fn ask(network: &Network, input: &Input, context: &mut Context<'_>) -> Result<Prediction, SolveError> {
         let found = context.in_pool(|| Prediction::new(network, input))?;
         found.map_err(|error| SolveError::Invariant(format!("the network failed: {error}")))
     }

@@ -44,7 +44,9 @@ pub(super) fn solve(
     problem: &Problem,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
-    search::solve(solver, problem, context, |search, context| rounds(walk, first_steps, None, search, context))
+    search::solve(solver, problem, context, |search, context| {
+        rounds(walk, first_steps, None, search, context)
+    })
 }
 
 /// Rounds of walks from the best schedule of a search, the first of so many steps, until it is over.

@@ -1,0 +1,119 @@
+//! Plans to improve on, for training: what the network will be shown when it is used, and worse.
+
+use rand::{Rng, RngExt};
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Limits, Silent, SolveError, Solver};
+use stagewright_search::OneDevice;
+use stagewright_search::makespan::schedule::Schedule;
+use stagewright_search::makespan::{Cpop, EarliestTaskFirst, Heft, Peft, SmallCommunication, assigned};
+
+use super::example::Teacher;
+use crate::subject::Subject;
+
+/// What a plan to improve on is made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// A list schedule, or everything on one device.
+    Scheduled,
+    /// A teacher's plan, with some parts moved.
+    Corrupted,
+    /// Any device for any unit.
+    Random,
+}
+
+impl Start {
+    /// Draws one: mostly what the network will be shown.
+    pub fn draw(rng: &mut impl Rng) -> Start {
+        match rng.random_range(0..10) {
+            0..4 => Start::Scheduled,
+            4..9 => Start::Corrupted,
+            _ => Start::Random,
+        }
+    }
+}
+
+/// A schedule to improve on, for the step that `subject` reads. Moved parts are stretches of the topological order, of
+/// lengths from one unit to a fifth of all.
+///
+/// # Errors
+/// A broken invariant.
+pub fn base_schedule(
+    start: Start,
+    subject: &Subject<'_, '_>,
+    teachers: &[Teacher],
+    rng: &mut impl Rng,
+) -> Result<Schedule, SolveError> {
+    let scene = subject.scene();
+    let homes = match start {
+        Start::Scheduled => {
+            let solvers: [&dyn Solver; 6] =
+                [&Heft, &Heft, &Peft, &Cpop, &SmallCommunication, &EarliestTaskFirst];
+            let at = rng.random_range(0..=solvers.len());
+            let solver = solvers.get(at).copied().unwrap_or(&OneDevice);
+            if let Some(placement) = placed(solver, scene.problem())? {
+                return Ok(Schedule::of_placement(scene, &placement));
+            }
+            random(subject, rng)
+        }
+        Start::Corrupted => {
+            let teacher = &teachers[rng.random_range(0..teachers.len())];
+            let device_of: Vec<DeviceId> =
+                scene.graph().operators().map(|op| teacher.placement.device_of(op)).collect();
+            let mut homes: Vec<DeviceId> = subject.devices_of(&device_of).into_iter().map(DeviceId).collect();
+            corrupt(subject, &mut homes, rng);
+            homes
+        }
+        Start::Random => random(subject, rng),
+    };
+    let device_of = subject.level().project(scene, &homes);
+    let order = assigned::order(scene, &device_of);
+    Ok(Schedule::by_order(device_of, &order))
+}
+
+fn placed(
+    solver: &dyn Solver,
+    problem: &Problem,
+) -> Result<Option<stagewright_core::placement::Placement>, SolveError> {
+    let mut observer = Silent;
+    let limits = Limits { time: None, ..Limits::default() };
+    let mut context = Context::new(limits, Default::default(), &mut observer);
+    Ok(solver.solve(problem, &mut context)?.plan.map(|plan| plan.placement))
+}
+
+/// The devices that can run a unit; there is one at least where there is a plan.
+fn able(subject: &Subject<'_, '_>, unit: usize) -> Vec<DeviceId> {
+    let devices = subject.scene().problem().cluster().devices();
+    devices.filter(|&device| subject.can_run(unit, device)).collect()
+}
+
+fn random(subject: &Subject<'_, '_>, rng: &mut impl Rng) -> Vec<DeviceId> {
+    (0..subject.unit_count())
+        .map(|unit| {
+            let able = able(subject, unit);
+            if able.is_empty() { DeviceId(0) } else { able[rng.random_range(0..able.len())] }
+        })
+        .collect()
+}
+
+fn corrupt(subject: &Subject<'_, '_>, homes: &mut [DeviceId], rng: &mut impl Rng) {
+    let units = homes.len();
+    let stretches = rng.random_range(1..=8);
+    for _ in 0..stretches {
+        // Lengths are uniform on a logarithmic scale.
+        let most = (units as f64 / 5.0).max(1.0);
+        let length = most.powf(rng.random_range(0.0..=1.0)).ceil() as usize;
+        let first = rng.random_range(0..units);
+        let stretch = &subject.order()[first..(first + length).min(units)];
+        let able = able(subject, stretch[0] as usize);
+        if able.is_empty() {
+            continue;
+        }
+        let to = able[rng.random_range(0..able.len())];
+        for &unit in stretch {
+            if subject.can_run(unit as usize, to) {
+                homes[unit as usize] = to;
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Learning: what good plans teach, what a network loses against them, and the steps that make it lose less.
+//!
+//! Everything here works on problems and plans in memory; where they come from, and where checkpoints go, is the
+//! business of whoever trains.
+
+mod adam;
+mod corrupt;
+mod example;
+mod loss;
+mod reinforce;
+mod trainer;
+
+pub use adam::{Adam, AdamConfig};
+pub use corrupt::{Start, base_schedule};
+pub use example::{Example, Targets, Teacher, example};
+pub use loss::{Losses, imitation};
+pub use reinforce::{Episode, Reinforce, proximal};
+pub use trainer::{STATE_SCHEMA, State, TrainError, Trainer};

@@ -1,0 +1,209 @@
+//! A network in training: its steps, and its state as bytes to go on from.
+
+use std::collections::BTreeMap;
+
+use candle_core::{DType, Device, Tensor};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::adam::{Adam, AdamConfig};
+use super::example::Example;
+use super::loss::{Losses, imitation};
+use super::reinforce::{Episode, Reinforce, proximal};
+use crate::checkpoint::{self, Card, CheckpointError};
+use crate::features::Input;
+use crate::network::Network;
+
+/// The value of `schema` in a training's state.
+pub const STATE_SCHEMA: &str = "stagewright.policy-training/1";
+
+/// Why a training cannot go on.
+#[derive(Debug, Error)]
+pub enum TrainError {
+    /// Tensors that could not be made.
+    #[error(transparent)]
+    Tensor(#[from] candle_core::Error),
+    /// A state that cannot be used.
+    #[error(transparent)]
+    State(#[from] CheckpointError),
+    /// Gradients that are no numbers.
+    #[error("training diverged at step {step}: the gradients are not finite")]
+    Diverged {
+        /// Steps made before.
+        step: u64,
+    },
+}
+
+impl TrainError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            TrainError::Tensor(_) => "K009",
+            TrainError::State(error) => error.code(),
+            TrainError::Diverged { .. } => "K010",
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            TrainError::Tensor(_) => "there may be too little memory; make batches or the network smaller",
+            TrainError::State(error) => error.help(),
+            TrainError::Diverged { .. } => "lower the learning rate and train anew",
+        }
+    }
+}
+
+/// What a training's state says of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// Always [`STATE_SCHEMA`].
+    pub schema: String,
+    /// Steps made.
+    pub step: u64,
+    /// Whatever the trainer has to know to go on.
+    pub progress: serde_json::Value,
+    /// The card of the network.
+    pub card: Card,
+}
+
+/// A network in training.
+#[derive(Debug)]
+pub struct Trainer {
+    /// The network.
+    pub network: Network,
+    /// How steps are made.
+    pub config: AdamConfig,
+    adam: Adam,
+}
+
+impl Trainer {
+    /// A training of a network from here on.
+    ///
+    /// # Errors
+    /// Where tensors cannot be made.
+    pub fn new(network: Network, config: AdamConfig) -> Result<Trainer, TrainError> {
+        let adam = Adam::new(network.weights())?;
+        Ok(Trainer { network, config, adam })
+    }
+
+    /// Steps made.
+    pub fn step(&self) -> u64 {
+        self.adam.step
+    }
+
+    /// One step of imitation at a learning rate. Answers what was lost before it, and the norm of the gradients.
+    ///
+    /// # Errors
+    /// Where the gradients are no numbers.
+    pub fn imitate(&mut self, examples: &[&Example], rate: f64) -> Result<(Losses, f64), TrainError> {
+        let losses = self.losses(examples)?;
+        let norm = self.descend(&losses.total, rate)?;
+        Ok((losses, norm))
+    }
+
+    /// What is lost on examples.
+    ///
+    /// # Errors
+    /// Where tensors cannot be made.
+    pub fn losses(&self, examples: &[&Example]) -> Result<Losses, TrainError> {
+        let inputs: Vec<_> = examples.iter().map(|example| &example.input).collect();
+        let targets: Vec<_> = examples.iter().map(|example| &example.targets).collect();
+        let batch = self.network.batch(&inputs)?;
+        Ok(imitation(&self.network.forward(&batch)?, &batch, &targets)?)
+    }
+
+    /// The steps of one episode at a learning rate. Answers the mean entropy of the choices before the last.
+    ///
+    /// # Errors
+    /// Where the gradients are no numbers.
+    pub fn reinforce(
+        &mut self,
+        input: &Input,
+        episode: &Episode,
+        config: &Reinforce,
+        rate: f64,
+    ) -> Result<f64, TrainError> {
+        let batch = self.network.batch(&[input])?;
+        let mut entropy = 0.0;
+        for _ in 0..config.epochs {
+            let (loss, spread) = proximal(&self.network.forward(&batch)?, &batch, episode, config)?;
+            self.descend(&loss, rate)?;
+            entropy = spread;
+        }
+        Ok(entropy)
+    }
+
+    fn descend(&mut self, loss: &Tensor, rate: f64) -> Result<f64, TrainError> {
+        let gradients = loss.backward()?;
+        let norm = self.adam.step(self.network.weights(), &gradients, &self.config, rate)?;
+        match norm.is_finite() {
+            true => Ok(norm),
+            false => Err(TrainError::Diverged { step: self.adam.step }),
+        }
+    }
+
+    /// All that is needed to go on as if nothing had happened.
+    ///
+    /// # Errors
+    /// Where tensors cannot be read back from their device.
+    pub fn to_bytes(&self, card: &Card, progress: serde_json::Value) -> Result<Vec<u8>, TrainError> {
+        let mut tensors = BTreeMap::new();
+        for (name, var) in self.network.weights().vars() {
+            tensors.insert(format!("weight.{name}"), var.as_tensor().clone());
+        }
+        for (name, [mean, square]) in self.adam.moments() {
+            tensors.insert(format!("mean.{name}"), mean.clone());
+            tensors.insert(format!("square.{name}"), square.clone());
+        }
+        let (schema, card) = (STATE_SCHEMA.into(), card.clone());
+        Ok(checkpoint::write(&tensors, &State { schema, step: self.adam.step, progress, card })?)
+    }
+
+    /// A training from its state.
+    ///
+    /// # Errors
+    /// Bytes that are no such state.
+    pub fn from_bytes(
+        bytes: &[u8],
+        config: AdamConfig,
+        device: &Device,
+    ) -> Result<(Trainer, State), TrainError> {
+        let (tensors, metadata) = checkpoint::read(bytes)?;
+        let foreign = |error: serde_json::Error| CheckpointError::Foreign(format!("do not read: {error}"));
+        let value: serde_json::Value = serde_json::from_str(&metadata).map_err(foreign)?;
+        match value.get("schema").and_then(|schema| schema.as_str()) {
+            Some(STATE_SCHEMA) => {}
+            Some(other) => return Err(CheckpointError::Schema(other.into()).into()),
+            None => return Err(CheckpointError::Foreign("name no schema".into()).into()),
+        }
+        let state: State = serde_json::from_value(value).map_err(foreign)?;
+        let card = checkpoint::card(&serde_json::to_string(&state.card).map_err(foreign)?)?;
+        let mut parts: [BTreeMap<String, Tensor>; 3] = Default::default();
+        for (name, tensor) in tensors {
+            let found = ["weight.", "mean.", "square."]
+                .iter()
+                .zip(&mut parts)
+                .find_map(|(prefix, part)| name.strip_prefix(prefix).map(|name| (name.to_string(), part)));
+            match found {
+                Some((name, part)) => drop(part.insert(name, tensor.to_device(device)?)),
+                None => return Err(CheckpointError::Foreign(format!("say nothing of `{name}`")).into()),
+            }
+        }
+        let [weights, mut means, mut squares] = parts;
+        let network =
+            Network::of(card.network, weights, DType::F32, device).map_err(CheckpointError::from)?;
+        let mut moments = BTreeMap::new();
+        for (name, var) in network.weights().vars() {
+            let take = |of: &mut BTreeMap<String, Tensor>| {
+                of.remove(name).filter(|tensor| tensor.dims() == var.dims()).ok_or_else(|| {
+                    CheckpointError::from(crate::weights::WeightsError::Missing(format!("moments of {name}")))
+                })
+            };
+            moments.insert(name.clone(), [take(&mut means)?, take(&mut squares)?]);
+        }
+        let mut trainer = Trainer::new(network, config)?;
+        trainer.adam.restore(state.step, moments);
+        Ok((trainer, state))
+    }
+}

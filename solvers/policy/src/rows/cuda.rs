@@ -1,0 +1,184 @@
+//! The reduction on a GPU: the kernel of `kernel.cu`, compiled at run time by NVRTC, once per process.
+//!
+//! A CUDA toolkit is needed to build this, for candle's own kernels, and none to change the kernel.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use candle_core::backend::BackendStorage;
+use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaView, LaunchConfig, PushKernelArg};
+use candle_core::cuda_backend::cudarc::nvrtc::compile_ptx;
+use candle_core::cuda_backend::{CudaDType, CudaDevice, CudaStorageSlice, DeviceId, WrapErr};
+use candle_core::{CudaStorage, Error, Layout, Result};
+
+use super::matrix::{Compressed, Matrix};
+use super::operation::Reduction;
+
+const SOURCE: &str = include_str!("kernel.cu");
+/// The name of the compiled kernels among those that a device has loaded.
+const MODULE: &str = "stagewright_rows";
+/// What a thread reads at once, in bytes.
+const PACK: usize = 16;
+/// Threads of a block, about.
+const BLOCK: usize = 256;
+/// How many of these are for the packs of one row, at most.
+const PACKS: usize = 128;
+/// Blocks of a launch, at most.
+const GRID: usize = i32::MAX as usize;
+
+/// Offsets and indices on every GPU that has asked for them.
+#[derive(Debug, Default)]
+pub(super) struct Copies(Mutex<Vec<(DeviceId, Arc<Uploaded>)>>);
+
+#[derive(Debug)]
+struct Uploaded {
+    offsets: CudaSlice<u32>,
+    indices: CudaSlice<u32>,
+}
+
+impl Copies {
+    fn on(&self, device: &CudaDevice, rows: &Compressed) -> Result<Arc<Uploaded>> {
+        // A thread that panicked here has left the list as it was or longer by one.
+        let mut copies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = copies.iter().find(|(id, _)| *id == device.id()) {
+            return Ok(Arc::clone(found));
+        }
+        let upload = |numbers: &[u32]| match numbers {
+            // Devices have no memory of zero bytes.
+            [] => device.clone_htod(&[0]),
+            some => device.clone_htod(some),
+        };
+        let uploaded =
+            Arc::new(Uploaded { offsets: upload(rows.offsets())?, indices: upload(rows.indices())? });
+        copies.push((device.id(), Arc::clone(&uploaded)));
+        Ok(uploaded)
+    }
+}
+
+/// Reduces the rows of a contiguous tensor `[columns, width]` to `[rows, width]`.
+///
+/// # Errors
+/// Numbers that are neither `f32` nor `f64`; a layout that is not contiguous; what the driver or the compiler says.
+pub(super) fn reduce(
+    matrix: &Matrix,
+    reduction: Reduction,
+    storage: &CudaStorage,
+    layout: &Layout,
+    width: usize,
+) -> Result<CudaStorage> {
+    let device = storage.device();
+    let (start, end) =
+        layout.contiguous_offsets().ok_or(Error::RequiresContiguous { op: reduction.name() })?;
+    let slice = match &storage.slice {
+        CudaStorageSlice::F32(x) => {
+            // Memory is allocated at multiples of far more than a pack.
+            let aligned = (start * size_of::<f32>()).is_multiple_of(PACK);
+            let x = x.slice(start..end);
+            CudaStorageSlice::F32(reduce_view(matrix, reduction, &x, aligned, width, device)?)
+        }
+        CudaStorageSlice::F64(x) => {
+            let aligned = (start * size_of::<f64>()).is_multiple_of(PACK);
+            let x = x.slice(start..end);
+            CudaStorageSlice::F64(reduce_view(matrix, reduction, &x, aligned, width, device)?)
+        }
+        _ => return Err(Error::UnsupportedDTypeForOp(storage.dtype(), reduction.name()).bt()),
+    };
+    Ok(CudaStorage { slice, device: device.clone() })
+}
+
+fn reduce_view<T: CudaDType>(
+    matrix: &Matrix,
+    reduction: Reduction,
+    x: &CudaView<'_, T>,
+    aligned: bool,
+    width: usize,
+    device: &CudaDevice,
+) -> Result<CudaSlice<T>> {
+    match matrix {
+        Matrix::Whole(rows) => launch(rows, reduction, x, aligned, width, device),
+        Matrix::InPieces { pieces, joined } => {
+            let of_pieces = launch(pieces, reduction, x, aligned, width, device)?;
+            reduce_view(joined, reduction, &of_pieces.as_view(), true, width, device)
+        }
+    }
+}
+
+/// Runs the kernel over all rows. Where there is nothing to write, the result has one number that nobody reads, since
+/// devices have no memory of zero bytes.
+fn launch<T: CudaDType>(
+    rows: &Compressed,
+    reduction: Reduction,
+    x: &CudaView<'_, T>,
+    aligned: bool,
+    width: usize,
+    device: &CudaDevice,
+) -> Result<CudaSlice<T>> {
+    assert_eq!(x.len(), rows.column_count() * width, "an item for every column, of as many numbers");
+    let numbers = rows.row_count() * width;
+    if numbers == 0 {
+        return device.alloc_zeros(1);
+    }
+    let kernel = Kernel::of::<T>(reduction, aligned, width);
+    let function = device.get_or_load_custom_func(&kernel.name, MODULE, ptx()?)?;
+    let copies = rows.copies.on(device, rows)?;
+    let row_count = counted(rows.row_count())?;
+    let width = counted(width)?;
+
+    #[allow(unsafe_code, reason = "the compiler cannot check what a kernel reads and writes")]
+    // SAFETY: the arguments are those of the kernel, in its order. It reads offsets up to `row_count` and the indices
+    // between them, both as checked when the rows were made: every index is below the number of columns, and x has
+    // `width` numbers for each, as asserted. It writes all of `numbers` numbers, so none is read before it is set.
+    unsafe {
+        let mut out = device.alloc::<T>(numbers)?;
+        let mut arguments = function.builder();
+        arguments.arg(&copies.offsets).arg(&copies.indices).arg(x).arg(&mut out);
+        arguments.arg(&row_count).arg(&width);
+        arguments.launch(kernel.shape(rows.row_count())).w()?;
+        Ok(out)
+    }
+}
+
+/// Which kernel, and how many packs an item has for it.
+struct Kernel {
+    name: String,
+    packs: usize,
+}
+
+impl Kernel {
+    fn of<T: CudaDType>(reduction: Reduction, aligned: bool, width: usize) -> Self {
+        let lanes = PACK / T::DTYPE.size_in_bytes();
+        let packed = aligned && width.is_multiple_of(lanes);
+        let (lanes, reading) = if packed { (lanes, "packed") } else { (1, "single") };
+        let reduction = match reduction {
+            Reduction::Sum => "sum",
+            Reduction::Max => "max",
+        };
+        Kernel { name: format!("{reduction}_{}_{reading}", T::DTYPE.as_str()), packs: width / lanes }
+    }
+
+    /// One thread per pack, up to a limit, and as many rows as fit into a block.
+    fn shape(&self, row_count: usize) -> LaunchConfig {
+        let packs = self.packs.min(PACKS);
+        let rows = BLOCK / packs;
+        let blocks = row_count.div_ceil(rows).min(GRID);
+        LaunchConfig {
+            grid_dim: (blocks as u32, 1, 1),
+            block_dim: (packs as u32, rows as u32, 1),
+            shared_mem_bytes: 0,
+        }
+    }
+}
+
+/// The kernels for any device that the compiler knows; the driver finishes them for the one that loads them.
+fn ptx() -> Result<&'static str> {
+    static COMPILED: OnceLock<String> = OnceLock::new();
+    if let Some(ptx) = COMPILED.get() {
+        return Ok(ptx);
+    }
+    // Threads that come here at once compile the same.
+    let compiled = compile_ptx(SOURCE).map_err(Error::wrap)?.to_src();
+    Ok(COMPILED.get_or_init(|| compiled))
+}
+
+fn counted(count: usize) -> Result<u32> {
+    u32::try_from(count).map_err(Error::wrap)
+}

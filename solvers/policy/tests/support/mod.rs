@@ -1,0 +1,87 @@
+//! Random problems and networks that the tests share.
+
+#![allow(dead_code, reason = "every test uses what it needs")]
+
+#[path = "../../../dp/tests/support/random.rs"]
+mod random;
+
+use candle_core::{DType, Device, Tensor};
+use rand::RngExt;
+use random::Size;
+use stagewright_core::document::{Execution, ObjectiveKind};
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_policy::features::{Input, input};
+use stagewright_policy::network::{Config, Network};
+use stagewright_policy::subject::{Base, Subject};
+use stagewright_search::makespan::scene::Scene;
+use stagewright_search::makespan::schedule::{Judge, Schedule};
+
+/// A small network.
+pub(crate) fn small() -> Config {
+    Config { width: 8, layers: 2, heads: 2, segment: 4, summaries: 2, ..Config::default() }
+}
+
+/// A random step.
+pub(crate) fn step(number: u64, operators: usize, devices: u32) -> Problem {
+    let problem = random::problem(number, Size { operators, devices, groups: number.is_multiple_of(2) });
+    let execution = if number % 3 == 1 { Execution::ContentionFree } else { Execution::Ports };
+    let objective = Objective { kind: ObjectiveKind::Makespan, execution, ..Objective::default() };
+    problem.with_objective(objective).expect("a valid objective")
+}
+
+/// A random contiguous split.
+pub(crate) fn split(number: u64, operators: usize, devices: u32) -> Problem {
+    let problem = random::problem(number, Size { operators, devices, groups: false });
+    problem.with_objective(Objective::default()).expect("a valid objective")
+}
+
+/// Any device that can run each unit.
+pub(crate) fn any_schedule(subject: &Subject<'_, '_>, number: u64) -> Schedule {
+    let mut rng = seed::stream(31, number);
+    let scene = subject.scene();
+    let mut homes = Vec::new();
+    for unit in 0..subject.unit_count() {
+        let able: Vec<_> =
+            scene.problem().cluster().devices().filter(|&device| subject.can_run(unit, device)).collect();
+        homes.push(able[rng.random_range(0..able.len())]);
+    }
+    Schedule::without_priority(subject.level().project(scene, &homes))
+}
+
+/// The figures of a step with a random plan to improve on; none where some operator can run nowhere.
+pub(crate) fn figures(problem: &Problem, number: u64) -> Option<Input> {
+    let scene = Scene::new(problem);
+    if scene.impossible().is_some() || problem.graph().operator_count() == 0 {
+        return None;
+    }
+    let subject = Subject::new(&scene, usize::MAX, false);
+    let mut judge = Judge::new(&scene);
+    let base = Base::new(&subject, &mut judge, &any_schedule(&subject, number));
+    Some(input(&subject, &base, base.seconds, base.seconds / 2.0))
+}
+
+/// A network whose parameters are all random, those too that a new one has at zero.
+pub(crate) fn random_network(config: Config, seed: u64, dtype: DType, device: &Device) -> Network {
+    let network = Network::new(config, seed, dtype, device).expect("a network");
+    for (at, var) in network.weights().vars().values().enumerate() {
+        let mut rng = seed::stream(seed ^ 77, at as u64);
+        let numbers: Vec<f64> = (0..var.elem_count()).map(|_| rng.random_range(-0.5..0.5)).collect();
+        let noise = Tensor::from_vec(numbers, var.dims(), &Device::Cpu).expect("a tensor");
+        let noise = noise.to_dtype(dtype).and_then(|noise| noise.to_device(device)).expect("a tensor");
+        var.set(&var.as_tensor().add(&noise).expect("alike")).expect("alike");
+    }
+    network
+}
+
+/// All that a network says, in one row.
+pub(crate) fn all_of(network: &Network, inputs: &[&Input]) -> Vec<f64> {
+    let batch = network.batch(inputs).expect("a batch");
+    let output = network.forward(&batch).expect("an output");
+    let parts = [&output.priority, &output.together, &output.affinity, &output.value];
+    let numbers = |part: &Tensor| {
+        part.flatten_all().and_then(|part| part.to_dtype(DType::F64)).and_then(|part| part.to_vec1::<f64>())
+    };
+    parts.into_iter().flat_map(|part| numbers(part).expect("numbers")).collect()
+}

@@ -62,7 +62,12 @@ impl Layout {
 ///
 /// # Panics
 /// Where the range of devices is empty or begins at 0.
-pub fn cluster(rng: &mut ChaCha8Rng, graph: &Graph, objective: ObjectiveKind, devices: [usize; 2]) -> ClusterDocument {
+pub fn cluster(
+    rng: &mut ChaCha8Rng,
+    graph: &Graph,
+    objective: ObjectiveKind,
+    devices: [usize; 2],
+) -> ClusterDocument {
     let layout = Layout::draw(rng, devices);
     let mut cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),
@@ -81,11 +86,8 @@ fn classes(rng: &mut ChaCha8Rng) -> BTreeMap<String, ClassDocument> {
     // Arithmetic for each byte moved differs by an order between devices.
     let balance = log_uniform(rng, 0.3, 3.0);
     let launch_overhead_s = if rng.random_bool(0.5) { 0.0 } else { log_uniform(rng, 1e-7, 1e-5) };
-    let speeds = [
-        1.0,
-        log_uniform(rng, SPEEDS[0], SPEEDS[1]),
-        log_uniform(rng, HOST_SPEEDS[0], HOST_SPEEDS[1]),
-    ];
+    let speeds =
+        [1.0, log_uniform(rng, SPEEDS[0], SPEEDS[1]), log_uniform(rng, HOST_SPEEDS[0], HOST_SPEEDS[1])];
     let class = |speed: f64| ClassDocument {
         peak_flops: Some(REFERENCE_FLOPS * speed * balance),
         memory_bandwidth: Some(REFERENCE_BANDWIDTH * speed),
@@ -123,7 +125,8 @@ fn set_links(rng: &mut ChaCha8Rng, graph: &Graph, cluster: &mut ClusterDocument,
     let bytes: f64 = graph.tensors().map(|tensor| graph.bytes(tensor)).sum();
     let ratio = log_uniform(rng, COMMUNICATION[0], COMMUNICATION[1]);
     // A graph without work or without tensors takes any link.
-    let bandwidth = if seconds > 0.0 && bytes > 0.0 { bytes / (ratio * seconds) } else { REFERENCE_BANDWIDTH };
+    let bandwidth =
+        if seconds > 0.0 && bytes > 0.0 { bytes / (ratio * seconds) } else { REFERENCE_BANDWIDTH };
     let latency_s = match rng.random_bool(0.5) {
         true => 0.0,
         false => seconds / graph.operator_count().max(1) as f64 * log_uniform(rng, 1e-3, 0.3),

@@ -75,7 +75,8 @@ impl Pricing {
 /// Prices a shape as an inference step or, with its backward pass, as a training step. Takes time linear in its edges.
 pub(super) fn document(rng: &mut ChaCha8Rng, name: &str, shape: &Shape, is_training: bool) -> GraphDocument {
     let pricing = Pricing::draw(rng);
-    let operators: Vec<OperatorDocument> = (0..).zip(&shape.roles).map(|(at, &role)| operator(rng, at, role, &pricing)).collect();
+    let operators: Vec<OperatorDocument> =
+        (0..).zip(&shape.roles).map(|(at, &role)| operator(rng, at, role, &pricing)).collect();
     let mut bytes = Vec::with_capacity(operators.len());
     for (operator, &role) in operators.iter().zip(&shape.roles) {
         let mut size = pricing.tensor_bytes * log_normal(rng, pricing.tensor_deviation);

@@ -52,17 +52,23 @@ fn gradient(forward: &OperatorDocument, role: Role) -> Option<OperatorDocument> 
     gradient.colocation = Some(forward.name.clone());
     gradient.flop = forward.flop.map(|flop| times * flop);
     gradient.bytes_moved = forward.bytes_moved.map(|bytes| times * bytes);
-    gradient.seconds = forward.seconds.iter().map(|(class, seconds)| (class.clone(), times * seconds)).collect();
+    gradient.seconds =
+        forward.seconds.iter().map(|(class, seconds)| (class.clone(), times * seconds)).collect();
     gradient.workspace_bytes = forward.workspace_bytes;
     Some(gradient)
 }
 
 /// Lets the gradients of what keeps its inputs read these.
 fn read_again(document: &mut GraphDocument, shape: &Shape) {
-    let roles: FxHashMap<&str, Role> =
-        document.operators.iter().map(|operator| operator.name.as_str()).zip(shape.roles.iter().copied()).collect();
+    let roles: FxHashMap<&str, Role> = document
+        .operators
+        .iter()
+        .map(|operator| operator.name.as_str())
+        .zip(shape.roles.iter().copied())
+        .collect();
     let again = |TensorDocument { consumers, .. }: &TensorDocument| -> Vec<String> {
-        let keep = consumers.iter().filter(|name| roles.get(name.as_str()).is_some_and(|role| role.keeps_inputs()));
+        let keep =
+            consumers.iter().filter(|name| roles.get(name.as_str()).is_some_and(|role| role.keeps_inputs()));
         keep.map(|name| format!("{name}{GRADIENT}")).collect()
     };
     let added: Vec<Vec<String>> = document.tensors.iter().map(again).collect();

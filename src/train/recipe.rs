@@ -88,7 +88,9 @@ pub enum RecipeError {
         at: usize,
     },
     /// A range that is empty or reaches beyond what there is.
-    #[error("{field} is {least} to {most}, expected a range within {lowest} to {highest}, the smaller number first")]
+    #[error(
+        "{field} is {least} to {most}, expected a range within {lowest} to {highest}, the smaller number first"
+    )]
     Range {
         /// The field.
         field: &'static str,
@@ -138,7 +140,9 @@ impl RecipeError {
         match self {
             RecipeError::Shape { at: Some([line, column]), .. } => format!("{line}:{column}"),
             RecipeError::Shape { at: None, .. } => String::new(),
-            RecipeError::UnknownFamily { at, .. } | RecipeError::NoGraphs { at, .. } => format!("families[{at}]"),
+            RecipeError::UnknownFamily { at, .. } | RecipeError::NoGraphs { at, .. } => {
+                format!("families[{at}]")
+            }
             RecipeError::Range { field, .. } | RecipeError::Empty { field } => (*field).into(),
         }
     }
@@ -281,7 +285,8 @@ mod tests {
         let small = GOOD.replace("[20, 300]", "[20, 24]");
         let named = Recipe::from_toml(&small.replace("\"bert\"", "\"resnet\""));
         assert_eq!(named.map_err(|error| error.code()).err(), Some("D004"));
-        let all = Recipe::from_toml(&small.replace("families = [\"layered\", \"bert\"]\n", "")).expect("a recipe");
+        let all =
+            Recipe::from_toml(&small.replace("families = [\"layered\", \"bert\"]\n", "")).expect("a recipe");
         let names: Vec<&str> = all.families().iter().map(|family| family.name).collect();
         assert!(names.contains(&"layered") && !names.contains(&"resnet"), "{names:?}");
         assert_eq!(all.document().families.as_ref().map(Vec::len), Some(names.len()));

@@ -22,9 +22,8 @@ pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
         let length = rng.random_range(1..=LONGEST).min(left);
         let chains = rng.random_range(1..=WIDEST).min(left / length);
         let fork = shape.add(Role::Pointwise, &[last]);
-        let ends: Vec<usize> = (0..chains)
-            .map(|_| (0..length).fold(fork, |last, _| shape.add_any(rng, &[last])))
-            .collect();
+        let ends: Vec<usize> =
+            (0..chains).map(|_| (0..length).fold(fork, |last, _| shape.add_any(rng, &[last]))).collect();
         last = shape.add(Role::Combine, &ends);
     }
     shape

@@ -74,13 +74,15 @@ impl Line {
     fn nearest(&self, target: usize, [least, most]: [usize; 2]) -> Option<usize> {
         let at = self.steps_for(target.clamp(least, most));
         let steps = [at.saturating_sub(1), at, (at + 1).min(self.steps)];
-        let inside = steps.map(|steps| self.operators(steps)).into_iter().filter(|size| (least..=most).contains(size));
+        let inside =
+            steps.map(|steps| self.operators(steps)).into_iter().filter(|size| (least..=most).contains(size));
         inside.min_by(|&a, &b| apart(a, target).total_cmp(&apart(b, target)))
     }
 
     /// The sizes after some steps.
     fn sizes(&self, steps: usize) -> Sizes {
-        let sizes = self.rung.given.iter().fold(Sizes::default(), |sizes, &(size, value)| sizes.with(size, value));
+        let sizes =
+            self.rung.given.iter().fold(Sizes::default(), |sizes, &(size, value)| sizes.with(size, value));
         match self.rung.scale {
             Some(scale) => sizes.with(scale.size, scale.least + steps as u64 * scale.step),
             None => sizes,
@@ -142,19 +144,29 @@ impl Ladder {
     /// What is known of the numbers of operators: found once, by generating the two smallest graphs of every rung.
     fn lines(&self, is_training: bool) -> &[Line] {
         self.lines[usize::from(is_training)].get_or_init(|| {
-            let of = |rung: &Rung| [Granularity::Operator, Granularity::Layer].map(|granularity| {
-                let mut line = Line { rung: *rung, granularity, first: 0, per_step: 0, steps: 0 };
-                let count = |line: &Line, steps: usize| {
-                    let optimizer = is_training.then_some(Optimizer::Sgd);
-                    self.generate(rung.variant, granularity, line.sizes(steps), Precision::Fp32, optimizer).operators.len()
-                };
-                line.first = count(&line, 0);
-                if let Some(scale) = rung.scale {
-                    line.steps = ((scale.most - scale.least) / scale.step) as usize;
-                    line.per_step = count(&line, 1) - line.first;
-                }
-                line
-            });
+            let of = |rung: &Rung| {
+                [Granularity::Operator, Granularity::Layer].map(|granularity| {
+                    let mut line = Line { rung: *rung, granularity, first: 0, per_step: 0, steps: 0 };
+                    let count = |line: &Line, steps: usize| {
+                        let optimizer = is_training.then_some(Optimizer::Sgd);
+                        self.generate(
+                            rung.variant,
+                            granularity,
+                            line.sizes(steps),
+                            Precision::Fp32,
+                            optimizer,
+                        )
+                        .operators
+                        .len()
+                    };
+                    line.first = count(&line, 0);
+                    if let Some(scale) = rung.scale {
+                        line.steps = ((scale.most - scale.least) / scale.step) as usize;
+                        line.per_step = count(&line, 1) - line.first;
+                    }
+                    line
+                })
+            };
             self.rungs.iter().flat_map(of).collect()
         })
     }
@@ -176,24 +188,41 @@ const fn unrolled(variant: &'static str, given: &'static [(Size, u64)], most: u6
 const TEXTS: (Size, &[u64]) = (Size::Sequence, &[64, 128, 256, 512, 1024]);
 const IMAGES: (Size, &[u64]) = (Size::Image, &[96, 128, 224, 299]);
 
-pub(super) static RESNET: Ladder = Ladder::new("resnet", &[fixed("50"), fixed("101"), fixed("152")], &[IMAGES]);
+pub(super) static RESNET: Ladder =
+    Ladder::new("resnet", &[fixed("50"), fixed("101"), fixed("152")], &[IMAGES]);
 pub(super) static INCEPTION: Ladder = Ladder::new("inception-v3", &[fixed("plain")], &[IMAGES]);
-pub(super) static VGG: Ladder = Ladder::new("vgg", &[fixed("11"), fixed("13"), fixed("16"), fixed("19")], &[]);
-pub(super) static NASNET: Ladder =
-    Ladder::new("nasnet-a", &[layers("mobile", 1, 1, 8), layers("large", 1, 1, 8)], &[IMAGES, (Size::Hidden, &[480, 1056, 2112])]);
-pub(super) static AMOEBANET: Ladder =
-    Ladder::new("amoebanet-d", &[layers("18-208", 3, 3, 36)], &[IMAGES, (Size::Hidden, &[64, 128, 208, 416])]);
-pub(super) static VIT: Ladder =
-    Ladder::new("vit", &[layers("b16", 1, 1, 48), layers("b32", 1, 1, 48)], &[(Size::Hidden, &[192, 384, 768, 1024])]);
-pub(super) static UNET: Ladder =
-    Ladder::new("unet", &[fixed("stable-diffusion-1")], &[(Size::Hidden, &[128, 192, 320]), (Size::Image, &[32, 64])]);
+pub(super) static VGG: Ladder =
+    Ladder::new("vgg", &[fixed("11"), fixed("13"), fixed("16"), fixed("19")], &[]);
+pub(super) static NASNET: Ladder = Ladder::new(
+    "nasnet-a",
+    &[layers("mobile", 1, 1, 8), layers("large", 1, 1, 8)],
+    &[IMAGES, (Size::Hidden, &[480, 1056, 2112])],
+);
+pub(super) static AMOEBANET: Ladder = Ladder::new(
+    "amoebanet-d",
+    &[layers("18-208", 3, 3, 36)],
+    &[IMAGES, (Size::Hidden, &[64, 128, 208, 416])],
+);
+pub(super) static VIT: Ladder = Ladder::new(
+    "vit",
+    &[layers("b16", 1, 1, 48), layers("b32", 1, 1, 48)],
+    &[(Size::Hidden, &[192, 384, 768, 1024])],
+);
+pub(super) static UNET: Ladder = Ladder::new(
+    "unet",
+    &[fixed("stable-diffusion-1")],
+    &[(Size::Hidden, &[128, 192, 320]), (Size::Image, &[32, 64])],
+);
 pub(super) static BERT: Ladder = Ladder::new(
     "bert",
     &[layers("base", 1, 1, 48), layers("base-pretraining", 1, 1, 48)],
     &[TEXTS, (Size::Hidden, &[256, 512, 768, 1024])],
 );
-pub(super) static GPT: Ladder =
-    Ladder::new("gpt", &[layers("2-small", 1, 1, 64)], &[TEXTS, (Size::Hidden, &[256, 512, 768, 1280, 1600])]);
+pub(super) static GPT: Ladder = Ladder::new(
+    "gpt",
+    &[layers("2-small", 1, 1, 64)],
+    &[TEXTS, (Size::Hidden, &[256, 512, 768, 1280, 1600])],
+);
 pub(super) static LLAMA: Ladder =
     Ladder::new("llama", &[layers("2-7b", 1, 1, 48)], &[TEXTS, (Size::Hidden, &[512, 1024, 2048, 4096])]);
 pub(super) static MIXTRAL: Ladder =
@@ -218,6 +247,9 @@ pub(super) static GNMT: Ladder = Ladder::new(
     ],
     &[(Size::Hidden, &[128, 256, 512, 1024]), (Size::Vocabulary, &[4_000, 32_000])],
 );
-pub(super) static WAVENET: Ladder =
-    Ladder::new("wavenet", &[layers("2", 1, 1, 12)], &[(Size::Sequence, &[1_000, 4_000, 16_000]), (Size::Hidden, &[32, 64, 128])]);
+pub(super) static WAVENET: Ladder = Ladder::new(
+    "wavenet",
+    &[layers("2", 1, 1, 12)],
+    &[(Size::Sequence, &[1_000, 4_000, 16_000]), (Size::Hidden, &[32, 64, 128])],
+);
 pub(super) static DLRM: Ladder = Ladder::new("dlrm", &[fixed("kaggle"), fixed("terabyte")], &[]);

@@ -49,6 +49,11 @@ impl<'p> Best<'p> {
         self.plans.truncate(MOST_PLANS);
     }
 
+    /// Whether a placement of such a value is good enough beside the best.
+    pub(super) fn counts(&self, value: f64) -> bool {
+        self.plans.first().is_none_or(|(_, best)| value <= best.value * (1.0 + WORSE))
+    }
+
     /// The best placement so far.
     pub(super) fn placement(&self) -> Option<&Placement> {
         self.plans.first().map(|(_, best)| &best.placement)
@@ -79,4 +84,62 @@ pub(super) fn renamed(problem: &Problem, placement: &Placement) -> Vec<DeviceId>
         })
     };
     problem.graph().operators().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::cluster::Cluster;
+    use stagewright_core::document::PinsDocument;
+    use stagewright_core::graph::Graph;
+
+    use super::super::super::recipe::Target;
+    use super::*;
+
+    /// Three operators without tensors on two equal devices and a third.
+    fn problem() -> Problem {
+        let graph = r#"{"schema": "stagewright.graph/1", "operators": [
+            {"name": "a", "seconds": {"gpu": 1.0, "cpu": 1.0}}, {"name": "b", "seconds": {"gpu": 1.0, "cpu": 1.01}},
+            {"name": "c", "seconds": {"gpu": 1.0, "cpu": 1.05}}]}"#;
+        let cluster = r#"{"schema": "stagewright.cluster/1", "kinds": [
+            {"name": "gpu", "class": "gpu", "count": 2}, {"name": "cpu", "class": "cpu", "count": 1}]}"#;
+        let graph = Graph::from_document(
+            serde_json::from_str::<stagewright_core::document::GraphDocument>(graph).unwrap(),
+        );
+        let cluster = Cluster::from_document(
+            serde_json::from_str::<stagewright_core::document::ClusterDocument>(cluster).unwrap(),
+        );
+        Problem::new(graph.unwrap(), cluster.unwrap(), Target::Makespan.objective(), PinsDocument::default())
+            .unwrap()
+    }
+
+    fn placed(devices: [u32; 3]) -> Placement {
+        Placement::new(devices.map(DeviceId).to_vec())
+    }
+
+    #[test]
+    fn names_of_identical_devices_make_no_difference() {
+        let problem = problem();
+        let renamed = |devices| {
+            renamed(&problem, &placed(devices)).into_iter().map(|device| device.0).collect::<Vec<_>>()
+        };
+        assert_eq!(renamed([1, 0, 2]), [0, 1, 2]);
+        assert_eq!(renamed([1, 1, 1]), [0, 0, 0]);
+        assert_eq!(renamed([2, 1, 0]), [2, 0, 1]);
+        assert_ne!(renamed([2, 0, 1]), renamed([0, 2, 1]));
+    }
+
+    #[test]
+    fn the_best_that_differ_are_kept_in_order_and_within_the_threshold() {
+        let problem = problem();
+        let mut best = Best::new(&problem);
+        let mut take = |devices| best.take_plan(Plan::try_new(&problem, placed(devices)).unwrap());
+        // 1.05 s, 2 s, 1 s, the same under other names, 1.01 s.
+        for devices in [[0, 1, 2], [0, 0, 1], [2, 1, 0], [2, 0, 1], [0, 2, 1]] {
+            take(devices);
+        }
+        let (plans, bound) = best.finish();
+        let values: Vec<f64> = plans.iter().map(|plan| plan.value).collect();
+        assert_eq!((values, bound), (vec![1.0, 1.01], 0.0));
+        assert_eq!(plans[0].placement, placed([2, 1, 0]));
+    }
 }

@@ -120,7 +120,9 @@ impl StoreError {
             StoreError::File { .. } => "check that the folder is there, may be written to and has room",
             StoreError::NoLabels { .. } => "give a file of labels, or a new one",
             StoreError::Schema { .. } => "use the version that wrote the labels, or a new file",
-            StoreError::OtherRecipe { .. } => "use the recipe and effort that the labels were made with, or a new file",
+            StoreError::OtherRecipe { .. } => {
+                "use the recipe and effort that the labels were made with, or a new file"
+            }
             StoreError::Line { .. } => "take the line out, and its instance is labelled again",
             StoreError::InUse { .. } => "wait for it to end, or use another file",
             StoreError::OtherProblem { .. } => "use the recipe in the header of the file",

@@ -91,7 +91,8 @@ impl Labels {
         let mut labels = BTreeMap::new();
         while let Some(line) = lines.next() {
             let broken = |cause: String| StoreError::Line { file: shown(path), line: lines.number, cause };
-            let label: StoredLabel = serde_json::from_slice(line).map_err(|error| broken(error.to_string()))?;
+            let label: StoredLabel =
+                serde_json::from_slice(line).map_err(|error| broken(error.to_string()))?;
             let index = label.index;
             if labels.insert(index, label).is_some() {
                 return Err(broken(format!("instance {index} has a label already")));
@@ -165,7 +166,9 @@ impl Store {
         let bytes = std::fs::read(path).map_err(failed("read"))?;
         // A kill may have cut off the header itself.
         if !bytes.contains(&b'\n') && wanted.line().as_bytes().starts_with(&bytes) {
-            file.set_len(0).and_then(|()| file.write_all(wanted.line().as_bytes())).map_err(failed("write"))?;
+            file.set_len(0)
+                .and_then(|()| file.write_all(wanted.line().as_bytes()))
+                .map_err(failed("write"))?;
             return Ok(Store { file, name: shown(path), labels: BTreeMap::new() });
         }
         let read = Labels::read(path)?;

@@ -17,6 +17,7 @@ pub mod placement;
 pub mod portfolio;
 pub mod registry;
 pub mod report;
+pub mod train;
 pub mod workloads;
 
 pub use stagewright_core as core;

@@ -1,0 +1,203 @@
+//! Random clusters for a graph: devices, links and memory in proportion to what the graph asks of them.
+//!
+//! What makes a placement hard is not how fast a device is, but how much of it there is beside what the graph needs: seconds
+//! of transfers for each second of computing, and memory for each byte that has to stay. These are drawn, and the figures
+//! of the cluster follow.
+
+use std::collections::BTreeMap;
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use stagewright_core::cluster::Cluster;
+use stagewright_core::cost::CostTable;
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, ObjectiveKind,
+};
+use stagewright_core::graph::Graph;
+
+use super::draw::{log_uniform, one_of};
+
+/// The classes of devices that clusters have: accelerators, other accelerators and hosts. Graphs with measured times
+/// have one for each.
+pub const CLASSES: [&str; 3] = ["first", "second", "host"];
+/// FLOP per second of a reference device.
+pub(super) const REFERENCE_FLOPS: f64 = 1e13;
+/// Bytes per second to and from the memory of a reference device.
+pub(super) const REFERENCE_BANDWIDTH: f64 = 1e12;
+
+/// Range of the seconds that all tensors take, each once over a link, for each that all operators take on one device.
+pub const COMMUNICATION: [f64; 2] = [0.01, 10.0];
+/// Range of the speeds of the second class for each of the first.
+const SPEEDS: [f64; 2] = [0.25, 4.0];
+/// Range of the speeds of a host for each of the first class.
+const HOST_SPEEDS: [f64; 2] = [0.05, 0.25];
+/// Range of the memory of all accelerators for each byte that stays in it.
+pub const ROOM: [f64; 2] = [1.3, 8.0];
+
+/// What is drawn of a cluster before its figures.
+struct Layout {
+    /// Devices of the two kinds of accelerators.
+    counts: [u32; 2],
+    /// Whether the second kind is of another class.
+    is_mixed: bool,
+    /// Whether each kind is in a group of its own.
+    is_grouped: bool,
+    has_host: bool,
+}
+
+impl Layout {
+    fn draw(rng: &mut ChaCha8Rng, [least, most]: [usize; 2]) -> Layout {
+        let devices = rng.random_range(least..=most) as u32;
+        let has_host = devices >= 3 && rng.random_bool(0.2);
+        let accelerators = devices - u32::from(has_host);
+        let is_mixed = accelerators >= 2 && rng.random_bool(0.4);
+        let is_grouped = accelerators >= 4 && rng.random_bool(0.2);
+        let second = if is_mixed || is_grouped { rng.random_range(1..accelerators) } else { 0 };
+        Layout { counts: [accelerators - second, second], is_mixed, is_grouped, has_host }
+    }
+}
+
+/// A random cluster for a graph, of so many devices. Its memory may still be too tight for any placement, see
+/// [`with_more_memory`].
+///
+/// # Panics
+/// Where the range of devices is empty or begins at 0.
+pub fn cluster(
+    rng: &mut ChaCha8Rng,
+    graph: &Graph,
+    objective: ObjectiveKind,
+    devices: [usize; 2],
+) -> ClusterDocument {
+    let layout = Layout::draw(rng, devices);
+    let mut cluster = ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: String::new(),
+        classes: classes(rng),
+        kinds: kinds(&layout),
+        groups: Vec::new(),
+        matrix: None,
+    };
+    set_links(rng, graph, &mut cluster, &layout);
+    set_memory(rng, graph, objective, &mut cluster);
+    cluster
+}
+
+fn classes(rng: &mut ChaCha8Rng) -> BTreeMap<String, ClassDocument> {
+    // Arithmetic for each byte moved differs by an order between devices.
+    let balance = log_uniform(rng, 0.3, 3.0);
+    let launch_overhead_s = if rng.random_bool(0.5) { 0.0 } else { log_uniform(rng, 1e-7, 1e-5) };
+    let speeds =
+        [1.0, log_uniform(rng, SPEEDS[0], SPEEDS[1]), log_uniform(rng, HOST_SPEEDS[0], HOST_SPEEDS[1])];
+    let class = |speed: f64| ClassDocument {
+        peak_flops: Some(REFERENCE_FLOPS * speed * balance),
+        memory_bandwidth: Some(REFERENCE_BANDWIDTH * speed),
+        launch_overhead_s,
+        efficiency: None,
+        source: None,
+    };
+    CLASSES.into_iter().zip(speeds).map(|(name, speed)| (name.to_owned(), class(speed))).collect()
+}
+
+fn kinds(layout: &Layout) -> Vec<KindDocument> {
+    let kind = |name: &str, class: &str, count: u32| KindDocument {
+        name: name.into(),
+        class: class.into(),
+        count,
+        host: false,
+        memory_bytes: None,
+        link: None,
+        group: None,
+    };
+    let second = if layout.is_mixed { CLASSES[1] } else { CLASSES[0] };
+    let mut kinds = vec![kind("first", CLASSES[0], layout.counts[0])];
+    if layout.counts[1] > 0 {
+        kinds.push(kind("second", second, layout.counts[1]));
+    }
+    if layout.has_host {
+        kinds.push(KindDocument { host: true, ..kind("host", CLASSES[2], 1) });
+    }
+    kinds
+}
+
+/// Gives the accelerators links, and the groups uplinks, such that transfers and computing are in a drawn proportion.
+fn set_links(rng: &mut ChaCha8Rng, graph: &Graph, cluster: &mut ClusterDocument, layout: &Layout) {
+    let seconds = seconds_on_first(graph, cluster);
+    let bytes: f64 = graph.tensors().map(|tensor| graph.bytes(tensor)).sum();
+    let ratio = log_uniform(rng, COMMUNICATION[0], COMMUNICATION[1]);
+    // A graph without work or without tensors takes any link.
+    let bandwidth =
+        if seconds > 0.0 && bytes > 0.0 { bytes / (ratio * seconds) } else { REFERENCE_BANDWIDTH };
+    let latency_s = match rng.random_bool(0.5) {
+        true => 0.0,
+        false => seconds / graph.operator_count().max(1) as f64 * log_uniform(rng, 1e-3, 0.3),
+    };
+    let second = if rng.random_bool(0.5) { 1.0 } else { log_uniform(rng, 0.25, 4.0) };
+    let uplinks = [0; 2].map(|_| bandwidth * log_uniform(rng, 0.1, 2.0));
+    let accelerators = cluster.kinds.iter_mut().filter(|kind| !kind.host);
+    for ((at, kind), times) in accelerators.enumerate().zip([1.0, second]) {
+        kind.link = Some(LinkDocument { latency_s, bandwidth: bandwidth * times });
+        if layout.is_grouped {
+            let name = format!("rack{at}");
+            kind.group = Some(name.clone());
+            let uplink = LinkDocument { latency_s, bandwidth: uplinks[at] };
+            cluster.groups.push(GroupDocument { name, uplink });
+        }
+    }
+}
+
+/// Seconds of all operators on a device of the first kind.
+fn seconds_on_first(graph: &Graph, cluster: &ClusterDocument) -> f64 {
+    let mut alone = cluster.clone();
+    alone.kinds.truncate(1);
+    alone.kinds[0].link = Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 });
+    let alone = Cluster::from_document(alone).expect("one kind with devices and a link is a cluster");
+    let costs = CostTable::new(graph, &alone).expect("the kind has a link");
+    graph.operators().filter_map(|op| costs.seconds(op, 0)).sum()
+}
+
+/// Limits the memory of the devices, or not: ample in two of five clusters, in the others between [`ROOM`] times what
+/// has to stay.
+fn set_memory(rng: &mut ChaCha8Rng, graph: &Graph, objective: ObjectiveKind, cluster: &mut ClusterDocument) {
+    let room = log_uniform(rng, ROOM[0], ROOM[1]);
+    let second = one_of(rng, &[0.5, 1.0, 2.0]);
+    let host = one_of(rng, &[None, Some(4.0)]);
+    if rng.random_bool(0.4) {
+        return;
+    }
+    let staying = staying_bytes(graph, objective);
+    let accelerators = || cluster.kinds.iter().filter(|kind| !kind.host).zip([1.0, second]);
+    let shares: f64 = accelerators().map(|(kind, share)| f64::from(kind.count) * share).sum();
+    let share = room * staying / shares;
+    for kind in &mut cluster.kinds {
+        kind.memory_bytes = match (kind.host, kind.name.as_str()) {
+            (true, _) => host.map(|times| times * share),
+            (false, "second") => Some(second * share),
+            (false, _) => Some(share),
+        };
+    }
+}
+
+/// Bytes that stay on devices whatever the placement: parameters and optimiser state, and what throughput counts besides.
+pub fn staying_bytes(graph: &Graph, objective: ObjectiveKind) -> f64 {
+    let of = |op| {
+        let operator = graph.operator(op);
+        let stays = operator.parameter_bytes + operator.optimizer_bytes;
+        match objective {
+            ObjectiveKind::Throughput => stays + operator.workspace_bytes + operator.activation_bytes,
+            ObjectiveKind::Latency | ObjectiveKind::Makespan => stays,
+        }
+    };
+    graph.operators().map(of).sum()
+}
+
+/// The same cluster with more memory where it is limited, so many times as much but at least `least` bytes more on every
+/// device; none where no device is limited.
+pub fn with_more_memory(cluster: &ClusterDocument, times: f64, least: f64) -> Option<ClusterDocument> {
+    let mut larger = cluster.clone();
+    let mut is_limited = false;
+    for memory in larger.kinds.iter_mut().filter_map(|kind| kind.memory_bytes.as_mut()) {
+        *memory = (*memory * times).max(*memory + least);
+        is_limited = true;
+    }
+    is_limited.then_some(larger)
+}

@@ -1,0 +1,27 @@
+//! Random graphs in the sense of Erdős and Rényi: pairs of operators drawn at random are joined by edges, which go from
+//! the lower to the higher index.
+//!
+//! Erdős and Rényi, "On random graphs I", Publicationes Mathematicae 1959; as task graphs in Cordeiro, Mounié, Perarnau,
+//! Trystram, Vincent and Wagner, "Random graph generation for scheduling simulations", SIMUTools 2010.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::super::draw::log_uniform;
+use super::shape::Shape;
+
+/// So many operators, and between one and five times as many edges.
+pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
+    let mut shape = Shape::default();
+    for _ in 0..operators {
+        shape.add_any(rng, &[]);
+    }
+    let edges = (operators as f64 * log_uniform(rng, 1.0, 5.0)).round() as usize;
+    for _ in 0..edges {
+        let [a, b] = [0; 2].map(|_| rng.random_range(0..operators));
+        if a != b {
+            shape.join(a.min(b), a.max(b));
+        }
+    }
+    shape
+}

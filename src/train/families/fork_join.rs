@@ -1,0 +1,30 @@
+//! Fork-join graphs: one stage after the other, each a fork, some chains side by side and a join.
+//!
+//! The shape of bulk-synchronous programs (Valiant, "A bridging model for parallel computation", CACM 1990).
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::shape::{Role, Shape};
+
+/// Most chains of a stage.
+const WIDEST: usize = 16;
+/// Most operators of a chain.
+const LONGEST: usize = 6;
+
+/// About so many operators, never more.
+pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
+    let mut shape = Shape::default();
+    let mut last = shape.add(Role::Input, &[]);
+    // A fork, one chain of one operator and a join.
+    while shape.len() + 3 <= operators {
+        let left = operators - shape.len() - 2;
+        let length = rng.random_range(1..=LONGEST).min(left);
+        let chains = rng.random_range(1..=WIDEST).min(left / length);
+        let fork = shape.add(Role::Pointwise, &[last]);
+        let ends: Vec<usize> =
+            (0..chains).map(|_| (0..length).fold(fork, |last, _| shape.add_any(rng, &[last]))).collect();
+        last = shape.add(Role::Combine, &ends);
+    }
+    shape
+}

@@ -1,0 +1,143 @@
+//! Families of graphs, one file each: random structures, and the built-in models at small sizes.
+//!
+//! A family is a function from a random stream and a number of operators to a graph document, and it makes any number
+//! between [`FEWEST`] and [`MOST`] unless its model has none there. The families of structures make a [`Shape`], which
+//! [`costs`](super::costs) prices; those with `-training` in their name have the backward pass as well.
+
+mod branching;
+mod erdos_renyi;
+mod fork_join;
+mod layered;
+mod recurrent;
+mod residual;
+mod series_parallel;
+pub(in crate::train) mod shape;
+mod transformer;
+mod trees;
+mod workload;
+
+use rand_chacha::ChaCha8Rng;
+use stagewright_core::document::GraphDocument;
+
+use self::shape::Shape;
+use self::workload::Ladder;
+use super::costs;
+
+/// Fewest operators of a graph.
+pub const FEWEST: usize = 20;
+/// Most operators of a graph.
+pub const MOST: usize = 4000;
+
+/// A family of graphs.
+#[derive(Debug, Clone, Copy)]
+pub struct Family {
+    /// Its stable name.
+    pub name: &'static str,
+    source: Source,
+    /// Whether its graphs have a backward pass.
+    pub is_training: bool,
+}
+
+/// Where the graphs of a family come from.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    /// A random structure of about so many operators.
+    Shape(fn(&mut ChaCha8Rng, usize) -> Shape),
+    /// A built-in model.
+    Model(&'static Ladder),
+}
+
+impl Family {
+    const fn shape(name: &'static str, shape: fn(&mut ChaCha8Rng, usize) -> Shape) -> Family {
+        Family { name, source: Source::Shape(shape), is_training: false }
+    }
+
+    const fn model(name: &'static str, ladder: &'static Ladder) -> Family {
+        Family { name, source: Source::Model(ladder), is_training: false }
+    }
+
+    const fn training(self) -> Family {
+        Family { is_training: true, ..self }
+    }
+
+    /// The number of operators within a range that is nearest to some; none where the family has no graph there.
+    pub fn nearest(&self, operators: usize, [least, most]: [usize; 2]) -> Option<usize> {
+        let [least, most] = [least.max(FEWEST), most.min(MOST)];
+        if least > most {
+            return None;
+        }
+        match self.source {
+            Source::Shape(_) => Some(operators.clamp(least, most)),
+            Source::Model(ladder) => ladder.nearest(self.is_training, operators, [least, most]),
+        }
+    }
+
+    /// A graph of about so many operators, which [`Family::nearest`] gave. Takes time linear in its size.
+    pub fn graph(&self, rng: &mut ChaCha8Rng, operators: usize) -> GraphDocument {
+        match self.source {
+            Source::Model(ladder) => ladder.graph(rng, self.is_training, operators),
+            Source::Shape(shape) => {
+                // The backward pass doubles the number.
+                let shape = shape(rng, if self.is_training { operators.div_ceil(2) } else { operators });
+                costs::document(rng, self.name, &shape, self.is_training)
+            }
+        }
+    }
+}
+
+/// The families: structures, structures with their backward pass, models, and models in training.
+pub const FAMILIES: &[Family] = &[
+    Family::shape("layered", layered::shape),
+    Family::shape("erdos-renyi", erdos_renyi::shape),
+    Family::shape("series-parallel", series_parallel::shape),
+    Family::shape("fork-join", fork_join::shape),
+    Family::shape("out-tree", trees::out_tree),
+    Family::shape("in-tree", trees::in_tree),
+    Family::shape("residual", residual::shape),
+    Family::shape("branching", branching::shape),
+    Family::shape("recurrent", recurrent::shape),
+    Family::shape("transformer", transformer::shape),
+    Family::shape("layered-training", layered::shape).training(),
+    Family::shape("series-parallel-training", series_parallel::shape).training(),
+    Family::shape("residual-training", residual::shape).training(),
+    Family::shape("branching-training", branching::shape).training(),
+    Family::shape("recurrent-training", recurrent::shape).training(),
+    Family::shape("transformer-training", transformer::shape).training(),
+    Family::model("resnet", &workload::RESNET),
+    Family::model("inception-v3", &workload::INCEPTION),
+    Family::model("vgg", &workload::VGG),
+    Family::model("nasnet-a", &workload::NASNET),
+    Family::model("amoebanet-d", &workload::AMOEBANET),
+    Family::model("vit", &workload::VIT),
+    Family::model("unet", &workload::UNET),
+    Family::model("bert", &workload::BERT),
+    Family::model("gpt", &workload::GPT),
+    Family::model("llama", &workload::LLAMA),
+    Family::model("mixtral", &workload::MIXTRAL),
+    Family::model("transformer-xl", &workload::TRANSFORMER_XL),
+    Family::model("rnnlm", &workload::RNNLM),
+    Family::model("gnmt", &workload::GNMT),
+    Family::model("wavenet", &workload::WAVENET),
+    Family::model("dlrm", &workload::DLRM),
+    Family::model("resnet-training", &workload::RESNET).training(),
+    Family::model("inception-v3-training", &workload::INCEPTION).training(),
+    Family::model("vgg-training", &workload::VGG).training(),
+    Family::model("nasnet-a-training", &workload::NASNET).training(),
+    Family::model("amoebanet-d-training", &workload::AMOEBANET).training(),
+    Family::model("vit-training", &workload::VIT).training(),
+    Family::model("unet-training", &workload::UNET).training(),
+    Family::model("bert-training", &workload::BERT).training(),
+    Family::model("gpt-training", &workload::GPT).training(),
+    Family::model("llama-training", &workload::LLAMA).training(),
+    Family::model("mixtral-training", &workload::MIXTRAL).training(),
+    Family::model("transformer-xl-training", &workload::TRANSFORMER_XL).training(),
+    Family::model("rnnlm-training", &workload::RNNLM).training(),
+    Family::model("gnmt-training", &workload::GNMT).training(),
+    Family::model("wavenet-training", &workload::WAVENET).training(),
+    Family::model("dlrm-training", &workload::DLRM).training(),
+];
+
+/// The family of a name, if there is one.
+pub fn family(name: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|family| family.name == name)
+}

@@ -1,0 +1,37 @@
+//! Residual chains: blocks one after the other, each added to what it read, and at times to what earlier blocks read.
+//!
+//! He, Zhang, Ren and Sun, "Deep residual learning for image recognition", CVPR 2016; long skips as in Ronneberger, Fischer
+//! and Brox, "U-Net", MICCAI 2015.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::shape::{Role, Shape};
+
+/// About so many operators, never more.
+pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
+    let layers = rng.random_range(1..=4);
+    let has_norms = rng.random_bool(0.7);
+    let long_skips = if rng.random_bool(0.4) { rng.random_range(0.05..0.4) } else { 0.0 };
+    let layer: &[Role] = if has_norms {
+        &[Role::Product, Role::Norm, Role::Pointwise]
+    } else {
+        &[Role::Product, Role::Pointwise]
+    };
+    let mut shape = Shape::default();
+    let mut last = shape.add(Role::Input, &[]);
+    let mut before: Vec<usize> = Vec::new();
+    // Every block has at least one layer and the sum.
+    while shape.len() + layer.len() < operators {
+        let room = (operators - shape.len() - 1) / layer.len();
+        let roles = layer.repeat(layers.min(room));
+        let end = shape.chain(&roles, &[last]);
+        let mut summed = vec![last, end];
+        if !before.is_empty() && rng.random_bool(long_skips) {
+            summed.push(before[rng.random_range(0..before.len())]);
+        }
+        before.push(last);
+        last = shape.add(Role::Combine, &summed);
+    }
+    shape
+}

@@ -1,0 +1,39 @@
+//! Labels for the makespan.
+//!
+//! List schedulers first; then searches that know nothing of each other, so that what they find differs; then two of them
+//! from the best plan so far.
+
+use std::time::Duration;
+
+use stagewright_core::solver::{SolveError, Solver};
+use stagewright_search::{
+    Annealing, Cpop, EarliestTaskFirst, Heft, Multilevel, OrderSplit, Peft, SmallCommunication, Tabu,
+};
+
+use super::best::Best;
+use super::{Work, within};
+
+/// Schedulers in one pass, each with the share of the time that it may take at most.
+const LISTS: [(&dyn Solver, f64); 5] =
+    [(&Heft, 0.05), (&Peft, 0.05), (&Cpop, 0.05), (&SmallCommunication, 0.05), (&EarliestTaskFirst, 0.05)];
+/// Searches from nothing, each with its share of the time.
+const SEARCHES: [(&dyn Solver, f64); 5] =
+    [(&OrderSplit, 0.05), (&Multilevel, 0.22), (&Tabu, 0.15), (&Annealing, 0.15), (&Multilevel, 0.13)];
+/// Searches from the best plan so far, each with its share of the time.
+const REFINEMENTS: [(&dyn Solver, f64); 2] = [(&Tabu, 0.15), (&Annealing, 0.15)];
+
+/// Runs all of them, each with a seed of its own.
+pub(super) fn search(best: &mut Best<'_>, time: Duration, work: &Work) -> Result<(), SolveError> {
+    let problem = best.problem();
+    let mut turn = 0;
+    for (solvers, is_refining) in [(&LISTS[..], false), (&SEARCHES[..], false), (&REFINEMENTS[..], true)] {
+        for &(solver, share) in solvers {
+            let from = best.placement().filter(|_| is_refining).cloned();
+            let found =
+                within(work, turn, time.mul_f64(share), from, |context| solver.solve(problem, context))?;
+            best.take(found);
+            turn += 1;
+        }
+    }
+    Ok(())
+}

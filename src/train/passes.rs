@@ -1,0 +1,78 @@
+//! The backward pass of a priced graph.
+//!
+//! Every operator but an input gets a mirror image that computes its gradients: colocated with it, twice as long where it
+//! has parameters. Gradients run along the edges turned round. What an operator read and its gradient needs again is sent
+//! to both, which share a device, and an operator without readers hands what it made to its own gradient.
+
+use rustc_hash::FxHashMap;
+use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, TensorDocument};
+
+use super::costs::{Pricing, tensor};
+use super::families::shape::{Role, Shape};
+
+/// What a name has besides that of its forward operator.
+const GRADIENT: &str = ".grad";
+
+/// Adds the backward pass to a graph of forward operators, the first of a shape and in its order, which make tensors of
+/// some bytes. Takes time linear in the edges.
+pub(super) fn backward(document: &mut GraphDocument, shape: &Shape, bytes: &[f64], pricing: &Pricing) {
+    let gradients: Vec<Option<OperatorDocument>> =
+        document.operators.iter().zip(&shape.roles).map(|(forward, &role)| gradient(forward, role)).collect();
+    read_again(document, shape);
+    for (at, forward) in document.operators.iter_mut().enumerate() {
+        forward.colocation = gradients[at].is_some().then(|| forward.name.clone());
+        forward.activation_bytes = bytes[at];
+        forward.optimizer_bytes = pricing.optimizer * forward.parameter_bytes;
+    }
+    let name = |at: usize| gradients[at].as_ref().map(|gradient| gradient.name.clone());
+    for (at, readers) in shape.readers.iter().enumerate() {
+        let Some(own) = name(at) else { continue };
+        if readers.is_empty() {
+            document.tensors.push(tensor(&document.operators[at].name, vec![own], bytes[at]));
+            continue;
+        }
+        for reader in readers {
+            let from = name(*reader).expect("what reads is no input, so it has a gradient");
+            document.tensors.push(tensor(&from, vec![own.clone()], bytes[at]));
+        }
+    }
+    document.operators.extend(gradients.into_iter().flatten());
+}
+
+/// The operator that computes the gradients of another; none for an input.
+fn gradient(forward: &OperatorDocument, role: Role) -> Option<OperatorDocument> {
+    if role == Role::Input {
+        return None;
+    }
+    // The gradients of the inputs and those of the parameters take a product each.
+    let times = if role.parameters() > 0.0 { 2.0 } else { 1.0 };
+    let mut gradient = OperatorDocument::named(format!("{}{GRADIENT}", forward.name));
+    gradient.kind = forward.kind.clone();
+    gradient.pass = Pass::Backward;
+    gradient.colocation = Some(forward.name.clone());
+    gradient.flop = forward.flop.map(|flop| times * flop);
+    gradient.bytes_moved = forward.bytes_moved.map(|bytes| times * bytes);
+    gradient.seconds =
+        forward.seconds.iter().map(|(class, seconds)| (class.clone(), times * seconds)).collect();
+    gradient.workspace_bytes = forward.workspace_bytes;
+    Some(gradient)
+}
+
+/// Lets the gradients of what keeps its inputs read these.
+fn read_again(document: &mut GraphDocument, shape: &Shape) {
+    let roles: FxHashMap<&str, Role> = document
+        .operators
+        .iter()
+        .map(|operator| operator.name.as_str())
+        .zip(shape.roles.iter().copied())
+        .collect();
+    let again = |TensorDocument { consumers, .. }: &TensorDocument| -> Vec<String> {
+        let keep =
+            consumers.iter().filter(|name| roles.get(name.as_str()).is_some_and(|role| role.keeps_inputs()));
+        keep.map(|name| format!("{name}{GRADIENT}")).collect()
+    };
+    let added: Vec<Vec<String>> = document.tensors.iter().map(again).collect();
+    for (tensor, added) in document.tensors.iter_mut().zip(added) {
+        tensor.consumers.extend(added);
+    }
+}

@@ -1,0 +1,294 @@
+//! A recipe: which problems to draw.
+//!
+//! ```toml
+//! seed = 1
+//! families = ["layered", "bert-training"]
+//! operators = [20, 300]
+//! devices = [2, 8]
+//! objectives = ["makespan", "throughput"]
+//! ```
+//!
+//! Without `families` there are all that have graphs of such sizes. A family or an objective that is listed twice is drawn
+//! twice as often.
+
+use serde::{Deserialize, Serialize};
+use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::objective::Objective;
+use thiserror::Error;
+
+use super::families::{FAMILIES, FEWEST, Family, MOST, family};
+use crate::nearest::nearest;
+
+/// Fewest and most devices of a cluster.
+pub const DEVICES: [usize; 2] = [2, 16];
+
+/// What a recipe file says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecipeDocument {
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+    /// Families of graphs by name; all that have graphs of these sizes where they are left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub families: Option<Vec<String>>,
+    /// Fewest and most operators, both from [`FEWEST`] to [`MOST`].
+    pub operators: [usize; 2],
+    /// Fewest and most devices, both within [`DEVICES`].
+    pub devices: [usize; 2],
+    /// What is minimised.
+    pub objectives: Vec<Target>,
+}
+
+/// What the placements of an instance minimise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Target {
+    /// One step under dataflow execution.
+    Makespan,
+    /// The bottleneck of a contiguous split.
+    Throughput,
+}
+
+impl Target {
+    /// The objective of its problems.
+    pub fn objective(self) -> Objective {
+        match self {
+            Target::Throughput => Objective::default(),
+            Target::Makespan => {
+                Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() }
+            }
+        }
+    }
+}
+
+/// A checked recipe.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    document: RecipeDocument,
+    families: Vec<&'static Family>,
+}
+
+/// Why a document is no recipe.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RecipeError {
+    /// Text that is no TOML, or a field that is unknown, missing or of the wrong type.
+    #[error("{message}")]
+    Shape {
+        /// What is wrong.
+        message: String,
+        /// Line and column, both from 1; none where the whole is wrong.
+        at: Option<[usize; 2]>,
+    },
+    /// A name that no family has.
+    #[error("no family of graphs is called `{name}`")]
+    UnknownFamily {
+        /// The name.
+        name: String,
+        /// Its place in the list, from 0.
+        at: usize,
+    },
+    /// A range that is empty or reaches beyond what there is.
+    #[error(
+        "{field} is {least} to {most}, expected a range within {lowest} to {highest}, the smaller number first"
+    )]
+    Range {
+        /// The field.
+        field: &'static str,
+        /// Its first number.
+        least: usize,
+        /// Its second.
+        most: usize,
+        /// The least that it may be.
+        lowest: usize,
+        /// The most.
+        highest: usize,
+    },
+    /// A family that is asked for and has no graphs of the sizes asked for.
+    #[error("the family `{name}` has no graphs of {least} to {most} operators")]
+    NoGraphs {
+        /// The family.
+        name: String,
+        /// Its place in the list, from 0.
+        at: usize,
+        /// Fewest operators asked for.
+        least: usize,
+        /// Most operators asked for.
+        most: usize,
+    },
+    /// A list without anything to draw from.
+    #[error("{field} is empty")]
+    Empty {
+        /// The field.
+        field: &'static str,
+    },
+}
+
+impl RecipeError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            RecipeError::Shape { .. } => "D001",
+            RecipeError::UnknownFamily { .. } => "D002",
+            RecipeError::Range { .. } => "D003",
+            RecipeError::NoGraphs { .. } => "D004",
+            RecipeError::Empty { .. } => "D005",
+        }
+    }
+
+    /// Where in the file: a field, or line and column; empty for the whole.
+    pub fn place(&self) -> String {
+        match self {
+            RecipeError::Shape { at: Some([line, column]), .. } => format!("{line}:{column}"),
+            RecipeError::Shape { at: None, .. } => String::new(),
+            RecipeError::UnknownFamily { at, .. } | RecipeError::NoGraphs { at, .. } => {
+                format!("families[{at}]")
+            }
+            RecipeError::Range { field, .. } | RecipeError::Empty { field } => (*field).into(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        match self {
+            RecipeError::Shape { .. } => {
+                "a recipe is TOML with seed, operators, devices, objectives and, if wanted, families".into()
+            }
+            RecipeError::UnknownFamily { name, .. } => {
+                let names = FAMILIES.iter().map(|family| family.name);
+                match nearest(name, names.clone()) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => format!("use some of {}", names.collect::<Vec<_>>().join(", ")),
+                }
+            }
+            RecipeError::Range { .. } => "correct the numbers".into(),
+            RecipeError::NoGraphs { .. } => "widen `operators`, or leave the family out".into(),
+            RecipeError::Empty { .. } => "name at least one, or leave `families` out for all of them".into(),
+        }
+    }
+}
+
+impl Recipe {
+    /// Checks a document. Where models are among its families, this generates small ones to learn their sizes.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn new(mut document: RecipeDocument) -> Result<Recipe, RecipeError> {
+        check_range("operators", document.operators, [FEWEST, MOST])?;
+        check_range("devices", document.devices, DEVICES)?;
+        if document.objectives.is_empty() {
+            return Err(RecipeError::Empty { field: "objectives" });
+        }
+        let [least, most] = document.operators;
+        let has_graphs = |family: &Family| family.nearest(least, [least, most]).is_some();
+        let Some(names) = &document.families else {
+            let families: Vec<&Family> = FAMILIES.iter().filter(|family| has_graphs(family)).collect();
+            // What is drawn from is part of the recipe, however many families there will be one day.
+            document.families = Some(families.iter().map(|family| family.name.to_owned()).collect());
+            return Ok(Recipe { document, families });
+        };
+        if names.is_empty() {
+            return Err(RecipeError::Empty { field: "families" });
+        }
+        let mut families = Vec::with_capacity(names.len());
+        for (at, name) in names.iter().enumerate() {
+            let found = family(name).ok_or_else(|| RecipeError::UnknownFamily { name: name.clone(), at })?;
+            if !has_graphs(found) {
+                return Err(RecipeError::NoGraphs { name: name.clone(), at, least, most });
+            }
+            families.push(found);
+        }
+        Ok(Recipe { document, families })
+    }
+
+    /// Reads a recipe from TOML.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn from_toml(text: &str) -> Result<Recipe, RecipeError> {
+        let document = toml::from_str(text).map_err(|error| RecipeError::Shape {
+            message: error.message().to_owned(),
+            at: error.span().map(|span| position(text, span.start)),
+        })?;
+        Recipe::new(document)
+    }
+
+    /// The document, its families listed.
+    pub fn document(&self) -> &RecipeDocument {
+        &self.document
+    }
+
+    /// The families to draw from, at least one, each with graphs of the sizes asked for.
+    pub fn families(&self) -> &[&'static Family] {
+        &self.families
+    }
+}
+
+fn check_range(
+    field: &'static str,
+    [least, most]: [usize; 2],
+    [lowest, highest]: [usize; 2],
+) -> Result<(), RecipeError> {
+    match lowest <= least && least <= most && most <= highest {
+        true => Ok(()),
+        false => Err(RecipeError::Range { field, least, most, lowest, highest }),
+    }
+}
+
+/// Line and column of a byte of a text, both from 1; columns count characters.
+fn position(text: &str, byte: usize) -> [usize; 2] {
+    let before = text.get(..byte).unwrap_or(text);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    [1 + before.matches('\n').count(), 1 + line.chars().count()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "seed = 3\nfamilies = [\"layered\", \"bert\"]\noperators = [20, 300]\ndevices = [2, 8]\n\
+                        objectives = [\"makespan\"]\n";
+
+    fn wrong(from: &str, to: &str) -> (&'static str, String, String) {
+        let text = GOOD.replace(from, to);
+        assert_ne!(text, GOOD);
+        let error = Recipe::from_toml(&text).expect_err("a wrong recipe");
+        (error.code(), error.place(), error.help())
+    }
+
+    #[test]
+    fn what_is_wrong_is_located() {
+        assert!(Recipe::from_toml(GOOD).is_ok());
+        let cases = [
+            ("seed = 3", "seed = [", "D001", "1:9"),
+            ("seed = 3", "seeds = 3", "D001", "1:1"),
+            ("devices = [2, 8]", "devices = \"many\"", "D001", "4:11"),
+            ("makespan", "makespam", "D001", "5:15"),
+            ("\"bert\"", "\"berd\"", "D002", "families[1]"),
+            ("[20, 300]", "[19, 300]", "D003", "operators"),
+            ("[20, 300]", "[300, 20]", "D003", "operators"),
+            ("[20, 300]", "[20, 4001]", "D003", "operators"),
+            ("[2, 8]", "[1, 8]", "D003", "devices"),
+            ("[2, 8]", "[2, 17]", "D003", "devices"),
+            ("\"layered\", \"bert\"", "", "D005", "families"),
+            ("\"makespan\"", "", "D005", "objectives"),
+        ];
+        for (from, to, code, place) in cases {
+            let (found, at, help) = wrong(from, to);
+            assert_eq!((found, at.as_str()), (code, place), "{to}");
+            assert!(!help.is_empty());
+        }
+        assert!(wrong("\"bert\"", "\"berd\"").2.contains("`bert`"));
+    }
+
+    #[test]
+    fn a_family_without_graphs_of_the_sizes_is_refused_when_named_and_left_out_otherwise() {
+        let small = GOOD.replace("[20, 300]", "[20, 24]");
+        let named = Recipe::from_toml(&small.replace("\"bert\"", "\"resnet\""));
+        assert_eq!(named.map_err(|error| error.code()).err(), Some("D004"));
+        let all =
+            Recipe::from_toml(&small.replace("families = [\"layered\", \"bert\"]\n", "")).expect("a recipe");
+        let names: Vec<&str> = all.families().iter().map(|family| family.name).collect();
+        assert!(names.contains(&"layered") && !names.contains(&"resnet"), "{names:?}");
+        assert_eq!(all.document().families.as_ref().map(Vec::len), Some(names.len()));
+    }
+}

@@ -1,0 +1,133 @@
+//! Why labels cannot be kept or read.
+
+use std::path::Path;
+
+use thiserror::Error;
+
+use super::super::label::LabelError;
+
+/// Why labels cannot be kept or read.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum StoreError {
+    /// A file that cannot be opened, read, locked or written.
+    #[error("cannot {doing} the labels: {cause}")]
+    File {
+        /// The file.
+        file: String,
+        /// What failed.
+        doing: &'static str,
+        /// Why.
+        cause: String,
+    },
+    /// A file that is something else.
+    #[error("this is no file of labels")]
+    NoLabels {
+        /// The file.
+        file: String,
+    },
+    /// Another or an unknown schema.
+    #[error("schema is `{found}`, expected `{}`", super::LABELS_SCHEMA)]
+    Schema {
+        /// The file.
+        file: String,
+        /// What its header says.
+        found: String,
+    },
+    /// Labels of other problems.
+    #[error("the labels are of another recipe: `{what}` differs")]
+    OtherRecipe {
+        /// The file.
+        file: String,
+        /// The first field that differs.
+        what: &'static str,
+    },
+    /// A line that is no label.
+    #[error("{cause}")]
+    Line {
+        /// The file.
+        file: String,
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong.
+        cause: String,
+    },
+    /// A file that another program writes to.
+    #[error("another program is adding to these labels")]
+    InUse {
+        /// The file.
+        file: String,
+    },
+    /// A label of another problem than the one given.
+    #[error("the label of instance {index} does not fit the problem: {cause}")]
+    OtherProblem {
+        /// Number of the instance.
+        index: u64,
+        /// What does not fit.
+        cause: String,
+    },
+    /// An instance that cannot be labelled.
+    #[error("instance {index}: {error}")]
+    Label {
+        /// Number of the instance.
+        index: u64,
+        /// Why.
+        error: LabelError,
+    },
+    /// No worker threads.
+    #[error("cannot start worker threads: {0}")]
+    Threads(String),
+}
+
+impl StoreError {
+    pub(super) fn file(path: &Path, doing: &'static str, error: &std::io::Error) -> StoreError {
+        StoreError::File { file: super::shown(path), doing, cause: error.to_string() }
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            StoreError::File { .. } => "D010",
+            StoreError::NoLabels { .. } => "D011",
+            StoreError::Schema { .. } => "D012",
+            StoreError::OtherRecipe { .. } => "D013",
+            StoreError::Line { .. } => "D014",
+            StoreError::InUse { .. } => "D015",
+            StoreError::OtherProblem { .. } => "D016",
+            StoreError::Threads(_) => "D017",
+            StoreError::Label { error, .. } => error.code(),
+        }
+    }
+
+    /// Where it is: the file, with the line or the field where there is one.
+    pub fn place(&self) -> String {
+        match self {
+            StoreError::File { file, .. } | StoreError::NoLabels { file } | StoreError::InUse { file } => {
+                file.clone()
+            }
+            StoreError::Schema { file, .. } => format!("{file}:1: schema"),
+            StoreError::OtherRecipe { file, what } => format!("{file}:1: {what}"),
+            StoreError::Line { file, line, .. } => format!("{file}:{line}"),
+            StoreError::OtherProblem { index, .. } | StoreError::Label { index, .. } => {
+                format!("instance {index}")
+            }
+            StoreError::Threads(_) => String::new(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            StoreError::File { .. } => "check that the folder is there, may be written to and has room",
+            StoreError::NoLabels { .. } => "give a file of labels, or a new one",
+            StoreError::Schema { .. } => "use the version that wrote the labels, or a new file",
+            StoreError::OtherRecipe { .. } => {
+                "use the recipe and effort that the labels were made with, or a new file"
+            }
+            StoreError::Line { .. } => "take the line out, and its instance is labelled again",
+            StoreError::InUse { .. } => "wait for it to end, or use another file",
+            StoreError::OtherProblem { .. } => "use the recipe in the header of the file",
+            StoreError::Threads(_) => "use fewer threads",
+            StoreError::Label { error, .. } => error.help(),
+        }
+    }
+}

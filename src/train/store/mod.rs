@@ -1,0 +1,206 @@
+//! Labels in a file, so that a problem is labelled once.
+//!
+//! A header with the recipe and the effort, then one JSON object a line for each instance, written as soon as it is labelled
+//! and in the order in which labels are done. The file only ever grows, and a line that a kill cut off is as if it had not
+//! been written: what was under way is labelled again, nothing else. Neither the problems nor their costs are in the file:
+//! recipe and number give them again.
+
+mod error;
+mod fill;
+mod line;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::error::StoreError;
+pub use self::fill::{Filling, Progress, fill};
+pub use self::line::{StoredLabel, StoredPlan};
+use super::label::Effort;
+use super::recipe::{Recipe, RecipeDocument};
+
+/// The value of `schema` in a header.
+pub const LABELS_SCHEMA: &str = "stagewright.labels/1";
+
+/// What instances of a recipe look like. It is to be raised with every change of what is drawn: labels of other problems
+/// would be taken for those of the instances otherwise.
+pub const GENERATION: u32 = 1;
+
+/// The first line of a file of labels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// Always `stagewright.labels/1`.
+    pub schema: String,
+    /// What the instances of the recipe look like, see [`GENERATION`].
+    pub generation: u32,
+    /// Which problems.
+    pub recipe: RecipeDocument,
+    /// How long each was searched.
+    pub effort: Effort,
+}
+
+impl Header {
+    /// That of the labels of a recipe.
+    pub fn new(recipe: &Recipe, effort: &Effort) -> Header {
+        Header {
+            schema: LABELS_SCHEMA.into(),
+            generation: GENERATION,
+            recipe: recipe.document().clone(),
+            effort: *effort,
+        }
+    }
+
+    fn line(&self) -> String {
+        json(self) + "\n"
+    }
+}
+
+/// One value as JSON on a line of its own.
+fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("headers and labels have nothing that JSON cannot hold")
+}
+
+/// A file of labels as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Labels {
+    /// Its header.
+    pub header: Header,
+    /// The labels by the number of their instance.
+    pub labels: BTreeMap<u64, StoredLabel>,
+    /// Bytes up to the end of the last whole line.
+    whole: u64,
+}
+
+impl Labels {
+    /// Reads a file of labels, whatever its recipe. A last line that a kill cut off is dropped.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no file of labels, and a line that is no label, with its number.
+    pub fn read(path: &Path) -> Result<Labels, StoreError> {
+        let bytes = std::fs::read(path).map_err(|error| StoreError::file(path, "read", &error))?;
+        let mut lines = Lines { bytes: &bytes, at: 0, number: 0 };
+        let header = lines.next().ok_or_else(|| StoreError::NoLabels { file: shown(path) })?;
+        Labels::of_lines(path, read_header(path, header)?, lines)
+    }
+
+    fn of_lines(path: &Path, header: Header, mut lines: Lines<'_>) -> Result<Labels, StoreError> {
+        let mut labels = BTreeMap::new();
+        while let Some(line) = lines.next() {
+            let broken = |cause: String| StoreError::Line { file: shown(path), line: lines.number, cause };
+            let label: StoredLabel =
+                serde_json::from_slice(line).map_err(|error| broken(error.to_string()))?;
+            let index = label.index;
+            if labels.insert(index, label).is_some() {
+                return Err(broken(format!("instance {index} has a label already")));
+            }
+        }
+        Ok(Labels { header, labels, whole: lines.at as u64 })
+    }
+}
+
+/// The whole lines of a text, those that end.
+struct Lines<'a> {
+    bytes: &'a [u8],
+    /// Where the next line begins.
+    at: usize,
+    /// Lines so far.
+    number: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let rest = &self.bytes[self.at..];
+        let end = rest.iter().position(|&byte| byte == b'\n')?;
+        self.at += end + 1;
+        self.number += 1;
+        Some(&rest[..end])
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn read_header(path: &Path, line: &[u8]) -> Result<Header, StoreError> {
+    /// The schema alone: another one has other fields.
+    #[derive(Deserialize)]
+    struct Schema {
+        schema: String,
+    }
+    let found: Schema =
+        serde_json::from_slice(line).map_err(|_| StoreError::NoLabels { file: shown(path) })?;
+    if found.schema != LABELS_SCHEMA {
+        return Err(StoreError::Schema { file: shown(path), found: found.schema });
+    }
+    serde_json::from_slice(line).map_err(|error| StoreError::Line {
+        file: shown(path),
+        line: 1,
+        cause: error.to_string(),
+    })
+}
+
+/// A file of labels that more are added to. It is locked, so that no two programs write to one.
+struct Store {
+    file: File,
+    name: String,
+    labels: BTreeMap<u64, StoredLabel>,
+}
+
+impl Store {
+    /// Opens the labels of a recipe; begins a file where there is none.
+    fn open(path: &Path, recipe: &Recipe, effort: &Effort) -> Result<Store, StoreError> {
+        let failed = |doing: &'static str| move |error: std::io::Error| StoreError::file(path, doing, &error);
+        let mut file =
+            File::options().read(true).append(true).create(true).open(path).map_err(failed("open"))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Err(StoreError::InUse { file: shown(path) }),
+            Err(std::fs::TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
+            Err(std::fs::TryLockError::Error(error)) => return Err(failed("lock")(error)),
+        }
+        let wanted = Header::new(recipe, effort);
+        let bytes = std::fs::read(path).map_err(failed("read"))?;
+        // A kill may have cut off the header itself.
+        if !bytes.contains(&b'\n') && wanted.line().as_bytes().starts_with(&bytes) {
+            file.set_len(0)
+                .and_then(|()| file.write_all(wanted.line().as_bytes()))
+                .map_err(failed("write"))?;
+            return Ok(Store { file, name: shown(path), labels: BTreeMap::new() });
+        }
+        let read = Labels::read(path)?;
+        if let Some(what) = differs(&read.header, &wanted) {
+            return Err(StoreError::OtherRecipe { file: shown(path), what });
+        }
+        file.set_len(read.whole).map_err(failed("write"))?;
+        Ok(Store { file, name: shown(path), labels: read.labels })
+    }
+
+    /// Appends a label, in one write.
+    fn append(&mut self, label: StoredLabel) -> Result<(), StoreError> {
+        let line = json(&label) + "\n";
+        self.file
+            .write_all(line.as_bytes())
+            .map_err(|error| StoreError::file(Path::new(&self.name), "write", &error))?;
+        self.labels.insert(label.index, label);
+        Ok(())
+    }
+}
+
+/// The first field in which two headers differ.
+fn differs(found: &Header, wanted: &Header) -> Option<&'static str> {
+    let (a, b) = (&found.recipe, &wanted.recipe);
+    let fields = [
+        ("generation", found.generation == wanted.generation),
+        ("recipe.seed", a.seed == b.seed),
+        ("recipe.families", a.families == b.families),
+        ("recipe.operators", a.operators == b.operators),
+        ("recipe.devices", a.devices == b.devices),
+        ("recipe.objectives", a.objectives == b.objectives),
+        ("effort", found.effort == wanted.effort),
+    ];
+    fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
+}

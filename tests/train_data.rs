@@ -51,8 +51,12 @@ impl Scratch {
 }
 
 fn fill_quietly(recipe: &Recipe, count: u64, path: &Path) -> Result<bool, StoreError> {
-    let filling =
-        Filling { threads: 2, interrupt: Arc::new(AtomicBool::new(false)), progress: &|_: Progress<'_>| {} };
+    let filling = Filling {
+        labeller: &label,
+        threads: 2,
+        interrupt: Arc::new(AtomicBool::new(false)),
+        progress: &|_: Progress<'_>| {},
+    };
     fill(recipe, &QUICK, count, path, &filling)
 }
 
@@ -285,7 +289,8 @@ fn an_interrupt_keeps_what_is_done() {
             interrupt.store(true, Ordering::Relaxed);
         }
     };
-    let filling = Filling { threads: 2, interrupt: interrupt.clone(), progress: &after_two };
+    let filling =
+        Filling { labeller: &label, threads: 2, interrupt: interrupt.clone(), progress: &after_two };
     assert_eq!(fill(&recipe, &QUICK, 20, &path, &filling), Ok(false));
     let done = Labels::read(&path).expect("labels").labels.len();
     assert!((2..=3).contains(&done), "{done}");
@@ -345,7 +350,12 @@ fn two_programs_do_not_add_to_one_file() {
         let outcome = fill_quietly(&recipe, 1, &path).map_err(|error| error.code());
         *second.lock().expect("nothing failed") = Some(outcome);
     };
-    let filling = Filling { threads: 1, interrupt: Arc::new(AtomicBool::new(false)), progress: &progress };
+    let filling = Filling {
+        labeller: &label,
+        threads: 1,
+        interrupt: Arc::new(AtomicBool::new(false)),
+        progress: &progress,
+    };
     assert_eq!(fill(&recipe, &QUICK, 1, &path, &filling), Ok(true));
     assert_eq!(second.into_inner().expect("nothing failed"), Some(Err("D015")));
 }

@@ -12,6 +12,7 @@
 //! - [`instance`](mod@instance): the problem of a number under a recipe, the same on every machine.
 //! - [`label`](mod@label): a few of the best placements of a problem, with a bound.
 //! - [`store`]: labels in a file that a kill cannot spoil.
+//! - `run`: training runs, in a build with the feature `policy`.
 
 pub mod clusters;
 mod costs;
@@ -21,6 +22,8 @@ pub mod instance;
 pub mod label;
 mod passes;
 pub mod recipe;
+#[cfg(feature = "policy")]
+pub mod run;
 pub mod store;
 
 pub use instance::{Instance, instance};

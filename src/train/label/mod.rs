@@ -45,7 +45,7 @@ impl Effort {
     pub const MOST: f64 = 1e6;
 
     /// The time for a problem.
-    fn time(&self, problem: &Problem) -> Duration {
+    pub(super) fn time(&self, problem: &Problem) -> Duration {
         let times = problem.graph().operator_count() as f64 / SMALL as f64;
         Duration::from_secs_f64(self.seconds * times.max(1.0))
     }

@@ -4,13 +4,20 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use stagewright_core::problem::Problem;
+
 use super::super::instance::instance;
-use super::super::label::{Effort, Work, label};
+use super::super::label::{Effort, Label, LabelError, Work};
 use super::super::recipe::Recipe;
 use super::{Store, StoreError, StoredLabel};
 
+/// What makes a label of a problem; none where it was interrupted.
+pub type Labeller<'a> = dyn Fn(&Problem, &Effort, &Work) -> Result<Option<Label>, LabelError> + Sync + 'a;
+
 /// How to fill a file of labels.
 pub struct Filling<'a> {
+    /// Makes the labels: [`label`](super::super::label::label), or somebody else.
+    pub labeller: &'a Labeller<'a>,
     /// Instances that are labelled at a time, each on one thread; at least 1.
     pub threads: usize,
     /// Ends the filling; instances under way are given up.
@@ -110,7 +117,7 @@ impl Shared<'_> {
         let instance = instance(self.recipe, index);
         let seed = self.recipe.document().seed.wrapping_add(index);
         let work = Work { seed, threads: 1, interrupt: self.filling.interrupt.clone() };
-        let label = label(&instance.problem, self.effort, &work);
+        let label = (self.filling.labeller)(&instance.problem, self.effort, &work);
         let label = label.map_err(|error| StoreError::Label { index, error })?;
         Ok(label.map(|label| StoredLabel::new(index, &instance, &label)))
     }

@@ -17,7 +17,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use self::error::StoreError;
-pub use self::fill::{Filling, Progress, fill};
+pub use self::fill::{Filling, Labeller, Progress, fill};
 pub use self::line::{StoredLabel, StoredPlan};
 use super::label::Effort;
 use super::recipe::{Recipe, RecipeDocument};

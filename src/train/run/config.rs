@@ -1,0 +1,145 @@
+//! The configuration of a run.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use stagewright_policy::learn::{AdamConfig, Reinforce};
+use stagewright_policy::network::Config;
+
+use super::super::recipe::{Recipe, RecipeDocument};
+use super::RunError;
+
+/// The value of `schema` in a configuration.
+pub const TRAINING_SCHEMA: &str = "stagewright.training/1";
+
+/// What is learned from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// The best plans of the solvers.
+    Imitation,
+    /// The best plans of the policy with its search: Anthony, Tian and Barber, "Thinking fast and slow with deep
+    /// learning and tree search", NeurIPS 2017.
+    Expert,
+    /// What drawn plans come to.
+    Reinforcement,
+}
+
+/// Problems, and how long each is searched for a label.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    /// Which problems.
+    pub recipe: RecipeDocument,
+    /// How many of them.
+    pub count: u64,
+    /// Seconds for a label of a graph of up to 300 operators.
+    pub seconds: f64,
+}
+
+/// What a configuration file says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunDocument {
+    /// Always `stagewright.training/1`.
+    pub schema: String,
+    /// What is learned from.
+    pub stage: Stage,
+    /// Seed of the first parameters and of every draw.
+    pub seed: u64,
+    /// A checkpoint to begin with, beside the configuration; none begins with new parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<PathBuf>,
+    /// Size of a new network.
+    #[serde(default)]
+    pub network: Config,
+    /// What is learned.
+    pub data: Data,
+    /// What tells how well; none of it is learned.
+    pub held_out: Data,
+    /// Steps.
+    pub steps: u64,
+    /// Graphs of a step.
+    pub batch: usize,
+    /// Steps between two measurements, after each of which the state is kept.
+    pub measure_every: u64,
+    /// Measurements without an improvement after which the run ends.
+    pub patience: u64,
+    /// How steps are made.
+    #[serde(default)]
+    pub adam: AdamConfig,
+    /// How draws are learned from.
+    #[serde(default)]
+    pub reinforce: Reinforce,
+}
+
+impl RunDocument {
+    /// A configuration from TOML.
+    ///
+    /// # Errors
+    /// Text that is no configuration, with its line, and numbers that no run can have.
+    pub fn from_toml(text: &str) -> Result<RunDocument, RunError> {
+        let wrong = |error: toml::de::Error| {
+            let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            RunError::Config { cause: error.message().into(), line }
+        };
+        let document: RunDocument = toml::from_str(text).map_err(wrong)?;
+        match document.mistake() {
+            Some(cause) => Err(RunError::Config { cause, line: None }),
+            None => Ok(document),
+        }
+    }
+
+    fn mistake(&self) -> Option<String> {
+        if self.schema != TRAINING_SCHEMA {
+            return Some(format!("the schema is `{}`, this version reads `{TRAINING_SCHEMA}`", self.schema));
+        }
+        let counts = [
+            ("data.count", self.data.count),
+            ("held_out.count", self.held_out.count),
+            ("steps", self.steps),
+            ("batch", self.batch as u64),
+            ("measure_every", self.measure_every),
+            ("patience", self.patience),
+            ("reinforce.draws", self.reinforce.draws as u64),
+            ("reinforce.epochs", self.reinforce.epochs as u64),
+        ];
+        if let Some((field, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            return Some(format!("`{field}` is 0, it must be at least 1"));
+        }
+        let positive = [
+            ("adam.rate", self.adam.rate),
+            ("adam.clip", self.adam.clip),
+            ("reinforce.clip", self.reinforce.clip),
+            ("data.seconds", self.data.seconds),
+            ("held_out.seconds", self.held_out.seconds),
+        ];
+        if let Some((field, number)) =
+            positive.iter().find(|(_, number)| !(*number > 0.0 && number.is_finite()))
+        {
+            return Some(format!("`{field}` is {number}, it must be above 0"));
+        }
+        if self.stage != Stage::Imitation && self.from.is_none() {
+            return Some("this stage improves on a checkpoint: name one in `from`".into());
+        }
+        let same = self.data.recipe.seed == self.held_out.recipe.seed;
+        if same {
+            return Some(
+                "`data.recipe.seed` and `held_out.recipe.seed` are the same: what is held out is learned"
+                    .into(),
+            );
+        }
+        self.network.mistake()
+    }
+
+    /// The two recipes, what is learned and what is held out.
+    ///
+    /// # Errors
+    /// Recipes that cannot be drawn from.
+    pub(super) fn recipes(&self) -> Result<[Recipe; 2], RunError> {
+        let recipe = |field: &'static str, data: &Data| {
+            Recipe::new(data.recipe.clone()).map_err(|error| RunError::Recipe { field, error })
+        };
+        Ok([recipe("data.recipe", &self.data)?, recipe("held_out.recipe", &self.held_out)?])
+    }
+}

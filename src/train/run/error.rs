@@ -1,0 +1,107 @@
+//! Why a run cannot begin or go on.
+
+use stagewright_core::problem::ProblemError;
+use stagewright_core::solver::SolveError;
+use stagewright_policy::checkpoint::CheckpointError;
+use stagewright_policy::learn::TrainError;
+use thiserror::Error;
+
+use super::super::recipe::RecipeError;
+use super::super::store::StoreError;
+
+/// Why a run cannot begin or go on.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// A configuration that is none.
+    #[error("{cause}")]
+    Config {
+        /// What is wrong.
+        cause: String,
+        /// Where, from 1.
+        line: Option<usize>,
+    },
+    /// A recipe that cannot be drawn from.
+    #[error("{field}: {error}")]
+    Recipe {
+        /// Which.
+        field: &'static str,
+        /// Why.
+        error: RecipeError,
+    },
+    /// Labels.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A checkpoint or a state.
+    #[error("{file}: {error}")]
+    Checkpoint {
+        /// Its file.
+        file: String,
+        /// Why.
+        error: CheckpointError,
+    },
+    /// A step.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// A solver.
+    #[error(transparent)]
+    Solver(#[from] SolveError),
+    /// A problem that has no step.
+    #[error(transparent)]
+    Problem(#[from] ProblemError),
+    /// A file that cannot be read or written.
+    #[error("cannot {doing} `{file}`: {cause}")]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        file: String,
+        /// Why it failed.
+        cause: String,
+    },
+    /// A folder with the run of another configuration.
+    #[error("the folder holds a run of another configuration")]
+    OtherRun,
+    /// No device for the network.
+    #[error("{0}")]
+    Device(String),
+}
+
+impl RunError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            RunError::Config { .. } => "K011",
+            RunError::Recipe { error, .. } => error.code(),
+            RunError::Store(error) => error.code(),
+            RunError::Checkpoint { error, .. } => error.code(),
+            RunError::Train(error) => error.code(),
+            RunError::Solver(_) => "K012",
+            RunError::Problem(error) => error.code(),
+            RunError::File { .. } => "K013",
+            RunError::OtherRun => "K014",
+            RunError::Device(_) => "K015",
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        match self {
+            RunError::Config { .. } => "compare with the configurations in data/policy".into(),
+            RunError::Recipe { error, .. } => error.help(),
+            RunError::Store(error) => error.help().into(),
+            RunError::Checkpoint { error, .. } => error.help().into(),
+            RunError::Train(error) => error.help().into(),
+            RunError::Solver(_) => "report it with the configuration".into(),
+            RunError::Problem(error) => error.help().into(),
+            RunError::File { .. } => "check that the folder is there, may be written to and has room".into(),
+            RunError::OtherRun => {
+                "give another folder, or the configuration that the run was begun with".into()
+            }
+            RunError::Device(_) => "use a build without the feature `cuda`, or see docs/cuda.md".into(),
+        }
+    }
+
+    pub(super) fn file(doing: &'static str, file: &std::path::Path, error: &std::io::Error) -> RunError {
+        RunError::File { doing, file: file.display().to_string(), cause: error.to_string() }
+    }
+}

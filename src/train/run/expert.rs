@@ -1,0 +1,45 @@
+//! Labels that the policy makes with its search: what it imitates in expert iteration.
+
+use std::time::Duration;
+
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Limits, Silent, Solver};
+use stagewright_policy::network::Network;
+use stagewright_policy::{Origin, Parts, Policy};
+
+use super::super::label::{Effort, Label, LabelError, Labelled, MOST_PLANS, WORSE, Work, label};
+
+/// The share of the time that the policy gets; the solvers have the rest, so that a label is never only the policy's own.
+const SHARE: f64 = 0.5;
+
+/// The best of what the policy and the solvers find; none where it was interrupted.
+///
+/// # Errors
+/// As for [`label`].
+pub(super) fn expert_label(
+    network: &Network,
+    problem: &Problem,
+    effort: &Effort,
+    work: &Work,
+) -> Result<Option<Label>, LabelError> {
+    let mut silent = Silent;
+    let time = Duration::from_secs_f64(effort.time(problem).as_secs_f64() * SHARE);
+    let limits = Limits { time: Some(time), ..Limits::default() };
+    let mut context = Context::new(limits, work.interrupt.clone(), &mut silent);
+    (context.seed, context.threads) = (work.seed, work.threads);
+    let policy = Policy::new("policy", "the expert", Origin::Network(Box::new(network.clone())), Parts::ALL);
+    let found = policy.solve(problem, &mut context)?;
+    let rest = Effort { seconds: effort.seconds * (1.0 - SHARE) };
+    let Some(mut label) = label(problem, &rest, work)? else { return Ok(None) };
+    if let Some(plan) = found.plan
+        && plan.value() < label.value
+    {
+        label.value = plan.value();
+        label.bound = label.bound.max(found.bound.value).min(plan.value());
+        label.plans.insert(0, Labelled { value: label.value, placement: plan.placement });
+        let most = label.value * (1.0 + WORSE);
+        label.plans.retain(|plan| plan.value <= most);
+        label.plans.truncate(MOST_PLANS);
+    }
+    Ok(Some(label))
+}

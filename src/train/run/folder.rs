@@ -1,0 +1,78 @@
+//! The folder of a run. Files are written beside their place and moved there, so that each is always whole.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::RunError;
+
+/// The folder of a run.
+#[derive(Debug, Clone)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// A folder, made where there is none.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn new(path: &Path) -> Result<Folder, RunError> {
+        std::fs::create_dir_all(path).map_err(|error| RunError::file("make", path, &error))?;
+        Ok(Folder(path.into()))
+    }
+
+    /// The labels to learn from.
+    pub fn labels(&self) -> PathBuf {
+        self.0.join("labels.jsonl")
+    }
+
+    /// The labels that are held out.
+    pub fn held_out(&self) -> PathBuf {
+        self.0.join("held-out.jsonl")
+    }
+
+    /// The state to go on from.
+    pub fn state(&self) -> PathBuf {
+        self.0.join("state.safetensors")
+    }
+
+    /// The best checkpoint so far.
+    pub fn best(&self) -> PathBuf {
+        self.0.join("best.safetensors")
+    }
+
+    /// What was measured, as CSV.
+    pub fn csv(&self) -> PathBuf {
+        self.0.join("metrics.csv")
+    }
+
+    /// What was measured, as lines of JSON.
+    pub fn json_lines(&self) -> PathBuf {
+        self.0.join("metrics.jsonl")
+    }
+
+    /// The bytes of a file; none where there is no such file.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn read(path: &Path) -> Result<Option<Vec<u8>>, RunError> {
+        match std::fs::read(path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(RunError::file("read", path, &error)),
+        }
+    }
+
+    /// Writes a file whole.
+    ///
+    /// # Errors
+    /// Where it cannot be written; what was there before stays.
+    pub fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+        let failed = |error: std::io::Error| RunError::file("write", path, &error);
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut file = NamedTempFile::new_in(folder).map_err(failed)?;
+        file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        file.persist(path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+}

@@ -148,7 +148,7 @@ fn communication(problem: &Problem) -> f64 {
     let seconds: f64 = graph.operators().filter_map(|op| costs.seconds(op, 0)).sum();
     let bytes: f64 = graph.tensors().map(|tensor| graph.bytes(tensor)).sum();
     let ratio = bytes / bandwidth(problem) / seconds;
-    assert!(COMMUNICATION[0] * 0.999 <= ratio && ratio <= COMMUNICATION[1] * 1.001, "{ratio}");
+    assert!((COMMUNICATION[0] * 0.999..=COMMUNICATION[1] * 1.001).contains(&ratio), "{ratio}");
     ratio
 }
 

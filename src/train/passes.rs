@@ -76,3 +76,49 @@ fn read_again(document: &mut GraphDocument, shape: &Shape) {
         tensor.consumers.extend(added);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use stagewright_core::seed;
+
+    use super::super::costs::document;
+    use super::*;
+
+    #[test]
+    fn gradients_run_along_the_edges_turned_round_and_beside_their_operators() {
+        let mut shape = Shape {
+            roles: vec![Role::Input, Role::Product, Role::Pointwise, Role::Combine],
+            ..Shape::default()
+        };
+        shape.readers = vec![vec![1], vec![2, 3], vec![3], vec![]];
+        for task in 0..20 {
+            let graph = document(&mut seed::stream(8, task), "four", &shape, true);
+            let edges: BTreeSet<(&str, &str)> = graph
+                .tensors
+                .iter()
+                .flat_map(|tensor| tensor.consumers.iter().map(|to| (tensor.producer.as_str(), to.as_str())))
+                .collect();
+            let expected = [
+                ("input0", "matmul1"),
+                ("matmul1", "activation2"),
+                ("matmul1", "add3"),
+                ("activation2", "add3"),
+                ("add3", "add3.grad"),
+                ("add3.grad", "activation2.grad"),
+                ("add3.grad", "matmul1.grad"),
+                ("activation2.grad", "matmul1.grad"),
+                // A product needs what it read for the gradient of its weights.
+                ("input0", "matmul1.grad"),
+            ];
+            assert_eq!(edges, BTreeSet::from(expected));
+            for gradient in graph.operators.iter().filter(|operator| operator.pass == Pass::Backward) {
+                let home = gradient.name.strip_suffix(GRADIENT);
+                assert_eq!(gradient.colocation.as_deref(), home);
+                let forward = graph.operators.iter().find(|operator| Some(operator.name.as_str()) == home);
+                assert_eq!(forward.and_then(|forward| forward.colocation.as_deref()), home);
+            }
+        }
+    }
+}

@@ -259,7 +259,7 @@ mod tests {
     fn what_is_wrong_is_located() {
         assert!(Recipe::from_toml(GOOD).is_ok());
         let cases = [
-            ("seed = 3", "seed = [", "D001", "1:9"),
+            ("seed = 3", "seed = ,", "D001", "1:8"),
             ("seed = 3", "seeds = 3", "D001", "1:1"),
             ("devices = [2, 8]", "devices = \"many\"", "D001", "4:11"),
             ("makespan", "makespam", "D001", "5:15"),

@@ -1,8 +1,8 @@
 //! Families of graphs, one file each: random structures, and the built-in models at small sizes.
 //!
 //! A family is a function from a random stream and a number of operators to a graph document, and it makes any number
-//! between [`FEWEST`] and [`MOST`] unless its model has none there. The families of structures make a [`Shape`], which
-//! [`costs`](super::costs) prices; those with `-training` in their name have the backward pass as well.
+//! between [`FEWEST`] and [`MOST`] unless its model has none there. The families of structures make a `Shape`, which
+//! `costs` prices; those with `-training` in their name have the backward pass as well.
 
 mod branching;
 mod erdos_renyi;
@@ -140,4 +140,97 @@ pub const FAMILIES: &[Family] = &[
 /// The family of a name, if there is one.
 pub fn family(name: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use petgraph::unionfind::UnionFind;
+    use stagewright_core::seed;
+
+    use super::*;
+
+    /// Shapes of a family at some sizes.
+    fn shapes(make: fn(&mut ChaCha8Rng, usize) -> Shape) -> impl Iterator<Item = Shape> {
+        (0..40).map(move |task| make(&mut seed::stream(17, task), 10 + 7 * task as usize))
+    }
+
+    fn sources(shape: &Shape) -> usize {
+        let mut has_inputs = vec![false; shape.len()];
+        shape.readers.iter().flatten().for_each(|&reader| has_inputs[reader] = true);
+        has_inputs.iter().filter(|&&has| !has).count()
+    }
+
+    fn sinks(shape: &Shape) -> usize {
+        shape.readers.iter().filter(|readers| readers.is_empty()).count()
+    }
+
+    fn is_connected(shape: &Shape) -> bool {
+        let mut parts = UnionFind::new(shape.len());
+        let joined = |(at, readers): (usize, &Vec<usize>)| {
+            readers.iter().filter(|&&reader| parts.union(at, reader)).count()
+        };
+        shape.readers.iter().enumerate().map(joined).sum::<usize>() + 1 == shape.len()
+    }
+
+    #[test]
+    fn trees_are_trees() {
+        for tree in shapes(trees::out_tree) {
+            let edges: usize = tree.readers.iter().map(Vec::len).sum();
+            assert!(edges + 1 == tree.len() && sources(&tree) == 1 && is_connected(&tree));
+        }
+        for tree in shapes(trees::in_tree) {
+            assert!(tree.readers[..tree.len() - 1].iter().all(|readers| readers.len() == 1));
+            assert!(sinks(&tree) == 1 && is_connected(&tree));
+        }
+    }
+
+    #[test]
+    fn series_parallel_graphs_reduce_to_one_edge() {
+        for shape in shapes(series_parallel::shape) {
+            // Series reduction takes an operator with one edge in and one out, parallel reduction a repeated edge. What
+            // is left of two terminals around the graph is the edge between them.
+            let last = shape.len() + 1;
+            let mut edges: std::collections::BTreeSet<(usize, usize)> = Default::default();
+            edges.insert((0, 1));
+            for (at, readers) in shape.readers.iter().enumerate() {
+                edges.extend(readers.iter().map(|&reader| (at + 1, reader + 1)));
+                if readers.is_empty() {
+                    edges.insert((at + 1, last));
+                }
+            }
+            while let Some(at) = (1..last).find(|&at| {
+                edges.iter().filter(|edge| edge.0 == at).count() == 1
+                    && edges.iter().filter(|edge| edge.1 == at).count() == 1
+            }) {
+                let out = *edges.iter().find(|edge| edge.0 == at).expect("there is one");
+                let into = *edges.iter().find(|edge| edge.1 == at).expect("there is one");
+                edges.remove(&out);
+                edges.remove(&into);
+                edges.insert((into.0, out.1));
+            }
+            assert_eq!(edges.into_iter().collect::<Vec<_>>(), [(0, last)]);
+        }
+    }
+
+    #[test]
+    fn networks_are_connected_and_end_in_one_operator() {
+        let networks =
+            [fork_join::shape, residual::shape, branching::shape, recurrent::shape, transformer::shape];
+        for network in networks {
+            assert!(shapes(network).all(|shape| is_connected(&shape) && sinks(&shape) == 1));
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_first_layer_reads_something() {
+        for shape in shapes(layered::shape) {
+            let mut first = 0;
+            let mut has_inputs = vec![false; shape.len()];
+            shape.readers.iter().flatten().for_each(|&reader| has_inputs[reader] = true);
+            while first < shape.len() && !has_inputs[first] {
+                first += 1;
+            }
+            assert!(has_inputs[first..].iter().all(|&has| has));
+        }
+    }
 }

@@ -132,7 +132,7 @@ mod tests {
             let value = evaluate(&problem, &placement).value;
             let cluster = Arc::new(problem.cluster().clone());
             let ratio = evaluate(&with_other_costs(&problem, &cluster, 9, index), &placement).value / value;
-            assert!(1.0 - OFF - 1e-12 <= ratio && ratio <= 1.0 + OFF + 1e-12, "{index}: {ratio}");
+            assert!((1.0 - OFF - 1e-12..=1.0 + OFF + 1e-12).contains(&ratio), "{index}: {ratio}");
             differs += u32::from((ratio - 1.0).abs() > 1e-6);
         }
         assert!(differs > 30, "{differs}");

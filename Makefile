@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: setup demo test test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag
+.PHONY: setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag
 
 # Rust, and what HiGHS is built with: CMake, a C++ compiler, and libclang for its bindings.
 setup:
@@ -24,6 +24,12 @@ test: setup
 	@data/setup/install-browser
 	@[ -n "$$STAGEWRIGHT_SHARED" ] || echo "STAGEWRIGHT_SHARED is not set: tests on reference inputs are skipped"
 	$(CARGO) test --workspace
+
+# The tests and benches that use a GPU, on a machine that needs none: where no CUDA toolkit is installed, one is put into
+# target/cuda. See docs/cuda.md.
+build-cuda: setup
+	@command -v nvcc >/dev/null || { variables=$$(data/setup/install-cuda-toolkit) && eval "$$variables"; } && \
+	  $(CARGO) test --no-run --package stagewright-policy --features cuda --all-targets
 
 # Loads exports into the runtimes that they are for. Needs Python 3.10 or later and a network; add others with
 # RUNTIMES="… torch accelerate", which are several gigabytes.

@@ -1,1 +1,117 @@
-fn main() {}
+//! The segment sum beside what candle has for it, as bytes per second that have to be read and written.
+//!
+//! Items have 96 numbers, as in the network, and a graph has two edges per node. `segments` adds edges up to nodes,
+//! beside `index_add`; `gather` brings nodes to edges, beside `index_select`; `pool` adds all nodes up to one. With the
+//! feature `cuda`, and a GPU, the same runs there; `copy` is a copy from device to device of the numbers of `segments`'
+//! edges, which says how fast the memory is.
+//!
+//!     cargo bench -p stagewright-policy --bench rows
+//!     cargo bench -p stagewright-policy --bench rows --features cuda
+
+#![allow(missing_docs, reason = "criterion's macros write undocumented functions")]
+
+use std::time::{Duration, Instant};
+
+use candle_core::{DType, Device, Result, Tensor};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use rand::RngExt;
+use stagewright_core::seed::stream;
+use stagewright_policy::rows::Rows;
+
+const WIDTH: usize = 96;
+const EDGES: [usize; 3] = [10_000, 100_000, 1_000_000];
+
+/// A random graph, and numbers on its edges and nodes.
+struct Input {
+    edges: usize,
+    nodes: usize,
+    node_of: Tensor,
+    segments: Rows,
+    pool: Rows,
+    on_edges: Tensor,
+    on_nodes: Tensor,
+    /// Zeros on nodes, to which `index_add` adds.
+    none: Tensor,
+}
+
+impl Input {
+    fn new(edges: usize, device: &Device) -> Result<Self> {
+        let nodes = edges / 2;
+        let mut rng = stream(0, edges as u64);
+        let node_of: Vec<u32> = (0..edges).map(|_| rng.random_range(0..nodes as u32)).collect();
+        let mut items = |count: usize| {
+            let numbers: Vec<f32> = (0..count * WIDTH).map(|_| rng.random()).collect();
+            Tensor::from_vec(numbers, (count, WIDTH), device)
+        };
+        Ok(Input {
+            edges,
+            nodes,
+            segments: Rows::segments(nodes, &node_of).expect("every node is one of the nodes"),
+            pool: Rows::segments(1, &vec![0; nodes]).expect("every node is in the one segment"),
+            on_edges: items(edges)?,
+            on_nodes: items(nodes)?,
+            node_of: Tensor::from_vec(node_of, edges, device)?,
+            none: Tensor::zeros((nodes, WIDTH), DType::F32, device)?,
+        })
+    }
+}
+
+/// The time of `runs` runs, from an idle device to an idle device.
+fn time(device: &Device, runs: u64, run: impl Fn() -> Result<Tensor>) -> Duration {
+    let timed = || {
+        device.synchronize()?;
+        let start = Instant::now();
+        for _ in 0..runs {
+            std::hint::black_box(run()?);
+        }
+        device.synchronize()?;
+        Ok(start.elapsed())
+    };
+    let timed: Result<Duration> = timed();
+    timed.expect("what is benched runs on this device")
+}
+
+fn compare(criterion: &mut Criterion, name: &str, device: &Device) {
+    for edges in EDGES {
+        let input = Input::new(edges, device).expect("the device has memory for a million edges");
+        let gather = input.segments.transposed();
+        let mut group = criterion.benchmark_group(name);
+        let bytes = |items: usize| Throughput::Bytes((items * WIDTH * size_of::<f32>()) as u64);
+        let mut run = |what: &str, items: usize, run: &dyn Fn() -> Result<Tensor>| {
+            group.throughput(bytes(items));
+            group.bench_function(BenchmarkId::new(what, edges), |bencher| {
+                bencher.iter_custom(|runs| time(device, runs, run));
+            });
+        };
+        let both = input.edges + input.nodes;
+        run("segments", both, &|| input.segments.sum(&input.on_edges));
+        run("index_add", both, &|| input.none.index_add(&input.node_of, &input.on_edges, 0));
+        run("gather", both, &|| gather.sum(&input.on_nodes));
+        run("index_select", both, &|| input.on_nodes.index_select(&input.node_of, 0));
+        run("pool", input.nodes + 1, &|| input.pool.sum(&input.on_nodes));
+        run("copy", 2 * input.edges, &|| input.on_edges.copy());
+        group.finish();
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "a bench says what it leaves out")]
+fn rows(criterion: &mut Criterion) {
+    compare(criterion, "cpu", &Device::Cpu);
+    if !cfg!(feature = "cuda") {
+        return eprintln!("no GPU is benched without the feature `cuda`");
+    }
+    match Device::new_cuda(0) {
+        Ok(device) => compare(criterion, "gpu", &device),
+        Err(error) => eprintln!("no GPU is benched, since none answers: {error}"),
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2));
+    targets = rows
+}
+criterion_main!(benches);

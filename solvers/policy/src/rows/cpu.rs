@@ -62,7 +62,7 @@ fn share<T: Number>(
     if out.is_empty() {
         return out;
     }
-    let work = (rows.indices().len() + rows.row_count()) * width;
+    let work = (rows.indices.len() + rows.row_count()) * width;
     if work <= TASK {
         fold(rows, 0, x, width, &mut out, of_none, &join);
         return out;

@@ -1,14 +1,14 @@
-//! The reduction on a GPU: the kernel of `kernel.cu`, compiled at run time by NVRTC, once per process.
-//!
-//! A CUDA toolkit is needed to build this, for candle's own kernels, and none to change the kernel.
+//! The reduction on a GPU: the kernel of `kernel.cu`, which NVRTC compiles at run time, once per process.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use candle_core::backend::BackendStorage;
-use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaView, LaunchConfig, PushKernelArg};
+use candle_core::backend::{BackendDevice, BackendStorage};
+use candle_core::cuda_backend::cudarc::driver::{
+    CudaSlice, CudaView, DeviceRepr, LaunchConfig, PushKernelArg, ValidAsZeroBits,
+};
 use candle_core::cuda_backend::cudarc::nvrtc::compile_ptx;
-use candle_core::cuda_backend::{CudaDType, CudaDevice, CudaStorageSlice, DeviceId, WrapErr};
-use candle_core::{CudaStorage, Error, Layout, Result};
+use candle_core::cuda_backend::{CudaDevice, CudaStorageSlice, DeviceId, WrapErr};
+use candle_core::{CudaStorage, Error, Layout, Result, WithDType};
 
 use super::matrix::{Compressed, Matrix};
 use super::operation::Reduction;
@@ -24,6 +24,11 @@ const BLOCK: usize = 256;
 const PACKS: usize = 128;
 /// Blocks of a launch, at most.
 const GRID: usize = i32::MAX as usize;
+
+/// Numbers that the kernel knows.
+trait CudaNumber: WithDType + DeviceRepr + ValidAsZeroBits {}
+impl CudaNumber for f32 {}
+impl CudaNumber for f64 {}
 
 /// Offsets and indices on every GPU that has asked for them.
 #[derive(Debug, Default)]
@@ -48,7 +53,9 @@ impl Copies {
             some => device.clone_htod(some),
         };
         let uploaded =
-            Arc::new(Uploaded { offsets: upload(rows.offsets())?, indices: upload(rows.indices())? });
+            Arc::new(Uploaded { offsets: upload(&rows.offsets)?, indices: upload(&rows.indices)? });
+        // Each thread has a stream of its own, and those of others do not wait for this one.
+        device.synchronize()?;
         copies.push((device.id(), Arc::clone(&uploaded)));
         Ok(uploaded)
     }
@@ -85,7 +92,7 @@ pub(super) fn reduce(
     Ok(CudaStorage { slice, device: device.clone() })
 }
 
-fn reduce_view<T: CudaDType>(
+fn reduce_view<T: CudaNumber>(
     matrix: &Matrix,
     reduction: Reduction,
     x: &CudaView<'_, T>,
@@ -104,7 +111,7 @@ fn reduce_view<T: CudaDType>(
 
 /// Runs the kernel over all rows. Where there is nothing to write, the result has one number that nobody reads, since
 /// devices have no memory of zero bytes.
-fn launch<T: CudaDType>(
+fn launch<T: CudaNumber>(
     rows: &Compressed,
     reduction: Reduction,
     x: &CudaView<'_, T>,
@@ -112,7 +119,7 @@ fn launch<T: CudaDType>(
     width: usize,
     device: &CudaDevice,
 ) -> Result<CudaSlice<T>> {
-    assert_eq!(x.len(), rows.column_count() * width, "an item for every column, of as many numbers");
+    assert_eq!(x.len(), rows.columns * width, "an item for every column, of as many numbers");
     let numbers = rows.row_count() * width;
     if numbers == 0 {
         return device.alloc_zeros(1);
@@ -144,7 +151,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    fn of<T: CudaDType>(reduction: Reduction, aligned: bool, width: usize) -> Self {
+    fn of<T: CudaNumber>(reduction: Reduction, aligned: bool, width: usize) -> Self {
         let lanes = PACK / T::DTYPE.size_in_bytes();
         let packed = aligned && width.is_multiple_of(lanes);
         let (lanes, reading) = if packed { (lanes, "packed") } else { (1, "single") };
@@ -181,4 +188,43 @@ fn ptx() -> Result<&'static str> {
 
 fn counted(count: usize) -> Result<u32> {
     u32::try_from(count).map_err(Error::wrap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Needs the compiler and no GPU.
+    #[test]
+    fn every_kernel_that_can_be_asked_for_compiles() {
+        let ptx = ptx().unwrap();
+        for reduction in [Reduction::Sum, Reduction::Max] {
+            for (aligned, width) in [(true, 4), (true, 3), (false, 4)] {
+                for kernel in [
+                    Kernel::of::<f32>(reduction, aligned, width),
+                    Kernel::of::<f64>(reduction, aligned, width),
+                ] {
+                    assert!(ptx.contains(&format!(".entry {}(", kernel.name)), "no {}", kernel.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn packs_are_read_where_width_and_address_allow() {
+        let kernel = |aligned, width| Kernel::of::<f32>(Reduction::Sum, aligned, width);
+        assert_eq!((kernel(true, 96).name.as_str(), kernel(true, 96).packs), ("sum_f32_packed", 24));
+        assert_eq!((kernel(false, 96).name.as_str(), kernel(false, 96).packs), ("sum_f32_single", 96));
+        assert_eq!((kernel(true, 97).name.as_str(), kernel(true, 97).packs), ("sum_f32_single", 97));
+    }
+
+    #[test]
+    fn blocks_are_full_and_cover_all_rows() {
+        for (packs, rows, blocks, block) in [(24, 1000, 100, (24, 10, 1)), (1, 257, 2, (1, 256, 1))] {
+            let shape = Kernel { name: String::new(), packs }.shape(rows);
+            assert_eq!((shape.grid_dim, shape.block_dim), ((blocks, 1, 1), block));
+        }
+        let wide = Kernel { name: String::new(), packs: 5000 }.shape(GRID * 3);
+        assert_eq!((wide.grid_dim, wide.block_dim), ((GRID as u32, 1, 1), (128, 2, 1)));
+    }
 }

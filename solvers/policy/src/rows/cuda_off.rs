@@ -7,7 +7,7 @@ use super::operation::Reduction;
 
 /// Copies on GPUs, of which there are none.
 #[derive(Debug, Default)]
-pub(super) struct Copies;
+pub(super) struct Copies {}
 
 /// # Errors
 /// Always.

@@ -22,10 +22,11 @@ pub(super) enum Matrix {
 /// `indices[offsets[i]..offsets[i + 1]]`.
 #[derive(Debug)]
 pub(super) struct Compressed {
-    columns: usize,
-    offsets: Vec<u32>,
-    indices: Vec<u32>,
+    pub(super) columns: usize,
+    pub(super) offsets: Vec<u32>,
+    pub(super) indices: Vec<u32>,
     /// The same on the GPUs that asked for it.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "read by the kernel's side alone"))]
     pub(super) copies: Copies,
 }
 
@@ -131,10 +132,6 @@ impl Compressed {
         self.offsets.len() - 1
     }
 
-    pub(super) fn column_count(&self) -> usize {
-        self.columns
-    }
-
     /// The columns of row `row`.
     pub(super) fn row(&self, row: usize) -> &[u32] {
         &self.indices[self.offsets[row] as usize..self.offsets[row + 1] as usize]
@@ -143,14 +140,6 @@ impl Compressed {
     /// The first row that does not have exactly one entry, with how many it has.
     pub(super) fn not_single(&self) -> Option<(usize, usize)> {
         (0..self.row_count()).map(|row| (row, self.row(row).len())).find(|&(_, length)| length != 1)
-    }
-
-    pub(super) fn offsets(&self) -> &[u32] {
-        &self.offsets
-    }
-
-    pub(super) fn indices(&self) -> &[u32] {
-        &self.indices
     }
 }
 

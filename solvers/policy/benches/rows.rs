@@ -1,8 +1,9 @@
 //! The segment sum beside what candle has for it, as bytes per second that have to be read and written.
 //!
 //! Items have 96 numbers, as in the network, and a graph has two edges per node. `segments` adds edges up to nodes,
-//! beside `index_add`; `gather` brings nodes to edges, beside `index_select`; `pool` adds all nodes up to one. With the
-//! feature `cuda`, and a GPU, the same runs there; `copy` is a copy from device to device of the numbers of `segments`'
+//! beside `index_add`; `gather` brings nodes to edges, beside `index_select`; `messages` adds up for each node what is on
+//! the nodes that its edges come from, which nothing of candle's does in one step, so `select_add` has the two beside it;
+//! `pool` adds all nodes up to one. With the feature `cuda`, and a GPU, the same runs there; `copy` is a copy from device to device of the numbers of `segments`'
 //! edges, which says how fast the memory is.
 //!
 //!     cargo bench -p stagewright-policy --bench rows
@@ -26,6 +27,8 @@ struct Input {
     edges: usize,
     nodes: usize,
     node_of: Tensor,
+    from: Tensor,
+    messages: Rows,
     segments: Rows,
     pool: Rows,
     on_edges: Tensor,
@@ -39,6 +42,7 @@ impl Input {
         let nodes = edges / 2;
         let mut rng = stream(0, edges as u64);
         let node_of: Vec<u32> = (0..edges).map(|_| rng.random_range(0..nodes as u32)).collect();
+        let from: Vec<u32> = (0..edges).map(|_| rng.random_range(0..nodes as u32)).collect();
         let mut items = |count: usize| {
             let numbers: Vec<f32> = (0..count * WIDTH).map(|_| rng.random()).collect();
             Tensor::from_vec(numbers, (count, WIDTH), device)
@@ -46,6 +50,8 @@ impl Input {
         Ok(Input {
             edges,
             nodes,
+            messages: messages(nodes, &from, &node_of),
+            from: Tensor::from_vec(from, edges, device)?,
             segments: Rows::segments(nodes, &node_of).expect("every node is one of the nodes"),
             pool: Rows::segments(1, &vec![0; nodes]).expect("every node is in the one segment"),
             on_edges: items(edges)?,
@@ -54,6 +60,15 @@ impl Input {
             none: Tensor::zeros((nodes, WIDTH), DType::F32, device)?,
         })
     }
+}
+
+/// For each node the nodes that its edges come from.
+fn messages(nodes: usize, from: &[u32], to: &[u32]) -> Rows {
+    let mut edges: Vec<(u32, u32)> = to.iter().copied().zip(from.iter().copied()).collect();
+    edges.sort_unstable();
+    let offsets = (0..=nodes).map(|node| edges.partition_point(|&(to, _)| (to as usize) < node) as u32);
+    let from = edges.iter().map(|&(_, from)| from).collect();
+    Rows::new(nodes, offsets.collect(), from).expect("edges that are sorted are compressed rows")
 }
 
 /// The time of `runs` runs, from an idle device to an idle device.
@@ -88,6 +103,11 @@ fn compare(criterion: &mut Criterion, name: &str, device: &Device) {
         run("index_add", both, &|| input.none.index_add(&input.node_of, &input.on_edges, 0));
         run("gather", both, &|| gather.sum(&input.on_nodes));
         run("index_select", both, &|| input.on_nodes.index_select(&input.node_of, 0));
+        run("messages", both, &|| input.messages.sum(&input.on_nodes));
+        run("select_add", both, &|| {
+            let on_edges = input.on_nodes.index_select(&input.from, 0)?;
+            input.none.index_add(&input.node_of, &on_edges, 0)
+        });
         run("pool", input.nodes + 1, &|| input.pool.sum(&input.on_nodes));
         run("copy", 2 * input.edges, &|| input.on_edges.copy());
         group.finish();

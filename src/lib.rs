@@ -12,6 +12,11 @@ mod integer;
 #[path = "integer_off.rs"]
 mod integer;
 pub mod layers;
+#[cfg(feature = "policy")]
+pub mod learned;
+#[cfg(not(feature = "policy"))]
+#[path = "learned_off.rs"]
+mod learned;
 pub mod nearest;
 pub mod placement;
 pub mod portfolio;

@@ -16,6 +16,7 @@ use stagewright_search::{
 };
 
 use crate::integer::{Bnp, Lns, Milp};
+use crate::learned;
 
 /// What a solver is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Role {
     Search,
     /// Something to compare with; never chosen automatically.
     Baseline,
+    /// A solver with a part of it left out, to tell what the part is worth; never chosen automatically.
+    Variant,
 }
 
 /// A row of the table of solvers.
@@ -54,6 +57,7 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &Cpop, role: Role::Search },
     Entry { solver: &EarliestTaskFirst, role: Role::Search },
     Entry { solver: &SmallCommunication, role: Role::Search },
+    Entry { solver: &learned::POLICY, role: Role::Search },
     Entry { solver: &PipeDream, role: Role::Baseline },
     Entry { solver: &EqualLayers, role: Role::Baseline },
     Entry { solver: &EqualParameters, role: Role::Baseline },
@@ -65,6 +69,10 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &LatencyGreedy, role: Role::Baseline },
     Entry { solver: &MaxLoadSplit, role: Role::Baseline },
     Entry { solver: &OneDevice, role: Role::Baseline },
+    Entry { solver: &learned::UNTRAINED, role: Role::Variant },
+    Entry { solver: &learned::NO_NETWORK, role: Role::Variant },
+    Entry { solver: &learned::NO_SEARCH, role: Role::Variant },
+    Entry { solver: &learned::NETWORK, role: Role::Variant },
 ];
 
 /// The bounds that need no solver, the cheapest first.

@@ -27,7 +27,8 @@ const QUICK: Effort = Effort { seconds: 0.04 };
 
 fn recipe(seed: u64, operators: [usize; 2]) -> Recipe {
     let objectives = vec![Target::Makespan, Target::Throughput];
-    let document = RecipeDocument { seed, families: None, operators, devices: [2, 8], objectives };
+    let document =
+        RecipeDocument { seed, families: None, except: Vec::new(), operators, devices: [2, 8], objectives };
     Recipe::new(document).expect("a recipe")
 }
 

@@ -68,6 +68,10 @@ pub(crate) enum Command {
     Compare(CompareArguments),
     /// Solve a list of inputs and print a table
     Bench(BenchArguments),
+    /// Train the learned policy
+    Train(TrainArguments),
+    /// Adapt the learned policy to one model and cluster
+    Finetune(FinetuneArguments),
     /// Generate the graph of a well-known model
     Workload(WorkloadArguments),
     /// Print a completion script
@@ -193,6 +197,9 @@ pub(crate) struct PlanArguments {
     /// Solver by name
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Solving")]
     pub(crate) solver: String,
+    /// Checkpoint for the solver policy, instead of the shipped one
+    #[arg(long, value_name = "FILE", help_heading = "Solving")]
+    pub(crate) checkpoint: Option<PathBuf>,
     /// Write the plan to a file
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -368,6 +375,35 @@ pub(crate) struct ExportArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct TrainArguments {
+    /// Configuration, TOML; those of the shipped checkpoint are in data/policy
+    #[arg(value_name = "CONFIG")]
+    pub(crate) configuration: PathBuf,
+    /// Folder of the run: labels, state, measurements, best checkpoint. A run that is there goes on
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) out: PathBuf,
+    /// Worker threads [default: one per processor]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FinetuneArguments {
+    #[command(flatten)]
+    pub(crate) model: ModelArguments,
+    #[command(flatten)]
+    pub(crate) objective: ObjectiveArguments,
+    #[command(flatten)]
+    pub(crate) solve: SolveArguments,
+    /// Checkpoint to begin with [default: the shipped one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Where the adapted checkpoint goes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
     /// Suite file, TOML
     #[arg(value_name = "SUITE")]
@@ -392,7 +428,7 @@ pub(crate) struct BenchArguments {
 #[derive(Debug, Args)]
 pub(crate) struct WorkloadArguments {
     /// Family of models; see --list
-    #[arg(value_name = "FAMILY", required_unless_present = "list")]
+    #[arg(value_name = "FAMILY", required_unless_present_any = ["list", "recipe"])]
     pub(crate) family: Option<String>,
     /// Show the families, or the variants of one, and what their graphs add up to
     #[arg(long)]
@@ -430,7 +466,14 @@ pub(crate) struct WorkloadArguments {
     /// Entries of the vocabulary
     #[arg(long, value_name = "N", help_heading = "Sizes")]
     pub(crate) vocabulary: Option<u64>,
-    /// Write the graph to a file
+    /// Random problems of a training recipe, TOML: graphs with clusters of their own, one file each
+    #[arg(long, value_name = "FILE", requires_all = ["count", "out"], conflicts_with_all = ["family", "list"],
+          help_heading = "Random problems")]
+    pub(crate) recipe: Option<PathBuf>,
+    /// How many of them
+    #[arg(long, value_name = "N", requires = "recipe", help_heading = "Random problems")]
+    pub(crate) count: Option<u64>,
+    /// Write the graph to a file, or random problems into a folder
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub(crate) out: Option<PathBuf>,
 }

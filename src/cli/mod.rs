@@ -22,6 +22,11 @@ mod iteration;
 mod man;
 mod output;
 mod plan;
+#[cfg(feature = "policy")]
+mod policy;
+#[cfg(not(feature = "policy"))]
+#[path = "policy_off.rs"]
+mod policy;
 mod progress;
 mod quantity;
 mod recorder;
@@ -76,6 +81,8 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {
         Command::Exporter(arguments) => exporter::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments, verbose),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Train(arguments) => policy::train(&arguments),
+        Command::Finetune(arguments) => policy::finetune(&arguments),
         Command::Workload(arguments) => workload::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),

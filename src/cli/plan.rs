@@ -17,6 +17,7 @@ use stagewright::report::table;
 use super::args::PlanArguments;
 use super::error::CliError;
 use super::exit::Exit;
+use super::policy;
 use super::progress::Progress;
 use super::recorder::Recorder;
 use super::resolve::{self, Chosen, Solving};
@@ -28,7 +29,10 @@ const DIAGNOSIS: Duration = Duration::from_secs(20);
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliError> {
     let objective = resolve::objective(&arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
-    let chosen = resolve::solver(&arguments.solver, &objective)?;
+    let mut chosen = resolve::solver(&arguments.solver, &objective)?;
+    if let Some(path) = &arguments.checkpoint {
+        chosen = policy::of_checkpoint(path, &chosen)?;
+    }
     let documents = resolve::documents(&arguments.model, None)?;
     let problem = resolve::problem(documents, objective)?;
     let interrupt = interrupt::watch();

@@ -326,15 +326,20 @@ pub(crate) fn schedule(argument: ScheduleArgument) -> Schedule {
     }
 }
 
+/// Worker threads: as many as are asked for, or one per processor.
+pub(crate) fn threads(asked: Option<usize>) -> Result<usize, CliError> {
+    match asked {
+        Some(0) => Err(CliError::new("U001", "0 threads do nothing; give at least 1").at("--threads")),
+        Some(threads) => Ok(threads),
+        None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
+    }
+}
+
 /// Limits, seed and threads.
 pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving, CliError> {
     let wrong = |option: &'static str| move |cause: String| CliError::new("U001", cause).at(option);
     let gap = arguments.gap.as_deref().map(quantity::share).transpose().map_err(wrong("--gap"))?;
-    let threads = match arguments.threads {
-        Some(0) => return Err(wrong("--threads")("0 threads do nothing; give at least 1".into())),
-        Some(threads) => threads,
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let threads = threads(arguments.threads)?;
     Ok(Solving {
         limits: Limits {
             time: quantity::time(&arguments.time_limit).map_err(wrong("--time-limit"))?,

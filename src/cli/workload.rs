@@ -1,8 +1,13 @@
 //! `workload`: the graph of a well-known model.
 
+use std::path::Path;
+
+use stagewright::core::document::GraphDocument;
 use stagewright::formats::write_graph;
 use stagewright::report::table::{WorkloadRow, workloads};
 use stagewright::report::units::flop;
+use stagewright::train::recipe::RecipeError;
+use stagewright::train::{Instance, Recipe, instance};
 use stagewright::workloads::{
     FAMILIES, Family, Figures, Granularity, Optimizer, Options, Precision, Size, Sizes, family,
 };
@@ -14,12 +19,37 @@ use super::files::{self, is_standard};
 use super::output;
 
 pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit, CliError> {
+    if let (Some(recipe), Some(count), Some(out)) = (&arguments.recipe, arguments.count, &arguments.out) {
+        return instances(recipe, count, out);
+    }
     let chosen = arguments.family.as_deref().map(family).transpose()?;
     match chosen {
         Some(family) if !arguments.list => generate(family, arguments),
         Some(family) => list(&[family], arguments),
         None => list(FAMILIES, arguments),
     }
+}
+
+/// The first problems of a recipe, each as a graph that carries its cluster.
+fn instances(recipe: &Path, count: u64, out: &Path) -> Result<Exit, CliError> {
+    let input = files::read(recipe)?;
+    let wrong = |error: RecipeError| {
+        CliError::new(error.code(), error.to_string())
+            .at(format!("{}:{}", input.label, error.place()))
+            .help(error.help())
+    };
+    let recipe = Recipe::from_toml(&String::from_utf8_lossy(&input.bytes)).map_err(wrong)?;
+    std::fs::create_dir_all(out).map_err(|error| {
+        CliError::new("I002", format!("cannot make the folder: {error}")).at(out.display().to_string())
+    })?;
+    for index in 0..count {
+        let Instance { name, problem, .. } = instance(&recipe, index);
+        let cluster = Some(problem.cluster().document().clone());
+        let graph = GraphDocument { cluster, ..problem.graph().document().clone() };
+        files::write(&out.join(format!("{name}.json")), &write_graph(&graph))?;
+    }
+    output::note(&format!("{count} problems in {}", out.display()));
+    Ok(Exit::Done)
 }
 
 fn generate(family: &dyn Family, arguments: &WorkloadArguments) -> Result<Exit, CliError> {

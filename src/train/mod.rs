@@ -13,11 +13,14 @@
 //! - [`label`](mod@label): a few of the best placements of a problem, with a bound.
 //! - [`store`]: labels in a file that a kill cannot spoil.
 //! - `run`: training runs, in a build with the feature `policy`.
+//! - `finetune`: a network adapted to one problem, likewise.
 
 pub mod clusters;
 mod costs;
 mod draw;
 pub mod families;
+#[cfg(feature = "policy")]
+pub mod finetune;
 pub mod instance;
 pub mod label;
 mod passes;

@@ -8,7 +8,7 @@
 //! objectives = ["makespan", "throughput"]
 //! ```
 //!
-//! Without `families` there are all that have graphs of such sizes. A family or an objective that is listed twice is drawn
+//! Without `families` there are all that have graphs of such sizes, but for those under `except`. A family or an objective that is listed twice is drawn
 //! twice as often.
 
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,9 @@ pub struct RecipeDocument {
     /// Families of graphs by name; all that have graphs of these sizes where they are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub families: Option<Vec<String>>,
+    /// Families that are left out where `families` is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<String>,
     /// Fewest and most operators, both from [`FEWEST`] to [`MOST`].
     pub operators: [usize; 2],
     /// Fewest and most devices, both within [`DEVICES`].
@@ -82,6 +85,8 @@ pub enum RecipeError {
     /// A name that no family has.
     #[error("no family of graphs is called `{name}`")]
     UnknownFamily {
+        /// The list that it is in.
+        field: &'static str,
         /// The name.
         name: String,
         /// Its place in the list, from 0.
@@ -140,9 +145,8 @@ impl RecipeError {
         match self {
             RecipeError::Shape { at: Some([line, column]), .. } => format!("{line}:{column}"),
             RecipeError::Shape { at: None, .. } => String::new(),
-            RecipeError::UnknownFamily { at, .. } | RecipeError::NoGraphs { at, .. } => {
-                format!("families[{at}]")
-            }
+            RecipeError::UnknownFamily { field, at, .. } => format!("{field}[{at}]"),
+            RecipeError::NoGraphs { at, .. } => format!("families[{at}]"),
             RecipeError::Range { field, .. } | RecipeError::Empty { field } => (*field).into(),
         }
     }
@@ -181,7 +185,16 @@ impl Recipe {
         let [least, most] = document.operators;
         let has_graphs = |family: &Family| family.nearest(least, [least, most]).is_some();
         let Some(names) = &document.families else {
-            let families: Vec<&Family> = FAMILIES.iter().filter(|family| has_graphs(family)).collect();
+            let except = std::mem::take(&mut document.except);
+            for (at, name) in except.iter().enumerate() {
+                known("except", name, at)?;
+            }
+            let is_asked =
+                |family: &&Family| has_graphs(family) && except.iter().all(|name| name != family.name);
+            let families: Vec<&Family> = FAMILIES.iter().filter(is_asked).collect();
+            if families.is_empty() {
+                return Err(RecipeError::Empty { field: "families" });
+            }
             // What is drawn from is part of the recipe, however many families there will be one day.
             document.families = Some(families.iter().map(|family| family.name.to_owned()).collect());
             return Ok(Recipe { document, families });
@@ -191,7 +204,7 @@ impl Recipe {
         }
         let mut families = Vec::with_capacity(names.len());
         for (at, name) in names.iter().enumerate() {
-            let found = family(name).ok_or_else(|| RecipeError::UnknownFamily { name: name.clone(), at })?;
+            let found = known("families", name, at)?;
             if !has_graphs(found) {
                 return Err(RecipeError::NoGraphs { name: name.clone(), at, least, most });
             }
@@ -221,6 +234,10 @@ impl Recipe {
     pub fn families(&self) -> &[&'static Family] {
         &self.families
     }
+}
+
+fn known(field: &'static str, name: &str, at: usize) -> Result<&'static Family, RecipeError> {
+    family(name).ok_or_else(|| RecipeError::UnknownFamily { field, name: name.into(), at })
 }
 
 fn check_range(
@@ -270,6 +287,7 @@ mod tests {
             ("[2, 8]", "[1, 8]", "D003", "devices"),
             ("[2, 8]", "[2, 17]", "D003", "devices"),
             ("\"layered\", \"bert\"", "", "D005", "families"),
+            ("families = [\"layered\", \"bert\"]", "except = [\"vgg\", \"bird\"]", "D002", "except[1]"),
             ("\"makespan\"", "", "D005", "objectives"),
         ];
         for (from, to, code, place) in cases {
@@ -290,5 +308,10 @@ mod tests {
         let names: Vec<&str> = all.families().iter().map(|family| family.name).collect();
         assert!(names.contains(&"layered") && !names.contains(&"resnet"), "{names:?}");
         assert_eq!(all.document().families.as_ref().map(Vec::len), Some(names.len()));
+        let except = "except = [\"layered\"]\n";
+        let fewer = Recipe::from_toml(&small.replace("families = [\"layered\", \"bert\"]\n", except))
+            .expect("a recipe");
+        assert!(fewer.families().iter().all(|family| family.name != "layered"));
+        assert_eq!(fewer.families().len() + 1, names.len());
     }
 }

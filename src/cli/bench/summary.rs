@@ -101,6 +101,43 @@ pub(super) fn summaries(rows: &[Row]) -> Vec<Summary> {
     order.into_iter().map(summary).collect()
 }
 
+/// The group of an input: its file's name without the numbers at its end, which is the family of a random problem.
+pub(super) fn group_of(input: &str) -> &str {
+    input.trim_end_matches(|last: char| last.is_ascii_digit() || last == '-' || last == '_')
+}
+
+/// A table of every solver's value over the best and over the bound by group of inputs, as Markdown.
+pub(super) fn markdown_by_group(rows: &[Row]) -> String {
+    let mut groups: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
+    for row in rows {
+        groups.entry(group_of(&row.input)).or_default().push(row.clone());
+    }
+    let mut grid = Grid::new([
+        ("group", Column::Names),
+        ("objective", Column::Names),
+        ("solver", Column::Names),
+        ("cases", Column::Figures),
+        ("value over the best", Column::Figures),
+        ("value over the bound", Column::Figures),
+    ]);
+    for (group, rows) in groups {
+        for summary in summaries(&rows) {
+            grid.row([
+                group.to_owned(),
+                summary.objective,
+                summary.solver,
+                summary.solved.to_string(),
+                summary.over_best.map(show).unwrap_or_default(),
+                summary.over_bound.map(show).unwrap_or_default(),
+            ]);
+        }
+    }
+    format!(
+        "\n## By group\n\nInputs whose names differ in the numbers at their ends are a group.\n\n{}",
+        grid.markdown()
+    )
+}
+
 fn order_of(rows: &[Row], objective: &str) -> usize {
     rows.iter().position(|row| row.objective == objective).unwrap_or(rows.len())
 }
@@ -111,7 +148,7 @@ fn geometric(values: &[f64]) -> Option<f64> {
 }
 
 /// The mean of ratios by input.
-fn mean(ratios: &[(String, f64)]) -> Option<Mean> {
+pub(super) fn mean(ratios: &[(String, f64)]) -> Option<Mean> {
     let all: Vec<f64> = ratios.iter().map(|(_, ratio)| *ratio).collect();
     let value = geometric(&all)?;
     // Sum and count of the logarithms of every input.
@@ -172,7 +209,7 @@ pub(super) fn markdown(summaries: &[Summary]) -> String {
     text
 }
 
-fn show(mean: Mean) -> String {
+pub(super) fn show(mean: Mean) -> String {
     match mean.interval {
         Some([from, to]) => format!("{:.4} ({from:.4} to {to:.4})", mean.value),
         None => format!("{:.4}", mean.value),

@@ -120,6 +120,7 @@ mod tests {
         let document = RecipeDocument {
             seed: 4,
             families: None,
+            except: Vec::new(),
             operators: [20, 60],
             devices: [2, 6],
             objectives: vec![Target::Throughput],

@@ -1,0 +1,174 @@
+//! One solver against each of the others, case by case.
+//!
+//! Values are compared on the same input, cluster, objective and seed. What is tested is whether the logarithms of the
+//! ratios lie on both sides of zero alike, by Wilcoxon's signed-rank test ("Individual comparisons by ranking methods",
+//! Biometrics Bulletin 1945) over inputs: cases of one input are not independent, so their mean counts once.
+
+use std::collections::BTreeMap;
+
+use stagewright::core::tolerance;
+use stagewright::report::grid::{Column, Grid};
+
+use super::case::Row;
+use super::summary::{Mean, mean, show};
+
+/// Fewer inputs that differ have no normal approximation.
+const FEWEST: usize = 10;
+
+/// A solver beside the one that is looked at.
+#[derive(Debug, Clone)]
+pub(super) struct Paired {
+    pub(super) objective: String,
+    pub(super) solver: String,
+    /// Cases in which both have a plan, and of these those where the one looked at is better, and worse.
+    pub(super) cases: usize,
+    pub(super) better: usize,
+    pub(super) worse: usize,
+    /// Its value over that of the other.
+    pub(super) ratio: Option<Mean>,
+    /// How likely so one-sided ranks are by chance.
+    pub(super) p: Option<f64>,
+}
+
+/// The pairs of one solver with every other, in the order of their first cases.
+pub(super) fn paired(rows: &[Row], looked_at: &str) -> Vec<Paired> {
+    let key =
+        |row: &'_ Row| -> (String, [String; 2], u64) { (row.objective.clone(), row.files.clone(), row.seed) };
+    let mut own = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.solver == looked_at) {
+        own.insert(key(row), row.value_s);
+    }
+    let mut order: Vec<(&str, &str)> = Vec::new();
+    for row in rows.iter().filter(|row| row.solver != looked_at) {
+        let pair = (row.objective.as_str(), row.solver.as_str());
+        if !order.contains(&pair) {
+            order.push(pair);
+        }
+    }
+    let one = |(objective, solver): (&str, &str)| {
+        let of = rows.iter().filter(|row| row.objective == objective && row.solver == solver);
+        let ratio = |row: &Row| {
+            let (value, other) = (own.get(&key(row)).copied().flatten()?, row.value_s?);
+            let ratio = if tolerance::same(value, other) { 1.0 } else { value / other };
+            (ratio.is_finite() && ratio > 0.0).then(|| (row.files[0].clone(), ratio))
+        };
+        let ratios: Vec<(String, f64)> = of.filter_map(ratio).collect();
+        Paired {
+            objective: objective.into(),
+            solver: solver.into(),
+            cases: ratios.len(),
+            better: ratios.iter().filter(|(_, ratio)| *ratio < 1.0).count(),
+            worse: ratios.iter().filter(|(_, ratio)| *ratio > 1.0).count(),
+            p: signed_ranks(&by_input(&ratios)),
+            ratio: mean(&ratios),
+        }
+    };
+    order.into_iter().map(one).collect()
+}
+
+/// The mean logarithm of the ratios of every input.
+fn by_input(ratios: &[(String, f64)]) -> Vec<f64> {
+    let mut inputs: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for (input, ratio) in ratios {
+        let entry = inputs.entry(input).or_default();
+        *entry = (entry.0 + ratio.ln(), entry.1 + 1.0);
+    }
+    inputs.into_values().map(|(sum, count)| sum / count).collect()
+}
+
+/// The two-sided p-value of Wilcoxon's signed-rank test that differences are around zero: the normal approximation with
+/// the correction for ties and for continuity. Differences of zero do not count; none where fewer than ten do.
+fn signed_ranks(differences: &[f64]) -> Option<f64> {
+    let mut left: Vec<f64> = differences.iter().copied().filter(|difference| *difference != 0.0).collect();
+    if left.len() < FEWEST {
+        return None;
+    }
+    left.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+    let count = left.len() as f64;
+    let (mut positive, mut ties, mut at) = (0.0, 0.0, 0);
+    while at < left.len() {
+        let end = at + left[at..].iter().take_while(|other| other.abs() == left[at].abs()).count();
+        let tied = (end - at) as f64;
+        // Ranks from 1; equal ones share their mean.
+        let rank = (at + 1 + end) as f64 / 2.0;
+        positive += rank * left[at..end].iter().filter(|difference| **difference > 0.0).count() as f64;
+        ties += tied * tied * tied - tied;
+        at = end;
+    }
+    let mean = count * (count + 1.0) / 4.0;
+    let variance = count * (count + 1.0) * (2.0 * count + 1.0) / 24.0 - ties / 48.0;
+    let away = ((positive - mean).abs() - 0.5).max(0.0);
+    Some(libm::erfc(away / (2.0 * variance).sqrt()))
+}
+
+/// A table for every objective, as Markdown.
+pub(super) fn markdown(pairs: &[Paired], looked_at: &str) -> String {
+    let mut text = String::new();
+    for group in pairs.chunk_by(|one, other| one.objective == other.objective) {
+        let objective = &group[0].objective;
+        let title = if objective.is_empty() { String::new() } else { format!(", {objective}") };
+        text.push_str(&format!(
+            "\n## {looked_at} against each{title}\n\nGeometric mean of its value over theirs with 95% intervals over \
+             inputs; p by Wilcoxon's signed-rank test over inputs.\n\n"
+        ));
+        let mut grid = Grid::new([
+            ("against", Column::Names),
+            ("cases", Column::Figures),
+            ("better", Column::Figures),
+            ("worse", Column::Figures),
+            ("ratio", Column::Figures),
+            ("p", Column::Figures),
+        ]);
+        for pair in group {
+            grid.row([
+                pair.solver.clone(),
+                pair.cases.to_string(),
+                pair.better.to_string(),
+                pair.worse.to_string(),
+                pair.ratio.map(show).unwrap_or_default(),
+                pair.p.map(|p| format!("{p:.1e}")).unwrap_or_default(),
+            ]);
+        }
+        text.push_str(&grid.markdown());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(input: usize, solver: &str, value: f64) -> Row {
+        Row {
+            files: [format!("input {input}"), String::new()],
+            solver: solver.into(),
+            value_s: Some(value),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn ranks_agree_with_a_worked_example() {
+        // The ranks of the positive ones add up to 39 of 55: (39 - 27.5 - 0.5) / sqrt(96.25) standard deviations away.
+        let p = signed_ranks(&[1.1, -0.2, 0.9, 0.4, -0.7, 1.5, -0.3, 0.8, 0.6, -1.0]).expect("ten differ");
+        assert!((p - 0.26219).abs() < 5e-6, "{p}");
+        assert_eq!(signed_ranks(&[1.0; 9]), None);
+    }
+
+    #[test]
+    fn pairs_are_of_the_same_case() {
+        let mut rows = Vec::new();
+        for input in 0..12 {
+            rows.push(row(input, "hero", 1.0));
+            rows.push(row(input, "other", if input == 0 { 0.5 } else { 2.0 }));
+            rows.push(row(input, "twin", 1.0));
+        }
+        rows.push(row(99, "other", 1.0));
+        let pairs = paired(&rows, "hero");
+        let [other, twin] = &pairs[..] else { panic!("{pairs:?}") };
+        assert_eq!((other.cases, other.better, other.worse), (12, 11, 1));
+        assert!(other.p.is_some_and(|p| p < 0.05), "{other:?}");
+        assert_eq!((twin.cases, twin.better, twin.worse, twin.p), (12, 0, 0, None));
+        assert!(markdown(&pairs, "hero").contains("| twin | 12 | 0 | 0 | 1.0000"));
+    }
+}

@@ -1,0 +1,78 @@
+//! `finetune`: a checkpoint of the policy adapted to one model and cluster.
+
+use std::path::Path;
+
+use stagewright::learned;
+use stagewright::report::units::seconds;
+use stagewright::train::finetune::{Finetuning, finetune};
+use stagewright::train::run::{Folder, RunError};
+use stagewright_policy::checkpoint::{Card, CheckpointError};
+use stagewright_policy::learn::AdamConfig;
+use stagewright_policy::network::Network;
+use stagewright_policy::solver::device;
+
+use super::super::args::FinetuneArguments;
+use super::super::error::CliError;
+use super::super::exit::Exit;
+use super::super::{files, interrupt, output, resolve};
+use super::train::at;
+
+/// What is learned from one graph is learned carefully.
+const RATE: f64 = 2e-4;
+const WARMUP: u64 = 10;
+
+pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
+    let objective = resolve::objective(&arguments.objective)?;
+    let solving = resolve::solving(&arguments.solve)?;
+    resolve::solver(learned::NAME, &objective)?;
+    let problem = resolve::problem(resolve::documents(&arguments.model, None)?, objective)?;
+    let (network, card) = network(arguments.checkpoint.as_deref())?;
+    let label = arguments.model.model.display().to_string();
+    let Some(time) = solving.limits.time else {
+        return Err(CliError::new("U001", "fine-tuning ends with its time limit, so it needs one")
+            .at("--time-limit")
+            .help("give one, such as 30s"));
+    };
+    let how = Finetuning {
+        time,
+        seed: solving.seed,
+        threads: solving.threads,
+        adam: AdamConfig { rate: RATE, warmup: WARMUP, ..AdamConfig::default() },
+        interrupt: interrupt::watch(),
+    };
+    let Some(tuned) = finetune(&problem, network, &card, &how).map_err(|error| at(&label, error))? else {
+        output::result("no plan was found to learn from, so nothing was learned\n")?;
+        return Ok(Exit::NoPlan);
+    };
+    let bytes = tuned
+        .network
+        .to_bytes(&tuned.card)
+        .map_err(|error| at(&label, RunError::Train(stagewright_policy::learn::TrainError::from(error))))?;
+    Folder::write(&arguments.out, &bytes).map_err(|error| at(&label, error))?;
+    let mut lines = format!("{} steps; {}\n", tuned.steps, arguments.out.display());
+    if let Some([first, last]) = tuned.losses {
+        lines += &format!("loss {first:.4} to {last:.4}\n");
+    }
+    if let Some(best) = &tuned.best {
+        lines += &format!("best plan met: {}\n", seconds(best.value()));
+    }
+    output::result(&lines)?;
+    Ok(Exit::Done)
+}
+
+/// The network of a file, or the shipped one.
+pub(super) fn network(path: Option<&Path>) -> Result<(Network, Card), CliError> {
+    let (label, bytes) = match path {
+        Some(path) => {
+            let input = files::read(path)?;
+            (input.label, input.bytes)
+        }
+        None => ("the shipped checkpoint".into(), learned::SHIPPED.to_vec()),
+    };
+    let device = device().map_err(|error| at(&label, RunError::Device(error)))?;
+    Network::from_bytes(&bytes, &device).map_err(|error| refused(&label, &error))
+}
+
+fn refused(label: &str, error: &CheckpointError) -> CliError {
+    CliError::new(error.code(), error.to_string()).at(label).help(error.help())
+}

@@ -1,0 +1,102 @@
+//! `train`: a checkpoint of the policy from a configuration.
+
+use std::io::{IsTerminal, stderr};
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use stagewright::report::units::seconds;
+use stagewright::train::run::{Folder, Measured, RunDocument, RunError, Watch, run as train};
+
+use super::super::args::TrainArguments;
+use super::super::error::CliError;
+use super::super::exit::Exit;
+use super::super::{files, interrupt, output, resolve};
+
+pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit, CliError> {
+    let label = arguments.configuration.display().to_string();
+    let text = files::read(&arguments.configuration)?;
+    let text = String::from_utf8_lossy(&text.bytes);
+    let document = RunDocument::from_toml(&text).map_err(|error| at(&label, error))?;
+    let folder = Folder::new(&arguments.out).map_err(|error| at(&label, error))?;
+    let beside = arguments.configuration.parent().unwrap_or(Path::new("."));
+    let bar = stderr().is_terminal().then(|| {
+        let bar = ProgressBar::new(1);
+        if let Ok(style) = ProgressStyle::with_template("{elapsed} {msg} {pos}/{len} {wide_bar} {eta}") {
+            bar.set_style(style);
+        }
+        bar
+    });
+    let show = |message: &str, done: u64, total: u64| {
+        if let Some(bar) = &bar {
+            bar.set_message(message.to_owned());
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+    };
+    let note = |line: &str| match &bar {
+        Some(bar) => bar.suspend(|| output::note(line)),
+        None => output::note(line),
+    };
+    let watch = Watch {
+        threads: resolve::threads(arguments.threads)?,
+        interrupt: interrupt::watch(),
+        labelled: &|done, total, kind| {
+            show(&format!("labels {kind}"), done, total);
+            if bar.is_none() && (done == total || done.is_multiple_of(LABELS)) {
+                output::note(&format!("labels {kind}: {done} of {total}"));
+            }
+        },
+        stepped: &|done, total| show("steps", done, total),
+        measured: &|measured| note(&line(measured)),
+    };
+    let outcome = train(&document, beside, &folder, &watch).map_err(|error| at(&label, error))?;
+    if let Some(bar) = &bar {
+        bar.finish_and_clear();
+    }
+    let how = match (outcome.is_interrupted, outcome.is_early) {
+        (true, _) => "interrupted; the same command goes on",
+        (_, true) => "ended early, since nothing got better",
+        _ => "done",
+    };
+    output::result(&match outcome.best {
+        Some(best) => format!(
+            "{} steps, {how}; the least held-out loss is {best:.4}, of {}\n",
+            outcome.steps,
+            folder.best().display()
+        ),
+        None => format!("{} steps, {how}; nothing was measured yet\n", outcome.steps),
+    })?;
+    Ok(if outcome.best.is_some() { Exit::Done } else { Exit::NoPlan })
+}
+
+/// Labels between two lines, where there is no bar.
+const LABELS: u64 = 250;
+
+fn line(measured: &Measured) -> String {
+    format!(
+        "step {}: loss {:.4}, held out {:.4} (devices {:.4}, edges {:.4}, order {:.4}, value {:.4}; {:.1}% of \
+         devices right), {:.1} graphs/s, {}",
+        measured.step,
+        measured.loss,
+        measured.held_out,
+        measured.affinity,
+        measured.together,
+        measured.priority,
+        measured.value,
+        100.0 * measured.hits,
+        measured.graphs_per_second,
+        seconds(measured.seconds)
+    )
+}
+
+/// The error of a run, about the file of a label.
+pub(super) fn at(label: &str, error: RunError) -> CliError {
+    let place = match &error {
+        RunError::Config { line: Some(line), .. } => format!("{label}:{line}"),
+        RunError::Recipe { field, error } => format!("{label}: {field}.{}", error.place()),
+        RunError::Store(error) => error.place(),
+        RunError::Checkpoint { file, .. } | RunError::File { file, .. } => file.clone(),
+        _ => label.into(),
+    };
+    CliError::new(error.code(), error.to_string()).at(place).help(error.help())
+}

@@ -1,0 +1,31 @@
+//! In the place of the learned policy on the command line in a build without it.
+
+use std::path::Path;
+
+use super::args::{FinetuneArguments, TrainArguments};
+use super::error::CliError;
+use super::exit::Exit;
+use super::resolve::Chosen;
+
+fn absent() -> CliError {
+    CliError::new("K016", "the learned policy is not in this build")
+        .help("build with the feature `policy`, which is on by default")
+}
+
+/// # Errors
+/// Always.
+pub(crate) fn train(_: &TrainArguments) -> Result<Exit, CliError> {
+    Err(absent())
+}
+
+/// # Errors
+/// Always.
+pub(crate) fn finetune(_: &FinetuneArguments) -> Result<Exit, CliError> {
+    Err(absent())
+}
+
+/// # Errors
+/// Always.
+pub(crate) fn of_checkpoint(_: &Path, _: &Chosen) -> Result<Chosen, CliError> {
+    Err(absent())
+}

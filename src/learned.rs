@@ -1,0 +1,52 @@
+//! The learned policy with the shipped network, and the variants of it that tell what each part is worth.
+
+use stagewright_policy::network::Network;
+use stagewright_policy::{Origin, Parts, Policy};
+
+/// The policy's name.
+pub const NAME: &str = "policy";
+
+/// The checkpoint in `data/policy`, whose card is beside it.
+pub const SHIPPED: &[u8] = include_bytes!("../data/policy/checkpoint.safetensors");
+/// Seed of the network that was not trained.
+const UNTRAINED_SEED: u64 = 1;
+
+pub(crate) static POLICY: Policy = Policy::new(
+    NAME,
+    "a graph neural network that steers candidates and search (makespan and contiguous throughput)",
+    Origin::Checkpoint(SHIPPED),
+    Parts::ALL,
+);
+
+pub(crate) static UNTRAINED: Policy = Policy::new(
+    "policy-untrained",
+    "the policy with a network that has learned nothing",
+    Origin::Untrained(UNTRAINED_SEED),
+    Parts::ALL,
+);
+
+pub(crate) static NO_NETWORK: Policy = Policy::new(
+    "policy-no-network",
+    "the floor and the search of the policy without a network",
+    Origin::Nothing,
+    Parts::ALL,
+);
+
+pub(crate) static NO_SEARCH: Policy = Policy::new(
+    "policy-no-search",
+    "the floor and the plans drawn from the network, without a search",
+    Origin::Checkpoint(SHIPPED),
+    Parts { search: false, ..Parts::ALL },
+);
+
+pub(crate) static NETWORK: Policy = Policy::new(
+    "policy-network",
+    "the network alone: its likeliest plan, no floor and no search",
+    Origin::Checkpoint(SHIPPED),
+    Parts { floor: false, draws: 1, search: false },
+);
+
+/// The policy with another network.
+pub fn with(name: &'static str, summary: &'static str, network: Network) -> Policy {
+    Policy::new(name, summary, Origin::Network(Box::new(network)), Parts::ALL)
+}

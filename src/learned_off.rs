@@ -1,0 +1,36 @@
+//! In the place of the learned policy in a build without it: its names take no problem and say why.
+
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+
+/// A solver that is not in this build.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Absent(&'static str);
+
+pub(crate) static POLICY: Absent = Absent("policy");
+pub(crate) static UNTRAINED: Absent = Absent("policy-untrained");
+pub(crate) static NO_NETWORK: Absent = Absent("policy-no-network");
+pub(crate) static NO_SEARCH: Absent = Absent("policy-no-search");
+pub(crate) static NETWORK: Absent = Absent("policy-network");
+
+impl Solver for Absent {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn summary(&self) -> &'static str {
+        "not in this build: it needs the feature `policy`"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let missing = |_: &_| Some("any problem in this build: it needs the feature `policy`");
+        Capabilities { missing, exact: false, deterministic_across_threads: true }
+    }
+
+    /// # Errors
+    /// Always.
+    fn solve(&self, problem: &Problem, _: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        Err(SolveError::Invariant("a solver that takes nothing was asked".into()))
+    }
+}

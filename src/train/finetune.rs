@@ -1,0 +1,128 @@
+//! A network adapted to one problem within a time.
+//!
+//! Rounds of looking and learning: the policy plans with the network as it is, what it finds joins the best few plans
+//! known, and the network imitates these from ever new plans to improve on. The plans are worth what the simulator or
+//! the evaluation says, so a round can teach nothing worse than what is known.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Limits, Plan, Silent, Solver, Status, Stop};
+use stagewright_policy::checkpoint::Card;
+use stagewright_policy::learn::{AdamConfig, Trainer};
+use stagewright_policy::network::Network;
+use stagewright_policy::{Origin, Parts, Policy};
+
+use super::label::{Label, Labelled, MOST_PLANS, WORSE};
+use super::run::{RunError, problem_example};
+
+/// Rounds.
+const ROUNDS: u32 = 4;
+/// The share of a round that is spent looking.
+const LOOKING: f64 = 0.4;
+/// Streams of the examples of a round.
+const EXAMPLES: u64 = 1 << 20;
+
+/// How to adapt.
+pub struct Finetuning {
+    /// Time in all.
+    pub time: Duration,
+    /// Seed of every draw.
+    pub seed: u64,
+    /// Worker threads.
+    pub threads: usize,
+    /// How steps are made.
+    pub adam: AdamConfig,
+    /// Ends it; what was learned by then is kept.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+/// What came of it.
+pub struct Finetuned {
+    /// The network.
+    pub network: Network,
+    /// Its card.
+    pub card: Card,
+    /// Steps made.
+    pub steps: u64,
+    /// The loss of the first step and of the last.
+    pub losses: Option<[f64; 2]>,
+    /// The best plan met.
+    pub best: Option<Plan>,
+}
+
+/// Adapts a network to a problem; none where there is no plan to learn from.
+///
+/// # Errors
+/// A problem that the policy does not take, and gradients that are no numbers.
+pub fn finetune(
+    problem: &Problem,
+    network: Network,
+    card: &Card,
+    how: &Finetuning,
+) -> Result<Option<Finetuned>, RunError> {
+    let whole = Stop::new(Some(how.time), how.interrupt.clone());
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(how.threads.max(1)).build();
+    let pool = pool.map_err(|error| RunError::Device(format!("cannot start worker threads: {error}")))?;
+    let mut trainer = Trainer::new(network, how.adam)?;
+    let mut known: Option<Label> = None;
+    let mut best: Option<Plan> = None;
+    let mut losses: Option<[f64; 2]> = None;
+    for round in 0..ROUNDS {
+        let left = whole.remaining().unwrap_or_default() / (ROUNDS - round);
+        let mut silent = Silent;
+        let limits = Limits { time: Some(left.mul_f64(LOOKING)), ..Limits::default() };
+        let mut context = Context::new(limits, how.interrupt.clone(), &mut silent);
+        (context.seed, context.threads) = (how.seed.wrapping_add(u64::from(round)), how.threads);
+        context.warm_start = best.as_ref().map(|plan| plan.placement.clone());
+        let origin = Origin::Network(Box::new(trainer.network.clone()));
+        let found = Policy::new("policy", "the policy in training", origin, Parts::ALL)
+            .solve(problem, &mut context)?;
+        let (bound, is_optimal) = (found.bound.value, found.status == Status::Optimal);
+        if let Some(plan) = found.plan {
+            known = Some(with_plan(known, &plan, bound));
+            if best.as_ref().is_none_or(|best| plan.value() < best.value()) {
+                best = Some(plan);
+            }
+        }
+        let Some(label) = &known else { return Ok(None) };
+        let end = Stop::new(Some(left.mul_f64(1.0 - LOOKING)), how.interrupt.clone());
+        while end.reason().is_none() {
+            let mut rng = seed::stream(how.seed ^ EXAMPLES, trainer.step());
+            let rate = how.adam.rate_at(trainer.step(), u64::MAX);
+            let loss = pool.install(|| -> Result<f64, RunError> {
+                let example = problem_example(problem, label, &mut rng)?;
+                let (losses, _) = trainer.imitate(&[&example], rate)?;
+                Ok(losses.affinity + losses.together)
+            })?;
+            losses = Some([losses.map_or(loss, |losses| losses[0]), loss]);
+        }
+        if whole.reason().is_some() || is_optimal {
+            break;
+        }
+    }
+    let steps = trainer.step();
+    let mut stages = card.training.as_array().cloned().unwrap_or_default();
+    stages.push(serde_json::json!({
+        "stage": "finetune", "graph": problem.graph().name(), "steps": steps, "seed": how.seed,
+    }));
+    let card = Card { training: stages.into(), ..card.clone() };
+    Ok(Some(Finetuned { network: trainer.network, card, steps, losses, best }))
+}
+
+/// The best few plans known, with one more.
+fn with_plan(known: Option<Label>, plan: &Plan, bound: f64) -> Label {
+    let labelled = Labelled { value: plan.value(), placement: plan.placement.clone() };
+    let mut plans = known.map_or_else(Vec::new, |label| label.plans);
+    if !plans.contains(&labelled) {
+        plans.push(labelled);
+    }
+    plans.sort_by(|a, b| a.value.total_cmp(&b.value));
+    plans.truncate(MOST_PLANS);
+    let value = plans[0].value;
+    plans.retain(|plan| plan.value <= value * (1.0 + WORSE));
+    Label { value, bound: bound.min(value), proved: bound >= value, plans }
+}

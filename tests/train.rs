@@ -1,0 +1,248 @@
+//! Training from the command line: a run that is killed and goes on makes the bytes of one that was not; what is wrong is
+//! refused with its code and place; a checkpoint of one's own plans, and fine-tuning makes one.
+
+#![cfg(feature = "policy")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const CONFIGURATION: &str = r#"
+schema = "stagewright.training/1"
+stage = "imitation"
+seed = 3
+steps = 24
+batch = 2
+measure_every = 4
+patience = 100
+
+[network]
+width = 8
+layers = 2
+heads = 2
+segment = 16
+summaries = 2
+
+[data]
+count = 6
+seconds = 0.02
+
+[data.recipe]
+seed = 1
+families = ["layered", "residual-training"]
+operators = [20, 40]
+devices = [2, 3]
+objectives = ["makespan", "throughput"]
+
+[held_out]
+count = 3
+seconds = 0.02
+
+[held_out.recipe]
+seed = 2
+families = ["layered"]
+operators = [20, 40]
+devices = [2, 3]
+objectives = ["makespan"]
+"#;
+
+fn stagewright(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_stagewright")).args(arguments).output().expect("the program runs")
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn path(folder: &tempfile::TempDir, name: &str) -> String {
+    folder.path().join(name).display().to_string()
+}
+
+fn configured(folder: &tempfile::TempDir, text: &str) -> String {
+    let path = path(folder, "training.toml");
+    fs::write(&path, text).expect("a file");
+    path
+}
+
+fn train(configuration: &str, out: &str) -> Output {
+    stagewright(&["train", configuration, "--out", out, "--threads", "2"])
+}
+
+fn assert_done(output: &Output) {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
+    let folder = folder();
+    let configuration = configured(&folder, CONFIGURATION);
+    let whole = path(&folder, "whole");
+    let output = train(&configuration, &whole);
+    assert_done(&output);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("24 steps, done"), "{said}");
+
+    // The same labels, since how good they are depends on the clock.
+    let killed = path(&folder, "killed");
+    fs::create_dir(&killed).expect("a folder");
+    for labels in ["labels.jsonl", "held-out.jsonl"] {
+        fs::copy(Path::new(&whole).join(labels), Path::new(&killed).join(labels)).expect("a copy");
+    }
+    for state in 0..3 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_stagewright"))
+            .args(["train", &configuration, "--out", &killed, "--threads", "1"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program runs");
+        let before =
+            fs::metadata(Path::new(&killed).join("state.safetensors")).and_then(|file| file.modified()).ok();
+        let began = Instant::now();
+        let is_new = || {
+            let now = fs::metadata(Path::new(&killed).join("state.safetensors"));
+            now.and_then(|file| file.modified()).ok() != before
+        };
+        while !is_new()
+            && began.elapsed() < Duration::from_secs(60)
+            && child.try_wait().expect("a child").is_none()
+        {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(Duration::from_millis(7 * state));
+        child.kill().expect("a child");
+        child.wait().expect("a child");
+    }
+    assert_done(&train(&configuration, &killed));
+    for file in ["best.safetensors"] {
+        let of = |run: &str| fs::read(Path::new(run).join(file)).expect("a file");
+        assert!(of(&whole) == of(&killed), "{file} differs");
+    }
+    let steps = |run: &str| {
+        let lines = fs::read_to_string(Path::new(run).join("metrics.jsonl")).expect("a file");
+        let step = |line: &str| {
+            let value: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
+            (
+                value["step"].as_u64().expect("a number"),
+                value["held_out"].as_f64().expect("a number").to_bits(),
+            )
+        };
+        lines.lines().map(step).collect::<Vec<_>>()
+    };
+    assert_eq!(steps(&whole), steps(&killed));
+    assert_eq!(steps(&whole).len(), 6);
+
+    // Nothing is left to do.
+    let again = train(&configuration, &whole);
+    assert!(String::from_utf8_lossy(&again.stdout).contains("24 steps, done"));
+    // Another configuration does not go into this folder.
+    let other = configured(&folder, &CONFIGURATION.replace("steps = 24", "steps = 25"));
+    let refused = train(&other, &whole);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("K014"));
+
+    plans_and_stages(&folder, &whole);
+}
+
+/// What can be done with a checkpoint: plan, train on, adapt.
+fn plans_and_stages(folder: &tempfile::TempDir, run: &str) {
+    let checkpoint = format!("{run}/best.safetensors");
+    let model = ["data/demo/model.json", "--cluster", "data/demo/cluster.toml"];
+    let plan = |checkpoint: &str| {
+        let mut arguments = vec!["plan"];
+        arguments.extend(model);
+        arguments.extend(["--solver", "policy", "--objective", "makespan", "--time-limit", "1s", "--json"]);
+        arguments.extend(["--checkpoint", checkpoint]);
+        stagewright(&arguments)
+    };
+    let output = plan(&checkpoint);
+    assert_done(&output);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a plan");
+    assert_eq!(document["solver"], "policy");
+    assert!(document["gap"].as_f64().is_some_and(|gap| (0.0..1.0).contains(&gap)), "{}", document["gap"]);
+
+    for (stage, rate) in [("expert", "rate = 1e-3"), ("reinforcement", "rate = 1e-4")] {
+        let text = CONFIGURATION
+            .replace("\"imitation\"", &format!("\"{stage}\""))
+            .replace("seed = 3", "seed = 4\nfrom = \"whole/best.safetensors\"")
+            .replace("steps = 24", "steps = 4");
+        let text = format!("{text}\n[adam]\n{rate}\n[reinforce]\ndraws = 4\nepochs = 2\n");
+        let out = path(folder, stage);
+        let output = train(&configured(folder, &text), &out);
+        assert_done(&output);
+        assert_done(&plan(&format!("{out}/best.safetensors")));
+    }
+
+    let tuned = path(folder, "tuned.safetensors");
+    let mut arguments = vec!["finetune"];
+    arguments.extend(model);
+    arguments.extend([
+        "--objective",
+        "makespan",
+        "--time-limit",
+        "2s",
+        "--checkpoint",
+        &checkpoint,
+        "--out",
+        &tuned,
+    ]);
+    assert_done(&stagewright(&arguments));
+    assert_done(&plan(&tuned));
+
+    // Damaged ones are refused with their code.
+    let bytes = fs::read(&checkpoint).expect("a file");
+    let damaged = path(folder, "damaged.safetensors");
+    let mut nan = bytes.clone();
+    let end = nan.len();
+    nan[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
+    for (bytes, code) in [(&bytes[..bytes.len() / 2], "K001"), (&nan, "K007"), (&b"{}"[..], "K001")] {
+        fs::write(&damaged, bytes).expect("a file");
+        let refused = plan(&damaged);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            said.contains(code) && said.contains("damaged.safetensors") && said.contains("help:"),
+            "{said}"
+        );
+    }
+    let state = plan(&format!("{run}/state.safetensors"));
+    assert!(String::from_utf8_lossy(&state.stderr).contains("K003"));
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_its_place() {
+    let folder = folder();
+    let cases = [
+        ("steps = 24", "steps = ", "K011", ":5"),
+        ("steps = 24", "stepps = 24", "K011", ":5"),
+        ("steps = 24", "steps = 0", "K011", "training.toml"),
+        ("batch = 2", "batch = 0", "K011", "training.toml"),
+        ("heads = 2", "heads = 3", "K011", "training.toml"),
+        ("\"imitation\"", "\"expert\"", "K011", "training.toml"),
+        ("\"imitation\"", "\"intuition\"", "K011", ":3"),
+        ("training/1", "training/2", "K011", "training.toml"),
+        ("seed = 2", "seed = 1", "K011", "training.toml"),
+        ("\"residual-training\"", "\"residuals\"", "D002", "data.recipe.families[1]"),
+        ("devices = [2, 3]", "devices = [3, 2]", "D003", "data.recipe.devices"),
+        ("seed = 3", "seed = 3\nfrom = \"nowhere.safetensors\"", "K013", "nowhere.safetensors"),
+    ];
+    for (from, to, code, place) in cases {
+        let text = CONFIGURATION.replacen(from, to, 1);
+        assert_ne!(text, CONFIGURATION, "{from}");
+        let output = train(&configured(&folder, &text), &path(&folder, "run"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{to}: {said}");
+        assert!(said.contains(code) && said.contains(place) && said.contains("help:"), "{to}: {said}");
+    }
+    let missing = stagewright(&["train", "nowhere.toml", "--out", &path(&folder, "run")]);
+    assert_eq!(missing.status.code(), Some(2));
+    let other = stagewright(&[
+        "plan",
+        "data/demo/model.json",
+        "--cluster",
+        "data/demo/cluster.toml",
+        "--checkpoint",
+        "x",
+    ]);
+    assert!(String::from_utf8_lossy(&other.stderr).contains("U001"));
+}

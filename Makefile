@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag
+.PHONY: setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag bench-policy
 
 # Rust, and what HiGHS is built with: CMake, a C++ compiler, and libclang for its bindings.
 setup:
@@ -152,3 +152,17 @@ define step
 @mkdir -p target/workloads/$(dir $(1))
 target/release/stagewright workload $(2) --out target/workloads/$(1).json
 endef
+
+# The learned policy on families that it was not trained on, and on 50,000 operators. Some hours; PROBLEMS=50 is a part.
+PROBLEMS ?= 500
+bench-policy: setup
+	$(CARGO) build --release --bin stagewright
+	rm -rf target/workloads/policy-small target/workloads/policy-large
+	target/release/stagewright workload --recipe data/policy/held-out-small.toml --count $(PROBLEMS) --out target/workloads/policy-small
+	target/release/stagewright workload --recipe data/policy/held-out-large.toml --count 60 --out target/workloads/policy-large
+	$(call step,policy-gnmt/gnmt-8,gnmt --variant 8 --batch 128 --sequence 70 --training)
+	target/release/stagewright bench data/suites/policy-small.toml
+	target/release/stagewright bench data/suites/policy-throughput.toml
+	target/release/stagewright bench data/suites/policy-large.toml
+	target/release/stagewright bench data/suites/policy-gnmt.toml
+	target/release/stagewright bench data/suites/policy-gnmt-throughput.toml

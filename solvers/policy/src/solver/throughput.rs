@@ -5,6 +5,7 @@ use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError};
+use stagewright_core::tolerance;
 use stagewright_search::dpl::{Effort, Room, best_over_orders, improve_boundaries, over_more_orders};
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::{Best, Judge, Schedule, is_better};
@@ -44,10 +45,15 @@ pub(super) fn solve(
     // Where the units stand in the best order so far, and where the network would have them.
     let (mut places_of_best, mut guide) = (plain.clone(), None);
     let mut asked = 0;
-    if let Some(network) = network.filter(|_| !units.is_empty()) {
-        let mut base = base;
+    let step = step_of(problem).ok();
+    let scene = step.as_ref().map(Scene::new).filter(|scene| scene.impossible().is_none());
+    if let (Some(network), Some(scene), false) = (network, &scene, units.is_empty()) {
+        let (mut reader, mut base) = (Reader::new(scene), base);
         for _ in 0..REFINEMENTS {
-            let Some(found) = ask(problem, network, &units, base.as_ref(), &bound, context)? else { break };
+            if best.is_some() && context.stop().reason().is_some() {
+                break;
+            }
+            let Some(found) = reader.ask(network, &units, base.as_ref(), &bound, context)? else { break };
             asked += 1;
             context.emit(Event::Phase { name: "orders drawn from the network".into() });
             let draw = |number: usize| {
@@ -99,39 +105,43 @@ pub(super) fn solve(
 /// Whether nothing is left to gain, or time to gain it.
 fn is_over(best: Option<&Plan>, bound: &LowerBound, context: &Context<'_>) -> bool {
     let is_enough = |plan: &Plan| {
-        stagewright_core::tolerance::gap(plan.value(), bound.value) == 0.0
-            || context.gap_reached(plan.value(), bound.value)
+        tolerance::gap(plan.value(), bound.value) == 0.0 || context.gap_reached(plan.value(), bound.value)
     };
     context.stop().reason().is_some() || best.is_some_and(is_enough)
 }
 
-/// Where the network would have every unit, given a plan to improve on; none where nothing can run as a step.
-fn ask(
-    problem: &Problem,
-    network: &Network,
-    units: &Units,
-    plan: Option<&Plan>,
-    bound: &LowerBound,
-    context: &mut Context<'_>,
-) -> Result<Option<Vec<f64>>, SolveError> {
-    let Ok(step) = step_of(problem) else { return Ok(None) };
-    let scene = Scene::new(&step);
-    if scene.impossible().is_some() {
-        return Ok(None);
+/// What asks the network where every unit should stand.
+struct Reader<'s, 'p> {
+    subject: Subject<'s, 'p>,
+    judge: Judge<'s, 'p>,
+}
+
+impl<'s, 'p> Reader<'s, 'p> {
+    fn new(scene: &'s Scene<'p>) -> Reader<'s, 'p> {
+        Reader { subject: Subject::new(scene, MOST_UNITS, true), judge: Judge::new(scene) }
     }
-    let mut judge = Judge::new(&scene);
-    let schedule = match plan {
-        Some(plan) => Some(Schedule::of_placement(&scene, &plan.placement)),
-        None => {
-            let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
-            starts(&mut judge, context).into_iter().reduce(better).map(|best| best.schedule)
-        }
-    };
-    let Some(schedule) = schedule else { return Ok(None) };
-    let subject = Subject::new(&scene, MOST_UNITS, true);
-    let base = Base::new(&subject, &mut judge, &schedule);
-    let value = plan.map_or(base.seconds, Plan::value);
-    let figures = input(&subject, &base, value, bound.value);
-    let prediction = Policy::ask(network, &figures, context)?;
-    Ok(Some(places(&subject, &prediction, units)))
+
+    /// Where the network would have every unit, given a plan to improve on; without one, it reads a list schedule.
+    fn ask(
+        &mut self,
+        network: &Network,
+        units: &Units,
+        plan: Option<&Plan>,
+        bound: &LowerBound,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Vec<f64>>, SolveError> {
+        let schedule = match plan {
+            Some(plan) => Some(Schedule::of_placement(self.subject.scene(), &plan.placement)),
+            None => {
+                let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
+                starts(&mut self.judge, context).into_iter().reduce(better).map(|best| best.schedule)
+            }
+        };
+        let Some(schedule) = schedule else { return Ok(None) };
+        let base = Base::new(&self.subject, &mut self.judge, &schedule);
+        let value = plan.map_or(base.seconds, Plan::value);
+        let figures = input(&self.subject, &base, value, bound.value);
+        let prediction = Policy::ask(network, &figures, context)?;
+        Ok(Some(places(&self.subject, &prediction, units)))
+    }
 }

@@ -145,8 +145,9 @@ impl State {
                 self.shift(around(guidance.groups(), class, rng), to, scene)
             }
             None => {
+                let group = around(groups, scene.graph().class_of(op), rng);
                 let to = self.target(op, scene, rng)?;
-                self.shift(around(groups, scene.graph().class_of(op), rng), to, scene)
+                self.shift(group, to, scene)
             }
         }
     }

@@ -6,7 +6,11 @@ mod support;
 use std::time::Duration;
 
 use candle_core::{DType, Device};
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::{ObjectiveKind, PinsDocument};
 use stagewright_core::evaluate::evaluate;
+use stagewright_core::graph::GraphBuilder;
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance::same;
@@ -38,6 +42,15 @@ fn assert_sound(problem: &Problem, solution: &Solution, number: u64) -> Option<f
     assert!(same(evaluation.value, plan.value()), "{number}");
     assert!(solution.bound.value <= plan.value() * (1.0 + 1e-9), "{number}");
     Some(plan.value())
+}
+
+/// A graph of nothing, on two devices.
+fn empty(kind: ObjectiveKind) -> Problem {
+    let cluster = step(1, 2, 2).cluster().document().clone();
+    let graph = GraphBuilder::new("nothing").build().expect("a valid graph");
+    let cluster = Cluster::from_document(cluster).expect("a valid cluster");
+    let objective = Objective { kind, ..Objective::default() };
+    Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
 }
 
 /// The first step that a list schedule has a plan for.
@@ -111,7 +124,9 @@ fn no_time_and_nothing_to_place() {
     let none = Limits { time: Some(Duration::ZERO), ..UNLIMITED };
     let problem = feasible(12, 3);
     assert!(solve(&policy, &problem, none, 1).plan.is_some(), "a list schedule at least");
-    for problem in [step(0, 0, 2), split(0, 0, 2), step(0, 1, 1), split(1, 1, 1)] {
+    for problem in
+        [empty(ObjectiveKind::Makespan), empty(ObjectiveKind::Throughput), step(0, 1, 1), split(1, 1, 1)]
+    {
         let solution = solve(&policy, &problem, QUICK, 1);
         assert!(solution.plan.is_some() || solution.status == Status::Infeasible, "{:?}", solution.reason);
     }

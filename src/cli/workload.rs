@@ -39,9 +39,7 @@ fn instances(recipe: &Path, count: u64, out: &Path) -> Result<Exit, CliError> {
             .help(error.help())
     };
     let recipe = Recipe::from_toml(&String::from_utf8_lossy(&input.bytes)).map_err(wrong)?;
-    std::fs::create_dir_all(out).map_err(|error| {
-        CliError::new("I002", format!("cannot make the folder: {error}")).at(out.display().to_string())
-    })?;
+    files::make_folder(out)?;
     for index in 0..count {
         let Instance { name, problem, .. } = instance(&recipe, index);
         let cluster = Some(problem.cluster().document().clone());

@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Plan, Silent, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Limits, Plan, Silent, SolveError, Solver, Status, Stop};
 use stagewright_policy::checkpoint::Card;
 use stagewright_policy::learn::{AdamConfig, Trainer};
 use stagewright_policy::network::Network;
+use stagewright_policy::subject::step_of;
 use stagewright_policy::{Origin, Parts, Policy};
+use stagewright_search::makespan::scene::Scene;
 
 use super::label::{Label, Labelled, MOST_PLANS, WORSE};
-use super::run::{RunError, problem_example};
+use super::run::{Lesson, RunError};
 
 /// Rounds.
 const ROUNDS: u32 = 4;
@@ -30,6 +32,8 @@ const EXAMPLES: u64 = 1 << 20;
 pub struct Finetuning {
     /// Time in all.
     pub time: Duration,
+    /// The other limits of the looks.
+    pub limits: Limits,
     /// Seed of every draw.
     pub seed: u64,
     /// Worker threads.
@@ -64,9 +68,18 @@ pub fn finetune(
     card: &Card,
     how: &Finetuning,
 ) -> Result<Option<Finetuned>, RunError> {
+    if problem.graph().operator_count() == 0 {
+        return Ok(None);
+    }
     let whole = Stop::new(Some(how.time), how.interrupt.clone());
+    let step = step_of(problem)?;
+    let scene = Scene::new(&step);
+    if scene.impossible().is_some() {
+        return Ok(None);
+    }
+    let mut lesson = Lesson::new(problem, &scene);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(how.threads.max(1)).build();
-    let pool = pool.map_err(|error| RunError::Device(format!("cannot start worker threads: {error}")))?;
+    let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
     let mut trainer = Trainer::new(network, how.adam)?;
     let mut known: Option<Label> = None;
     let mut best: Option<Plan> = None;
@@ -74,7 +87,7 @@ pub fn finetune(
     for round in 0..ROUNDS {
         let left = whole.remaining().unwrap_or_default() / (ROUNDS - round);
         let mut silent = Silent;
-        let limits = Limits { time: Some(left.mul_f64(LOOKING)), ..Limits::default() };
+        let limits = Limits { time: Some(left.mul_f64(LOOKING)), ..how.limits };
         let mut context = Context::new(limits, how.interrupt.clone(), &mut silent);
         (context.seed, context.threads) = (how.seed.wrapping_add(u64::from(round)), how.threads);
         context.warm_start = best.as_ref().map(|plan| plan.placement.clone());
@@ -89,18 +102,22 @@ pub fn finetune(
             }
         }
         let Some(label) = &known else { return Ok(None) };
-        let end = Stop::new(Some(left.mul_f64(1.0 - LOOKING)), how.interrupt.clone());
+        if is_optimal && round > 0 {
+            break;
+        }
+        let left = whole.remaining().unwrap_or_default() / (ROUNDS - round);
+        let end = Stop::new(Some(left), how.interrupt.clone());
         while end.reason().is_none() {
             let mut rng = seed::stream(how.seed ^ EXAMPLES, trainer.step());
             let rate = how.adam.rate_at(trainer.step(), u64::MAX);
             let loss = pool.install(|| -> Result<f64, RunError> {
-                let example = problem_example(problem, label, &mut rng)?;
+                let example = lesson.example(label, &end, &mut rng)?;
                 let (losses, _) = trainer.imitate(&[&example], rate)?;
                 Ok(losses.affinity + losses.together)
             })?;
             losses = Some([losses.map_or(loss, |losses| losses[0]), loss]);
         }
-        if whole.reason().is_some() || is_optimal {
+        if whole.reason().is_some() {
             break;
         }
     }

@@ -25,6 +25,12 @@ impl Prediction {
     /// Where tensors cannot be made.
     pub fn new(network: &Network, input: &Input) -> Result<Prediction> {
         let output = network.forward(&network.batch(&[input])?)?;
+        let all = [&output.priority, &output.together, &output.affinity, &output.value];
+        for part in all {
+            if !numbers(part)?.iter().all(|number| number.is_finite()) {
+                return Err(candle_core::Error::Msg("it answers with numbers that are not finite".into()));
+            }
+        }
         let logits = numbers(&output.affinity)?;
         let affinity = logits.chunks(input.devices.max(1)).flat_map(shares).collect();
         Ok(Prediction {

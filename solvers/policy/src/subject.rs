@@ -1,7 +1,7 @@
 //! A problem as the policy sees it: units, what passes between them, devices, and a plan to improve on.
 //!
-//! Units are colocation classes where these are few enough and clusters of acyclic heavy-edge matching where they are
-//! not, so that a graph of any size is one that the network reads in a moment. All objectives are read as a step under
+//! Units are colocation classes where these are few enough and on no cycle, and else clusters of acyclic heavy-edge
+//! matching, so that a graph of any size is one that the network reads in a moment. All objectives are read as a step under
 //! dataflow execution: what runs where for how long and what it takes to send is the same for all of them.
 
 use stagewright_core::cluster::DeviceId;
@@ -12,7 +12,7 @@ use stagewright_core::seed;
 use stagewright_core::simulate::Activity;
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::{Judge, Schedule};
-use stagewright_search::makespan::{Level, level_of};
+use stagewright_search::makespan::{Level, acyclic_level_of};
 
 /// Units and what is known of them whatever the plan. Units stand for operators: see [`Level`].
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl<'s, 'p> Subject<'s, 'p> {
     /// The subject of a step in at most so many units, where coarsening comes that far. O(pools · operators + levels ·
     /// edges log edges). `is_throughput` says what the plan is for.
     pub fn new(scene: &'s Scene<'p>, most_units: usize, is_throughput: bool) -> Subject<'s, 'p> {
-        let level = level_of(scene, most_units, &mut seed::stream(0, 0));
+        let level = acyclic_level_of(scene, most_units, &mut seed::stream(0, 0));
         let units = level.len();
         let row = |from: usize| level.next(from).iter().map(move |&(to, seconds)| (from as u32, to, seconds));
         let edges: Vec<(u32, u32, f64)> = (0..units).flat_map(row).collect();

@@ -90,11 +90,14 @@ pub(crate) enum Source {
 pub(crate) struct Nursery {
     source: Source,
     weights: Weights,
+    is_frozen: bool,
 }
 
 impl Nursery {
-    pub(crate) fn new(source: Source, dtype: DType, device: &Device) -> Nursery {
-        Nursery { source, weights: Weights { vars: BTreeMap::new(), dtype, device: device.clone() } }
+    /// Parameters that are frozen take part in no gradient, so that a network that only answers keeps nothing for one.
+    pub(crate) fn new(source: Source, is_frozen: bool, dtype: DType, device: &Device) -> Nursery {
+        let weights = Weights { vars: BTreeMap::new(), dtype, device: device.clone() };
+        Nursery { source, weights, is_frozen }
     }
 
     /// A parameter.
@@ -122,7 +125,7 @@ impl Nursery {
             }
         };
         let var = Var::from_tensor(&tensor.to_dtype(dtype)?.to_device(&device)?)?;
-        let tensor = var.as_tensor().clone();
+        let tensor = if self.is_frozen { var.as_detached_tensor() } else { var.as_tensor().clone() };
         self.weights.vars.insert(name.into(), var);
         Ok(tensor)
     }

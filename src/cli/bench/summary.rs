@@ -103,7 +103,14 @@ pub(super) fn summaries(rows: &[Row]) -> Vec<Summary> {
 
 /// The group of an input: its file's name without the numbers at its end, which is the family of a random problem.
 pub(super) fn group_of(input: &str) -> &str {
-    input.trim_end_matches(|last: char| last.is_ascii_digit() || last == '-' || last == '_')
+    let mut group = input;
+    while let Some((rest, last)) = group.rsplit_once('-')
+        && !last.is_empty()
+        && last.bytes().all(|digit| digit.is_ascii_digit())
+    {
+        group = rest;
+    }
+    group
 }
 
 /// A table of every solver's value over the best and over the bound by group of inputs, as Markdown.
@@ -250,6 +257,13 @@ mod tests {
         let [from, to] = first.interval.expect("two inputs");
         assert!(from >= 1.0 - 1e-12 && from <= first.value && first.value <= to && to <= 8.0 + 1e-9);
         assert!((one.over_bound.expect("a mean").value - 4.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn groups_are_names_without_the_numbers_at_their_ends() {
+        assert_eq!(group_of("inception-v3-102-0"), "inception-v3");
+        assert_eq!(group_of("layered"), "layered");
+        assert_eq!(group_of("7"), "7");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use stagewright::learned;
 use stagewright::report::units::seconds;
 use stagewright::train::finetune::{Finetuning, finetune};
-use stagewright::train::run::{Folder, RunError};
+use stagewright::train::run::RunError;
 use stagewright_policy::checkpoint::{Card, CheckpointError};
 use stagewright_policy::learn::AdamConfig;
 use stagewright_policy::network::Network;
@@ -26,6 +26,13 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
     let solving = resolve::solving(&arguments.solve)?;
     resolve::solver(learned::NAME, &objective)?;
     let problem = resolve::problem(resolve::documents(&arguments.model, None)?, objective)?;
+    // Before the time is spent, not after.
+    let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(CliError::new("I002", "there is no such folder to write the checkpoint into")
+            .at(folder.display().to_string())
+            .help("make it, or give another"));
+    }
     let (network, card) = network(arguments.checkpoint.as_deref())?;
     let label = arguments.model.model.display().to_string();
     let Some(time) = solving.limits.time else {
@@ -35,6 +42,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
     };
     let how = Finetuning {
         time,
+        limits: solving.limits,
         seed: solving.seed,
         threads: solving.threads,
         adam: AdamConfig { rate: RATE, warmup: WARMUP, ..AdamConfig::default() },
@@ -48,7 +56,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
         .network
         .to_bytes(&tuned.card)
         .map_err(|error| at(&label, RunError::Train(stagewright_policy::learn::TrainError::from(error))))?;
-    Folder::write(&arguments.out, &bytes).map_err(|error| at(&label, error))?;
+    files::write_with(&arguments.out, |file| file.write_all(&bytes))?;
     let mut lines = format!("{} steps; {}\n", tuned.steps, arguments.out.display());
     if let Some([first, last]) = tuned.losses {
         lines += &format!("loss {first:.4} to {last:.4}\n");

@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit, CliError> {
         ),
         None => format!("{} steps, {how}; nothing was measured yet\n", outcome.steps),
     })?;
-    Ok(if outcome.best.is_some() { Exit::Done } else { Exit::NoPlan })
+    Ok(if outcome.is_interrupted { Exit::NoPlan } else { Exit::Done })
 }
 
 /// Labels between two lines, where there is no bar.

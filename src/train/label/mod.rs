@@ -50,7 +50,7 @@ impl Effort {
         Duration::from_secs_f64(self.seconds * times.max(1.0))
     }
 
-    fn check(&self) -> Result<(), LabelError> {
+    pub(super) fn check(&self) -> Result<(), LabelError> {
         match self.seconds > 0.0 && self.seconds <= Effort::MOST {
             true => Ok(()),
             false => Err(LabelError::Effort { seconds: self.seconds }),

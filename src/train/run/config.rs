@@ -6,11 +6,16 @@ use serde::{Deserialize, Serialize};
 use stagewright_policy::learn::{AdamConfig, Reinforce};
 use stagewright_policy::network::Config;
 
-use super::super::recipe::{Recipe, RecipeDocument};
+use super::super::label::Effort;
+use super::super::recipe::{Recipe, RecipeDocument, Target};
 use super::RunError;
 
 /// The value of `schema` in a configuration.
 pub const TRAINING_SCHEMA: &str = "stagewright.training/1";
+
+/// More are mistakes.
+const MOST_STEPS: u64 = 1 << 40;
+const MOST_GRAPHS: u64 = 1 << 16;
 
 /// What is learned from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +112,27 @@ impl RunDocument {
         if let Some((field, _)) = counts.iter().find(|(_, count)| *count == 0) {
             return Some(format!("`{field}` is 0, it must be at least 1"));
         }
+        let most = [
+            ("steps", self.steps, MOST_STEPS),
+            ("batch", self.batch as u64, MOST_GRAPHS),
+            ("reinforce.draws", self.reinforce.draws as u64, MOST_GRAPHS),
+            ("reinforce.epochs", self.reinforce.epochs as u64, MOST_GRAPHS),
+        ];
+        if let Some((field, count, most)) = most.iter().find(|(_, count, most)| count > most) {
+            return Some(format!("`{field}` is {count}, it may be at most {most}"));
+        }
+        let shares = [
+            ("adam.last", self.adam.last, 1.0),
+            ("adam.decay", self.adam.decay, 1.0),
+            ("reinforce.entropy", self.reinforce.entropy, f64::MAX),
+            ("data.seconds", self.data.seconds, Effort::MOST),
+            ("held_out.seconds", self.held_out.seconds, Effort::MOST),
+        ];
+        if let Some((field, number, most)) =
+            shares.iter().find(|(_, number, most)| !(0.0..=*most).contains(number))
+        {
+            return Some(format!("`{field}` is {number}, it must be from 0 to {most}"));
+        }
         let positive = [
             ("adam.rate", self.adam.rate),
             ("adam.clip", self.adam.clip),
@@ -118,6 +144,17 @@ impl RunDocument {
             positive.iter().find(|(_, number)| !(*number > 0.0 && number.is_finite()))
         {
             return Some(format!("`{field}` is {number}, it must be above 0"));
+        }
+        if self.stage == Stage::Reinforcement {
+            if self.batch != 1 {
+                return Some(format!("`batch` is {}, a step of reinforcement takes 1 graph", self.batch));
+            }
+            let recipes = [&self.data.recipe, &self.held_out.recipe];
+            if recipes.iter().any(|recipe| recipe.objectives.contains(&Target::Throughput)) {
+                return Some(
+                    "reinforcement draws plans of steps: `objectives` may only have makespan".into(),
+                );
+            }
         }
         if self.stage != Stage::Imitation && self.from.is_none() {
             return Some("this stage improves on a checkpoint: name one in `from`".into());

@@ -1,11 +1,12 @@
 //! From labels to examples.
 
 use rand_chacha::ChaCha8Rng;
-use stagewright_core::cluster::DeviceId;
+use stagewright_core::bound::strongest;
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
+use stagewright_core::solver::Stop;
 use stagewright_policy::features::input;
 use stagewright_policy::learn::{Example, Start, Teacher, base_schedule, example};
 use stagewright_policy::solver::MOST_UNITS;
@@ -14,7 +15,7 @@ use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::{Judge, Schedule};
 
 use super::super::instance::instance;
-use super::super::label::Label;
+use super::super::label::{Label, Labelled};
 use super::super::recipe::Recipe;
 use super::super::store::StoredLabel;
 use super::RunError;
@@ -26,33 +27,48 @@ use super::RunError;
 pub fn example_of(recipe: &Recipe, stored: &StoredLabel, rng: &mut ChaCha8Rng) -> Result<Example, RunError> {
     let instance = instance(recipe, stored.index);
     let label = stored.label(&instance.problem)?;
-    problem_example(&instance.problem, &label, rng)
+    let step = step_of(&instance.problem)?;
+    let scene = Scene::new(&step);
+    let stop = Stop::new(None, Default::default());
+    Lesson::new(&instance.problem, &scene).example(&label, &stop, rng)
 }
 
-/// The example of a label: a drawn plan to improve on, and what the plans of the label teach about it.
-///
-/// # Errors
-/// A broken invariant.
-pub fn problem_example(problem: &Problem, label: &Label, rng: &mut ChaCha8Rng) -> Result<Example, RunError> {
-    let step = step_of(problem)?;
-    let scene = Scene::new(&step);
-    let is_throughput = problem.objective().kind == ObjectiveKind::Throughput;
-    let subject = Subject::new(&scene, MOST_UNITS, is_throughput);
-    let teachers: Vec<Teacher> = label
-        .plans
-        .iter()
-        .map(|plan| Teacher { value: plan.value, placement: plan.placement.clone() })
-        .collect();
-    let schedule = base_schedule(Start::draw(rng), &subject, &teachers, rng)?;
-    let mut judge = Judge::new(&scene);
-    let base = Base::new(&subject, &mut judge, &schedule);
-    let value = if is_throughput { bottleneck(problem, &schedule) } else { base.seconds };
-    let figures = input(&subject, &base, value, label.bound);
-    Ok(example(&subject, figures, &teachers, label.bound, rng))
+/// A problem, read once for any number of examples.
+pub struct Lesson<'s, 'p> {
+    problem: &'p Problem,
+    subject: Subject<'s, 'p>,
+    judge: Judge<'s, 'p>,
+    /// The bound that the policy knows when it plans, which need not be the strongest there is.
+    bound: f64,
+}
+
+impl<'s, 'p> Lesson<'s, 'p> {
+    /// Of a problem and the scene of its step.
+    pub fn new(problem: &'p Problem, scene: &'s Scene<'p>) -> Lesson<'s, 'p> {
+        let is_throughput = problem.objective().kind == ObjectiveKind::Throughput;
+        let subject = Subject::new(scene, MOST_UNITS, is_throughput);
+        Lesson { problem, subject, judge: Judge::new(scene), bound: strongest(problem).value }
+    }
+
+    /// An example: a drawn plan to improve on, and what the plans of a label teach about it.
+    ///
+    /// # Errors
+    /// A broken invariant.
+    pub fn example(&mut self, label: &Label, stop: &Stop, rng: &mut ChaCha8Rng) -> Result<Example, RunError> {
+        let teacher = |plan: &Labelled| Teacher { value: plan.value, placement: plan.placement.clone() };
+        let teachers: Vec<Teacher> = label.plans.iter().map(teacher).collect();
+        let schedule = base_schedule(Start::draw(rng), &self.subject, &teachers, stop, rng)?;
+        let base = Base::new(&self.subject, &mut self.judge, &schedule);
+        let value = match self.problem.objective().kind {
+            ObjectiveKind::Throughput => bottleneck(self.problem, &schedule),
+            ObjectiveKind::Makespan | ObjectiveKind::Latency => base.seconds,
+        };
+        let figures = input(&self.subject, &base, value, self.bound);
+        Ok(example(&self.subject, figures, &teachers, self.bound, rng))
+    }
 }
 
 /// The largest load under a schedule's devices, contiguous or not.
 fn bottleneck(problem: &Problem, schedule: &Schedule) -> f64 {
-    let device_of: Vec<DeviceId> = schedule.device_of.clone();
-    evaluate(problem, &Placement::new(device_of)).value
+    evaluate(problem, &Placement::new(schedule.device_of.clone())).value
 }

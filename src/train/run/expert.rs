@@ -22,6 +22,7 @@ pub(super) fn expert_label(
     effort: &Effort,
     work: &Work,
 ) -> Result<Option<Label>, LabelError> {
+    effort.check()?;
     let mut silent = Silent;
     let time = Duration::from_secs_f64(effort.time(problem).as_secs_f64() * SHARE);
     let limits = Limits { time: Some(time), ..Limits::default() };

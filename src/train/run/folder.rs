@@ -3,8 +3,6 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
-
 use super::RunError;
 
 /// The folder of a run.
@@ -21,9 +19,9 @@ impl Folder {
         Ok(Folder(path.into()))
     }
 
-    /// The labels to learn from.
-    pub fn labels(&self) -> PathBuf {
-        self.0.join("labels.jsonl")
+    /// The labels to learn from; those that a network helped to make are a file of their own for every network.
+    pub fn labels(&self, network: Option<&str>) -> PathBuf {
+        self.0.join(network.map_or("labels.jsonl".into(), |network| format!("labels-{network}.jsonl")))
     }
 
     /// The labels that are held out.
@@ -70,7 +68,11 @@ impl Folder {
     pub fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
         let failed = |error: std::io::Error| RunError::file("write", path, &error);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = NamedTempFile::new_in(folder).map_err(failed)?;
+        let mut builder = tempfile::Builder::new();
+        // As any other file: what the process may give to others, not its owner's alone.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let mut file = builder.tempfile_in(folder).map_err(failed)?;
         file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
         file.persist(path).map_err(|error| failed(error.error))?;
         Ok(())

@@ -18,7 +18,7 @@ mod stage;
 
 pub use config::{Data, RunDocument, Stage, TRAINING_SCHEMA};
 pub use error::RunError;
-pub use examples::{example_of, problem_example};
+pub use examples::{Lesson, example_of};
 pub use folder::Folder;
 pub use metrics::Measured;
 pub use stage::{Outcome, Watch, run};

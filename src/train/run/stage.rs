@@ -10,20 +10,21 @@ use candle_core::{DType, Device};
 use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, Solver};
+use stagewright_core::solver::{Context, Limits, Silent, SolveError};
 use stagewright_policy::checkpoint::Card;
-use stagewright_policy::features::input;
+use stagewright_policy::features::{Input, input};
 use stagewright_policy::learn::{Episode, Example, Losses, TrainError, Trainer};
 use stagewright_policy::network::Network;
 use stagewright_policy::predict::Prediction;
 use stagewright_policy::solver::{MOST_UNITS, device};
-use stagewright_policy::subject::{Base, Subject, step_of};
-use stagewright_search::Heft;
-use stagewright_search::makespan::assigned;
+use stagewright_policy::subject::{Base, Subject};
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::{Judge, Schedule};
+use stagewright_search::makespan::{assigned, starts};
 
 use super::super::instance::instance;
 use super::super::label::{Effort, label};
@@ -73,6 +74,10 @@ pub struct Outcome {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Kept {
     document: RunDocument,
+    /// The digest of the checkpoint that it began with.
+    from: Option<String>,
+    /// What came together since the last measurement.
+    since: Since,
     best: Option<f64>,
     idle: u64,
     seconds: f64,
@@ -91,13 +96,16 @@ pub fn run(
 ) -> Result<Outcome, RunError> {
     let [recipe, held_out] = document.recipes()?;
     let device = device().map_err(RunError::Device)?;
-    let (mut trainer, card, mut kept) = begin(document, beside, folder, &device)?;
-    let teacher = trainer_of(document, beside, &device)?;
+    let origin = Beginning::of(document, beside, &device)?;
+    let (mut trainer, card, mut kept) = begin(document, &origin, folder, &device)?;
     let stopped = Outcome { steps: trainer.step(), best: kept.best, is_interrupted: true, is_early: false };
-    let needs_labels = document.stage != Stage::Reinforcement;
-    let labels = match needs_labels {
-        true => labels(&document.data, &recipe, &folder.labels(), "to learn from", teacher.as_ref(), watch)?,
-        false => Some(Vec::new()),
+    let teacher = origin.as_ref().filter(|_| document.stage == Stage::Expert);
+    let path = folder.labels(teacher.map(|teacher| &teacher.digest[..SHOWN]));
+    let labels = match document.stage {
+        Stage::Reinforcement => Some(Vec::new()),
+        Stage::Imitation | Stage::Expert => {
+            labels(&document.data, &recipe, &path, "to learn from", teacher, watch)?
+        }
     };
     let Some(labels) = labels else { return Ok(stopped) };
     let Some(tests) =
@@ -106,14 +114,15 @@ pub fn run(
         return Ok(stopped);
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
-    let pool = pool.map_err(|error| RunError::Device(format!("cannot start worker threads: {error}")))?;
+    let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
+    let held_out_labels = tests;
     let examples = |(number, label): (usize, &StoredLabel)| {
         example_of(&held_out, label, &mut seed::stream(document.seed ^ (HELD_OUT << 32), number as u64))
     };
     let tests: Vec<Example> =
-        pool.install(|| tests.par_iter().enumerate().map(examples).collect::<Result<_, _>>())?;
+        pool.install(|| held_out_labels.par_iter().enumerate().map(examples).collect::<Result<_, _>>())?;
     let mut metrics = Metrics::read(folder, trainer.step())?;
-    let mut since = Since::default();
+    let mut is_kept = true;
     let is_interrupted = || watch.interrupt.load(Ordering::Relaxed);
     while trainer.step() < steps(document) && kept.idle < document.patience && !is_interrupted() {
         let began = Instant::now();
@@ -123,23 +132,28 @@ pub fn run(
             Stage::Imitation | Stage::Expert => {
                 let batch = batch(document, &recipe, &labels, step)?;
                 let (losses, norm) = trainer.imitate(&batch.iter().collect::<Vec<_>>(), rate)?;
-                since.add(number(&losses)?, norm, batch.len());
+                kept.since.add(number(&losses)?, norm, batch.len());
                 Ok::<(), RunError>(())
             }
             Stage::Reinforcement => {
                 let reward = reinforce(document, &recipe, &mut trainer, step, rate)?;
-                since.add(-reward, 0.0, 1);
+                kept.since.add(-reward, 0.0, 1);
                 Ok(())
             }
         })?;
         kept.seconds += began.elapsed().as_secs_f64();
-        since.seconds += began.elapsed().as_secs_f64();
+        kept.since.seconds += began.elapsed().as_secs_f64();
+        is_kept = false;
         (watch.stepped)(trainer.step(), steps(document));
         let is_last = trainer.step() >= steps(document);
         let crossed = trainer.step() / document.measure_every > step / document.measure_every;
         if crossed || is_last {
-            let measured = pool.install(|| measure(&trainer, &tests, &since, &kept, rate))?;
-            since = Since::default();
+            let mut measured = pool.install(|| measure(&trainer, &tests, &kept, rate))?;
+            if document.stage == Stage::Reinforcement {
+                // What this stage is about, not what the labels say.
+                measured.held_out = pool.install(|| lost(&trainer, &held_out, &held_out_labels))?;
+            }
+            kept.since = Since::default();
             kept.idle += 1;
             if kept.best.is_none_or(|best| measured.held_out < best) {
                 (kept.best, kept.idle) = (Some(measured.held_out), 0);
@@ -150,14 +164,27 @@ pub fn run(
             metrics.0.push(measured);
             metrics.write(folder)?;
             // Last, so that a state is never ahead of what it goes with.
-            let progress = serde_json::to_value(&kept).unwrap_or_default();
-            Folder::write(&folder.state(), &trainer.to_bytes(&card, progress)?)?;
+            keep(&trainer, &card, &kept, folder)?;
+            is_kept = true;
             (watch.measured)(&measured);
         }
+    }
+    if !is_kept {
+        keep(&trainer, &card, &kept, folder)?;
     }
     let is_interrupted = is_interrupted() && trainer.step() < steps(document);
     let is_early = !is_interrupted && trainer.step() < steps(document);
     Ok(Outcome { steps: trainer.step(), best: kept.best, is_interrupted, is_early })
+}
+
+/// Writes the state to go on from.
+fn keep(trainer: &Trainer, card: &Card, kept: &Kept, folder: &Folder) -> Result<(), RunError> {
+    let progress = serde_json::to_value(kept).map_err(|error| RunError::File {
+        doing: "write",
+        file: folder.state().display().to_string(),
+        cause: error.to_string(),
+    })?;
+    Folder::write(&folder.state(), &trainer.to_bytes(card, progress)?)
 }
 
 /// Steps of a run; an episode makes several.
@@ -176,23 +203,55 @@ fn with_stage(card: &Card, document: &RunDocument, step: u64, held_out: f64) -> 
     Card { training: stages.into(), ..card.clone() }
 }
 
+/// The network that a run begins with.
+struct Beginning {
+    network: Network,
+    card: Card,
+    /// SHA-256 of its file, in hexadecimal digits.
+    digest: String,
+}
+
+/// Digits of a digest that tell files apart.
+const SHOWN: usize = 12;
+
+impl Beginning {
+    /// The checkpoint that a configuration names, if it names one.
+    fn of(document: &RunDocument, beside: &Path, device: &Device) -> Result<Option<Beginning>, RunError> {
+        let Some(from) = &document.from else { return Ok(None) };
+        let path = beside.join(from);
+        let bytes = std::fs::read(&path).map_err(|error| RunError::file("read", &path, &error))?;
+        let found = Network::from_bytes(&bytes, device);
+        let checkpoint = |error| RunError::Checkpoint { file: path.display().to_string(), error };
+        let (network, card) = found.map_err(checkpoint)?;
+        let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Some(Beginning { network, card, digest }))
+    }
+}
+
 /// A training that goes on from its state, or begins.
 fn begin(
     document: &RunDocument,
-    beside: &Path,
+    origin: &Option<Beginning>,
     folder: &Folder,
     device: &Device,
 ) -> Result<(Trainer, Card, Kept), RunError> {
+    let from = origin.as_ref().map(|origin| origin.digest.clone());
     if let Some(bytes) = Folder::read(&folder.state())? {
-        let (trainer, state) = Trainer::from_bytes(&bytes, document.adam, device)?;
+        let file = folder.state().display().to_string();
+        let (trainer, state) =
+            Trainer::from_bytes(&bytes, document.adam, device).map_err(|error| match error {
+                TrainError::State(error) => RunError::Checkpoint { file, error },
+                other => RunError::Train(other),
+            })?;
+        // What another version wrote does not read, and is another run.
         let kept: Kept = serde_json::from_value(state.progress).map_err(|_| RunError::OtherRun)?;
-        return match kept.document == *document {
+        return match kept.document == *document && kept.from == from {
             true => Ok((trainer, state.card, kept)),
             false => Err(RunError::OtherRun),
         };
     }
-    let (network, card) = match trainer_of(document, beside, device)? {
-        Some(found) => found,
+    let (network, card) = match origin {
+        Some(origin) => (origin.network.clone(), origin.card.clone()),
         None => {
             let network = Network::new(document.network.clone(), document.seed, DType::F32, device);
             let network = network.map_err(|error| RunError::Checkpoint {
@@ -202,22 +261,9 @@ fn begin(
             (network, Card::new(document.network.clone(), document.seed))
         }
     };
-    let trainer = Trainer::new(network, document.adam)?;
-    Ok((trainer, card, Kept { document: document.clone(), best: None, idle: 0, seconds: 0.0 }))
-}
-
-/// The network that a run begins with, if it does not begin with a new one.
-fn trainer_of(
-    document: &RunDocument,
-    beside: &Path,
-    device: &Device,
-) -> Result<Option<(Network, Card)>, RunError> {
-    let Some(from) = &document.from else { return Ok(None) };
-    let path = beside.join(from);
-    let bytes = std::fs::read(&path).map_err(|error| RunError::file("read", &path, &error))?;
-    let found = Network::from_bytes(&bytes, device);
-    let checkpoint = |error| RunError::Checkpoint { file: path.display().to_string(), error };
-    found.map(Some).map_err(checkpoint)
+    let since = Since::default();
+    let kept = Kept { document: document.clone(), from, since, best: None, idle: 0, seconds: 0.0 };
+    Ok((Trainer::new(network, document.adam)?, card, kept))
 }
 
 /// The labels of some problems, those that are missing made first; none where it was interrupted.
@@ -226,13 +272,13 @@ fn labels(
     recipe: &Recipe,
     path: &Path,
     kind: &'static str,
-    teacher: Option<&(Network, Card)>,
+    teacher: Option<&Beginning>,
     watch: &Watch<'_>,
 ) -> Result<Option<Vec<StoredLabel>>, RunError> {
     let effort = Effort { seconds: data.seconds };
     let filling = Filling {
         labeller: &|problem, effort, work| match teacher {
-            Some((network, _)) => expert_label(network, problem, effort, work),
+            Some(teacher) => expert_label(&teacher.network, problem, effort, work),
             None => label(problem, effort, work),
         },
         threads: watch.threads,
@@ -263,6 +309,38 @@ fn batch(
     chosen.par_iter().enumerate().map(example).collect()
 }
 
+/// A step with the best list schedule for it, as the network reads it.
+struct Scheduled<'s, 'p> {
+    subject: Subject<'s, 'p>,
+    judge: Judge<'s, 'p>,
+    figures: Input,
+    seconds: f64,
+}
+
+impl<'s, 'p> Scheduled<'s, 'p> {
+    fn new(scene: &'s Scene<'p>) -> Option<Scheduled<'s, 'p>> {
+        let mut silent = Silent;
+        let limits = Limits { time: None, ..Limits::default() };
+        let mut context = Context::new(limits, Default::default(), &mut silent);
+        let mut judge = Judge::new(scene);
+        let start = starts(&mut judge, &mut context).into_iter().next()?;
+        let subject = Subject::new(scene, MOST_UNITS, false);
+        let base = Base::new(&subject, &mut judge, &start.schedule);
+        let figures = input(&subject, &base, base.seconds, strongest(scene.problem()).value);
+        Some(Scheduled { subject, judge, figures, seconds: start.score.energy() })
+    }
+
+    /// The logarithm of the list schedule's value over that of other devices for the units.
+    fn reward(&self, choice: &[u32], judge: &mut Judge<'_, '_>) -> f64 {
+        let homes: Vec<DeviceId> = choice.iter().map(|&device| DeviceId(device)).collect();
+        let device_of = self.subject.level().project(self.subject.scene(), &homes);
+        let order = assigned::order(self.subject.scene(), &device_of);
+        let score = judge.score(&Schedule::by_order(device_of, &order));
+        // Of what cannot run anywhere nothing is worse than this.
+        (self.seconds / score.energy()).ln().clamp(-5.0, 5.0)
+    }
+}
+
 /// One episode: draws from what the network says of a list schedule, their rewards, and the steps that follow. Answers the
 /// mean reward.
 fn reinforce(
@@ -273,41 +351,44 @@ fn reinforce(
     rate: f64,
 ) -> Result<f64, RunError> {
     let mut rng = seed::stream(document.seed ^ (BATCHES << 32), step);
-    let problem = step_of(&instance(recipe, rng.random_range(0..document.data.count)).problem)?;
+    let problem = instance(recipe, rng.random_range(0..document.data.count)).problem;
     let scene = Scene::new(&problem);
-    let subject = Subject::new(&scene, MOST_UNITS, false);
-    let mut silent = Silent;
-    let limits = Limits { time: None, ..Limits::default() };
-    let mut context = Context::new(limits, Default::default(), &mut silent);
-    let Some(plan) = Heft.solve(&problem, &mut context)?.plan else {
-        return Ok(0.0);
-    };
-    let mut judge = Judge::new(&scene);
-    let base = Base::new(&subject, &mut judge, &Schedule::of_placement(&scene, &plan.placement));
-    let figures = input(&subject, &base, base.seconds, base.seconds);
-    let prediction = Prediction::new(&trainer.network, &figures).map_err(TrainError::from)?;
-    let sizes = [figures.units, figures.devices];
+    let none = || SolveError::Invariant("a problem that was drawn has no schedule".into());
+    let scheduled = Scheduled::new(&scene).ok_or_else(none)?;
+    let prediction = Prediction::new(&trainer.network, &scheduled.figures).map_err(TrainError::from)?;
+    let sizes = [scheduled.figures.units, scheduled.figures.devices];
     let mut episode = Episode::draw(&prediction, sizes, document.reinforce.draws, &mut rng);
-    let reward = |choice: &Vec<u32>, judge: &mut Judge<'_, '_>| {
-        let homes: Vec<DeviceId> = choice.iter().map(|&device| DeviceId(device)).collect();
-        let device_of = subject.level().project(&scene, &homes);
-        let order = assigned::order(&scene, &device_of);
-        let score = judge.score(&Schedule::by_order(device_of, &order));
-        // Of what cannot run anywhere nothing is worse than this.
-        (base.seconds / score.energy()).ln().clamp(-5.0, 5.0)
-    };
     let rewards: Vec<f64> = episode
         .choices
         .par_iter()
-        .map_init(|| judge.clone(), |judge, choice| reward(choice, judge))
+        .map_init(|| scheduled.judge.clone(), |judge, choice| scheduled.reward(choice, judge))
         .collect();
     episode.reward(&rewards);
-    trainer.reinforce(&figures, &episode, &document.reinforce, rate)?;
+    trainer.reinforce(&scheduled.figures, &episode, &document.reinforce, rate)?;
     Ok(rewards.iter().sum::<f64>() / rewards.len() as f64)
 }
 
+/// The mean loss of the likeliest devices of what is held out against the best list schedules: what reinforcement is about.
+fn lost(trainer: &Trainer, recipe: &Recipe, labels: &[StoredLabel]) -> Result<f64, RunError> {
+    let one = |label: &StoredLabel| -> Result<f64, RunError> {
+        let problem = instance(recipe, label.index).problem;
+        let scene = Scene::new(&problem);
+        let Some(scheduled) = Scheduled::new(&scene) else { return Ok(0.0) };
+        let prediction = Prediction::new(&trainer.network, &scheduled.figures).map_err(TrainError::from)?;
+        let devices = scheduled.figures.devices;
+        let likeliest = |unit| {
+            let shares = prediction.devices_of(unit, devices);
+            (0..devices).max_by(|&a, &b| shares[a].total_cmp(&shares[b]).then(b.cmp(&a))).unwrap_or(0) as u32
+        };
+        let choice: Vec<u32> = (0..scheduled.figures.units).map(likeliest).collect();
+        Ok(-scheduled.reward(&choice, &mut scheduled.judge.clone()))
+    };
+    let losses: Vec<f64> = labels.iter().map(one).collect::<Result<_, _>>()?;
+    Ok(losses.iter().sum::<f64>() / losses.len().max(1) as f64)
+}
+
 /// What came together since the last measurement.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Since {
     loss: f64,
     norm: f64,
@@ -331,13 +412,7 @@ fn number(losses: &Losses) -> Result<f64, RunError> {
 }
 
 /// What is lost on what is held out.
-fn measure(
-    trainer: &Trainer,
-    tests: &[Example],
-    since: &Since,
-    kept: &Kept,
-    rate: f64,
-) -> Result<Measured, RunError> {
+fn measure(trainer: &Trainer, tests: &[Example], kept: &Kept, rate: f64) -> Result<Measured, RunError> {
     let mut sums = [0.0; 6];
     for part in tests.chunks(AT_ONCE) {
         let losses = trainer.losses(&part.iter().collect::<Vec<_>>())?;
@@ -348,6 +423,7 @@ fn measure(
         }
     }
     let [held_out, affinity, together, priority, value, hits] = sums;
+    let since = &kept.since;
     let steps = since.steps.max(1.0);
     Ok(Measured {
         step: trainer.step(),

@@ -116,12 +116,22 @@ fn groups(
     (0..units as u32).map(|unit| sets.find_mut(unit)).collect()
 }
 
-/// The operators by the priority of their units, those of one unit by falling way to the end.
+/// The operators by the priority of their units, those of one unit by falling way to the end. The backward operators of
+/// units that have forward ones come last, in the reverse order.
 pub(crate) fn order(subject: &Subject<'_, '_>, prediction: &Prediction) -> Vec<OpId> {
     let (scene, level) = (subject.scene, &subject.level);
     let graph = scene.graph();
     let mut order = rank::falling(scene, &rank::upward(scene));
-    let priority = |op: &OpId| prediction.priority[level.cluster_of(graph.class_of(*op))];
+    let unit_of = |op: OpId| level.cluster_of(graph.class_of(op));
+    let mut has_forward = vec![false; level.len()];
+    for op in graph.operators().filter(|&op| graph.is_forward(op)) {
+        has_forward[unit_of(op)] = true;
+    }
+    let last = prediction.priority.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let priority = |op: &OpId| {
+        let own = prediction.priority[unit_of(*op)];
+        if !graph.is_forward(*op) && has_forward[unit_of(*op)] { 2.0 * last - own } else { own }
+    };
     order.sort_by(|a, b| priority(a).total_cmp(&priority(b)));
     order
 }

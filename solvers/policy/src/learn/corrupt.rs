@@ -2,8 +2,9 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Silent, SolveError, Solver};
+use stagewright_core::solver::{Context, Limits, Silent, SolveError, Solver, Stop};
 use stagewright_search::OneDevice;
 use stagewright_search::makespan::schedule::Schedule;
 use stagewright_search::makespan::{Cpop, EarliestTaskFirst, Heft, Peft, SmallCommunication, assigned};
@@ -34,7 +35,7 @@ impl Start {
 }
 
 /// A schedule to improve on, for the step that `subject` reads. Moved parts are stretches of the topological order, of
-/// lengths from one unit to a fifth of all.
+/// lengths from one unit to a fifth of all. A list scheduler that is stopped is a start at random.
 ///
 /// # Errors
 /// A broken invariant.
@@ -42,6 +43,7 @@ pub fn base_schedule(
     start: Start,
     subject: &Subject<'_, '_>,
     teachers: &[Teacher],
+    stop: &Stop,
     rng: &mut impl Rng,
 ) -> Result<Schedule, SolveError> {
     let scene = subject.scene();
@@ -51,7 +53,7 @@ pub fn base_schedule(
                 [&Heft, &Heft, &Peft, &Cpop, &SmallCommunication, &EarliestTaskFirst];
             let at = rng.random_range(0..=solvers.len());
             let solver = solvers.get(at).copied().unwrap_or(&OneDevice);
-            if let Some(placement) = placed(solver, scene.problem())? {
+            if let Some(placement) = placed(solver, scene.problem(), stop)? {
                 return Ok(Schedule::of_placement(scene, &placement));
             }
             random(subject, rng)
@@ -71,12 +73,9 @@ pub fn base_schedule(
     Ok(Schedule::by_order(device_of, &order))
 }
 
-fn placed(
-    solver: &dyn Solver,
-    problem: &Problem,
-) -> Result<Option<stagewright_core::placement::Placement>, SolveError> {
+fn placed(solver: &dyn Solver, problem: &Problem, stop: &Stop) -> Result<Option<Placement>, SolveError> {
     let mut observer = Silent;
-    let limits = Limits { time: None, ..Limits::default() };
+    let limits = Limits { time: stop.remaining(), ..Limits::default() };
     let mut context = Context::new(limits, Default::default(), &mut observer);
     Ok(solver.solve(problem, &mut context)?.plan.map(|plan| plan.placement))
 }
@@ -98,6 +97,9 @@ fn random(subject: &Subject<'_, '_>, rng: &mut impl Rng) -> Vec<DeviceId> {
 
 fn corrupt(subject: &Subject<'_, '_>, homes: &mut [DeviceId], rng: &mut impl Rng) {
     let units = homes.len();
+    if units == 0 {
+        return;
+    }
     let stretches = rng.random_range(1..=8);
     for _ in 0..stretches {
         // Lengths are uniform on a logarithmic scale.

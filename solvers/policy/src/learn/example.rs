@@ -127,6 +127,7 @@ fn aligned(subject: &Subject<'_, '_>, was: &[u32], is: &[u32]) -> Vec<u32> {
             (name[from], is_taken[to]) = (to, true);
         }
     }
+    let least = 1e-9 * agreement.iter().sum::<f64>();
     let gain = |name: &[usize], a: usize, b: usize| {
         agreement[a * devices + name[b]] + agreement[b * devices + name[a]]
             - agreement[a * devices + name[a]]
@@ -137,7 +138,7 @@ fn aligned(subject: &Subject<'_, '_>, was: &[u32], is: &[u32]) -> Vec<u32> {
         is_better = false;
         for a in 0..devices {
             for b in a + 1..devices {
-                if pool(a) == pool(b) && gain(&name, a, b) > 1e-12 {
+                if pool(a) == pool(b) && gain(&name, a, b) > least {
                     name.swap(a, b);
                     is_better = true;
                 }
@@ -147,7 +148,8 @@ fn aligned(subject: &Subject<'_, '_>, was: &[u32], is: &[u32]) -> Vec<u32> {
     is.iter().map(|&device| name[device as usize] as u32).collect()
 }
 
-/// Where every unit stands in a plan: the mean rank of its operators, or its stage.
+/// Where every unit stands in a plan: the mean rank of its operators, or its stage. Of a unit with forward operators
+/// these alone count: with its backward ones, which run in the reverse order, every unit would stand in the middle.
 fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Vec<f64> {
     let graph = subject.scene().graph();
     let mut of_operator = vec![0.0; graph.operator_count()];
@@ -164,10 +166,14 @@ fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Vec<f64> {
     }
     let level = subject.level();
     let (mut sum, mut count) = (vec![0.0; level.len()], vec![0.0f64; level.len()]);
-    for op in graph.operators() {
-        let unit = level.cluster_of(graph.class_of(op));
-        sum[unit] += of_operator[op.index()];
-        count[unit] += 1.0;
+    let unit_of = |op| level.cluster_of(graph.class_of(op));
+    let mut has_forward = vec![false; level.len()];
+    for op in graph.operators().filter(|&op| graph.is_forward(op)) {
+        has_forward[unit_of(op)] = true;
+    }
+    for op in graph.operators().filter(|&op| graph.is_forward(op) || !has_forward[unit_of(op)]) {
+        sum[unit_of(op)] += of_operator[op.index()];
+        count[unit_of(op)] += 1.0;
     }
     sum.iter().zip(&count).map(|(&sum, &count)| ratio(sum, count)).collect()
 }

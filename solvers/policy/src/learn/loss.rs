@@ -39,9 +39,14 @@ pub fn imitation(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result
     let all = |of: fn(&Targets) -> &[f32], scale: f32| -> Result<Tensor> {
         column(targets.iter().flat_map(|targets| of(targets).iter().map(|number| number * scale)).collect())
     };
-    let edge_weight = all(|targets| &targets.edge_weight, 1.0 / graphs)?;
-    let together = cross_entropy(&output.together, &all(|targets| &targets.together, 1.0)?)?;
-    let together = (together * edge_weight)?.sum_all()?;
+    // No kernel runs over nothing.
+    let together = if batch.from.row_count() == 0 {
+        Tensor::zeros((), batch.dtype, output.value.device())?
+    } else {
+        let edge_weight = all(|targets| &targets.edge_weight, 1.0 / graphs)?;
+        let together = cross_entropy(&output.together, &all(|targets| &targets.together, 1.0)?)?;
+        (together * edge_weight)?.sum_all()?
+    };
 
     let likely = log_likelihoods(&output.affinity, batch)?;
     let taught = all(|targets| &targets.affinity, 1.0)?;
@@ -91,6 +96,9 @@ fn ordered(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result<Tenso
             weight.push(share);
         }
         first += size[0] as u32;
+    }
+    if earlier.is_empty() {
+        return Tensor::zeros((), batch.dtype, output.value.device());
     }
     let units = first as usize;
     let gather = |indices| Rows::gather(units, indices).map_err(candle_core::Error::wrap);

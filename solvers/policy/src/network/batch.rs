@@ -24,7 +24,7 @@ pub struct Batch {
     pub(crate) pair: Tensor,
     /// g × [`GRAPH`].
     pub(crate) graph: Tensor,
-    /// Edges: the unit at each end, and one part in the square root of how many come together there (u × 1).
+    /// Edges: the unit at each end, and one part in the square root of one more than come together there (u × 1).
     pub(crate) from: Rows,
     pub(crate) to: Rows,
     pub(crate) by_inputs: Tensor,

@@ -42,8 +42,12 @@ impl Messages {
         })
     }
 
-    /// What every unit receives: sums over the edges that lead to it, divided by the square root of their number.
+    /// What every unit receives: sums over the edges that lead to it, divided by the square root of one more than they are.
     fn forward(&self, h: &Tensor, edge: &Tensor, from: &Rows, to: &Rows, by: &Tensor) -> Result<Tensor> {
+        if from.row_count() == 0 {
+            // No kernel runs over nothing.
+            return h.zeros_like();
+        }
         let gate = (from.sum(&self.far.forward(h)?)? + to.sum(&self.near.forward(h)?)?)?;
         let gate = sigmoid(&(gate + self.edge.forward(edge)?)?)?;
         let message = (gate * from.sum(&self.value.forward(h)?)?)?;

@@ -52,13 +52,20 @@ impl Heads {
         })
     }
 
-    pub(crate) fn forward(&self, code: &Code, batch: &Batch) -> Result<Output> {
+    fn together(&self, code: &Code, batch: &Batch) -> Result<Tensor> {
+        if batch.from.row_count() == 0 {
+            return Tensor::zeros((0, 1), batch.dtype, code.units.device());
+        }
         let ends = self.together_ends.forward(&code.units)?;
         let (from, to) = (batch.from.sum(&ends)?, batch.to.sum(&ends)?);
         // Which end is which does not matter, whether they are alike does.
         let both = (((&from + &to)? + self.together_edge.forward(&batch.edge)?)?).silu()?;
         let apart = (from - to)?.sqr()?;
-        let together = self.together.forward(&Tensor::cat(&[&both, &apart], 1)?)?;
+        self.together.forward(&Tensor::cat(&[&both, &apart], 1)?)
+    }
+
+    pub(crate) fn forward(&self, code: &Code, batch: &Batch) -> Result<Output> {
+        let together = self.together(code, batch)?;
         let unit = batch.unit_of_pair.sum(&self.affinity_unit.forward(&code.units)?)?;
         let device = batch.device_of_pair.sum(&self.affinity_device.forward(&code.devices)?)?;
         let pair = ((unit + device)? + self.affinity_pair.forward(&batch.pair)?)?.silu()?;

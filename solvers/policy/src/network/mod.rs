@@ -59,7 +59,7 @@ impl Default for Config {
 
 impl Config {
     /// Sizes beyond these are mistakes, or attacks.
-    const MOST: usize = 4096;
+    const MOST: usize = 1024;
 
     /// Says what is wrong with the sizes, if anything.
     pub fn mistake(&self) -> Option<String> {
@@ -103,7 +103,7 @@ impl Network {
         dtype: DType,
         device: &Device,
     ) -> std::result::Result<Network, WeightsError> {
-        Network::build(config, Source::Seed(seed), dtype, device)
+        Network::build(config, Source::Seed(seed), false, dtype, device)
     }
 
     /// A network of given parameters.
@@ -116,16 +116,41 @@ impl Network {
         dtype: DType,
         device: &Device,
     ) -> std::result::Result<Network, WeightsError> {
-        Network::build(config, Source::Given(parameters), dtype, device)
+        Network::build(config, Source::Given(parameters), false, dtype, device)
+    }
+
+    /// The same network for answers alone: it keeps nothing for gradients, and has none.
+    ///
+    /// # Errors
+    /// Where tensors cannot be made.
+    pub fn frozen(&self) -> std::result::Result<Network, WeightsError> {
+        let of = |(name, var): (&String, &candle_core::Var)| (name.clone(), var.as_detached_tensor());
+        let given = Source::Given(self.weights.vars().iter().map(of).collect());
+        Network::build(self.config.clone(), given, true, self.weights.dtype(), self.weights.device())
+    }
+
+    /// What an answer takes, roughly: bytes of memory, and floating-point operations.
+    pub fn cost(&self, units: usize, edges: usize, devices: usize) -> [f64; 2] {
+        let [units, edges, devices] = [units, edges, devices].map(|count| count as f64);
+        let (width, layers) = (self.config.width as f64, self.config.layers as f64);
+        let pairs = units * devices;
+        let seen = (self.config.segment + self.config.summaries) as f64;
+        let numbers =
+            width * (12.0 * units + 8.0 * edges + 3.0 * pairs) + units * seen * self.config.heads as f64;
+        let operations = layers
+            * (24.0 * width * width * units + 40.0 * width * edges + 4.0 * width * seen * units)
+            + 8.0 * width * pairs;
+        [4.0 * numbers, operations]
     }
 
     fn build(
         config: Config,
         source: Source,
+        is_frozen: bool,
         dtype: DType,
         device: &Device,
     ) -> std::result::Result<Network, WeightsError> {
-        let mut nursery = Nursery::new(source, dtype, device);
+        let mut nursery = Nursery::new(source, is_frozen, dtype, device);
         let encoder = Encoder::new(&mut nursery, &config)?;
         let heads = Heads::new(&mut nursery, &config)?;
         Ok(Network { config, weights: nursery.finish()?, encoder, heads })

@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use stagewright_core::bound::strongest;
+use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Silent, Solution, SolveError, Solver, Status};
+use stagewright_core::tolerance;
 use stagewright_search::dpl::Dpl;
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::{Best, Judge, Schedule, is_better, solution};
@@ -58,11 +59,21 @@ pub(super) fn solve(
         run.announce(context);
         run.floor(problem, context)?;
     }
-    let subject = network.map(|network| (network, Subject::new(&scene, MOST_UNITS, false)));
+    let mut reason = None;
+    let mut reader = None;
+    if let Some(network) = network.filter(|_| !run.is_over(&bound, context)) {
+        let subject = Subject::new(&scene, MOST_UNITS, false);
+        reason = Policy::too_large(network, &subject, context);
+        reader = reason.is_none().then_some((network, subject));
+    }
+    if let Some(why) = &reason {
+        context.emit(Event::Phase { name: why.clone() });
+    }
+    // What the network says of the plan to improve on, if it has said anything of it.
     let mut guide = None;
-    if let Some((network, subject)) = &subject {
+    if let Some((network, subject)) = &reader {
         for refinement in 0..REFINEMENTS {
-            if run.best.is_some() && context.stop().reason().is_some() {
+            if run.is_over(&bound, context) {
                 break;
             }
             let (prediction, base) = run.ask(network, subject, bound.value, context)?;
@@ -72,36 +83,37 @@ pub(super) fn solve(
             if !run.take(found, context) {
                 break;
             }
+            guide = None;
         }
     }
     if parts.search {
-        for share in SEARCHES {
-            if context.stop().reason().is_some() {
+        for (number, share) in (1..).zip(SEARCHES) {
+            if run.is_over(&bound, context) {
                 break;
+            }
+            if let (Some((network, subject)), None) = (&reader, &guide) {
+                let (prediction, base) = run.ask(network, subject, bound.value, context)?;
+                guide = Some(guidance(subject, &base, &prediction));
             }
             context.emit(Event::Phase { name: "search".into() });
             let mut part = context.part(share);
-            part.seed = part.seed.wrapping_add(run.asked);
+            // Every search has streams of its own, far from those of other seeds.
+            part.seed = part.seed.wrapping_add(number << 32);
             let from = run.best.clone().unwrap_or_else(|| run.base.clone());
             let found = anneal(&scene, from, guide.as_ref(), &bound, &mut part)?;
-            let is_new = run.take(Some(found), context);
-            match &subject {
-                // Another look at a plan that has changed.
-                Some((network, subject)) if is_new && share < 1.0 => {
-                    let (prediction, base) = run.ask(network, subject, bound.value, context)?;
-                    guide = Some(guidance(subject, &base, &prediction));
-                }
-                _ => {}
+            if run.take(Some(found), context) {
+                guide = None;
             }
         }
     }
     let statistics = vec![
-        ("simulations", run.judge.runs),
+        ("own_simulations", run.judge.runs),
         ("predictions", run.asked),
         ("network_ms", (1e3 * run.seconds) as u64),
     ];
     let solution = solution(name, &scene, run.best, bound, context)?;
-    Ok(Solution { statistics, ..solution })
+    let reason = solution.reason.clone().or(reason.filter(|_| solution.status != Status::Optimal));
+    Ok(Solution { statistics, reason, ..solution })
 }
 
 /// A solve under way.
@@ -191,6 +203,16 @@ impl<'s, 'p> Run<'s, 'p> {
             self.announce(context);
         }
         is_new
+    }
+
+    /// Whether there is no time left, or nothing to gain. Without an answer it never is, so that there is one.
+    fn is_over(&self, bound: &LowerBound, context: &Context<'_>) -> bool {
+        self.best.as_ref().is_some_and(|best| {
+            let is_enough = best.score.fits()
+                && (tolerance::gap(best.score.makespan, bound.value) == 0.0
+                    || context.gap_reached(best.score.makespan, bound.value));
+            is_enough || context.stop().reason().is_some()
+        })
     }
 
     fn announce(&self, context: &mut Context<'_>) {

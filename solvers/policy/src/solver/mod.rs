@@ -10,7 +10,7 @@ mod throughput;
 
 use std::sync::OnceLock;
 
-use candle_core::Device;
+use candle_core::{DType, Device};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
@@ -20,10 +20,15 @@ use stagewright_search::dpl::missing_for_contiguous_dp;
 use crate::features::Input;
 use crate::network::{Config, Network};
 use crate::predict::Prediction;
-use candle_core::DType;
+use crate::subject::Subject;
 
 /// Most units that the network reads: a larger graph is coarsened to about so many.
 pub const MOST_UNITS: usize = 4096;
+
+/// What a thread computes in a second of a network's answer, pessimistically; a GPU is faster.
+const OPERATIONS_PER_SECOND: f64 = 4e9;
+/// The share of the time left that an answer may take.
+const MOST_OF_TIME: f64 = 0.5;
 
 /// Where a policy has its network from.
 #[derive(Debug, Clone)]
@@ -77,12 +82,12 @@ impl Policy {
                 let network = device().and_then(|device| {
                     Network::from_bytes(bytes, &device).map_err(|error| error.to_string())
                 });
-                network.map(|(network, _)| network)
+                network.and_then(|(network, _)| network.frozen().map_err(|error| error.to_string()))
             }
-            Origin::Network(network) => Ok((**network).clone()),
+            Origin::Network(network) => network.frozen().map_err(|error| error.to_string()),
             Origin::Untrained(seed) => device().and_then(|device| {
                 let network = Network::new(Config::default(), *seed, DType::F32, &device);
-                network.map_err(|error| error.to_string())
+                network.and_then(|network| network.frozen()).map_err(|error| error.to_string())
             }),
             Origin::Nothing => Err(String::new()),
         });
@@ -91,6 +96,20 @@ impl Policy {
             (Ok(network), _) => Ok(Some(network)),
             (Err(why), _) => Err(SolveError::Invariant(format!("the network of `{}`: {why}", self.name))),
         }
+    }
+
+    /// Why the network is not to be asked of a subject now, if so: there is no time or memory for an answer.
+    fn too_large(network: &Network, subject: &Subject<'_, '_>, context: &Context<'_>) -> Option<String> {
+        let devices = subject.scene().device_count();
+        let [bytes, operations] = network.cost(subject.unit_count(), subject.edges().len(), devices);
+        if context.limits.memory.is_some_and(|memory| bytes > memory as f64) {
+            return Some(format!("the network was not asked: an answer takes {bytes:.1e} bytes of memory"));
+        }
+        let seconds = operations / (OPERATIONS_PER_SECOND * context.threads.max(1) as f64);
+        let left = context.stop().remaining()?.as_secs_f64();
+        (seconds > MOST_OF_TIME * left).then(|| {
+            format!("the network was not asked: an answer takes about {seconds:.1} s of {left:.1} s left")
+        })
     }
 
     /// What the network says of an input, on the context's threads.

@@ -4,9 +4,11 @@ use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError};
+use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status};
 use stagewright_core::tolerance;
-use stagewright_search::dpl::{Effort, Room, best_over_orders, improve_boundaries, over_more_orders};
+use stagewright_search::dpl::{
+    Effort, Room, best_over_orders, improve_boundaries, is_chain, over_more_orders,
+};
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::{Best, Judge, Schedule, is_better};
 use stagewright_search::makespan::starts;
@@ -42,15 +44,32 @@ pub(super) fn solve(
     let mut best = base.clone().filter(|_| parts.floor);
     let mut rng = seed::stream(context.seed, 0);
     let plain = of_order(&Rule::DepthFirst.order(problem, &units));
-    // Where the units stand in the best order so far, and where the network would have them.
+    // Where the units stand in the best order drawn so far, at first the depth-first one, and where the network would
+    // have them.
     let (mut places_of_best, mut guide) = (plain.clone(), None);
     let mut asked = 0;
     let step = step_of(problem).ok();
     let scene = step.as_ref().map(Scene::new).filter(|scene| scene.impossible().is_none());
-    if let (Some(network), Some(scene), false) = (network, &scene, units.is_empty()) {
-        let (mut reader, mut base) = (Reader::new(scene), base);
+    let mut reader = None;
+    let mut reason = None;
+    if let (Some(network), false) = (network, units.is_empty() || is_over(best.as_ref(), &bound, context)) {
+        reason = match &scene {
+            None => Some("the network was not asked: it reads steps, and the problem has none".to_owned()),
+            Some(scene) => {
+                let found = Reader::new(scene);
+                let too_large = Policy::too_large(network, &found.subject, context);
+                reader = too_large.is_none().then_some((network, found));
+                too_large
+            }
+        };
+    }
+    if let Some(why) = &reason {
+        context.emit(Event::Phase { name: why.clone() });
+    }
+    if let Some((network, reader)) = &mut reader {
+        let mut base = base;
         for _ in 0..REFINEMENTS {
-            if best.is_some() && context.stop().reason().is_some() {
+            if is_over(best.as_ref(), &bound, context) {
                 break;
             }
             let Some(found) = reader.ask(network, &units, base.as_ref(), &bound, context)? else { break };
@@ -75,7 +94,7 @@ pub(super) fn solve(
     if parts.floor {
         improve_boundaries(problem, &units, &room, &mut best, &mut bound, context)?;
     }
-    if parts.search && !units.is_empty() {
+    if parts.search && room.space.is_some() && !units.is_empty() && !is_chain(&units) {
         context.emit(Event::Phase { name: "search".into() });
         let most = match context.stop().remaining() {
             Some(_) => usize::MAX,
@@ -99,7 +118,8 @@ pub(super) fn solve(
     let stop = context.stop().reason();
     let no_plan = "no linear order that was tried has a split that fits";
     let solution = room.solution(name, best, bound, stop, no_plan);
-    Ok(Solution { statistics: vec![("predictions", asked)], ..solution })
+    let reason = solution.reason.clone().or(reason.filter(|_| solution.status != Status::Optimal));
+    Ok(Solution { statistics: vec![("predictions", asked)], reason, ..solution })
 }
 
 /// Whether nothing is left to gain, or time to gain it.

@@ -283,7 +283,8 @@ pub fn plan_of(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> 
     Plan::new(problem, Placement::from_stages(problem, units, stages))
 }
 
-fn is_chain(units: &Units) -> bool {
+/// Whether the units have one order only.
+pub fn is_chain(units: &Units) -> bool {
     (1..units.len()).all(|unit| units.predecessors(unit).contains(&(unit as u32 - 1)))
 }
 

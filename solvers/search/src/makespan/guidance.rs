@@ -86,9 +86,12 @@ impl Guidance {
     }
 }
 
+/// No weight counts more, so that their sums are finite.
+const MOST: f64 = 1e200;
+
 /// What a weight counts.
 fn weight(weight: f64) -> f64 {
-    if weight.is_finite() { weight.max(0.0) } else { 0.0 }
+    if weight.is_finite() { weight.clamp(0.0, MOST) } else { 0.0 }
 }
 
 fn running(weights: &[f64]) -> Vec<f64> {

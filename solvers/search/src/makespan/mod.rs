@@ -41,7 +41,7 @@ pub use cpop::Cpop;
 pub use earliest_task_first::EarliestTaskFirst;
 pub use genetic::Brkga;
 pub use heft::Heft;
-pub use multilevel::{Level, Multilevel, level_of};
+pub use multilevel::{Level, Multilevel, acyclic_level_of, level_of};
 pub use order_split::OrderSplit;
 pub use peft::Peft;
 pub use small_communication::SmallCommunication;

@@ -43,6 +43,11 @@ impl<'s, 'p> Finest<'s, 'p> {
         self.scene
     }
 
+    /// Whether classes are on cycles, so that their level has no edges and the second is the first that has.
+    pub(super) fn is_fused(&self) -> bool {
+        self.units.is_some()
+    }
+
     /// The level of the classes.
     pub(super) fn classes(&self) -> &Level {
         &self.classes

@@ -78,6 +78,17 @@ pub fn level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Level {
     levels.swap_remove(at)
 }
 
+/// The same, but for classes that are on cycles: then units of a contiguous split, which fuse them and mirror backward
+/// operators, are the finest level, so that its edges say what comes first.
+pub fn acyclic_level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Level {
+    let finest = Finest::new(scene);
+    let limits = Limits::new(&finest, most);
+    let mut levels = hierarchy(&finest, &limits, None, rng);
+    let first = usize::from(finest.is_fused());
+    let at = (first..levels.len()).find(|&at| levels[at].len() <= most).unwrap_or(levels.len() - 1);
+    levels.swap_remove(at)
+}
+
 /// What all phases share.
 struct Cycles<'s, 'p> {
     scene: &'s Scene<'p>,

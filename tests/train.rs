@@ -167,6 +167,10 @@ fn plans_and_stages(folder: &tempfile::TempDir, run: &str) {
             .replace("seed = 3", "seed = 4\nfrom = \"whole/best.safetensors\"")
             .replace("steps = 24", "steps = 4");
         let text = format!("{text}\n[adam]\n{rate}\n[reinforce]\ndraws = 4\nepochs = 2\n");
+        let text = match stage {
+            "reinforcement" => text.replace("batch = 2", "batch = 1").replace(", \"throughput\"", ""),
+            _ => text,
+        };
         let out = path(folder, stage);
         let output = train(&configured(folder, &text), &out);
         assert_done(&output);
@@ -188,6 +192,14 @@ fn plans_and_stages(folder: &tempfile::TempDir, run: &str) {
     ]);
     assert_done(&stagewright(&arguments));
     assert_done(&plan(&tuned));
+
+    // Nothing to place is nothing to learn from.
+    let empty = path(folder, "empty.json");
+    let graph = r#"{"schema": "stagewright.graph/1", "name": "empty", "operators": [], "tensors": []}"#;
+    fs::write(&empty, graph).expect("a file");
+    let output =
+        stagewright(&["finetune", &empty, "--cluster", "2xa100", "--out", &tuned, "--time-limit", "1s"]);
+    assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
 
     // Damaged ones are refused with their code.
     let bytes = fs::read(&checkpoint).expect("a file");
@@ -218,6 +230,8 @@ fn what_is_wrong_is_refused_with_its_place() {
         ("steps = 24", "steps = 0", "K011", "training.toml"),
         ("batch = 2", "batch = 0", "K011", "training.toml"),
         ("heads = 2", "heads = 3", "K011", "training.toml"),
+        ("batch = 2", "batch = 9223372036854775807", "K011", "training.toml"),
+        ("seconds = 0.02", "seconds = 1e30", "K011", "training.toml"),
         ("\"imitation\"", "\"expert\"", "K011", "training.toml"),
         ("\"imitation\"", "\"intuition\"", "K011", ":3"),
         ("training/1", "training/2", "K011", "training.toml"),
@@ -234,6 +248,9 @@ fn what_is_wrong_is_refused_with_its_place() {
         assert_eq!(output.status.code(), Some(2), "{to}: {said}");
         assert!(said.contains(code) && said.contains(place) && said.contains("help:"), "{to}: {said}");
     }
+    let reinforced = CONFIGURATION.replace("\"imitation\"", "\"reinforcement\"");
+    let output = train(&configured(&folder, &reinforced), &path(&folder, "run"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("takes 1 graph"));
     let missing = stagewright(&["train", "nowhere.toml", "--out", &path(&folder, "run")]);
     assert_eq!(missing.status.code(), Some(2));
     let other = stagewright(&[

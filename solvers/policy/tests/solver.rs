@@ -133,6 +133,39 @@ fn no_time_and_nothing_to_place() {
 }
 
 #[test]
+fn a_network_of_absurd_numbers_is_an_error() {
+    let network = random_network(small(), 11, DType::F32, &Device::Cpu);
+    for var in network.weights().vars().values() {
+        let numbers = vec![3e38f32; var.elem_count()];
+        let huge = candle_core::Tensor::from_vec(numbers, var.dims(), &Device::Cpu).expect("a tensor");
+        var.set(&huge).expect("alike");
+    }
+    let policy = Policy::new("policy", "a test", Origin::Network(Box::new(network)), Parts::ALL);
+    let mut silent = Silent;
+    let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
+    let problem = (0..).map(|number| step(number, 12, 3)).find(|problem| {
+        let floor = solve(&Heft, problem, UNLIMITED, 1);
+        floor.plan.is_some() && floor.status != Status::Optimal
+    });
+    let error = policy.solve(&problem.expect("there are many"), &mut context);
+    assert!(error.is_err_and(|error| error.to_string().contains("not finite")));
+}
+
+#[test]
+fn what_there_is_no_room_for_is_not_asked() {
+    let policy = policy(Parts::ALL);
+    let limits = Limits { memory: Some(1000), ..QUICK };
+    let mut found = false;
+    for number in 0..20 {
+        let problem = step(number, 16, 3);
+        let solution = solve(&policy, &problem, limits, 1);
+        let reason = solution.reason.clone().unwrap_or_default();
+        found |= solution.plan.is_some() && reason.contains("bytes of memory");
+    }
+    assert!(found, "a plan without the network, saying so");
+}
+
+#[test]
 fn without_a_network_it_is_the_floor_and_a_search() {
     let nothing = Policy::new("nothing", "a test", Origin::Nothing, Parts::ALL);
     let untrained = Policy::new("untrained", "a test", Origin::Untrained(1), Parts::ALL);

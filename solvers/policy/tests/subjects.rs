@@ -1,0 +1,130 @@
+//! What the network reads of a problem: edges whatever is colocated, and the same of a document in another order.
+
+mod support;
+
+use candle_core::{DType, Device};
+use rand::seq::SliceRandom;
+use stagewright_core::document::{GraphDocument, ObjectiveKind, OperatorDocument, Pass, PinsDocument};
+use stagewright_core::graph::{Graph, GraphBuilder};
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_policy::features::input;
+use stagewright_policy::predict::Prediction;
+use stagewright_policy::subject::{Base, Subject};
+use stagewright_search::makespan::assigned;
+use stagewright_search::makespan::scene::Scene;
+use stagewright_search::makespan::schedule::{Judge, Schedule};
+use support::{random_network, small, step};
+
+/// A chain with its backward pass, each backward operator on the device of its forward one.
+fn training(length: usize) -> Problem {
+    let mut builder = GraphBuilder::new("training");
+    for (pass, prefix) in [(Pass::Forward, "f"), (Pass::Backward, "b")] {
+        for at in 0..length {
+            builder.operator(OperatorDocument {
+                pass,
+                colocation: Some(format!("c{at}")),
+                flop: Some(1e9 * (1.0 + at as f64)),
+                bytes_moved: Some(1e6),
+                seconds: [("acc".into(), 1.0 + at as f64), ("host".into(), 3.0)].into(),
+                ..OperatorDocument::named(format!("{prefix}{at}"))
+            });
+        }
+    }
+    for at in 1..length {
+        builder.tensor(&format!("f{}", at - 1), [format!("f{at}").as_str()], 1e6);
+        builder.tensor(&format!("b{at}"), [format!("b{}", at - 1).as_str()], 1e6);
+    }
+    builder.tensor(&format!("f{}", length - 1), [format!("b{}", length - 1).as_str()], 1e6);
+    let cluster = step(0, 2, 3).cluster().document().clone();
+    let mut cluster = cluster;
+    for kind in &mut cluster.kinds {
+        kind.class = "acc".into();
+        kind.link.get_or_insert(stagewright_core::document::LinkDocument { latency_s: 1e-6, bandwidth: 1e9 });
+    }
+    let cluster = stagewright_core::cluster::Cluster::from_document(cluster).expect("a valid cluster");
+    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let graph = builder.build().expect("a valid graph");
+    Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
+}
+
+#[test]
+fn colocated_passes_have_edges() {
+    let problem = training(12);
+    let scene = Scene::new(&problem);
+    let subject = Subject::new(&scene, usize::MAX, false);
+    assert_eq!(subject.unit_count(), 12);
+    assert_eq!(subject.edges().len(), 11);
+    assert!(subject.edges().iter().all(|edge| edge.2 > 0.0), "{:?}", subject.edges());
+    let place = |unit: u32| subject.order().iter().position(|&other| other == unit);
+    assert!(subject.edges().iter().all(|&(from, to, _)| place(from) < place(to)));
+}
+
+/// What the network says of every operator by name: priority and the sorted likelihoods of its devices.
+fn said(problem: &Problem) -> Vec<(String, f64, Vec<f64>)> {
+    let network = random_network(small(), 21, DType::F64, &Device::Cpu);
+    let scene = Scene::new(problem);
+    let subject = Subject::new(&scene, usize::MAX, false);
+    let homes: Vec<_> = scene.graph().operators().map(|op| scene.homes(op)[0]).collect();
+    // Without priorities, operators that are ready at once would go by their place in the document.
+    let order = assigned::order(&scene, &homes);
+    let base = Base::new(&subject, &mut Judge::new(&scene), &Schedule::by_order(homes, &order));
+    let figures = input(&subject, &base, base.seconds, 0.5 * base.seconds);
+    let prediction = Prediction::new(&network, &figures).expect("a prediction");
+    let graph = scene.graph();
+    let mut said: Vec<_> = graph
+        .operators()
+        .map(|op| {
+            let unit = subject.level().cluster_of(graph.class_of(op));
+            let mut shares = prediction.devices_of(unit, figures.devices).to_vec();
+            shares.sort_by(f64::total_cmp);
+            (graph.operator(op).name.clone(), prediction.priority[unit], shares)
+        })
+        .collect();
+    said.sort_by(|a, b| a.0.cmp(&b.0));
+    said
+}
+
+/// Where costs differ, and transfers hinder nothing: units that are alike in all that counts, and transfers that are ready
+/// at once, go by the order of the document.
+#[test]
+fn the_order_of_a_document_does_not_matter() {
+    let mut seen = 0;
+    // Those without contention.
+    for number in (0..120).filter(|number| number % 3 == 1) {
+        let problem = step(number, 14, 3);
+        let scene = Scene::new(&problem);
+        if scene.impossible().is_some() {
+            continue;
+        }
+        let subject = Subject::new(&scene, usize::MAX, false);
+        // Ranks that are equal are told apart by the order of the document.
+        let figures: Vec<u64> =
+            problem.graph().operators().map(|op| scene.mean_seconds(op).to_bits()).collect();
+        let mut distinct = figures.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        if distinct.len() < figures.len() || subject.unit_count() < figures.len() {
+            continue;
+        }
+        let mut document: GraphDocument = problem.graph().document().clone();
+        let mut rng = seed::stream(77, number);
+        document.operators.shuffle(&mut rng);
+        document.tensors.shuffle(&mut rng);
+        let graph = Graph::from_document(document).expect("a valid graph");
+        let other =
+            Problem::new(graph, problem.cluster().clone(), *problem.objective(), problem.pins().clone())
+                .expect("a valid problem");
+        seen += 1;
+        for (one, other) in said(&problem).iter().zip(said(&other)) {
+            assert_eq!(one.0, other.0);
+            assert!((one.1 - other.1).abs() < 1e-6 * (1.0 + one.1.abs()), "{number}: {one:?} and {other:?}");
+            assert!(
+                one.2.iter().zip(&other.2).all(|(a, b)| (a - b).abs() < 1e-6),
+                "{number}: {one:?} and {other:?}"
+            );
+        }
+    }
+    assert!(seen >= 3, "{seen} of 40");
+}

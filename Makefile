@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag bench-policy policy
+.PHONY: setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag bench-policy policy policy-stages
 
 # Rust, and what HiGHS is built with: CMake, a C++ compiler, and libclang for its bindings.
 setup:
@@ -167,9 +167,14 @@ bench-policy: setup
 	target/release/stagewright bench data/suites/policy-gnmt.toml
 	target/release/stagewright bench data/suites/policy-gnmt-throughput.toml
 
-# The checkpoint in data/policy anew, its stages one after the other: see data/policy/README.md. What was interrupted goes on.
+# The checkpoint in data/policy anew: see data/policy/README.md. What was interrupted goes on.
 policy: setup
 	$(CARGO) build --release --bin stagewright
 	target/release/stagewright train data/policy/imitation.toml --out target/policy/imitation
+	cp target/policy/imitation/best.safetensors data/policy/checkpoint.safetensors
+	cp target/policy/imitation/metrics.csv data/policy/imitation.csv
+
+# The later stages, from what the one before left in target/policy.
+policy-stages: policy
 	target/release/stagewright train data/policy/expert.toml --out target/policy/expert
 	target/release/stagewright train data/policy/reinforcement.toml --out target/policy/reinforcement

@@ -4,7 +4,7 @@
 //! cut short, of something else, of other features, of another size than it says, or that has a number in it which is
 //! none, is refused: a network that is wrong would still answer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Tensor};
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView, serialize};
@@ -124,7 +124,8 @@ pub fn write(tensors: &BTreeMap<String, Tensor>, card: &impl Serialize) -> candl
         views.push((*name, view));
     }
     let card = serde_json::to_string(card).map_err(candle_core::Error::wrap)?;
-    let metadata = HashMap::from([(METADATA.to_string(), card)]);
+    // One entry has one order.
+    let metadata = [(METADATA.to_string(), card)].into_iter().collect();
     serialize(views, Some(metadata)).map_err(candle_core::Error::wrap)
 }
 

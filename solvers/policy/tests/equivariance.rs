@@ -29,13 +29,13 @@ fn assert_renamed(network: &Network, input: &Input, number: u64) {
     for (edge, (&a, &b)) in was.together.iter().zip(&is.together).enumerate() {
         assert!(close(a, b), "edge {edge}: {a} and {b}");
     }
-    for unit in 0..input.units {
-        let to = unit_to[unit] as usize;
+    for (unit, &to) in unit_to.iter().enumerate() {
+        let to = to as usize;
         assert!(close(was.priority[unit], is.priority[to]), "priority of {unit}");
-        for device in 0..input.devices {
+        for (device, &device_to) in device_to.iter().enumerate() {
             let (a, b) = (
                 was.devices_of(unit, input.devices)[device],
-                is.devices_of(to, input.devices)[device_to[device] as usize],
+                is.devices_of(to, input.devices)[device_to as usize],
             );
             assert!(close(a, b), "{unit} on {device}: {a} and {b}");
         }

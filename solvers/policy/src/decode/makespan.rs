@@ -38,8 +38,8 @@ pub(crate) fn homes(
     };
     let mut logits = vec![0.0f64; units * devices];
     let mut work = vec![0.0f64; units];
-    for unit in 0..units {
-        let group = group_of[unit] as usize;
+    for (unit, &group) in group_of.iter().enumerate() {
+        let group = group as usize;
         let seconds = level.mean(unit) + f64::MIN_POSITIVE;
         work[group] += seconds;
         for (device, share) in prediction.devices_of(unit, devices).iter().enumerate() {

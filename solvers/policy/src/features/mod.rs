@@ -68,10 +68,10 @@ impl Input {
         };
         let mut pair = vec![0.0; self.pair.len()];
         let mut able = vec![false; self.able.len()];
-        for unit in 0..self.units {
-            for device in 0..self.devices {
+        for (unit, &unit_to) in unit_to.iter().enumerate() {
+            for (device, &device_to) in device_to.iter().enumerate() {
                 let from = unit * self.devices + device;
-                let to = unit_to[unit] as usize * self.devices + device_to[device] as usize;
+                let to = unit_to as usize * self.devices + device_to as usize;
                 pair[to * PAIR..(to + 1) * PAIR].copy_from_slice(&self.pair[from * PAIR..(from + 1) * PAIR]);
                 able[to] = self.able[from];
             }

@@ -177,10 +177,10 @@ impl Segments {
         for (segment, &graph) in graph_of_segment.iter().enumerate() {
             let slots = segment * length..(segment + 1) * length;
             no_key.extend(slots.map(|slot| if offsets[slot] < offsets[slot + 1] { 0.0 } else { NO_KEY }));
-            for summary in graph * summaries..(graph + 1) * summaries {
-                no_key.push(if counts[summary] > 0.0 { 0.0 } else { NO_KEY });
-                summary_of_key.push(summary as u32);
-            }
+            let of_graph = graph * summaries..(graph + 1) * summaries;
+            no_key
+                .extend(counts[of_graph.clone()].iter().map(|&count| if count > 0.0 { 0.0 } else { NO_KEY }));
+            summary_of_key.extend(of_graph.map(|summary| summary as u32));
         }
         let by_summary: Vec<f32> = counts.iter().map(|&count| one_part_in(count)).collect();
         let of = |figures: Vec<f32>, shape: &[usize]| {

@@ -117,6 +117,11 @@ impl Level {
         self.mean.len()
     }
 
+    /// Whether there are no clusters.
+    pub fn is_empty(&self) -> bool {
+        self.mean.is_empty()
+    }
+
     /// Number of pools.
     pub fn pool_count(&self) -> usize {
         self.pools

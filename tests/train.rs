@@ -137,7 +137,7 @@ fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     let other = configured(&folder, &CONFIGURATION.replace("steps = 24", "steps = 25"));
     let refused = train(&other, &whole);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("K014"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("D021"));
 
     plans_and_stages(&folder, &whole);
 }
@@ -223,20 +223,20 @@ fn plans_and_stages(folder: &tempfile::TempDir, run: &str) {
 fn what_is_wrong_is_refused_with_its_place() {
     let folder = folder();
     let cases = [
-        ("steps = 24", "steps = ", "K011", ":5"),
-        ("steps = 24", "stepps = 24", "K011", ":5"),
-        ("steps = 24", "steps = 0", "K011", "training.toml"),
-        ("batch = 2", "batch = 0", "K011", "training.toml"),
-        ("heads = 2", "heads = 3", "K011", "training.toml"),
-        ("batch = 2", "batch = 9223372036854775807", "K011", "training.toml"),
-        ("seconds = 0.02", "seconds = 1e30", "K011", "training.toml"),
-        ("\"imitation\"", "\"expert\"", "K011", "training.toml"),
-        ("\"imitation\"", "\"intuition\"", "K011", ":3"),
-        ("training/1", "training/2", "K011", "training.toml"),
-        ("seed = 2", "seed = 1", "K011", "training.toml"),
+        ("steps = 24", "steps = ", "D018", ":5"),
+        ("steps = 24", "stepps = 24", "D018", ":5"),
+        ("steps = 24", "steps = 0", "D018", "training.toml"),
+        ("batch = 2", "batch = 0", "D018", "training.toml"),
+        ("heads = 2", "heads = 3", "D018", "training.toml"),
+        ("batch = 2", "batch = 9223372036854775807", "D018", "training.toml"),
+        ("seconds = 0.02", "seconds = 1e30", "D018", "training.toml"),
+        ("\"imitation\"", "\"expert\"", "D018", "training.toml"),
+        ("\"imitation\"", "\"intuition\"", "D018", ":3"),
+        ("training/1", "training/2", "D018", "training.toml"),
+        ("seed = 2", "seed = 1", "D018", "training.toml"),
         ("\"residual-training\"", "\"residuals\"", "D002", "data.recipe.families[1]"),
         ("devices = [2, 3]", "devices = [3, 2]", "D003", "data.recipe.devices"),
-        ("seed = 3", "seed = 3\nfrom = \"nowhere.safetensors\"", "K013", "nowhere.safetensors"),
+        ("seed = 3", "seed = 3\nfrom = \"nowhere.safetensors\"", "D020", "nowhere.safetensors"),
     ];
     for (from, to, code, place) in cases {
         let text = CONFIGURATION.replacen(from, to, 1);

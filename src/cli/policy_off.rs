@@ -8,7 +8,7 @@ use super::exit::Exit;
 use super::resolve::Chosen;
 
 fn absent() -> CliError {
-    CliError::new("K016", "the learned policy is not in this build")
+    CliError::new("U010", "the learned policy is not in this build")
         .help("build with the feature `policy`, which is on by default")
 }
 

@@ -70,16 +70,16 @@ impl RunError {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
-            RunError::Config { .. } => "K011",
+            RunError::Config { .. } => "D018",
             RunError::Recipe { error, .. } => error.code(),
             RunError::Store(error) => error.code(),
             RunError::Checkpoint { error, .. } => error.code(),
             RunError::Train(error) => error.code(),
-            RunError::Solver(_) => "K012",
+            RunError::Solver(_) => "D019",
             RunError::Problem(error) => error.code(),
-            RunError::File { .. } => "K013",
-            RunError::OtherRun => "K014",
-            RunError::Device(_) => "K015",
+            RunError::File { .. } => "D020",
+            RunError::OtherRun => "D021",
+            RunError::Device(_) => "D022",
         }
     }
 

@@ -22,7 +22,7 @@ use crate::predict::Prediction;
 use crate::subject::{Base, Subject};
 
 /// Shares of the time that is left for the members of the floor that can take long.
-const MULTILEVEL: f64 = 0.3;
+const MULTILEVEL: f64 = 0.5;
 const LINEAR: f64 = 0.1;
 /// Most times that the network improves on what it made itself.
 const REFINEMENTS: u64 = 3;

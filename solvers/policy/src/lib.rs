@@ -1,4 +1,18 @@
 //! A graph neural network that steers the search on graphs too large for the exact methods.
+//!
+//! Data flows one way:
+//!
+//! ```text
+//! Problem -> subject -> features -> network -> predict -> decode, guide -> solver
+//! ```
+//!
+//! - [`subject`]: units of a problem, what passes between them, and a plan to improve on.
+//! - [`features`]: these as figures without scale.
+//! - [`network`], [`weights`], [`rows`]: the network, its parameters, and its one sparse operation.
+//! - [`predict`]: what the network says, as plain numbers; `decode` and `guide` make candidates and moves of it.
+//! - [`solver`]: the floor, the network and the search as one solver.
+//! - [`learn`]: examples, losses and steps.
+//! - [`checkpoint`]: networks as bytes.
 
 pub mod checkpoint;
 mod decode;

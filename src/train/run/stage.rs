@@ -108,14 +108,13 @@ pub fn run(
         }
     };
     let Some(labels) = labels else { return Ok(stopped) };
-    let Some(tests) =
+    let Some(held_out_labels) =
         self::labels(&document.held_out, &held_out, &folder.held_out(), "held out", None, watch)?
     else {
         return Ok(stopped);
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
     let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
-    let held_out_labels = tests;
     let examples = |(number, label): (usize, &StoredLabel)| {
         example_of(&held_out, label, &mut seed::stream(document.seed ^ (HELD_OUT << 32), number as u64))
     };

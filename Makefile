@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag bench-policy policy policy-stages
+.PHONY: setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages
 
 # Rust, and what HiGHS is built with: CMake, a C++ compiler, and libclang for its bindings.
 setup:
@@ -153,19 +153,46 @@ define step
 target/release/stagewright workload $(2) --out target/workloads/$(1).json
 endef
 
-# The learned policy on families that it was not trained on, and on 50,000 operators. Some hours; PROBLEMS=50 is a part.
+# The learned policy on families and devices that it was not trained on, on models of the field, and on graphs of up to
+# 80,000 operators. Some hours; PROBLEMS=50 LARGE=10 is a part.
 PROBLEMS ?= 500
+LARGE ?= 60
 bench-policy: setup
 	$(CARGO) build --release --bin stagewright
-	rm -rf target/workloads/policy-small target/workloads/policy-large
-	target/release/stagewright workload --recipe data/policy/held-out-small.toml --count $(PROBLEMS) --out target/workloads/policy-small
-	target/release/stagewright workload --recipe data/policy/held-out-large.toml --count 60 --out target/workloads/policy-large
+	$(call problems,policy-small,held-out-small,$(PROBLEMS))
+	$(call problems,policy-large,held-out-large,$(LARGE))
+	$(call problems,policy-devices,held-out-devices,$(LARGE))
 	$(call step,policy-gnmt/gnmt-8,gnmt --variant 8 --batch 128 --sequence 70 --training)
+	$(call step,policy-scale/resnet-152-training,resnet --variant 152 --batch 32 --training)
+	$(call step,policy-scale/gnmt-2-training,gnmt --variant 2 --batch 128 --sequence 40 --training)
+	$(call step,policy-scale/gnmt-8-training,gnmt --variant 8 --batch 128 --sequence 75 --training)
+	$(call step,policy-scale/gnmt-8-long-training,gnmt --variant 8 --batch 128 --sequence 110 --training)
+	$(call step,policy-real/inception-v3,inception-v3 --batch 32)
+	$(call step,policy-real/inception-v3-training,inception-v3 --batch 32 --training)
+	$(call step,policy-real/resnet-50,resnet --variant 50 --batch 32)
+	$(call step,policy-real/resnet-50-training,resnet --variant 50 --batch 32 --training)
+	$(call step,policy-real/bert-base,bert --variant base --batch 16)
+	$(call step,policy-real/bert-base-training,bert --variant base --batch 16 --training)
+	$(call step,policy-real/nasnet,nasnet-a --batch 32)
+	$(call step,policy-real/nasnet-training,nasnet-a --batch 32 --training)
+	$(call step,policy-real/gnmt-2,gnmt --variant 2 --batch 128)
+	$(call step,policy-real/gnmt-2-training,gnmt --variant 2 --batch 128 --training)
+	$(call step,policy-real/transformer-xl,transformer-xl --batch 16)
+	$(call step,policy-real/transformer-xl-training,transformer-xl --batch 16 --training)
 	target/release/stagewright bench data/suites/policy-small.toml
 	target/release/stagewright bench data/suites/policy-throughput.toml
 	target/release/stagewright bench data/suites/policy-large.toml
+	target/release/stagewright bench data/suites/policy-devices.toml
+	target/release/stagewright bench data/suites/policy-real.toml
+	target/release/stagewright bench data/suites/policy-scale.toml
 	target/release/stagewright bench data/suites/policy-gnmt.toml
 	target/release/stagewright bench data/suites/policy-gnmt-throughput.toml
+
+# Random problems in a folder of their own: $(call problems,NAME,RECIPE,COUNT).
+define problems
+rm -rf target/workloads/$(1)
+target/release/stagewright workload --recipe data/policy/$(2).toml --count $(3) --out target/workloads/$(1)
+endef
 
 # The checkpoint in data/policy anew: see data/policy/README.md. What was interrupted goes on.
 policy: setup
@@ -178,3 +205,16 @@ policy: setup
 policy-stages: policy
 	target/release/stagewright train data/policy/expert.toml --out target/policy/expert
 	target/release/stagewright train data/policy/reinforcement.toml --out target/policy/reinforcement
+
+# Networks without one of their parts, which learn from the labels of stage A, and what all of them are worth.
+bench-policy-ablation: policy-stages
+	$(foreach network,full no-modulation no-attention,$(call ablated,$(network)))
+	$(call problems,policy-ablation,held-out-large,$(LARGE))
+	target/release/stagewright bench data/suites/policy-ablation.toml
+
+define ablated
+mkdir -p target/policy/ablation/$(1)
+cp target/policy/imitation/labels.jsonl target/policy/imitation/held-out.jsonl target/policy/ablation/$(1)
+target/release/stagewright train data/policy/ablation/$(1).toml --out target/policy/ablation/$(1)
+
+endef

@@ -24,7 +24,8 @@ use stagewright_dp::Dp;
 
 const DEVICES: u32 = 6;
 const THREADS: usize = 2;
-const LIMITS: Limits = Limits { time: Some(Duration::from_secs(60)), memory: Some(4 << 30), gap: 0.0 };
+const LIMITS: Limits =
+    Limits { time: Some(Duration::from_secs(60)), memory: Some(4 << 30), gap: 0.0, simulations: None };
 
 fn main() {
     // Cargo passes flags of its own; what is left are the numbers.

@@ -20,7 +20,12 @@ macro_rules! absent {
 
             fn capabilities(&self) -> Capabilities {
                 let missing = |_: &_| Some("any problem in this build: it needs the feature `milp`");
-                Capabilities { missing, exact: true, deterministic_across_threads: true }
+                Capabilities {
+                    missing,
+                    exact: true,
+                    deterministic_across_threads: true,
+                    counts_simulations: false,
+                }
             }
 
             /// # Errors

@@ -1,6 +1,8 @@
-//! The learned policy with the shipped network, and the variants of it that tell what each part is worth.
+//! The learned policy with the shipped network, the variants of it that tell what each part is worth, and the learned
+//! systems to compare with.
 
 use stagewright_policy::network::Network;
+use stagewright_policy::systems::{Kind, Learned};
 use stagewright_policy::{Origin, Parts, Policy};
 
 /// The policy's name.
@@ -39,12 +41,43 @@ pub(crate) static NO_SEARCH: Policy = Policy::new(
     Parts { search: false, ..Parts::ALL },
 );
 
+pub(crate) static NO_DP: Policy = Policy::new(
+    "policy-no-dp",
+    "the policy without exact splits of linear orders (makespan)",
+    Origin::Checkpoint(SHIPPED),
+    Parts { splits: false, ..Parts::ALL },
+);
+
 pub(crate) static NETWORK: Policy = Policy::new(
     "policy-network",
     "the network alone: its likeliest plan, no floor and no search",
     Origin::Checkpoint(SHIPPED),
-    Parts { floor: false, draws: 1, search: false },
+    Parts { floor: false, draws: 1, search: false, ..Parts::ALL },
 );
+
+pub(crate) static GDP: Learned = Learned::new(
+    "gdp",
+    "GDP: a graph embedding and attention place all at once, learning on the graph (makespan)",
+    Kind::Gdp,
+);
+
+pub(crate) static PLACETO: Learned = Learned::new(
+    "placeto",
+    "Placeto: re-places one group after the other, learning on the graph (makespan)",
+    Kind::Placeto,
+);
+
+pub(crate) static HSDAG: Learned = Learned::new(
+    "hsdag",
+    "HSDAG: learns groups together with where they go, on the graph (makespan)",
+    Kind::Hsdag,
+);
+
+pub(crate) static HDP: Learned =
+    Learned::new("hdp", "HDP: a grouper and a recurrent placer, learning on the graph (makespan)", Kind::Hdp);
+
+/// The learned systems to compare with.
+pub static SYSTEMS: [&Learned; 4] = [&GDP, &PLACETO, &HSDAG, &HDP];
 
 /// The policy with another network.
 pub fn with(name: &'static str, summary: &'static str, network: Network) -> Policy {

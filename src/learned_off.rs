@@ -1,4 +1,4 @@
-//! In the place of the learned policy in a build without it: its names take no problem and say why.
+//! In the place of the learned policy and systems in a build without them: its names take no problem and say why.
 
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
@@ -11,7 +11,13 @@ pub(crate) static POLICY: Absent = Absent("policy");
 pub(crate) static UNTRAINED: Absent = Absent("policy-untrained");
 pub(crate) static NO_NETWORK: Absent = Absent("policy-no-network");
 pub(crate) static NO_SEARCH: Absent = Absent("policy-no-search");
+pub(crate) static NO_DP: Absent = Absent("policy-no-dp");
 pub(crate) static NETWORK: Absent = Absent("policy-network");
+
+pub(crate) static GDP: Absent = Absent("gdp");
+pub(crate) static PLACETO: Absent = Absent("placeto");
+pub(crate) static HSDAG: Absent = Absent("hsdag");
+pub(crate) static HDP: Absent = Absent("hdp");
 
 impl Solver for Absent {
     fn name(&self) -> &'static str {
@@ -24,7 +30,7 @@ impl Solver for Absent {
 
     fn capabilities(&self) -> Capabilities {
         let missing = |_: &_| Some("any problem in this build: it needs the feature `policy`");
-        Capabilities { missing, exact: false, deterministic_across_threads: true }
+        Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false }
     }
 
     /// # Errors

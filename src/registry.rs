@@ -69,9 +69,14 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &LatencyGreedy, role: Role::Baseline },
     Entry { solver: &MaxLoadSplit, role: Role::Baseline },
     Entry { solver: &OneDevice, role: Role::Baseline },
+    Entry { solver: &learned::GDP, role: Role::Baseline },
+    Entry { solver: &learned::PLACETO, role: Role::Baseline },
+    Entry { solver: &learned::HSDAG, role: Role::Baseline },
+    Entry { solver: &learned::HDP, role: Role::Baseline },
     Entry { solver: &learned::UNTRAINED, role: Role::Variant },
     Entry { solver: &learned::NO_NETWORK, role: Role::Variant },
     Entry { solver: &learned::NO_SEARCH, role: Role::Variant },
+    Entry { solver: &learned::NO_DP, role: Role::Variant },
     Entry { solver: &learned::NETWORK, role: Role::Variant },
 ];
 

@@ -175,6 +175,9 @@ pub(crate) struct SolveArguments {
     /// Limit on the solver's tables: 8GiB, none
     #[arg(long, value_name = "SIZE", default_value = "8GiB")]
     pub(crate) memory_limit: String,
+    /// Most simulations of plans, for a solver that counts them
+    #[arg(long, value_name = "N")]
+    pub(crate) simulations: Option<u64>,
     /// Stop at this gap, as 1% or 0.01, and exit with 4 if it is not reached
     #[arg(long, value_name = "SHARE")]
     pub(crate) gap: Option<String>,
@@ -197,9 +200,12 @@ pub(crate) struct PlanArguments {
     /// Solver by name
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Solving")]
     pub(crate) solver: String,
-    /// Checkpoint for the solver policy, instead of the shipped one
+    /// Checkpoint to begin with: of the policy instead of the shipped one, or of gdp, placeto, hsdag or hdp
     #[arg(long, value_name = "FILE", help_heading = "Solving")]
     pub(crate) checkpoint: Option<PathBuf>,
+    /// Play what the checkpoint of gdp, placeto, hsdag or hdp thinks likeliest, and learn nothing
+    #[arg(long, requires = "checkpoint", help_heading = "Solving")]
+    pub(crate) zero_shot: bool,
     /// Write the plan to a file
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,

@@ -31,8 +31,9 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     let solving = resolve::solving(&arguments.solve)?;
     let mut chosen = resolve::solver(&arguments.solver, &objective)?;
     if let Some(path) = &arguments.checkpoint {
-        chosen = policy::of_checkpoint(path, &chosen)?;
+        chosen = policy::of_checkpoint(path, arguments.zero_shot, &chosen)?;
     }
+    resolve::counts(&chosen, &solving)?;
     let documents = resolve::documents(&arguments.model, None)?;
     let problem = resolve::problem(documents, objective)?;
     let interrupt = interrupt::watch();

@@ -26,6 +26,6 @@ pub(crate) fn finetune(_: &FinetuneArguments) -> Result<Exit, CliError> {
 
 /// # Errors
 /// Always.
-pub(crate) fn of_checkpoint(_: &Path, _: &Chosen) -> Result<Chosen, CliError> {
+pub(crate) fn of_checkpoint(_: &Path, _: bool, _: &Chosen) -> Result<Chosen, CliError> {
     Err(absent())
 }

@@ -345,11 +345,27 @@ pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving, CliError> {
             time: quantity::time(&arguments.time_limit).map_err(wrong("--time-limit"))?,
             memory: quantity::size(&arguments.memory_limit).map_err(wrong("--memory-limit"))?,
             gap: gap.unwrap_or(0.0),
+            simulations: arguments.simulations,
         },
         gap,
         seed: arguments.seed,
         threads,
     })
+}
+
+/// Refuses a limit on simulations for a solver that counts none.
+pub(crate) fn counts(chosen: &Chosen, solving: &Solving) -> Result<(), CliError> {
+    if solving.limits.simulations.is_none() || chosen.solver.capabilities().counts_simulations {
+        return Ok(());
+    }
+    let solvers = registry::SOLVERS.iter().map(|entry| entry.solver);
+    let counting: Vec<&str> = solvers
+        .filter(|solver| solver.capabilities().counts_simulations)
+        .map(|solver| solver.name())
+        .collect();
+    Err(CliError::new("U001", format!("`{}` counts no simulations", chosen.solver.name()))
+        .at("--simulations")
+        .help(format!("leave it out, or use one of {}", counting.join(", "))))
 }
 
 /// The solver of a name, or the one that `auto` chooses.

@@ -149,7 +149,12 @@ impl<'a> Probe<'a> {
         else {
             return Answer::Unknown;
         };
-        let limits = Limits { time: Some(left / PROBE_SHARE), memory: self.effort.memory, gap: 1.0 };
+        let limits = Limits {
+            time: Some(left / PROBE_SHARE),
+            memory: self.effort.memory,
+            gap: 1.0,
+            simulations: None,
+        };
         let mut observer = FirstPlan { found: false, interrupt: &self.effort.interrupt };
         // The first plan stops the solve through a flag of its own: the user's would stop everything.
         let mut context = Context::new(limits, Arc::new(AtomicBool::new(false)), &mut observer);

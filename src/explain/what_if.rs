@@ -66,7 +66,7 @@ pub fn what_if(
         is_optimal: false,
     };
     let Ok(choice) = portfolio::auto(changed.objective()) else { return Ok(result) };
-    let limits = Limits { time: effort.time, memory: effort.memory, gap: effort.gap };
+    let limits = Limits { time: effort.time, memory: effort.memory, gap: effort.gap, simulations: None };
     let mut silent = Silent;
     let mut context = Context::new(limits, effort.interrupt.clone(), &mut silent);
     context.seed = effort.seed;

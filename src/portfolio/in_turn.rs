@@ -110,7 +110,12 @@ impl Solver for InTurn {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing: self.0.missing, exact: true, deterministic_across_threads: true }
+        Capabilities {
+            missing: self.0.missing,
+            exact: true,
+            deterministic_across_threads: true,
+            counts_simulations: false,
+        }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

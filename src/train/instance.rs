@@ -91,7 +91,7 @@ fn all_bytes(graph: &Graph) -> f64 {
 /// A problem that none of them takes.
 pub(super) fn first_plan(problem: &Problem) -> Result<Option<Plan>, SolveError> {
     let mut silent = Silent;
-    let limits = Limits { time: None, memory: Some(MEMORY), gap: 0.0 };
+    let limits = Limits { time: None, memory: Some(MEMORY), gap: 0.0, simulations: None };
     let mut context = Context::new(limits, Arc::new(AtomicBool::new(false)), &mut silent);
     if problem.objective().kind == ObjectiveKind::Makespan {
         let found = Heft.solve(problem, &mut context)?.plan;

@@ -14,6 +14,7 @@
 //! - [`store`]: labels in a file that a kill cannot spoil.
 //! - `run`: training runs, in a build with the feature `policy`.
 //! - `finetune`: a network adapted to one problem, likewise.
+//! - `system`: training runs of the field's learned systems, likewise.
 
 pub mod clusters;
 mod costs;
@@ -28,6 +29,8 @@ pub mod recipe;
 #[cfg(feature = "policy")]
 pub mod run;
 pub mod store;
+#[cfg(feature = "policy")]
+pub mod system;
 
 pub use instance::{Instance, instance};
 pub use label::{Effort, Label, Labelled, label};

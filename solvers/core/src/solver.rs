@@ -48,6 +48,8 @@ pub struct Capabilities {
     pub exact: bool,
     /// Whether the thread count can't change its answer.
     pub deterministic_across_threads: bool,
+    /// Whether it keeps to a limit on simulations.
+    pub counts_simulations: bool,
 }
 
 /// When a solve has to end.
@@ -59,12 +61,14 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Relative gap at which to stop.
     pub gap: f64,
+    /// Simulations of plans, for solvers that count them; none is no limit.
+    pub simulations: Option<u64>,
 }
 
 impl Default for Limits {
     /// A minute, 8 GiB, a proof.
     fn default() -> Self {
-        Limits { time: Some(Duration::from_secs(60)), memory: Some(8 << 30), gap: 0.0 }
+        Limits { time: Some(Duration::from_secs(60)), memory: Some(8 << 30), gap: 0.0, simulations: None }
     }
 }
 

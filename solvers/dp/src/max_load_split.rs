@@ -31,6 +31,7 @@ impl Solver for MaxLoadSplit {
             },
             exact: false,
             deterministic_across_threads: true,
+            counts_simulations: false,
         }
     }
 

@@ -55,7 +55,7 @@ impl Solver for Dp {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing, exact: true, deterministic_across_threads: true }
+        Capabilities { missing, exact: true, deterministic_across_threads: true, counts_simulations: false }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -24,7 +24,7 @@ use support::{brute_force, textbook};
 
 fn solve(solver: &dyn Solver, problem: &Problem, threads: usize) -> Solution {
     let mut silent = Silent;
-    let limits = Limits { time: None, memory: None, gap: 0.0 };
+    let limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
     let mut context = Context::new(limits, Default::default(), &mut silent);
     context.threads = threads;
     solver.solve(problem, &mut context).expect("a problem within the capabilities")

@@ -23,7 +23,7 @@ use stagewright_milp::calls::seats::Seats;
 use stagewright_milp::run::{Effort, Ending, Outcome, solve};
 use stagewright_milp::{Lns, Milp};
 
-const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
+const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
 /// Most placements to try.
 const MOST: f64 = 60_000.0;
 

@@ -34,7 +34,7 @@ use stagewright_search::dpl::{Effort as OrderEffort, best_over_orders};
 use support::optimum;
 use support::random::Size;
 
-const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
+const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
 
 fn never() -> Stop {
     Stop::new(None, Arc::new(AtomicBool::new(false)))

@@ -25,7 +25,7 @@ use stagewright_search::local::placement;
 use support::optimum;
 use support::random::Size;
 
-const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
+const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
 const NO_START: Range = Range { low: 0.0, high: f64::INFINITY };
 
 fn never() -> Stop {

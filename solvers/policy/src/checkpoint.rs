@@ -54,8 +54,8 @@ pub enum CheckpointError {
     #[error("this is no checkpoint of a placement policy: its metadata {0}")]
     Foreign(String),
     /// A schema that this version does not read.
-    #[error("the checkpoint has the schema `{0}`, this version reads `{CHECKPOINT_SCHEMA}`")]
-    Schema(String),
+    #[error("the checkpoint has the schema `{0}`, expected `{1}`")]
+    Schema(String, &'static str),
     /// Trained on other features.
     #[error("the checkpoint was trained on version {0} of the features, this version computes {FEATURES}")]
     Features(u32),
@@ -79,7 +79,7 @@ impl CheckpointError {
         match self {
             CheckpointError::Unreadable(_) => "K001",
             CheckpointError::Foreign(_) => "K002",
-            CheckpointError::Schema(_) => "K003",
+            CheckpointError::Schema(..) => "K003",
             CheckpointError::Features(_) => "K004",
             CheckpointError::Size(_) => "K005",
             CheckpointError::Weights(_) => "K006",
@@ -93,7 +93,7 @@ impl CheckpointError {
         match self {
             CheckpointError::Unreadable(_) => "copy the file again, or train anew",
             CheckpointError::Foreign(_) => "give a file that `stagewright train` wrote",
-            CheckpointError::Schema(_) | CheckpointError::Features(_) => {
+            CheckpointError::Schema(..) | CheckpointError::Features(_) => {
                 "use the version that wrote it, or train anew with this one"
             }
             CheckpointError::Size(_) | CheckpointError::Weights(_) => {
@@ -164,7 +164,7 @@ pub fn card(metadata: &str) -> Result<Card, CheckpointError> {
     let value: serde_json::Value = serde_json::from_str(metadata).map_err(foreign)?;
     match value.get("schema").and_then(|schema| schema.as_str()) {
         Some(CHECKPOINT_SCHEMA) => {}
-        Some(other) => return Err(CheckpointError::Schema(other.into())),
+        Some(other) => return Err(CheckpointError::Schema(other.into(), CHECKPOINT_SCHEMA)),
         None => return Err(CheckpointError::Foreign("name no schema".into())),
     }
     let card: Card = serde_json::from_value(value).map_err(foreign)?;

@@ -24,6 +24,7 @@ pub mod predict;
 pub mod rows;
 pub mod solver;
 pub mod subject;
+pub mod systems;
 pub mod weights;
 
 pub use solver::{Origin, Parts, Policy};

@@ -17,10 +17,11 @@ use stagewright_core::tolerance::same;
 use stagewright_policy::network::Config;
 use stagewright_policy::{Origin, Parts, Policy};
 use stagewright_search::{Dpl, Heft};
-use support::{random_network, small, split, step};
+use support::{empty, random_network, small, split, step};
 
-const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
-const QUICK: Limits = Limits { time: Some(Duration::from_millis(150)), memory: None, gap: 0.0 };
+const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
+const QUICK: Limits =
+    Limits { time: Some(Duration::from_millis(150)), memory: None, gap: 0.0, simulations: None };
 
 fn policy(parts: Parts) -> Policy {
     let network = random_network(small(), 11, DType::F32, &Device::Cpu);
@@ -42,15 +43,6 @@ fn assert_sound(problem: &Problem, solution: &Solution, number: u64) -> Option<f
     assert!(same(evaluation.value, plan.value()), "{number}");
     assert!(solution.bound.value <= plan.value() * (1.0 + 1e-9), "{number}");
     Some(plan.value())
-}
-
-/// A graph of nothing, on two devices.
-fn empty(kind: ObjectiveKind) -> Problem {
-    let cluster = step(1, 2, 2).cluster().document().clone();
-    let graph = GraphBuilder::new("nothing").build().expect("a valid graph");
-    let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-    let objective = Objective { kind, ..Objective::default() };
-    Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
 }
 
 /// The first step that a list schedule has a plan for.
@@ -82,7 +74,7 @@ fn plans_are_feasible_and_no_worse_than_the_floor() {
 
 #[test]
 fn the_network_alone_makes_plans_too() {
-    let alone = policy(Parts { floor: false, draws: 1, search: false });
+    let alone = policy(Parts { floor: false, draws: 1, search: false, ..Parts::ALL });
     let mut plans = 0;
     for number in 0..30 {
         let problem = match number % 2 {

@@ -25,7 +25,12 @@ impl Solver for OneDevice {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing: |_| None, exact: false, deterministic_across_threads: true }
+        Capabilities {
+            missing: |_| None,
+            exact: false,
+            deterministic_across_threads: true,
+            counts_simulations: false,
+        }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -34,7 +34,7 @@ impl Solver for PipeDream {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing, exact: false, deterministic_across_threads: true }
+        Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

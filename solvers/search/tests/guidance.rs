@@ -15,7 +15,7 @@ use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::{Best, Judge, Schedule};
 use stagewright_search::makespan::{anneal, assigned, level_of};
 
-const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
+const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
 
 fn problem(number: u64) -> Problem {
     let problem = random::problem(number, Size { operators: 24, devices: 4, groups: false });

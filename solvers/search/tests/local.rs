@@ -49,7 +49,7 @@ fn solve(problem: &Problem, threads: usize, limits: Limits, observer: &mut dyn O
     Local.solve(problem, &mut context).expect("a free problem")
 }
 
-const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
+const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * (1.0 + a.abs().max(b.abs()))

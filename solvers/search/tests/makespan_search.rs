@@ -30,7 +30,7 @@ use stagewright_search::{Annealing, Brkga, Heft, Multilevel, Peft, Tabu};
 /// Those that start from list schedules.
 const SEARCHES: [&dyn Solver; 4] = [&Multilevel, &Brkga, &Annealing, &Tabu];
 const SOME_TIME: Duration = Duration::from_millis(40);
-const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0 };
+const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
 
 fn problem(number: u64, operators: usize, devices: u32) -> Problem {
     let problem = random::problem(number, Size { operators, devices, groups: number.is_multiple_of(2) });

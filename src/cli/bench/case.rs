@@ -1,8 +1,9 @@
 //! One case: runs of `plan --json` in child processes.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use base64::Engine;
@@ -11,10 +12,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use stagewright::core::document::PlanDocument;
 use stagewright::report::table::status;
+use tempfile::NamedTempFile;
 
 use super::PEAK_MEMORY;
 use super::baseline::Baseline;
 use super::suite::Suite;
+use super::variant::Variant;
 use crate::cli::error::CliError;
 
 /// One combination of a suite.
@@ -25,8 +28,10 @@ pub(super) struct Case {
     pub(super) cluster: Option<String>,
     /// Options of `plan`.
     pub(super) objective: BTreeMap<String, toml::Value>,
-    /// Solver.
+    /// Solver, or the name of a variant of one.
     pub(super) solver: String,
+    /// The variant of that name.
+    pub(super) variant: Option<Variant>,
     /// Seed.
     pub(super) seed: u64,
 }
@@ -88,7 +93,13 @@ impl Case {
             bytes.map(|bytes| BASE64.encode(Sha256::digest(bytes))).unwrap_or_default()
         });
         let key = [version, format!("runs {}", suite.repeat)].into_iter().chain(contents);
-        key.chain(self.options(suite)).collect()
+        let variant = self.variant.iter().flat_map(|variant| {
+            let digest =
+                |file: &PathBuf| std::fs::read(file).map(|bytes| BASE64.encode(Sha256::digest(bytes)));
+            let checkpoint = variant.checkpoint.as_ref().and_then(|file| digest(file).ok());
+            [checkpoint, variant.finetune.clone()].map(Option::unwrap_or_default)
+        });
+        key.chain(variant).chain(self.plan(suite)).chain(self.problem(suite)).collect()
     }
 
     fn objective(&self) -> String {
@@ -109,10 +120,20 @@ impl Case {
             ..Row::default()
         };
         for _ in 0..suite.repeat {
+            let adapted = match self.adapt(suite)? {
+                Adapted::Refused(error) => {
+                    row.status = error;
+                    continue;
+                }
+                Adapted::No => None,
+                Adapted::To(file) => Some(file),
+            };
+            let given = self.variant.as_ref().and_then(|variant| variant.checkpoint.as_deref());
+            let checkpoint = adapted.as_ref().map(|file| file.path()).or(given);
+            let mut call = self.plan(suite);
+            call.extend(checkpoint.map(|file| option("checkpoint", file.display())));
             let started = Instant::now();
-            let output = self.command(suite)?.output().map_err(|error| {
-                CliError::new("B004", format!("cannot start a run: {error}")).at(self.input.clone())
-            })?;
+            let output = self.call(call.into_iter().chain(self.problem(suite)))?;
             row.seconds.push(started.elapsed().as_secs_f64());
             let story = String::from_utf8_lossy(&output.stderr);
             let peak = story.lines().find_map(|line| line.strip_prefix(PEAK_MEMORY)?.parse::<u64>().ok());
@@ -127,10 +148,7 @@ impl Case {
                     let operators = plan.devices.iter().map(|device| device.ops.len()).sum();
                     row.operators = plan.objective.value_s.map(|_| operators);
                 }
-                Err(_) => {
-                    let error = story.lines().find(|line| line.starts_with("error"));
-                    row.status = error.unwrap_or("error: no plan was printed").into();
-                }
+                Err(_) => row.status = error_of(&story).unwrap_or("error: no plan was printed").into(),
             }
         }
         row.seconds.sort_by(f64::total_cmp);
@@ -138,36 +156,81 @@ impl Case {
         Ok(row)
     }
 
-    fn command(&self, suite: &Suite) -> Result<Command, CliError> {
-        let program = std::env::current_exe()
-            .map_err(|error| CliError::new("B004", format!("cannot find this program: {error}")))?;
-        let mut command = Command::new(program);
-        command.args(self.options(suite)).stdin(Stdio::null());
-        Ok(command)
+    /// Adapts a checkpoint to the input, if the variant says so. Its time is not the plan's.
+    fn adapt(&self, suite: &Suite) -> Result<Adapted, CliError> {
+        let Some((variant, time)) =
+            self.variant.as_ref().and_then(|variant| Some((variant, variant.finetune.as_ref()?)))
+        else {
+            return Ok(Adapted::No);
+        };
+        let file = NamedTempFile::new().map_err(|error| {
+            CliError::new("B004", format!("cannot make a file for an adapted checkpoint: {error}"))
+                .at(self.input.clone())
+        })?;
+        let mut call =
+            vec!["finetune".into(), option("out", file.path().display()), option("time-limit", time)];
+        call.extend(variant.checkpoint.iter().map(|file| option("checkpoint", file.display())));
+        let output = self.call(call.into_iter().chain(self.problem(suite)))?;
+        if output.status.success() {
+            return Ok(Adapted::To(file));
+        }
+        let story = String::from_utf8_lossy(&output.stderr);
+        let error = error_of(&story).unwrap_or("error: the checkpoint could not be adapted");
+        Ok(Adapted::Refused(error.into()))
     }
 
-    /// What the program is called with.
-    fn options(&self, suite: &Suite) -> Vec<String> {
-        let mut options: Vec<String> =
-            ["plan", "--json", "--verbose", "--solver", &self.solver].map(str::to_owned).to_vec();
-        options.push(format!("--threads={}", suite.threads));
-        options.push(format!("--seed={}", self.seed));
-        let limits = [
-            ("--time-limit", &suite.time_limit),
-            ("--memory-limit", &suite.memory_limit),
-            ("--gap", &suite.gap),
-            ("--cluster", &self.cluster),
-        ];
-        for (option, value) in limits {
-            options.extend(value.iter().map(|value| format!("{option}={value}")));
-        }
-        for (option, value) in &self.objective {
-            options.push(format!("--{}={}", option.replace('_', "-"), plain(value)));
-        }
-        options.push("--".into());
-        options.push(self.input.clone());
-        options
+    /// Calls this same program.
+    fn call(&self, options: impl Iterator<Item = String>) -> Result<Output, CliError> {
+        let failed = |doing: &str, error: std::io::Error| {
+            CliError::new("B004", format!("cannot {doing}: {error}")).at(self.input.clone())
+        };
+        let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
+        let output = Command::new(program).args(options).stdin(Stdio::null()).output();
+        output.map_err(|error| failed("start a run", error))
     }
+
+    /// How a plan is asked for, but for the problem.
+    fn plan(&self, suite: &Suite) -> Vec<String> {
+        let solver = self.variant.as_ref().map_or(&self.solver, |variant| &variant.solver);
+        let mut call: Vec<String> =
+            ["plan", "--json", "--verbose", "--solver", solver].map(str::to_owned).into();
+        let is_zero_shot = self.variant.as_ref().is_some_and(|variant| variant.zero_shot);
+        call.extend(is_zero_shot.then(|| "--zero-shot".to_owned()));
+        let limits =
+            [("time-limit", &suite.time_limit), ("gap", &suite.gap), ("simulations", &suite.simulations)];
+        call.extend(limits.iter().filter_map(|(name, value)| Some(option(name, value.as_ref()?))));
+        call
+    }
+
+    /// The problem, and what its calls may use.
+    fn problem(&self, suite: &Suite) -> Vec<String> {
+        let mut call = vec![option("threads", suite.threads), option("seed", self.seed)];
+        let given = [("memory-limit", &suite.memory_limit), ("cluster", &self.cluster)];
+        call.extend(given.iter().filter_map(|(name, value)| Some(option(name, value.as_ref()?))));
+        call.extend(self.objective.iter().map(|(name, value)| option(&name.replace('_', "-"), plain(value))));
+        call.extend(["--".into(), self.input.clone()]);
+        call
+    }
+}
+
+/// What became of a checkpoint before a run.
+enum Adapted {
+    /// It stays as it is.
+    No,
+    /// There is one for the input.
+    To(NamedTempFile),
+    /// There is none, and why.
+    Refused(String),
+}
+
+/// The error that a story on standard error tells.
+fn error_of(story: &str) -> Option<&str> {
+    story.lines().find(|line| line.starts_with("error"))
+}
+
+/// An option with its value.
+fn option(name: &str, value: impl Display) -> String {
+    format!("--{name}={value}")
 }
 
 /// A file's name without folder and extension.

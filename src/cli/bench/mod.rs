@@ -12,6 +12,7 @@ mod plot;
 mod suite;
 mod summary;
 mod table;
+mod variant;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use stagewright::clusters;
+use stagewright::{clusters, registry};
 
 use super::case::Case;
+use super::variant::Variant;
 use crate::cli::error::CliError;
 use crate::cli::{files, output};
 
@@ -27,6 +28,9 @@ pub(super) struct Suite {
     /// Solvers by name.
     #[serde(default = "auto")]
     solvers: Vec<String>,
+    /// Solvers under other names.
+    #[serde(default)]
+    variants: Vec<Variant>,
     /// Options of `plan` that describe an objective: `split = "free"` is `--split free`.
     #[serde(default = "default_objective")]
     objectives: Vec<BTreeMap<String, toml::Value>>,
@@ -45,6 +49,9 @@ pub(super) struct Suite {
     /// As `--memory-limit`.
     #[serde(default)]
     pub(super) memory_limit: Option<String>,
+    /// As `--simulations`.
+    #[serde(default)]
+    pub(super) simulations: Option<String>,
     /// As `--gap`.
     #[serde(default)]
     pub(super) gap: Option<String>,
@@ -119,6 +126,12 @@ impl Suite {
             return Err(bad(format!("look_at is `{looked_at}`, which is none of the solvers")));
         }
         suite.folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        for variant in std::mem::take(&mut suite.variants) {
+            if registry::named(&variant.name).is_some() || suite.variant(&variant.name).is_some() {
+                return Err(bad(format!("`{}` is the name of another solver or variant", variant.name)));
+            }
+            suite.variants.push(variant.beside(&suite.folder));
+        }
         let inputs = std::mem::take(&mut suite.inputs);
         for pattern in &inputs {
             let found = suite.expand(pattern)?;
@@ -160,6 +173,11 @@ impl Suite {
         Ok(files)
     }
 
+    /// The solver that goes by a name of the suite's own.
+    fn variant(&self, name: &str) -> Option<&Variant> {
+        self.variants.iter().find(|variant| variant.name == name)
+    }
+
     /// Every combination, inputs slowest.
     pub(super) fn cases(&self) -> Vec<Case> {
         let clusters: Vec<Option<String>> = if self.clusters.is_empty() {
@@ -178,6 +196,7 @@ impl Suite {
                                 cluster: cluster.clone(),
                                 objective: objective.clone(),
                                 solver: solver.clone(),
+                                variant: self.variant(solver).cloned(),
                                 seed,
                             });
                         }

@@ -81,6 +81,6 @@ pub(super) fn network(path: Option<&Path>) -> Result<(Network, Card), CliError> 
     Network::from_bytes(&bytes, &device).map_err(|error| refused(&label, &error))
 }
 
-fn refused(label: &str, error: &CheckpointError) -> CliError {
+pub(super) fn refused(label: &str, error: &CheckpointError) -> CliError {
     CliError::new(error.code(), error.to_string()).at(label).help(error.help())
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressStyle};
 use stagewright::report::units::seconds;
 use stagewright::train::run::{Folder, Measured, RunDocument, RunError, Watch, run as train};
+use stagewright::train::system::{self, Episodes, SYSTEM_TRAINING_SCHEMA, SystemRunDocument};
 
 use super::super::args::TrainArguments;
 use super::super::error::CliError;
@@ -16,6 +17,10 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit, CliError> {
     let label = arguments.configuration.display().to_string();
     let text = files::read(&arguments.configuration)?;
     let text = String::from_utf8_lossy(&text.bytes);
+    // Which of the two it is, its schema says; what names neither is a configuration of the policy that is refused.
+    if is_of_system(&text) {
+        return system(arguments, &label, &text);
+    }
     let document = RunDocument::from_toml(&text).map_err(|error| at(&label, error))?;
     let folder = Folder::new(&arguments.out).map_err(|error| at(&label, error))?;
     let beside = arguments.configuration.parent().unwrap_or(Path::new("."));
@@ -67,6 +72,46 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit, CliError> {
         None => format!("{} steps, {how}; nothing was measured yet\n", outcome.steps),
     })?;
     Ok(if outcome.is_interrupted { Exit::NoPlan } else { Exit::Done })
+}
+
+fn is_of_system(text: &str) -> bool {
+    let table: Result<toml::Table, _> = text.parse();
+    table.is_ok_and(|table| {
+        table.get("schema").and_then(|schema| schema.as_str()) == Some(SYSTEM_TRAINING_SCHEMA)
+    })
+}
+
+/// The run of one of the field's learned systems.
+fn system(arguments: &TrainArguments, label: &str, text: &str) -> Result<Exit, CliError> {
+    let document = SystemRunDocument::from_toml(text).map_err(|error| at(label, error))?;
+    let folder = Folder::new(&arguments.out).map_err(|error| at(label, error))?;
+    let beside = arguments.configuration.parent().unwrap_or(Path::new("."));
+    let bar = stderr().is_terminal().then(|| ProgressBar::new(document.episodes));
+    let measured = |now: &Episodes| {
+        let line = format!(
+            "episode {}: held out {:.4} times the bound, {:.1}% fit, {} placements, {}",
+            now.episode,
+            now.over_bound,
+            100.0 * now.fits,
+            now.placements,
+            seconds(now.seconds)
+        );
+        match &bar {
+            Some(bar) => bar.suspend(|| output::note(&line)),
+            None => output::note(&line),
+        }
+    };
+    let played = |done: u64, _: u64| bar.iter().for_each(|bar| bar.set_position(done));
+    let (threads, interrupt) = (resolve::threads(arguments.threads)?, interrupt::watch());
+    let watch = system::Watch { threads, interrupt, measured: &measured, played: &played };
+    let episodes = system::run(&document, beside, &folder, &watch).map_err(|error| at(label, error))?;
+    if let Some(bar) = &bar {
+        bar.finish_and_clear();
+    }
+    let is_done = episodes >= document.episodes;
+    let how = if is_done { "done" } else { "interrupted; the same command goes on" };
+    output::result(&format!("{episodes} episodes, {how}; {}\n", folder.state().display()))?;
+    Ok(if is_done { Exit::Done } else { Exit::NoPlan })
 }
 
 /// Labels between two lines, where there is no bar.

@@ -172,7 +172,7 @@ fn within<T>(
     run: impl FnOnce(&mut Context<'_>) -> T,
 ) -> T {
     let mut silent = Silent;
-    let limits = Limits { time: Some(time), memory: Some(MEMORY), gap: 0.0 };
+    let limits = Limits { time: Some(time), memory: Some(MEMORY), gap: 0.0, simulations: None };
     let mut context = Context::new(limits, work.interrupt.clone(), &mut silent);
     context.seed = work.seed.wrapping_add(turn);
     context.threads = work.threads.max(1);

@@ -84,11 +84,7 @@ impl RunDocument {
     /// # Errors
     /// Text that is no configuration, with its line, and numbers that no run can have.
     pub fn from_toml(text: &str) -> Result<RunDocument, RunError> {
-        let wrong = |error: toml::de::Error| {
-            let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            RunError::Config { cause: error.message().into(), line }
-        };
-        let document: RunDocument = toml::from_str(text).map_err(wrong)?;
+        let document: RunDocument = toml::from_str(text).map_err(|error| RunError::toml(text, &error))?;
         match document.mistake() {
             Some(cause) => Err(RunError::Config { cause, line: None }),
             None => Ok(document),

@@ -101,7 +101,17 @@ impl RunError {
         }
     }
 
-    pub(super) fn file(doing: &'static str, file: &std::path::Path, error: &std::io::Error) -> RunError {
+    /// A configuration that does not read.
+    pub(in super::super) fn toml(text: &str, error: &toml::de::Error) -> RunError {
+        let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+        RunError::Config { cause: error.message().into(), line }
+    }
+
+    pub(in super::super) fn file(
+        doing: &'static str,
+        file: &std::path::Path,
+        error: &std::io::Error,
+    ) -> RunError {
         RunError::File { doing, file: file.display().to_string(), cause: error.to_string() }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Folder, RunError};
@@ -35,22 +36,34 @@ pub struct Measured {
     pub hits: f64,
 }
 
+/// What is measured now and then.
+pub(in super::super) trait At {
+    /// How far the run was.
+    fn at(&self) -> u64;
+}
+
+impl At for Measured {
+    fn at(&self) -> u64 {
+        self.step
+    }
+}
+
 /// All that was measured so far, in memory and in the folder.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Metrics(pub(super) Vec<Measured>);
+pub(in super::super) struct Metrics<M>(pub(in super::super) Vec<M>);
 
-impl Metrics {
+impl<M: At + Serialize + DeserializeOwned> Metrics<M> {
     /// What was measured up to a step: a kill may have come after a measurement and before the state.
-    pub(super) fn read(folder: &Folder, step: u64) -> Result<Metrics, RunError> {
+    pub(in super::super) fn read(folder: &Folder, step: u64) -> Result<Metrics<M>, RunError> {
         let bytes = Folder::read(&folder.json_lines())?.unwrap_or_default();
         let lines = bytes.split(|&byte| byte == b'\n');
-        let mut all: Vec<Measured> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
-        all.retain(|measured| measured.step <= step);
+        let mut all: Vec<M> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        all.retain(|measured| measured.at() <= step);
         Ok(Metrics(all))
     }
 
     /// Writes all of them.
-    pub(super) fn write(&self, folder: &Folder) -> Result<(), RunError> {
+    pub(in super::super) fn write(&self, folder: &Folder) -> Result<(), RunError> {
         let mut lines = String::new();
         let mut table = csv::Writer::from_writer(Vec::new());
         let failed = |path: &Path, cause: String| RunError::File {

@@ -21,4 +21,5 @@ pub use error::RunError;
 pub use examples::{Lesson, example_of};
 pub use folder::Folder;
 pub use metrics::Measured;
+pub(super) use metrics::{At, Metrics};
 pub use stage::{Outcome, Watch, run};

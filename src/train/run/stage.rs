@@ -120,7 +120,7 @@ pub fn run(
     };
     let tests: Vec<Example> =
         pool.install(|| held_out_labels.par_iter().enumerate().map(examples).collect::<Result<_, _>>())?;
-    let mut metrics = Metrics::read(folder, trainer.step())?;
+    let mut metrics: Metrics<Measured> = Metrics::read(folder, trainer.step())?;
     let mut is_kept = true;
     let is_interrupted = || watch.interrupt.load(Ordering::Relaxed);
     while trainer.step() < steps(document) && kept.idle < document.patience && !is_interrupted() {

@@ -55,7 +55,12 @@ impl Solver for Bnp {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing: missing_for_free_throughput, exact: true, deterministic_across_threads: true }
+        Capabilities {
+            missing: missing_for_free_throughput,
+            exact: true,
+            deterministic_across_threads: true,
+            counts_simulations: false,
+        }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -1,7 +1,7 @@
 //! What an operator computes, coarsely.
 
 /// Number of coarse kinds.
-pub(super) const KINDS: usize = 9;
+pub(crate) const KINDS: usize = 9;
 
 /// Parts of names, in the order in which they are looked for: what comes first wins.
 const PARTS: [(usize, &[&str]); 8] = [
@@ -20,7 +20,7 @@ const PARTS: [(usize, &[&str]); 8] = [
 
 /// The coarse kind of an operator's kind: convolution, attention, lookup, normalisation, reduction, matrix product,
 /// rearrangement, arithmetic, or none of these.
-pub(super) fn coarse(kind: Option<&str>) -> usize {
+pub(crate) fn coarse(kind: Option<&str>) -> usize {
     let Some(kind) = kind else { return KINDS - 1 };
     let kind = kind.to_ascii_lowercase();
     let found = PARTS.iter().find(|(_, parts)| parts.iter().any(|part| kind.contains(part)));

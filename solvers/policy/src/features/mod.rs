@@ -4,7 +4,7 @@
 //! twice as fast, are the same to it. Nothing depends on the number of devices or on the order in which devices or
 //! units are listed.
 
-mod kinds;
+pub(crate) mod kinds;
 mod read;
 
 use stagewright_core::cluster::DeviceId;

@@ -5,6 +5,7 @@
 
 mod adam;
 mod corrupt;
+mod descent;
 mod example;
 mod loss;
 mod reinforce;
@@ -12,7 +13,10 @@ mod trainer;
 
 pub use adam::{Adam, AdamConfig};
 pub use corrupt::{Start, base_schedule};
+pub use descent::Descent;
+pub(crate) use descent::Parts;
 pub use example::{Example, Targets, Teacher, example};
 pub use loss::{Losses, imitation};
+pub(crate) use reinforce::clipped_gain;
 pub use reinforce::{Episode, Reinforce, proximal};
 pub use trainer::{STATE_SCHEMA, State, TrainError, Trainer};

@@ -89,6 +89,27 @@ impl Episode {
     }
 }
 
+/// What is gained by choices, on average, by how likely they are now and were when they were drawn; no ratio of the two
+/// counts for more than it may move. `likely` are logarithms by choice, n × 1; `chosen` names some of them, with as many
+/// old ones and advantages.
+///
+/// # Errors
+/// Where tensors cannot be made.
+pub(crate) fn clipped_gain(
+    likely: &Tensor,
+    chosen: &[u32],
+    old: &[f32],
+    advantages: &[f32],
+    clip: f64,
+) -> Result<Tensor> {
+    let (dtype, device) = (likely.dtype(), likely.device());
+    let chosen = Rows::gather(likely.dim(0)?, chosen.to_vec()).map_err(candle_core::Error::wrap)?;
+    let ratio = (chosen.sum(likely)? - column(old.to_vec(), dtype, device)?)?.exp()?;
+    let advantages = column(advantages.to_vec(), dtype, device)?;
+    let clipped = ratio.clamp(1.0 - clip, 1.0 + clip)?;
+    (&ratio * &advantages)?.minimum(&(clipped * &advantages)?)?.sum_all()? * (1.0 / old.len().max(1) as f64)
+}
+
 /// The clipped loss of an episode, for a batch of its graph alone. Answers it with the mean entropy of the choices.
 ///
 /// # Errors
@@ -100,7 +121,6 @@ pub fn proximal(
     config: &Reinforce,
 ) -> Result<(Tensor, f64)> {
     let [units, devices] = batch.sizes[0];
-    let device = output.affinity.device();
     let likely = log_likelihoods(&output.affinity, batch)?;
     let pair = |(unit, &device): (usize, &u32)| (unit * devices) as u32 + device;
     let chosen: Vec<u32> =
@@ -108,15 +128,9 @@ pub fn proximal(
     let old: Vec<f32> = episode.likely.iter().flatten().map(|&likely| likely as f32).collect();
     let advantage = |(choice, &advantage): (&Vec<u32>, &f64)| vec![advantage as f32; choice.len()];
     let advantages: Vec<f32> = episode.choices.iter().zip(&episode.advantages).flat_map(advantage).collect();
-    let count = chosen.len().max(1) as f64;
-    let chosen = Rows::gather(units * devices, chosen).map_err(candle_core::Error::wrap)?;
-    let now = chosen.sum(&likely)?;
-    let ratio = (now - column(old, batch.dtype, device)?)?.exp()?;
-    let advantages = column(advantages, batch.dtype, device)?;
-    let clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)?;
-    let gain = (&ratio * &advantages)?.minimum(&(clipped * &advantages)?)?.sum_all()?;
+    let gain = clipped_gain(&likely, &chosen, &old, &advantages, config.clip)?;
     let entropy = ((likely.exp()? * &likely)?.sum_all()?.neg()? * (1.0 / units.max(1) as f64))?;
-    let loss = ((gain * (-1.0 / count))? - (&entropy * config.entropy)?)?;
+    let loss = (gain.neg()? - (&entropy * config.entropy)?)?;
     let entropy = number(&entropy.to_dtype(DType::F64)?)?;
     Ok((loss, entropy))
 }

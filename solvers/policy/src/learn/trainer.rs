@@ -1,12 +1,11 @@
 //! A network in training: its steps, and its state as bytes to go on from.
 
-use std::collections::BTreeMap;
-
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Device};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::adam::{Adam, AdamConfig};
+use super::adam::AdamConfig;
+use super::descent::{Descent, Parts};
 use super::example::Example;
 use super::loss::{Losses, imitation};
 use super::reinforce::{Episode, Reinforce, proximal};
@@ -72,9 +71,7 @@ pub struct State {
 pub struct Trainer {
     /// The network.
     pub network: Network,
-    /// How steps are made.
-    pub config: AdamConfig,
-    adam: Adam,
+    descent: Descent,
 }
 
 impl Trainer {
@@ -83,13 +80,13 @@ impl Trainer {
     /// # Errors
     /// Where tensors cannot be made.
     pub fn new(network: Network, config: AdamConfig) -> Result<Trainer, TrainError> {
-        let adam = Adam::new(network.weights())?;
-        Ok(Trainer { network, config, adam })
+        let descent = Descent::new(network.weights(), config)?;
+        Ok(Trainer { network, descent })
     }
 
     /// Steps made.
     pub fn step(&self) -> u64 {
-        self.adam.step
+        self.descent.steps()
     }
 
     /// One step of imitation at a learning rate. Answers what was lost before it, and the norm of the gradients.
@@ -98,7 +95,7 @@ impl Trainer {
     /// Where the gradients are no numbers.
     pub fn imitate(&mut self, examples: &[&Example], rate: f64) -> Result<(Losses, f64), TrainError> {
         let losses = self.losses(examples)?;
-        let norm = self.descend(&losses.total, rate)?;
+        let norm = self.descent.step(self.network.weights(), &losses.total, rate)?;
         Ok((losses, norm))
     }
 
@@ -128,19 +125,10 @@ impl Trainer {
         let mut entropy = 0.0;
         for _ in 0..config.epochs {
             let (loss, spread) = proximal(&self.network.forward(&batch)?, &batch, episode, config)?;
-            self.descend(&loss, rate)?;
+            self.descent.step(self.network.weights(), &loss, rate)?;
             entropy = spread;
         }
         Ok(entropy)
-    }
-
-    fn descend(&mut self, loss: &Tensor, rate: f64) -> Result<f64, TrainError> {
-        let gradients = loss.backward()?;
-        let norm = self.adam.step(self.network.weights(), &gradients, &self.config, rate)?;
-        match norm.is_finite() {
-            true => Ok(norm),
-            false => Err(TrainError::Diverged { step: self.adam.step }),
-        }
     }
 
     /// All that is needed to go on as if nothing had happened.
@@ -148,16 +136,9 @@ impl Trainer {
     /// # Errors
     /// Where tensors cannot be read back from their device.
     pub fn to_bytes(&self, card: &Card, progress: serde_json::Value) -> Result<Vec<u8>, TrainError> {
-        let mut tensors = BTreeMap::new();
-        for (name, var) in self.network.weights().vars() {
-            tensors.insert(format!("weight.{name}"), var.as_tensor().clone());
-        }
-        for (name, [mean, square]) in self.adam.moments() {
-            tensors.insert(format!("mean.{name}"), mean.clone());
-            tensors.insert(format!("square.{name}"), square.clone());
-        }
+        let tensors = self.descent.tensors(self.network.weights());
         let (schema, card) = (STATE_SCHEMA.into(), card.clone());
-        Ok(checkpoint::write(&tensors, &State { schema, step: self.adam.step, progress, card })?)
+        Ok(checkpoint::write(&tensors, &State { schema, step: self.descent.steps(), progress, card })?)
     }
 
     /// A training from its state.
@@ -174,36 +155,16 @@ impl Trainer {
         let value: serde_json::Value = serde_json::from_str(&metadata).map_err(foreign)?;
         match value.get("schema").and_then(|schema| schema.as_str()) {
             Some(STATE_SCHEMA) => {}
-            Some(other) => return Err(CheckpointError::Schema(other.into()).into()),
+            Some(other) => return Err(CheckpointError::Schema(other.into(), STATE_SCHEMA).into()),
             None => return Err(CheckpointError::Foreign("name no schema".into()).into()),
         }
         let state: State = serde_json::from_value(value).map_err(foreign)?;
         let card = checkpoint::card(&serde_json::to_string(&state.card).map_err(foreign)?)?;
-        let mut parts: [BTreeMap<String, Tensor>; 3] = Default::default();
-        for (name, tensor) in tensors {
-            let found = ["weight.", "mean.", "square."]
-                .iter()
-                .zip(&mut parts)
-                .find_map(|(prefix, part)| name.strip_prefix(prefix).map(|name| (name.to_string(), part)));
-            match found {
-                Some((name, part)) => drop(part.insert(name, tensor.to_device(device)?)),
-                None => return Err(CheckpointError::Foreign(format!("say nothing of `{name}`")).into()),
-            }
-        }
-        let [weights, mut means, mut squares] = parts;
-        let network =
-            Network::of(card.network, weights, DType::F32, device).map_err(CheckpointError::from)?;
-        let mut moments = BTreeMap::new();
-        for (name, var) in network.weights().vars() {
-            let take = |of: &mut BTreeMap<String, Tensor>| {
-                of.remove(name).filter(|tensor| tensor.dims() == var.dims()).ok_or_else(|| {
-                    CheckpointError::from(crate::weights::WeightsError::Missing(format!("moments of {name}")))
-                })
-            };
-            moments.insert(name.clone(), [take(&mut means)?, take(&mut squares)?]);
-        }
-        let mut trainer = Trainer::new(network, config)?;
-        trainer.adam.restore(state.step, moments);
+        let mut parts = Parts::of(tensors)?;
+        let network = Network::of(card.network, parts.take_weights(), DType::F32, device)
+            .map_err(CheckpointError::from)?;
+        let descent = Descent::restore(network.weights(), config, state.step, parts)?;
+        let trainer = Trainer { network, descent };
         Ok((trainer, state))
     }
 }

@@ -8,7 +8,7 @@ pub(crate) mod attention;
 mod batch;
 mod encoder;
 mod heads;
-mod layers;
+pub(crate) mod layers;
 
 use std::collections::BTreeMap;
 

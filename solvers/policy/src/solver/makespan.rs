@@ -22,14 +22,14 @@ use crate::predict::Prediction;
 use crate::subject::{Base, Subject};
 
 /// Shares of the time that is left for the members of the floor that can take long.
-const MULTILEVEL: f64 = 0.5;
+const MULTILEVEL: f64 = 0.3;
 const LINEAR: f64 = 0.1;
 /// Most times that the network improves on what it made itself.
 const REFINEMENTS: u64 = 3;
 /// Judges that draws are divided among, whatever the number of threads.
 const JUDGES: usize = 4;
 /// Shares of the time left that the searches between two looks at the plan by the network get.
-const SEARCHES: [f64; 3] = [0.25, 0.4, 1.0];
+const SEARCHES: [f64; 2] = [0.3, 1.0];
 /// Draws of one refinement have numbers of their own.
 const TASKS: u64 = 1 << 20;
 
@@ -57,7 +57,7 @@ pub(super) fn solve(
     if parts.floor {
         run.best = Some(run.base.clone());
         run.announce(context);
-        run.floor(problem, context)?;
+        run.floor(problem, parts.splits, context)?;
     }
     let mut reason = None;
     let mut reader = None;
@@ -130,15 +130,21 @@ struct Run<'s, 'p> {
 }
 
 impl<'s, 'p> Run<'s, 'p> {
-    /// Multilevel partitioning, and the best contiguous splits of linear orders, run as a step.
-    fn floor(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
+    /// Multilevel partitioning, and if asked for the best contiguous splits of linear orders, run as a step.
+    fn floor(
+        &mut self,
+        problem: &Problem,
+        with_splits: bool,
+        context: &mut Context<'_>,
+    ) -> Result<(), SolveError> {
         let rules = Objective {
             kind: ObjectiveKind::Throughput,
             split: Split::Contiguous,
             execution: problem.objective().execution,
             ..Objective::default()
         };
-        if let Ok(pipeline) = problem.with_objective(rules)
+        if with_splits
+            && let Ok(pipeline) = problem.with_objective(rules)
             && let Some(plan) =
                 Dpl.solve(&pipeline, &mut context.with_observer(&mut Silent).part(LINEAR))?.plan
         {

@@ -48,6 +48,8 @@ pub enum Origin {
 pub struct Parts {
     /// Whether plans that need no network count.
     pub floor: bool,
+    /// Whether the exact splits of linear orders are among these; throughput needs them.
+    pub splits: bool,
     /// Plans or orders drawn from a prediction; one is what the network would do by itself.
     pub draws: usize,
     /// Whether what time is left goes to a search.
@@ -56,7 +58,7 @@ pub struct Parts {
 
 impl Parts {
     /// All of them.
-    pub const ALL: Parts = Parts { floor: true, draws: 16, search: true };
+    pub const ALL: Parts = Parts { floor: true, splits: true, draws: 16, search: true };
 }
 
 /// The learned policy, or a variant of it to compare with.
@@ -139,6 +141,13 @@ fn missing(objective: &Objective) -> Option<&'static str> {
     }
 }
 
+fn missing_without_splits(objective: &Objective) -> Option<&'static str> {
+    match objective.kind {
+        ObjectiveKind::Makespan => None,
+        _ => Some("objectives other than the makespan"),
+    }
+}
+
 impl Solver for Policy {
     fn name(&self) -> &'static str {
         self.name
@@ -149,7 +158,8 @@ impl Solver for Policy {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing, exact: false, deterministic_across_threads: true }
+        let missing = if self.parts.splits { missing } else { missing_without_splits };
+        Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false }
     }
 
     /// Without a time limit it ends after about as many simulations, or orders, as the other searches.

@@ -8,7 +8,12 @@ mod random;
 use candle_core::{DType, Device, Tensor};
 use rand::RngExt;
 use random::Size;
-use stagewright_core::document::{Execution, ObjectiveKind};
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument,
+    PinsDocument,
+};
+use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -35,6 +40,48 @@ pub(crate) fn step(number: u64, operators: usize, devices: u32) -> Problem {
 pub(crate) fn split(number: u64, operators: usize, devices: u32) -> Problem {
     let problem = random::problem(number, Size { operators, devices, groups: false });
     problem.with_objective(Objective::default()).expect("a valid objective")
+}
+
+/// A graph of nothing, on two devices.
+pub(crate) fn empty(kind: ObjectiveKind) -> Problem {
+    let cluster = step(1, 2, 2).cluster().document().clone();
+    let graph = GraphBuilder::new("nothing").build().expect("a valid graph");
+    let cluster = Cluster::from_document(cluster).expect("a valid cluster");
+    let objective = Objective { kind, ..Objective::default() };
+    Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
+}
+
+/// One operator that all others read, a second each, and links that take a hundred for what it sends.
+pub(crate) fn slow_links(operators: usize, devices: u32) -> Problem {
+    let mut graph = GraphBuilder::new("star");
+    let names: Vec<String> = (0..operators).map(|at| format!("o{at}")).collect();
+    for name in &names {
+        let seconds = [("gpu".to_owned(), 1.0)].into();
+        graph.operator(OperatorDocument { seconds, ..OperatorDocument::named(name.clone()) });
+    }
+    for reader in &names[1..] {
+        graph.tensor("o0", [reader.as_str()], 100.0);
+    }
+    let cluster = ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: "slow".into(),
+        classes: Default::default(),
+        kinds: vec![KindDocument {
+            name: "gpu".into(),
+            class: "gpu".into(),
+            count: devices,
+            host: false,
+            memory_bytes: None,
+            link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
+            group: None,
+        }],
+        groups: Vec::new(),
+        matrix: None,
+    };
+    let cluster = Cluster::from_document(cluster).expect("a valid cluster");
+    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let graph = graph.build().expect("a valid graph");
+    Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
 }
 
 /// Any device that can run each unit.

@@ -68,7 +68,12 @@ impl Solver for Dpl {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing: missing_for_contiguous_dp, exact: false, deterministic_across_threads: true }
+        Capabilities {
+            missing: missing_for_contiguous_dp,
+            exact: false,
+            deterministic_across_threads: true,
+            counts_simulations: false,
+        }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

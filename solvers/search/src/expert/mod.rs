@@ -58,7 +58,8 @@ pub use layer_per_device::LayerPerDevice;
 
 /// What every rule takes: the makespan; latency, with calls assigned to its split, and the throughput of any split under schedules in
 /// which a device runs one stage.
-const CAPABILITIES: Capabilities = Capabilities { missing, exact: false, deterministic_across_threads: true };
+const CAPABILITIES: Capabilities =
+    Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false };
 
 fn missing(objective: &Objective) -> Option<&'static str> {
     if objective.schedule == Schedule::Interleaved { Some("several stages on a device") } else { None }

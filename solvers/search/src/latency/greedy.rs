@@ -37,6 +37,7 @@ impl Solver for LatencyGreedy {
             },
             exact: false,
             deterministic_across_threads: true,
+            counts_simulations: false,
         }
     }
 

@@ -80,6 +80,7 @@ impl Solver for Local {
             },
             exact: false,
             deterministic_across_threads: true,
+            counts_simulations: false,
         }
     }
 

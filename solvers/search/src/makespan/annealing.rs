@@ -14,7 +14,7 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
 
-use super::HEURISTIC;
+use super::COUNTED;
 use super::guidance::Guidance;
 use super::moves::State;
 use super::rounds::{self, Ground};
@@ -69,7 +69,7 @@ fn walk(
     let cooling = (COLD / HOT).powf(1.0 / steps as f64);
     let mut temperature = HOT * usual_cost(&mut state, score.energy(), ground, judge, rng);
     for _ in 0..steps {
-        if ground.goal.is_over(best.score) {
+        if ground.is_over(judge, best.score) {
             break;
         }
         temperature *= cooling;
@@ -104,7 +104,7 @@ fn usual_cost(
 ) -> f64 {
     let mut costs = Vec::new();
     for _ in 0..TRIED {
-        if ground.goal.is_over(Score::WORST) {
+        if ground.is_over(judge, Score::WORST) {
             break;
         }
         let Some(made) = state.step(ground.scene, &ground.groups, ground.guidance, rng) else { continue };
@@ -127,7 +127,7 @@ impl Solver for Annealing {
     }
 
     fn capabilities(&self) -> Capabilities {
-        HEURISTIC
+        COUNTED
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

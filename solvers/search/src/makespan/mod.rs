@@ -49,7 +49,11 @@ pub use start::starts;
 pub use tabu::Tabu;
 
 /// What every solver here takes.
-const HEURISTIC: Capabilities = Capabilities { missing, exact: false, deterministic_across_threads: true };
+const HEURISTIC: Capabilities =
+    Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false };
+
+/// Of searches whose rounds are counted in simulations.
+const COUNTED: Capabilities = Capabilities { counts_simulations: true, ..HEURISTIC };
 
 fn missing(objective: &Objective) -> Option<&'static str> {
     (objective.kind != ObjectiveKind::Makespan).then_some("objectives other than makespan")

@@ -197,7 +197,7 @@ impl Solver for OrderSplit {
         }
         let mut judge = Judge::new(&scene);
         let mut best: Option<Best> = None;
-        let most = most_simulations(&scene, context.stop());
+        let most = most_simulations(&scene, context);
         for order in orders(&scene) {
             let line = Line::new(&scene, order);
             for intervals in INTERVALS {

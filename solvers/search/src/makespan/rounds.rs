@@ -17,7 +17,7 @@ use super::groups::Groups;
 use super::guidance::Guidance;
 use super::rank;
 use super::scene::Scene;
-use super::schedule::{Best, Judge, is_better};
+use super::schedule::{Best, Judge, Score, is_better};
 use super::search::{self, Goal, Search, most_simulations};
 
 /// Walks of a round, whatever the number of threads.
@@ -31,6 +31,15 @@ pub(super) struct Ground<'s, 'p> {
     /// The operators by falling upward rank.
     pub(super) order: Vec<OpId>,
     pub(super) goal: Goal,
+    /// Simulations of a walk's judge after which it ends; no end of them where nobody counts.
+    most_runs: u64,
+}
+
+impl Ground<'_, '_> {
+    /// Whether a walk that has found this may end.
+    pub(super) fn is_over(&self, judge: &Judge<'_, '_>, best: Score) -> bool {
+        judge.runs >= self.most_runs || self.goal.is_over(best)
+    }
 }
 
 /// A walk of so many steps from a schedule: the best that it met, never worse.
@@ -64,15 +73,21 @@ pub(super) fn rounds(
         guidance,
         order: rank::falling(scene, &rank::upward(scene)),
         goal: search.goal.clone(),
+        most_runs: context
+            .limits
+            .simulations
+            .map_or(u64::MAX, |most| most.saturating_sub(search.judge.runs) / WALKS as u64)
+            .saturating_add(search.judge.runs),
     };
     let pool = context.pool()?;
     let mut judges = vec![search.judge.clone(); WALKS];
     let before = search.judge.runs;
-    let most = most_simulations(scene, context.stop());
+    let most = most_simulations(scene, context);
     let runs = |judges: &[Judge<'_, '_>]| judges.iter().map(|judge| judge.runs - before).sum::<u64>();
     let mut steps = first_steps;
     for round in 0.. {
-        if runs(&judges) >= most || search.is_over() {
+        let is_counted_out = judges.iter().all(|judge| judge.runs >= ground.most_runs);
+        if is_counted_out || runs(&judges) >= most || search.is_over() {
             break;
         }
         let began = Instant::now();

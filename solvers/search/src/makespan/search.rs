@@ -16,12 +16,13 @@ const LARGEST_GAP: f64 = 0.999;
 const EFFORT: u64 = 1 << 24;
 const SIMULATIONS: [u64; 2] = [1 << 10, 1 << 15];
 
-/// Most simulations of a search: no end of them where time ends it.
-pub(super) fn most_simulations(scene: &Scene<'_>, stop: &Stop) -> u64 {
+/// Most simulations of a search: as many as the limits say, or no end of them where time ends it.
+pub(super) fn most_simulations(scene: &Scene<'_>, context: &Context<'_>) -> u64 {
     let operators = scene.graph().operator_count().max(1) as u64;
-    match stop.remaining() {
-        Some(_) => u64::MAX,
-        None => (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]),
+    match (context.limits.simulations, context.stop().remaining()) {
+        (Some(most), _) => most,
+        (None, Some(_)) => u64::MAX,
+        (None, None) => (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]),
     }
 }
 

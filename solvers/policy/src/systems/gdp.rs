@@ -1,0 +1,249 @@
+//! GDP: the whole graph placed at once.
+//!
+//! Units are embedded by GraphSAGE with largest-item pooling over their neighbours (Hamilton, Ying and Leskovec, NeurIPS
+//! 2017), and placed by layers of attention within segments of the topological order that also see what the same layer
+//! made of the segment before, through which no gradient flows (Dai et al., "Transformer-XL", ACL 2019), without positions.
+//! Superposition conditions every layer on its input: x ← g(c(x₀) ⊙ x), where x₀ is the mean of the units' embeddings, so
+//! that graphs share parameters and do not disturb each other. Devices are drawn for every unit by itself; learned by
+//! proximal policy optimisation with the reward −√seconds, and −10 for what does not fit.
+//!
+//! Zhou et al., "GDP: generalized device placement for dataflow graphs", arXiv 1910.01578, 2019. The paper leaves sizes
+//! open; those of a published version of its successor are used: 2 layers of GraphSAGE, 3 of attention with 8 heads, width
+//! 128, segments of 256, learning rate 1e-4. Chosen here: 8 draws an update, whose advantages are relative to the mean
+//! reward of the graph's earlier draws and brought to unit variance; 4 epochs; ratios clipped at 0.2 by unit; an entropy
+//! bonus of 0.01.
+
+use candle_core::{D, Device, Result, Tensor};
+use candle_nn::ops::softmax;
+
+use super::choices::{likelihoods, log_likelihoods, pick};
+use super::reading::{FIGURES, Reading};
+use super::system::{Baselines, Play, Settings, System};
+use crate::learn::{TrainError, clipped_gain};
+use crate::network::layers::{Linear, Norm};
+use crate::weights::{Nursery, Weights, WeightsError};
+
+/// Heads of attention.
+pub(super) const HEADS: usize = 8;
+/// Layers of GraphSAGE.
+const EMBEDDING: usize = 2;
+/// Units of a segment.
+const SEGMENT: usize = 256;
+/// Neighbours that are looked at, the first of them: pooling is dense.
+const NEIGHBOURS: usize = 32;
+const DRAWS: usize = 8;
+const EPOCHS: usize = 4;
+const CLIP: f64 = 0.2;
+const ENTROPY: f64 = 0.01;
+/// The reward of what does not fit.
+const INVALID: f64 = -10.0;
+
+/// The system.
+pub(super) struct Gdp {
+    settings: Settings,
+    figures: Linear,
+    embedding: Vec<[Linear; 2]>,
+    layers: Vec<Layer>,
+    norm: Norm,
+    head: Linear,
+    /// By graph: the sum of rewards, and how many.
+    baselines: Baselines,
+}
+
+struct Layer {
+    condition: Linear,
+    norms: [Norm; 2],
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    out: Linear,
+    widen: Linear,
+    narrow: Linear,
+}
+
+impl Layer {
+    fn new(nursery: &mut Nursery, name: &str, width: usize) -> std::result::Result<Layer, WeightsError> {
+        let mut linear = |part: &str, from, to| Linear::new(nursery, &format!("{name}.{part}"), from, to);
+        let [query, key, value] = ["query", "key", "value"].map(|part| linear(part, width, width));
+        let (out, widen) = (linear("out", width, width)?, linear("widen", width, 4 * width)?);
+        let (narrow, condition) = (linear("narrow", 4 * width, width)?, linear("condition", width, width)?);
+        let mut norm = |part: &str| Norm::new(nursery, &format!("{name}.{part}"), width);
+        let norms = [norm("norm.0")?, norm("norm.1")?];
+        Ok(Layer { condition, norms, query: query?, key: key?, value: value?, out, widen, narrow })
+    }
+
+    /// A segment, s × width, that also sees what was `before` it. Scales by `condition`, 1 × width, on the way in.
+    fn forward(&self, x: &Tensor, before: Option<&Tensor>, condition: &Tensor) -> Result<Tensor> {
+        let width = x.dim(1)?;
+        let own = self.norms[0].forward(&x.broadcast_mul(condition)?)?;
+        let seen = match before {
+            Some(before) => {
+                Tensor::cat(&[&self.norms[0].forward(&before.broadcast_mul(condition)?)?, &own], 0)?
+            }
+            None => own.clone(),
+        };
+        let of_head =
+            |x: &Tensor| x.reshape((x.dim(0)?, HEADS, width / HEADS))?.transpose(0, 1)?.contiguous();
+        let query = of_head(&self.query.forward(&own)?)?;
+        let (key, value) = (of_head(&self.key.forward(&seen)?)?, of_head(&self.value.forward(&seen)?)?);
+        let scores =
+            (query.matmul(&key.transpose(1, 2)?.contiguous()?)? * (HEADS as f64 / width as f64).sqrt())?;
+        let heard = softmax(&scores, D::Minus1)?.matmul(&value)?;
+        let heard = heard.transpose(0, 1)?.contiguous()?.reshape((x.dim(0)?, width))?;
+        let x = (x + self.out.forward(&heard)?)?;
+        let wide = self.widen.forward(&self.norms[1].forward(&x)?)?.relu()?;
+        &x + self.narrow.forward(&wide)?
+    }
+}
+
+impl Gdp {
+    pub(super) fn new(nursery: &mut Nursery, settings: Settings) -> std::result::Result<Gdp, WeightsError> {
+        let width = settings.width;
+        let pair = |nursery: &mut Nursery, at: usize| {
+            Ok::<_, WeightsError>([
+                Linear::new(nursery, &format!("embedding.{at}.pool"), width, width)?,
+                Linear::new(nursery, &format!("embedding.{at}.mix"), 2 * width, width)?,
+            ])
+        };
+        let layer = |nursery: &mut Nursery, at| Layer::new(nursery, &format!("layer.{at}"), width);
+        Ok(Gdp {
+            figures: Linear::new(nursery, "figures", FIGURES, width)?,
+            embedding: (0..EMBEDDING).map(|at| pair(nursery, at)).collect::<std::result::Result<_, _>>()?,
+            layers: (0..settings.layers)
+                .map(|at| layer(nursery, at))
+                .collect::<std::result::Result<_, _>>()?,
+            norm: Norm::new(nursery, "norm", width)?,
+            // All devices are alike at first.
+            head: Linear::zero(nursery, "head", width, settings.devices)?,
+            settings,
+            baselines: Baselines::new(),
+        })
+    }
+
+    /// The logarithms of every unit's likelihoods, units × devices.
+    fn forward(&self, seen: &Seen) -> Result<Tensor> {
+        let units = seen.figures.dim(0)?;
+        let width = self.settings.width;
+        let mut x = self.figures.forward(&seen.figures)?.relu()?;
+        for [pool, mix] in &self.embedding {
+            // What is pooled is positive, so a neighbour that is not there may count as zero.
+            let items = candle_nn::ops::sigmoid(&pool.forward(&x)?)?;
+            let items =
+                Tensor::cat(&[&items, &Tensor::zeros((1, width), items.dtype(), items.device())?], 0)?;
+            let around = items.index_select(&seen.neighbours, 0)?.reshape((units, seen.most, width))?;
+            x = mix.forward(&Tensor::cat(&[&x, &around.max(1)?], 1)?)?.relu()?;
+        }
+        // In topological order, and back.
+        let x = x.index_select(&seen.order, 0)?;
+        let whole = x.mean_keepdim(0)?;
+        let conditions: Vec<Tensor> = self
+            .layers
+            .iter()
+            .map(|layer| candle_nn::ops::sigmoid(&layer.condition.forward(&whole)?)? * 2.0)
+            .collect::<Result<_>>()?;
+        let mut before: Vec<Option<Tensor>> = vec![None; self.layers.len()];
+        let mut segments = Vec::new();
+        for first in (0..units).step_by(SEGMENT) {
+            let mut segment = x.narrow(0, first, SEGMENT.min(units - first))?;
+            for (at, layer) in self.layers.iter().enumerate() {
+                let next = layer.forward(&segment, before[at].as_ref(), &conditions[at])?;
+                before[at] = Some(segment.detach());
+                segment = next;
+            }
+            segments.push(segment);
+        }
+        let x = Tensor::cat(&segments, 0)?.index_select(&seen.places, 0)?;
+        log_likelihoods(&(self.head.forward(&self.norm.forward(&x)?)? + &seen.not_able)?)
+    }
+}
+
+/// A problem as tensors.
+struct Seen {
+    figures: Tensor,
+    /// Units × most: neighbours, and one more than there are units where there is none.
+    neighbours: Tensor,
+    most: usize,
+    order: Tensor,
+    places: Tensor,
+    not_able: Tensor,
+}
+
+impl Seen {
+    fn new(reading: &Reading<'_, '_>, devices: usize) -> Result<Seen> {
+        let units = reading.units();
+        let mut around = vec![Vec::new(); units];
+        for &(from, to) in &reading.ends {
+            around[from as usize].push(to);
+            around[to as usize].push(from);
+        }
+        let most = around.iter().map(Vec::len).max().unwrap_or(0).clamp(1, NEIGHBOURS);
+        let mut neighbours = Vec::with_capacity(units * most);
+        for row in &around {
+            neighbours.extend((0..most).map(|at| row.get(at).copied().unwrap_or(units as u32)));
+        }
+        let ids = |ids: Vec<u32>| Tensor::new(ids, &Device::Cpu);
+        Ok(Seen {
+            figures: reading.figures()?,
+            neighbours: ids(neighbours)?,
+            most,
+            order: ids(reading.subject.order().to_vec())?,
+            places: ids(reading.places())?,
+            not_able: reading.not_able(devices)?,
+        })
+    }
+}
+
+impl System for Gdp {
+    fn episode(
+        &mut self,
+        weights: &Weights,
+        mut play: Play<'_, '_, '_, '_, '_>,
+    ) -> std::result::Result<(), TrainError> {
+        let devices = self.settings.devices;
+        let seen = Seen::new(play.reading, devices)?;
+        let log = self.forward(&seen)?;
+        let shares = likelihoods(&log)?;
+        let (mut chosen, mut old, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
+        let draws = if play.is_greedy() { 1 } else { DRAWS };
+        for _ in 0..draws {
+            let homes: Vec<u32> = shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
+            let Some(score) = play.trials.play(&homes) else { break };
+            rewards.push(if score.fits() { -score.makespan.sqrt() } else { INVALID });
+            for (unit, &home) in homes.iter().enumerate() {
+                chosen.push((unit * devices) as u32 + home);
+                old.push(shares[unit][home as usize].max(f64::MIN_POSITIVE).ln() as f32);
+            }
+        }
+        if play.is_greedy() || rewards.is_empty() {
+            return Ok(());
+        }
+        let known = self.baselines.entry(play.graph).or_insert_with(|| vec![vec![0.0, 0.0]]);
+        let [sum, count] = [known[0][0], known[0][1]];
+        let own = rewards.iter().sum::<f64>();
+        let mean = (sum + own) / (count + rewards.len() as f64);
+        known[0] = vec![sum + own, count + rewards.len() as f64];
+        let spread = rewards.iter().map(|reward| (reward - mean).powi(2)).sum::<f64>() / rewards.len() as f64;
+        let units = seen.figures.dim(0)?;
+        let advantages: Vec<f32> = rewards
+            .iter()
+            .flat_map(|reward| vec![((reward - mean) / spread.sqrt().max(1e-6)) as f32; units])
+            .collect();
+        for _ in 0..EPOCHS {
+            let log = self.forward(&seen)?;
+            let pairs = log.reshape((units * devices, 1))?;
+            let gain = clipped_gain(&pairs, &chosen, &old, &advantages, CLIP)?;
+            // The likelihood of what is not possible is nothing, and so is what it adds.
+            let entropy = (log.exp()? * log.clamp(-30.0, 0.0)?)?.sum(1)?.mean_all()?.neg()?;
+            play.learn(weights, &(gain.neg()? - (entropy * ENTROPY)?)?)?;
+        }
+        Ok(())
+    }
+
+    fn baselines(&self) -> &Baselines {
+        &self.baselines
+    }
+
+    fn set_baselines(&mut self, baselines: Baselines) {
+        self.baselines = baselines;
+    }
+}

@@ -1,0 +1,299 @@
+//! Placeto: one group re-placed after the other.
+//!
+//! An episode begins with groups placed at random and has a step for every group in topological order: the group is placed
+//! anew, and the reward is by how much the step of the model got shorter, memory that is lacking counted as time. What
+//! is read is the graph with the placement of the moment: messages pass from the first group to the last and, by other
+//! parameters, back, and the group that is placed sees itself and the sums over all that come before it, after it, and
+//! beside it.
+//!
+//! Addanki, Venkatakrishnan, Gupta, Mao and Alizadeh, "Placeto: learning generalizable device placement algorithms for
+//! distributed machine learning", NeurIPS 2019, with what its authors released: 8 rounds of messages at the width of the
+//! features, a classifier of 8 to 16 to 8 times that, no discount, a baseline for every step that is the mean of the last
+//! 10 episodes, Adam from 1e-3 to 1e-4 with gradients clipped at 1.25. Chosen here: rewards are shares of the time at the
+//! episode's beginning, since models differ by orders of magnitude, and what is lacking counts as it does for every other
+//! search here rather than 2 seconds for a GB.
+
+use candle_core::{DType, Device, Result, Tensor};
+
+use super::choices::{chosen, likelihoods, log_likelihoods, pick};
+use super::reading::Reading;
+use super::system::{Baselines, Play, Settings, System};
+use super::trials::penalised;
+use crate::learn::TrainError;
+use crate::network::layers::Linear;
+use crate::rows::Rows;
+use crate::weights::{Nursery, Weights, WeightsError};
+use rand::RngExt;
+
+/// Figures of a group besides the device that it is on.
+const PLAIN: usize = 6;
+/// Episodes that a baseline is the mean of.
+const EPISODES: usize = 10;
+
+/// Two layers with a ReLU between them.
+struct Small([Linear; 2]);
+
+impl Small {
+    fn new(
+        nursery: &mut Nursery,
+        name: &str,
+        [inputs, hidden, outputs]: [usize; 3],
+    ) -> std::result::Result<Small, WeightsError> {
+        Ok(Small([
+            Linear::new(nursery, &format!("{name}.0"), inputs, hidden)?,
+            Linear::new(nursery, &format!("{name}.1"), hidden, outputs)?,
+        ]))
+    }
+
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.0[1].forward(&self.0[0].forward(x)?.relu()?)
+    }
+}
+
+/// A sum over others: what they say, and what is made of the sum.
+struct Sum {
+    say: Small,
+    hear: Small,
+}
+
+impl Sum {
+    fn new(nursery: &mut Nursery, name: &str, width: usize) -> std::result::Result<Sum, WeightsError> {
+        Ok(Sum {
+            say: Small::new(nursery, &format!("{name}.say"), [width; 3])?,
+            hear: Small::new(nursery, &format!("{name}.hear"), [width; 3])?,
+        })
+    }
+
+    /// From groups × steps × width to as much for every row of `rows`.
+    fn forward(&self, x: &Tensor, rows: &Rows) -> Result<Tensor> {
+        let (_, steps, width) = x.dims3()?;
+        let said = self.say.forward(x)?.reshape((rows.column_count(), steps * width))?;
+        self.hear.forward(&rows.sum(&said)?.reshape((rows.row_count(), steps, width))?)
+    }
+}
+
+/// The system.
+pub(super) struct Placeto {
+    settings: Settings,
+    down: Sum,
+    up: Sum,
+    /// Over what comes before, after, and beside.
+    pools: [Sum; 3],
+    classifier: [Linear; 3],
+    /// By graph: the returns of every step in the last episodes.
+    baselines: Baselines,
+}
+
+/// The groups that come before, after, and beside each.
+struct Around {
+    /// By group in topological order: rows over the groups.
+    sets: Vec<[Vec<u32>; 3]>,
+}
+
+impl Around {
+    /// O(groups²).
+    fn new(reading: &Reading<'_, '_>) -> Around {
+        let units = reading.units();
+        // Bit sets of what every group depends on.
+        let words = units.div_ceil(64);
+        let mut before = vec![vec![0u64; words]; units];
+        let mut edges = vec![Vec::new(); units];
+        for &(from, to) in &reading.ends {
+            edges[to as usize].push(from as usize);
+        }
+        for &unit in reading.subject.order() {
+            for &from in &edges[unit as usize] {
+                let mut row = std::mem::take(&mut before[unit as usize]);
+                row.iter_mut().zip(&before[from]).for_each(|(own, other)| *own |= other);
+                row[from / 64] |= 1 << (from % 64);
+                before[unit as usize] = row;
+            }
+        }
+        let depends = |unit: usize, on: usize| before[unit][on / 64] >> (on % 64) & 1 == 1;
+        let sets = |unit: usize| {
+            let mut sets = [Vec::new(), Vec::new(), Vec::new()];
+            for other in (0..units).filter(|&other| other != unit) {
+                let set = if depends(unit, other) {
+                    0
+                } else if depends(other, unit) {
+                    1
+                } else {
+                    2
+                };
+                sets[set].push(other as u32);
+            }
+            sets
+        };
+        Around { sets: reading.subject.order().iter().map(|&unit| sets(unit as usize)).collect() }
+    }
+}
+
+impl Placeto {
+    pub(super) fn new(
+        nursery: &mut Nursery,
+        settings: Settings,
+    ) -> std::result::Result<Placeto, WeightsError> {
+        let width = PLAIN + settings.devices;
+        Ok(Placeto {
+            down: Sum::new(nursery, "down", width)?,
+            up: Sum::new(nursery, "up", width)?,
+            pools: [
+                Sum::new(nursery, "before", 2 * width)?,
+                Sum::new(nursery, "after", 2 * width)?,
+                Sum::new(nursery, "beside", 2 * width)?,
+            ],
+            classifier: [
+                Linear::new(nursery, "classifier.0", 8 * width, 16 * width)?,
+                Linear::new(nursery, "classifier.1", 16 * width, 8 * width)?,
+                Linear::new(nursery, "classifier.2", 8 * width, settings.devices)?,
+            ],
+            settings,
+            baselines: Baselines::new(),
+        })
+    }
+
+    /// The logarithms of the likelihoods of every step's group: steps × devices, of the figures of all groups at every
+    /// step, groups × steps × width. The steps are those from `first` on.
+    fn forward(&self, figures: &Tensor, first: usize, seen: &Seen<'_, '_, '_>) -> Result<Tensor> {
+        let (_, steps, _) = figures.dims3()?;
+        let pass = |sum: &Sum, rows: &Rows| -> Result<Tensor> {
+            let mut x = figures.clone();
+            for _ in 0..self.settings.layers {
+                x = (sum.forward(&x, rows)? + figures)?;
+            }
+            Ok(x)
+        };
+        let both = Tensor::cat(
+            &[pass(&self.down, &seen.reading.inputs)?, pass(&self.up, &seen.reading.outputs)?],
+            2,
+        )?;
+        // The group of every step at that step: of groups × steps the row of its own.
+        let (units, width) = (seen.reading.units(), both.dim(2)?);
+        let flat = both.reshape((units * steps, width))?;
+        let at = |unit: u32, step: usize| unit * steps as u32 + step as u32;
+        let order = &seen.reading.subject.order()[first..first + steps];
+        let own: Vec<u32> = order.iter().enumerate().map(|(step, &unit)| at(unit, step)).collect();
+        let mut parts = vec![flat.index_select(&Tensor::new(own, &Device::Cpu)?, 0)?];
+        for (set, pool) in self.pools.iter().enumerate() {
+            let (mut offsets, mut entries) = (vec![0u32], Vec::new());
+            for step in 0..steps {
+                entries.extend(seen.around.sets[first + step][set].iter().map(|&unit| at(unit, step)));
+                offsets.push(entries.len() as u32);
+            }
+            let rows = Rows::new(units * steps, offsets, entries).map_err(candle_core::Error::wrap)?;
+            parts.push(pool.forward(&flat.unsqueeze(1)?, &rows)?.squeeze(1)?);
+        }
+        let x = Tensor::cat(&parts, 1)?;
+        let x = self.classifier[0].forward(&x)?.relu()?;
+        let x = self.classifier[1].forward(&x)?.relu()?;
+        let order = Tensor::new(order.to_vec(), &Device::Cpu)?;
+        log_likelihoods(&(self.classifier[2].forward(&x)? + seen.not_able.index_select(&order, 0)?)?)
+    }
+}
+
+/// A problem and what does not change in an episode.
+struct Seen<'a, 's, 'p> {
+    reading: &'a Reading<'s, 'p>,
+    around: Around,
+    not_able: Tensor,
+    /// By group: seconds, bytes sent and memory, each as a share of the largest.
+    shares: Vec<[f32; 3]>,
+}
+
+impl<'a, 's, 'p> Seen<'a, 's, 'p> {
+    fn new(reading: &'a Reading<'s, 'p>, devices: usize) -> Result<Seen<'a, 's, 'p>> {
+        let level = reading.subject.level();
+        let units = reading.units();
+        let of = |figure: &dyn Fn(usize) -> f64| -> Vec<f32> {
+            let most = (0..units).map(figure).fold(f64::MIN_POSITIVE, f64::max);
+            (0..units).map(|unit| (figure(unit) / most) as f32).collect()
+        };
+        let columns =
+            [of(&|unit| level.mean(unit)), of(&|unit| reading.sent[unit]), of(&|unit| level.bytes(unit))];
+        let shares = (0..units).map(|unit| columns.each_ref().map(|column| column[unit])).collect();
+        Ok(Seen { reading, around: Around::new(reading), not_able: reading.not_able(devices)?, shares })
+    }
+
+    /// What is read before a step: groups × width.
+    fn figures(&self, step: usize, homes: &[u32], starts: &[f64], devices: usize) -> Vec<f32> {
+        let order = self.reading.subject.order();
+        let now = starts[order[step] as usize];
+        let last = starts.iter().map(|start| (start - now).abs()).fold(f64::MIN_POSITIVE, f64::max);
+        let width = PLAIN + devices;
+        let mut figures = vec![0.0f32; homes.len() * width];
+        for (unit, row) in figures.chunks_mut(width).enumerate() {
+            row[..3].copy_from_slice(&self.shares[unit]);
+            row[5] = ((starts[unit] - now) / last) as f32;
+            row[PLAIN + homes[unit] as usize] = 1.0;
+        }
+        for (at, &unit) in order.iter().enumerate().take(step + 1) {
+            let is_now = at == step;
+            figures[unit as usize * width + if is_now { 4 } else { 3 }] = 1.0;
+        }
+        figures
+    }
+}
+
+impl System for Placeto {
+    fn episode(
+        &mut self,
+        weights: &Weights,
+        mut play: Play<'_, '_, '_, '_, '_>,
+    ) -> std::result::Result<(), TrainError> {
+        let devices = self.settings.devices;
+        let reading = play.reading;
+        let (units, width) = (reading.units(), PLAIN + devices);
+        let seen = Seen::new(reading, devices)?;
+        let there = reading.devices() as u32;
+        let mut homes: Vec<u32> =
+            (0..units).map(|unit| reading.instead(unit, play.rng.random_range(0..there)).0).collect();
+        let Some(score) = play.trials.play(&homes) else { return Ok(()) };
+        let beginning = penalised(score);
+        let mut before = beginning;
+        let (mut all, mut drawn, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
+        for step in 0..units {
+            let figures = seen.figures(step, &homes, &play.trials.starts(), devices);
+            let tensor = Tensor::from_slice(&figures, (units, 1, width), &Device::Cpu)?;
+            let shares = likelihoods(&self.forward(&tensor, step, &seen)?.detach())?;
+            let home = pick(&shares[0], play.is_greedy(), play.rng);
+            homes[reading.subject.order()[step] as usize] = home;
+            let Some(score) = play.trials.play(&homes) else { break };
+            let after = penalised(score);
+            rewards.push((before - after) / beginning.max(f64::MIN_POSITIVE));
+            before = after;
+            all.push(tensor);
+            drawn.push(home);
+        }
+        if play.is_greedy() || all.is_empty() {
+            return Ok(());
+        }
+        // What is still to come of every step.
+        for step in (1..rewards.len()).rev() {
+            rewards[step - 1] += rewards[step];
+        }
+        let known = self.baselines.entry(play.graph).or_default();
+        let mean = |step: usize| {
+            let of: Vec<f64> = known.iter().filter_map(|episode| episode.get(step).copied()).collect();
+            if of.is_empty() { 0.0 } else { of.iter().sum::<f64>() / of.len() as f64 }
+        };
+        let advantages: Vec<f32> =
+            rewards.iter().enumerate().map(|(step, reward)| (reward - mean(step)) as f32).collect();
+        known.push(rewards);
+        if known.len() > EPISODES {
+            known.remove(0);
+        }
+        let steps = drawn.len();
+        let log = self.forward(&Tensor::cat(&all, 1)?, 0, &seen)?;
+        let advantages = Tensor::from_vec(advantages, (steps, 1), &Device::Cpu)?.to_dtype(DType::F32)?;
+        let loss = ((chosen(&log, &drawn)? * advantages)?.sum_all()? * (-1.0 / steps as f64))?;
+        play.learn(weights, &loss)
+    }
+
+    fn baselines(&self) -> &Baselines {
+        &self.baselines
+    }
+
+    fn set_baselines(&mut self, baselines: Baselines) {
+        self.baselines = baselines;
+    }
+}

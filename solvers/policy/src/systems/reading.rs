@@ -1,0 +1,154 @@
+//! What the systems read of a problem: units, what they compute and send, and the order between them.
+
+use candle_core::{DType, Device, Result, Tensor};
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::problem::Problem;
+use stagewright_search::makespan::scene::Scene;
+
+use crate::features::kinds::{KINDS, coarse};
+use crate::rows::Rows;
+use crate::subject::Subject;
+
+/// What a choice that is not possible adds to its logit.
+const NOT_ABLE: f32 = -1e9;
+
+/// A problem in units, and plain figures of them.
+pub struct Reading<'s, 'p> {
+    /// The units.
+    pub(super) subject: Subject<'s, 'p>,
+    /// The coarse kind of every unit: that of most of its seconds.
+    pub(super) kind: Vec<usize>,
+    /// Bytes that a unit sends to others.
+    pub(super) sent: Vec<f64>,
+    /// Edges into every unit: the units at their other ends.
+    pub(super) inputs: Rows,
+    /// Edges out of every unit.
+    pub(super) outputs: Rows,
+    /// Both ends of every edge.
+    pub(super) ends: Vec<(u32, u32)>,
+}
+
+impl<'s, 'p> Reading<'s, 'p> {
+    /// What is read of a step in at most so many units. O(operators + edges log edges).
+    ///
+    /// # Errors
+    /// Where there are more edges than 32 bits can count.
+    pub fn new(scene: &'s Scene<'p>, most_units: usize) -> Result<Reading<'s, 'p>> {
+        let subject = Subject::new(scene, most_units, false);
+        let (graph, units) = (scene.graph(), subject.unit_count());
+        let mut seconds = vec![[0.0f64; KINDS]; units];
+        let mut sent = vec![0.0; units];
+        for op in graph.operators() {
+            let unit = subject.level().cluster_of(graph.class_of(op));
+            seconds[unit][coarse(graph.operator(op).kind.as_deref())] +=
+                scene.mean_seconds(op) + f64::MIN_POSITIVE;
+            let is_elsewhere = |tensor: &&stagewright_core::graph::TensorId| {
+                let unit_of = |op: &_| subject.level().cluster_of(graph.class_of(*op));
+                graph.consumers(**tensor).iter().any(|reader| unit_of(reader) != unit)
+            };
+            sent[unit] +=
+                graph.outputs(op).iter().filter(is_elsewhere).map(|&tensor| graph.bytes(tensor)).sum::<f64>();
+        }
+        let most = |row: &[f64; KINDS]| (0..KINDS).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0);
+        let ends: Vec<(u32, u32)> = subject.edges().iter().map(|&(from, to, _)| (from, to)).collect();
+        let into = |to: &dyn Fn(&(u32, u32)) -> (u32, u32)| rows(units, ends.iter().map(to).collect());
+        Ok(Reading {
+            kind: seconds.iter().map(most).collect(),
+            sent,
+            inputs: into(&|&(from, to)| (to, from))?,
+            outputs: into(&|&(from, to)| (from, to))?,
+            ends,
+            subject,
+        })
+    }
+
+    /// The problem.
+    pub fn problem(&self) -> &'p Problem {
+        self.subject.scene().problem()
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> usize {
+        self.subject.unit_count()
+    }
+
+    /// Number of devices.
+    pub fn devices(&self) -> usize {
+        self.subject.scene().device_count()
+    }
+
+    /// The device that a unit goes to where it cannot run on the one that was chosen.
+    pub(super) fn instead(&self, unit: usize, device: u32) -> DeviceId {
+        let able = |&device: &DeviceId| self.subject.can_run(unit, device);
+        let chosen = DeviceId(device);
+        match able(&chosen) {
+            true => chosen,
+            false => self.subject.scene().problem().cluster().devices().find(able).unwrap_or(chosen),
+        }
+    }
+
+    /// What a device that cannot run a unit adds to its logit: units × `devices`, those that are not there included.
+    pub(super) fn not_able(&self, devices: usize) -> Result<Tensor> {
+        let is_there =
+            |unit, device| device < self.devices() && self.subject.can_run(unit, DeviceId(device as u32));
+        let add = |at: usize| if is_there(at / devices, at % devices) { 0.0 } else { NOT_ABLE };
+        let figures: Vec<f32> = (0..self.units() * devices).map(add).collect();
+        Tensor::from_vec(figures, (self.units(), devices), &Device::Cpu)
+    }
+
+    /// What most of them read of a unit, units × [`FIGURES`]: its kind, seconds and bytes, and how it is connected.
+    pub(super) fn figures(&self) -> Result<Tensor> {
+        let units = self.units();
+        let level = self.subject.level();
+        let seconds: Vec<f64> = (0..units).map(|unit| level.mean(unit)).collect();
+        let memory: Vec<f64> = (0..units).map(|unit| level.bytes(unit)).collect();
+        let mut degrees = vec![[0.0f64; 2]; units];
+        for &(from, to) in &self.ends {
+            degrees[to as usize][0] += 1.0;
+            degrees[from as usize][1] += 1.0;
+        }
+        let place = self.places();
+        let columns = [&seconds, &self.sent, &memory].map(|column| log_share(column));
+        let mut figures = Vec::with_capacity(units * FIGURES);
+        for unit in 0..units {
+            figures.extend((0..KINDS).map(|kind| if kind == self.kind[unit] { 1.0 } else { 0.0 }));
+            figures.extend(columns.iter().map(|column| column[unit]));
+            figures.extend(degrees[unit].map(|degree| (1.0 + degree).ln() as f32));
+            figures.push(place[unit] as f32 / units.max(1) as f32);
+        }
+        Tensor::from_vec(figures, (units, FIGURES), &Device::Cpu)?.to_dtype(DType::F32)
+    }
+
+    /// Where every unit stands in the topological order.
+    pub(super) fn places(&self) -> Vec<u32> {
+        let mut place = vec![0; self.units()];
+        for (at, &unit) in (0..).zip(self.subject.order()) {
+            place[unit as usize] = at;
+        }
+        place
+    }
+}
+
+/// Figures of a unit.
+pub(super) const FIGURES: usize = KINDS + 6;
+
+/// The logarithm of one more than a thousand times the share of the largest: from 0 to about 7.
+fn log_share(column: &[f64]) -> Vec<f32> {
+    let most = column.iter().copied().fold(0.0, f64::max);
+    let share = |value: &f64| if most > 0.0 { (1.0 + 1e3 * value / most).ln() as f32 } else { 0.0 };
+    column.iter().map(share).collect()
+}
+
+/// Rows of pairs of a row and an entry.
+fn rows(count: usize, mut pairs: Vec<(u32, u32)>) -> Result<Rows> {
+    pairs.sort_unstable();
+    let mut offsets = vec![0u32; count + 1];
+    for &(row, _) in &pairs {
+        offsets[row as usize + 1] += 1;
+    }
+    for row in 0..count {
+        offsets[row + 1] += offsets[row];
+    }
+    let entries = pairs.into_iter().map(|(_, entry)| entry).collect();
+    Rows::new(count, offsets, entries).map_err(candle_core::Error::wrap)
+}

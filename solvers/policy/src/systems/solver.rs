@@ -1,0 +1,174 @@
+//! A learned system as a solver: it learns on the problem it is asked about, as its paper has it, or plays what it has
+//! learned elsewhere.
+
+use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::document::ObjectiveKind;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver, Status};
+use stagewright_core::tolerance;
+use stagewright_search::makespan::scene::Scene;
+use stagewright_search::makespan::schedule::{Judge, solution};
+
+use super::{Built, Kind, Reading, Trials};
+use crate::checkpoint::CheckpointError;
+use crate::learn::Descent;
+
+/// Placements of a solve that nothing else limits: as many as HSDAG's paper plays.
+const PLACEMENTS: u64 = 500;
+/// Gap above which every plan is close enough.
+const LARGEST_GAP: f64 = 0.999;
+
+/// What a solve does with its system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Learns on the problem until a limit.
+    Learn,
+    /// Plays what it thinks likeliest once.
+    Play,
+}
+
+/// A learned system under a name.
+#[derive(Debug, Clone)]
+pub struct Learned {
+    name: &'static str,
+    summary: &'static str,
+    kind: Kind,
+    what: Use,
+    file: Option<Vec<u8>>,
+}
+
+impl Learned {
+    /// A system that begins with new parameters, drawn from the seed of the solve.
+    pub const fn new(name: &'static str, summary: &'static str, kind: Kind) -> Learned {
+        Learned { name, summary, kind, what: Use::Learn, file: None }
+    }
+
+    /// One that begins with those of a file, which is read once here to see that it can be.
+    ///
+    /// # Errors
+    /// Bytes that are no such file, or of another system.
+    pub fn of_file(
+        name: &'static str,
+        summary: &'static str,
+        kind: Kind,
+        what: Use,
+        file: Vec<u8>,
+    ) -> Result<Learned, CheckpointError> {
+        let (built, ..) = Built::from_bytes(&file, None)?;
+        if built.kind() != kind {
+            return Err(CheckpointError::Foreign(format!("are of the system `{}`", built.kind().name())));
+        }
+        Ok(Learned { name, summary, kind, what, file: Some(file) })
+    }
+
+    /// Which system it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The system and the steps it has made.
+    fn build(&self, devices: usize, seed: u64) -> Result<(Built, Descent), SolveError> {
+        let failed =
+            |error: &dyn std::fmt::Display| SolveError::Invariant(format!("`{}`: {error}", self.name));
+        match &self.file {
+            Some(bytes) => {
+                let (built, descent, _) = Built::from_bytes(bytes, None).map_err(|error| failed(&error))?;
+                Ok((built, descent))
+            }
+            None => {
+                let built = Built::new(self.kind, self.kind.settings(devices), seed);
+                let built = built.map_err(|error| failed(&error))?;
+                let descent =
+                    Descent::new(built.weights(), self.kind.adam()).map_err(|error| failed(&error))?;
+                Ok((built, descent))
+            }
+        }
+    }
+}
+
+impl Solver for Learned {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let missing = |objective: &Objective| match objective.kind {
+            ObjectiveKind::Makespan => None,
+            _ => Some("objectives other than the makespan"),
+        };
+        Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: true }
+    }
+
+    /// Without a time limit it plays 500 placements. The answer is the best placement played, from the first on.
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let bound = strongest(problem);
+        let scene = Scene::new(problem);
+        if let Some(reason) = scene.impossible() {
+            return Ok(Solution::without_plan(self.name, Status::Infeasible, bound, None, reason));
+        }
+        if problem.graph().operator_count() == 0 {
+            let judge = &mut Judge::new(&scene);
+            let nothing = stagewright_search::makespan::schedule::Schedule::without_priority(Vec::new());
+            let best = stagewright_search::makespan::schedule::Best::of(None, judge, nothing);
+            return solution(self.name, &scene, best, bound, context);
+        }
+        let (mut built, descent) = self.build(scene.device_count(), context.seed)?;
+        if built.settings().devices < scene.device_count() {
+            let reason = format!(
+                "the checkpoint is of at most {} devices, and the cluster has {}",
+                built.settings().devices,
+                scene.device_count()
+            );
+            return Ok(Solution::without_plan(self.name, Status::Unknown, bound, None, reason));
+        }
+        let pool = context.pool()?;
+        let invariant = |error: &dyn std::fmt::Display| SolveError::Invariant(error.to_string());
+        let reading = Reading::new(&scene, self.kind.most_units()).map_err(|error| invariant(&error))?;
+        let mut trials = trials(&reading, &scene, &bound, context);
+        let mut descent = descent;
+        let mut episodes = 0u64;
+        while !trials.is_over() {
+            let mut rng = seed::stream(context.seed, episodes);
+            let rate = descent.config.rate;
+            let done = pool.install(|| match self.what {
+                Use::Learn => built.learn(0, &reading, &mut trials, (&mut descent, rate), &mut rng),
+                Use::Play => built.play(&reading, &mut trials, &mut rng),
+            });
+            done.map_err(|error| invariant(&error))?;
+            episodes += 1;
+            if let Some(best) = trials.news().filter(|best| best.score.fits()) {
+                context.emit(Event::Incumbent { value: best.score.makespan });
+            }
+            if self.what == Use::Play {
+                break;
+            }
+        }
+        let statistics =
+            vec![("simulations", trials.played()), ("episodes", episodes), ("steps", descent.steps())];
+        let solution = solution(self.name, &scene, trials.into_best(), bound, context)?;
+        Ok(Solution { statistics, ..solution })
+    }
+}
+
+/// The trials of a solve.
+fn trials<'a, 's, 'p>(
+    reading: &'a Reading<'s, 'p>,
+    scene: &'s Scene<'p>,
+    bound: &LowerBound,
+    context: &Context<'_>,
+) -> Trials<'a, 's, 'p> {
+    let gap = context.limits.gap.clamp(2.0 * tolerance::OPTIMAL_RELATIVE, LARGEST_GAP);
+    let most = match (context.limits.simulations, context.limits.time) {
+        (Some(most), _) => most,
+        (None, Some(_)) => u64::MAX,
+        (None, None) => PLACEMENTS,
+    };
+    Trials::new(reading, Judge::new(scene), most, bound.value / (1.0 - gap), context.stop().clone())
+}

@@ -1,0 +1,107 @@
+//! Placements that are played on the simulator, counted, and the best of them kept.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::Graph;
+use stagewright_core::solver::Stop;
+use stagewright_search::makespan::assigned;
+use stagewright_search::makespan::schedule::{Best, Judge, Schedule, Score, is_better};
+
+use super::Reading;
+
+/// The trials of one problem.
+///
+/// A system places units; who goes first on a device follows from where everything is, by the same rule as for every other
+/// solver, since none of the systems says it.
+pub struct Trials<'a, 's, 'p> {
+    reading: &'a Reading<'s, 'p>,
+    judge: Judge<'s, 'p>,
+    /// The best placement so far.
+    best: Option<Best>,
+    /// Most placements.
+    most: u64,
+    played: u64,
+    /// Step time at which there is nothing left to gain.
+    target: f64,
+    stop: Stop,
+    is_new: bool,
+}
+
+impl<'a, 's, 'p> Trials<'a, 's, 'p> {
+    /// At most so many placements, until a step takes no more than `target` seconds, or something stops them.
+    pub fn new(
+        reading: &'a Reading<'s, 'p>,
+        judge: Judge<'s, 'p>,
+        most: u64,
+        target: f64,
+        stop: Stop,
+    ) -> Trials<'a, 's, 'p> {
+        Trials { reading, judge, best: None, most, played: 0, target, stop, is_new: false }
+    }
+
+    /// Plays a placement of the units; none where the trials are over. The first is always played.
+    pub fn play(&mut self, homes: &[u32]) -> Option<Score> {
+        if self.is_over() {
+            return None;
+        }
+        let scene = self.reading.subject.scene();
+        let homes: Vec<DeviceId> =
+            homes.iter().enumerate().map(|(unit, &device)| self.reading.instead(unit, device)).collect();
+        let device_of = self.reading.subject.level().project(scene, &homes);
+        let order = assigned::order(scene, &device_of);
+        let schedule = Schedule::by_order(device_of, &order);
+        let score = self.judge.score(&schedule);
+        self.played += 1;
+        if self.best.as_ref().is_none_or(|best| is_better(score, best.score)) {
+            self.best = Some(Best { score, schedule });
+            self.is_new = true;
+        }
+        Some(score)
+    }
+
+    /// When every unit's operators began on average in the last placement, in seconds.
+    pub(super) fn starts(&self) -> Vec<f64> {
+        let (reading, (_, timeline)) = (self.reading, self.judge.last());
+        let graph: &Graph = reading.subject.scene().graph();
+        let (mut sum, mut count) = (vec![0.0; reading.units()], vec![0.0f64; reading.units()]);
+        for (op, span) in graph.operators().zip(timeline.operators()) {
+            let unit = reading.subject.level().cluster_of(graph.class_of(op));
+            sum[unit] += span.start;
+            count[unit] += 1.0;
+        }
+        sum.iter().zip(&count).map(|(sum, count)| sum / count.max(1.0)).collect()
+    }
+
+    /// Whether there is nothing left to gain, or nothing to gain it with.
+    pub fn is_over(&self) -> bool {
+        let is_enough = |best: &Best| best.score.fits() && best.score.makespan <= self.target;
+        self.best
+            .as_ref()
+            .is_some_and(|best| self.played >= self.most || is_enough(best) || self.stop.reason().is_some())
+    }
+
+    /// Placements played.
+    pub fn played(&self) -> u64 {
+        self.played
+    }
+
+    /// The best placement so far.
+    pub fn best(&self) -> Option<&Best> {
+        self.best.as_ref()
+    }
+
+    /// The best placement so far, where it is so since this was last asked.
+    pub fn news(&mut self) -> Option<&Best> {
+        let is_new = std::mem::take(&mut self.is_new);
+        self.best.as_ref().filter(|_| is_new)
+    }
+
+    /// The best placement.
+    pub fn into_best(self) -> Option<Best> {
+        self.best
+    }
+}
+
+/// Seconds of a step, of one that does not fit the memory more: the penalty that walks over schedules use as well.
+pub(super) fn penalised(score: Score) -> f64 {
+    score.energy()
+}

@@ -1,0 +1,124 @@
+//! The configuration of a run.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use stagewright_policy::learn::AdamConfig;
+use stagewright_policy::systems::{Kind, Settings};
+
+use super::super::recipe::{Recipe, RecipeDocument, Target};
+use super::super::run::RunError;
+
+/// The value of `schema` in a configuration.
+pub const SYSTEM_TRAINING_SCHEMA: &str = "stagewright.system-training/1";
+
+/// More are mistakes.
+const MOST_EPISODES: u64 = 1 << 40;
+
+/// Problems of a recipe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Problems {
+    /// Which.
+    pub recipe: RecipeDocument,
+    /// How many.
+    pub count: u64,
+}
+
+/// What a configuration file says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SystemRunDocument {
+    /// Always `stagewright.system-training/1`.
+    pub schema: String,
+    /// Which system.
+    pub system: Kind,
+    /// Seed of the first parameters and of every draw.
+    pub seed: u64,
+    /// A file to begin with, beside the configuration; none begins with new parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<PathBuf>,
+    /// Its sizes.
+    pub settings: Settings,
+    /// Episodes.
+    pub episodes: u64,
+    /// Episodes between two measurements, after each of which the state is kept.
+    pub measure_every: u64,
+    /// What is learned from: an episode takes one of them.
+    pub data: Problems,
+    /// What tells how well; none of it is learned from.
+    pub held_out: Problems,
+    /// How steps are made; as the system's paper has it where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adam: Option<AdamConfig>,
+}
+
+impl SystemRunDocument {
+    /// A configuration from TOML.
+    ///
+    /// # Errors
+    /// Text that is no configuration, with its line, and numbers that no run can have.
+    pub fn from_toml(text: &str) -> Result<SystemRunDocument, RunError> {
+        let document: SystemRunDocument =
+            toml::from_str(text).map_err(|error| RunError::toml(text, &error))?;
+        match document.mistake() {
+            Some(cause) => Err(RunError::Config { cause, line: None }),
+            None => Ok(document),
+        }
+    }
+
+    fn mistake(&self) -> Option<String> {
+        if self.schema != SYSTEM_TRAINING_SCHEMA {
+            return Some(format!(
+                "the schema is `{}`, this version reads `{SYSTEM_TRAINING_SCHEMA}`",
+                self.schema
+            ));
+        }
+        let counts = [
+            ("episodes", self.episodes),
+            ("measure_every", self.measure_every),
+            ("data.count", self.data.count),
+            ("held_out.count", self.held_out.count),
+        ];
+        if let Some((field, count)) = counts.iter().find(|(_, count)| !(1..=MOST_EPISODES).contains(count)) {
+            return Some(format!("`{field}` is {count}, it must be from 1 to {MOST_EPISODES}"));
+        }
+        let recipes = [("data", &self.data.recipe), ("held_out", &self.held_out.recipe)];
+        for (field, recipe) in recipes {
+            if recipe.objectives.contains(&Target::Throughput) {
+                return Some(format!("`{field}.recipe.objectives` may only have makespan"));
+            }
+            if recipe.devices[1] > self.settings.devices {
+                return Some(format!(
+                    "`{field}.recipe.devices` goes to {}, `settings.devices` is {}",
+                    recipe.devices[1], self.settings.devices
+                ));
+            }
+        }
+        if self.data.recipe.seed == self.held_out.recipe.seed {
+            return Some(
+                "`data.recipe.seed` and `held_out.recipe.seed` are the same: what is held out is learned"
+                    .into(),
+            );
+        }
+        let adam = self.adam.unwrap_or_else(|| self.system.adam());
+        if !(adam.rate > 0.0 && adam.rate.is_finite() && adam.clip > 0.0) {
+            return Some("`adam.rate` and `adam.clip` must be above 0".into());
+        }
+        if !(0.0..=1.0).contains(&adam.last) || !(0.0..=1.0).contains(&adam.decay) {
+            return Some("`adam.last` and `adam.decay` must be from 0 to 1".into());
+        }
+        self.settings.mistake(self.system)
+    }
+
+    /// The two recipes, what is learned and what is held out.
+    ///
+    /// # Errors
+    /// Recipes that cannot be drawn from.
+    pub(super) fn recipes(&self) -> Result<[Recipe; 2], RunError> {
+        let recipe = |field: &'static str, problems: &Problems| {
+            Recipe::new(problems.recipe.clone()).map_err(|error| RunError::Recipe { field, error })
+        };
+        Ok([recipe("data.recipe", &self.data)?, recipe("held_out.recipe", &self.held_out)?])
+    }
+}

@@ -1,0 +1,234 @@
+//! The run of a system.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use stagewright_core::bound::strongest;
+use stagewright_core::seed;
+use stagewright_core::solver::{SolveError, Stop};
+use stagewright_policy::learn::{Descent, TrainError};
+use stagewright_policy::systems::{Built, Reading, Trials};
+use stagewright_search::makespan::scene::Scene;
+use stagewright_search::makespan::schedule::Judge;
+
+use super::super::instance::instance;
+use super::super::recipe::Recipe;
+use super::super::run::{At, Folder, Metrics, RunError};
+use super::SystemRunDocument;
+
+/// Streams of draws: the problem of an episode, its draws, and those of measurements.
+const PROBLEMS: u64 = 1;
+const DRAWS: u64 = 2;
+const HELD_OUT: u64 = 3;
+
+/// Who follows a run.
+pub struct Watch<'a> {
+    /// Worker threads.
+    pub threads: usize,
+    /// Ends the run; what is there by then is kept.
+    pub interrupt: Arc<AtomicBool>,
+    /// Called after every measurement.
+    pub measured: &'a dyn Fn(&Episodes),
+    /// Called after every episode: how many were played, of how many.
+    pub played: &'a dyn Fn(u64, u64),
+}
+
+/// What was measured after an episode.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Episodes {
+    /// Episodes played.
+    pub episode: u64,
+    /// Steps of gradients.
+    pub steps: u64,
+    /// Placements played.
+    pub placements: u64,
+    /// Seconds of the episodes so far, those before a kill included.
+    pub seconds: f64,
+    /// Geometric mean over what is held out of what it plays as likeliest over the lower bound, where that fits.
+    pub over_bound: f64,
+    /// The share of what is held out where that fits.
+    pub fits: f64,
+}
+
+impl At for Episodes {
+    fn at(&self) -> u64 {
+        self.episode
+    }
+}
+
+/// What a state has to know besides parameters, moments and baselines.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Kept {
+    document: SystemRunDocument,
+    /// The digest of the file that it began with.
+    from: Option<String>,
+    episode: u64,
+    placements: u64,
+    seconds: f64,
+    /// What fits, and the mean of what does; better ones come first in this order.
+    best: Option<(f64, f64)>,
+}
+
+/// Plays episodes until they are done, or it is interrupted. What an earlier run in the folder has done is not done again.
+/// Answers the episodes played in all.
+///
+/// # Errors
+/// A configuration, a folder or a file that cannot be used; gradients that are no numbers.
+pub fn run(
+    document: &SystemRunDocument,
+    beside: &Path,
+    folder: &Folder,
+    watch: &Watch<'_>,
+) -> Result<u64, RunError> {
+    let [recipe, held_out] = document.recipes()?;
+    let (mut built, mut descent, mut kept) = begin(document, beside, folder)?;
+    let mut metrics: Metrics<Episodes> = Metrics::read(folder, kept.episode)?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
+    let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
+    let mut is_kept = true;
+    while kept.episode < document.episodes && !watch.interrupt.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let number = kept.episode;
+        let mut draw = seed::stream(document.seed ^ (PROBLEMS << 32), number);
+        let problem = draw.random_range(0..document.data.count);
+        let rate = descent.config.rate_at(number, document.episodes);
+        kept.placements += pool.install(|| {
+            let mut rng = seed::stream(document.seed ^ (DRAWS << 32), number);
+            with_trials(&recipe, problem, built.kind().most_units(), |reading, trials| {
+                built.learn(problem, reading, trials, (&mut descent, rate), &mut rng)?;
+                Ok(trials.played())
+            })
+        })?;
+        kept.episode += 1;
+        kept.seconds += began.elapsed().as_secs_f64();
+        is_kept = false;
+        (watch.played)(kept.episode, document.episodes);
+        if kept.episode.is_multiple_of(document.measure_every) || kept.episode == document.episodes {
+            let [fits, over_bound] = pool.install(|| measure(&mut built, document, &held_out))?;
+            let now = Episodes {
+                episode: kept.episode,
+                steps: descent.steps(),
+                placements: kept.placements,
+                seconds: kept.seconds,
+                over_bound,
+                fits,
+            };
+            let is_best =
+                kept.best.is_none_or(|best| fits > best.0 || (fits == best.0 && over_bound < best.1));
+            if is_best {
+                kept.best = Some((fits, over_bound));
+            }
+            let bytes = state(&built, &descent, &kept, folder)?;
+            if is_best {
+                Folder::write(&folder.best(), &bytes)?;
+            }
+            metrics.0.push(now);
+            metrics.write(folder)?;
+            // Last, so that a state is never ahead of what it goes with.
+            Folder::write(&folder.state(), &bytes)?;
+            is_kept = true;
+            (watch.measured)(&now);
+        }
+    }
+    if !is_kept {
+        Folder::write(&folder.state(), &state(&built, &descent, &kept, folder)?)?;
+    }
+    Ok(kept.episode)
+}
+
+/// The bytes of a state.
+fn state(built: &Built, descent: &Descent, kept: &Kept, folder: &Folder) -> Result<Vec<u8>, RunError> {
+    let progress = serde_json::to_value(kept).map_err(|error| RunError::File {
+        doing: "write",
+        file: folder.state().display().to_string(),
+        cause: error.to_string(),
+    })?;
+    Ok(built.to_bytes(descent, progress)?)
+}
+
+/// A run that goes on from its state, or begins.
+fn begin(
+    document: &SystemRunDocument,
+    beside: &Path,
+    folder: &Folder,
+) -> Result<(Built, Descent, Kept), RunError> {
+    let adam = document.adam.unwrap_or_else(|| document.system.adam());
+    let refused = |file: &Path, error| RunError::Checkpoint { file: file.display().to_string(), error };
+    let from = document.from.as_ref().map(|from| beside.join(from));
+    let given = match &from {
+        Some(path) => Some(std::fs::read(path).map_err(|error| RunError::file("read", path, &error))?),
+        None => None,
+    };
+    let digest = given
+        .as_ref()
+        .map(|bytes| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    if let Some(bytes) = Folder::read(&folder.state())? {
+        let (built, descent, card) =
+            Built::from_bytes(&bytes, Some(adam)).map_err(|error| refused(&folder.state(), error))?;
+        let kept: Kept = serde_json::from_value(card.progress).map_err(|_| RunError::OtherRun)?;
+        return match kept.document == *document && kept.from == digest {
+            true => Ok((built, descent, kept)),
+            false => Err(RunError::OtherRun),
+        };
+    }
+    let new =
+        |error: stagewright_policy::weights::WeightsError| refused(Path::new("a new system"), error.into());
+    let built = match (&given, &from) {
+        (Some(bytes), Some(path)) => {
+            let (built, ..) = Built::from_bytes(bytes, Some(adam)).map_err(|error| refused(path, error))?;
+            if built.kind() != document.system || built.settings() != document.settings {
+                let cause = "`from` is of another system, or of other sizes".into();
+                return Err(RunError::Config { cause, line: None });
+            }
+            built
+        }
+        _ => Built::new(document.system, document.settings, document.seed).map_err(new)?,
+    };
+    let descent = Descent::new(built.weights(), adam).map_err(TrainError::from)?;
+    let kept = Kept {
+        document: document.clone(),
+        from: digest,
+        episode: 0,
+        placements: 0,
+        seconds: 0.0,
+        best: None,
+    };
+    Ok((built, descent, kept))
+}
+
+/// Plays on a problem of a recipe without limits.
+fn with_trials<T>(
+    recipe: &Recipe,
+    number: u64,
+    most_units: usize,
+    play: impl for<'a, 's, 'p> FnOnce(&'a Reading<'s, 'p>, &mut Trials<'a, 's, 'p>) -> Result<T, TrainError>,
+) -> Result<T, RunError> {
+    let drawn = instance(recipe, number);
+    let scene = Scene::new(&drawn.problem);
+    let reading = Reading::new(&scene, most_units).map_err(TrainError::from)?;
+    let stop = Stop::new(None, Arc::new(AtomicBool::new(false)));
+    Ok(play(&reading, &mut Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, stop))?)
+}
+
+/// The share of what is held out where what is played as likeliest fits, and its geometric mean there over the lower bound.
+fn measure(built: &mut Built, document: &SystemRunDocument, held_out: &Recipe) -> Result<[f64; 2], RunError> {
+    let (mut fits, mut sum) = (0.0, 0.0);
+    for number in 0..document.held_out.count {
+        let mut rng = seed::stream(document.seed ^ (HELD_OUT << 32), number);
+        let ratio = with_trials(held_out, number, built.kind().most_units(), |reading, trials| {
+            built.play(reading, trials, &mut rng)?;
+            let bound = strongest(reading.problem()).value;
+            Ok(trials.best().filter(|best| best.score.fits()).map(|best| best.score.makespan / bound))
+        })?;
+        if let Some(ratio) = ratio.filter(|ratio| ratio.is_finite()) {
+            fits += 1.0;
+            sum += ratio.ln();
+        }
+    }
+    Ok([fits / document.held_out.count as f64, if fits > 0.0 { (sum / fits).exp() } else { 0.0 }])
+}

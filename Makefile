@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages
+.PHONY: setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
 
 # Rust, and what HiGHS is built with: CMake, a C++ compiler, and libclang for its bindings.
 setup:
@@ -218,3 +218,43 @@ cp target/policy/imitation/labels.jsonl target/policy/imitation/held-out.jsonl t
 target/release/stagewright train data/policy/ablation/$(1).toml --out target/policy/ablation/$(1)
 
 endef
+
+# The field's learned systems on five small models and on held-out families: a night. PROBLEMS=10 is a part of the latter.
+bench-systems: systems
+	$(call step,systems-small/inception-v3,inception-v3 --batch 32 --training)
+	$(call step,systems-small/resnet-50,resnet --variant 50 --batch 32 --training)
+	$(call step,systems-small/bert-base,bert --variant base --batch 16 --training)
+	$(call step,systems-small/transformer-xl-2,transformer-xl --variant 2 --batch 16 --training)
+	$(call step,systems-small/wavenet-2,wavenet --variant 2 --batch 8 --training)
+	$(call problems,systems-held-out,held-out-systems,$(PROBLEMS))
+	target/release/stagewright bench data/suites/systems-small.toml
+	target/release/stagewright bench data/suites/systems-calls.toml
+	target/release/stagewright bench data/suites/systems-held-out.toml
+
+# The systems trained on many graphs. What was interrupted goes on.
+systems: setup
+	$(CARGO) build --release --bin stagewright
+	$(foreach system,gdp placeto hsdag hdp,$(call trained,$(system)))
+
+define trained
+target/release/stagewright train data/policy/systems/$(1).toml --out target/policy/systems/$(1)
+
+endef
+
+# The larger models of the papers, ten minutes a system: days.
+bench-systems-large: setup
+	$(CARGO) build --release --bin stagewright
+	$(call step,systems-2/rnnlm-2,rnnlm --variant 2 --batch 64 --training)
+	$(call step,systems-2/gnmt-2,gnmt --variant 2 --batch 128 --training)
+	$(call step,systems-2/nasnet,nasnet-a --batch 32 --training)
+	$(call step,systems-4/rnnlm-4,rnnlm --variant 4 --batch 64 --training)
+	$(call step,systems-4/gnmt-4,gnmt --variant 4 --batch 128 --training)
+	$(call step,systems-4/transformer-xl-4,transformer-xl --variant 4 --batch 16 --training)
+	$(call step,systems-4/amoebanet,amoebanet-d --batch 32 --training)
+	$(call step,systems-4/wavenet-4,wavenet --variant 4 --batch 8 --training)
+	$(call step,systems-8/rnnlm-8,rnnlm --variant 8 --batch 64 --training)
+	$(call step,systems-8/gnmt-8,gnmt --variant 8 --batch 128 --training)
+	$(call step,systems-8/transformer-xl-8,transformer-xl --variant 8 --batch 16 --training)
+	target/release/stagewright bench data/suites/systems-2.toml
+	target/release/stagewright bench data/suites/systems-4.toml
+	target/release/stagewright bench data/suites/systems-8.toml

@@ -1,7 +1,6 @@
 //! The learned policy with the shipped network, the variants of it that tell what each part is worth, and the learned
 //! systems to compare with.
 
-use stagewright_policy::network::Network;
 use stagewright_policy::systems::{Kind, Learned};
 use stagewright_policy::{Origin, Parts, Policy};
 
@@ -79,7 +78,5 @@ pub(crate) static HDP: Learned =
 /// The learned systems to compare with.
 pub static SYSTEMS: [&Learned; 4] = [&GDP, &PLACETO, &HSDAG, &HDP];
 
-/// The policy with another network.
-pub fn with(name: &'static str, summary: &'static str, network: Network) -> Policy {
-    Policy::new(name, summary, Origin::Network(Box::new(network)), Parts::ALL)
-}
+/// The policy and those of its variants that have the shipped network, in whose place another may be put.
+pub static WITH_CHECKPOINT: [&Policy; 4] = [&POLICY, &NO_SEARCH, &NO_DP, &NETWORK];

@@ -414,6 +414,50 @@ fn a_suite_goes_on_from_its_journal() {
     assert!(stderr(&run(&["bench", &suite, "--journal", "/dev/null"])).contains("error[B005]"));
 }
 
+#[cfg(feature = "policy")]
+#[test]
+fn a_suite_runs_variants_and_tells_their_checkpoints_apart() {
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/data/policy/checkpoint.safetensors");
+    let suite = |variant: &str| {
+        format!(
+            "name = \"v\"\ninputs = [{:?}]\nclusters = [{:?}]\nobjectives = [{{ objective = \"makespan\" }}]\n\
+             solvers = [\"policy-network\", \"mine\"]\ntime_limit = \"200ms\"\n[[variants]]\n{variant}",
+            demo("model.json"),
+            demo("cluster.toml"),
+        )
+    };
+    let whole =
+        suite("name = \"mine\"\nsolver = \"policy\"\ncheckpoint = \"c.safetensors\"\nfinetune = \"300ms\"\n");
+    let folder = folder(&[("suite.toml", &whole)]);
+    std::fs::copy(shipped, path(&folder, "c.safetensors")).expect("room");
+    let (file, journal) = (path(&folder, "suite.toml"), path(&folder, "journal.jsonl"));
+    let first = run(&["bench", &file, "--journal", &journal]);
+    assert_eq!(code(&first), Some(0), "{}", stderr(&first));
+    let row = |output: &Output| {
+        let text = stdout(output);
+        text.lines().find(|line| line.contains("| mine |")).expect("a row").to_owned()
+    };
+    assert!(row(&first).contains("| feasible |") || row(&first).contains("| optimal |"), "{}", row(&first));
+    assert_eq!(stderr(&run(&["bench", &file, "--journal", &journal])), "", "nothing is run again");
+    // Another checkpoint of the same name is another case; one that is none has its error in the row.
+    std::fs::write(path(&folder, "c.safetensors"), "no checkpoint").expect("room");
+    let broken = run(&["bench", &file, "--journal", &journal]);
+    assert_eq!(stderr(&broken).matches(" of 2: ").count(), 1, "{}", stderr(&broken));
+    assert!(row(&broken).contains("K001"), "{}", row(&broken));
+    for (variant, code) in [
+        ("name = \"dp\"\nsolver = \"policy\"\n", "B002"),
+        ("name = \"mine\"\nsolver = \"oracle\"\n", "B002"),
+        ("name = \"mine\"\nsolver = \"gdp\"\nfinetune = \"1s\"\n", "B002"),
+        ("name = \"mine\"\nsolver = \"gdp\"\nzero_shot = true\n", "B002"),
+        ("name = \"other\"\nsolver = \"policy\"\n", "B002"),
+        ("name = \"mine\"\nsolver = \"policy\"\ncheckpoint = \"absent\"\n", "B001"),
+    ] {
+        std::fs::write(&file, suite(variant)).expect("room");
+        let refused = run(&["bench", &file]);
+        assert!(stderr(&refused).contains(code), "{variant}: {}", stderr(&refused));
+    }
+}
+
 #[test]
 fn a_changed_model_and_a_mended_one_are_run_again() {
     let suite = "name = \"m\"\ninputs = [\"m.json\"]\nclusters = [\"c.toml\"]\nsolvers = [\"one-device\"]\n";

@@ -73,6 +73,34 @@ fn assert_done(output: &Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Begins or goes on with a run and kills it at three moments, each a little after a state was written.
+fn kill_three_times(configuration: &str, out: &str) {
+    for state in 0..3 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_stagewright"))
+            .args(["train", configuration, "--out", out, "--threads", "1"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program runs");
+        let before =
+            fs::metadata(Path::new(out).join("state.safetensors")).and_then(|file| file.modified()).ok();
+        let began = Instant::now();
+        let is_new = || {
+            let now = fs::metadata(Path::new(out).join("state.safetensors"));
+            now.and_then(|file| file.modified()).ok() != before
+        };
+        while !is_new()
+            && began.elapsed() < Duration::from_secs(60)
+            && child.try_wait().expect("a child").is_none()
+        {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(Duration::from_millis(7 * state));
+        child.kill().expect("a child");
+        child.wait().expect("a child");
+    }
+}
+
 #[test]
 fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     let folder = folder();
@@ -89,30 +117,7 @@ fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     for labels in ["labels.jsonl", "held-out.jsonl"] {
         fs::copy(Path::new(&whole).join(labels), Path::new(&killed).join(labels)).expect("a copy");
     }
-    for state in 0..3 {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_stagewright"))
-            .args(["train", &configuration, "--out", &killed, "--threads", "1"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the program runs");
-        let before =
-            fs::metadata(Path::new(&killed).join("state.safetensors")).and_then(|file| file.modified()).ok();
-        let began = Instant::now();
-        let is_new = || {
-            let now = fs::metadata(Path::new(&killed).join("state.safetensors"));
-            now.and_then(|file| file.modified()).ok() != before
-        };
-        while !is_new()
-            && began.elapsed() < Duration::from_secs(60)
-            && child.try_wait().expect("a child").is_none()
-        {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        std::thread::sleep(Duration::from_millis(7 * state));
-        child.kill().expect("a child");
-        child.wait().expect("a child");
-    }
+    kill_three_times(&configuration, &killed);
     assert_done(&train(&configuration, &killed));
     let best = |run: &str| fs::read(Path::new(run).join("best.safetensors")).expect("a file");
     assert!(best(&whole) == best(&killed), "the checkpoints differ");
@@ -217,6 +222,98 @@ fn plans_and_stages(folder: &tempfile::TempDir, run: &str) {
     }
     let state = plan(&format!("{run}/state.safetensors"));
     assert!(String::from_utf8_lossy(&state.stderr).contains("K003"));
+}
+
+const SYSTEM: &str = r#"
+schema = "stagewright.system-training/1"
+system = "gdp"
+seed = 3
+episodes = 24
+measure_every = 4
+
+[settings]
+devices = 3
+width = 16
+layers = 1
+
+[data]
+count = 4
+
+[data.recipe]
+seed = 1
+families = ["layered", "residual-training"]
+operators = [20, 40]
+devices = [2, 3]
+objectives = ["makespan"]
+
+[held_out]
+count = 2
+
+[held_out.recipe]
+seed = 2
+families = ["layered"]
+operators = [20, 40]
+devices = [2, 3]
+objectives = ["makespan"]
+"#;
+
+#[test]
+fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
+    let folder = folder();
+    let configuration = configured(&folder, SYSTEM);
+    let [whole, killed] = ["whole", "killed"].map(|run| path(&folder, run));
+    let output = train(&configuration, &whole);
+    assert_done(&output);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("24 episodes, done"), "{said}");
+    fs::create_dir(&killed).expect("a folder");
+    kill_three_times(&configuration, &killed);
+    assert_done(&train(&configuration, &killed));
+    let best = |run: &str| fs::read(Path::new(run).join("best.safetensors")).expect("a file");
+    assert!(best(&whole) == best(&killed), "the checkpoints differ");
+    // Another configuration does not go into this folder, and settings that no system has are refused.
+    let refused = |text: &str| {
+        let refused = train(&configured(&folder, text), &whole);
+        assert_eq!(refused.status.code(), Some(2));
+        String::from_utf8_lossy(&refused.stderr).into_owned()
+    };
+    assert!(refused(&SYSTEM.replace("episodes = 24", "episodes = 25")).contains("D021"));
+    assert!(refused(&SYSTEM.replace("width = 16", "width = 15")).contains("multiple of 8"));
+    assert!(refused(&SYSTEM.replace("devices = 3", "devices = 2")).contains("`settings.devices` is 2"));
+
+    let checkpoint = format!("{whole}/best.safetensors");
+    let plan = |more: &[&str]| {
+        let mut arguments = vec!["plan", "data/demo/model.json", "--cluster", "1xt4:fp32+1xrtx-4090:fp32"];
+        arguments.extend(["--objective", "makespan", "--time-limit", "none", "--json"]);
+        arguments.extend(more);
+        let output = stagewright(&arguments);
+        let story = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), story, output.stdout)
+    };
+    let played = ["--solver", "gdp", "--checkpoint", &checkpoint, "--zero-shot"];
+    let (is_done, story, first) = plan(&played);
+    assert!(is_done, "{story}");
+    let learning = ["--solver", "gdp", "--checkpoint", &checkpoint, "--simulations", "80"];
+    let (is_done, story, second) = plan(&learning);
+    assert!(is_done, "{story}");
+    let value = |plan: &[u8]| {
+        let plan: serde_json::Value = serde_json::from_slice(plan).expect("a plan");
+        plan["objective"]["value_s"].as_f64().expect("a value")
+    };
+    let bound = |plan: &[u8]| {
+        let plan: serde_json::Value = serde_json::from_slice(plan).expect("a plan");
+        plan["bound"]["value_s"].as_f64().expect("a bound")
+    };
+    assert!(value(&first) >= bound(&first) && value(&second) >= bound(&second));
+    for (wrong, code) in [
+        (vec!["--solver", "hdp", "--checkpoint", &checkpoint], "K002"),
+        (vec!["--solver", "policy", "--checkpoint", &checkpoint], "K003"),
+        (vec!["--solver", "heft", "--checkpoint", &checkpoint], "U001"),
+        (vec!["--solver", "heft", "--simulations", "5"], "U001"),
+    ] {
+        let (is_done, story, _) = plan(&wrong);
+        assert!(!is_done && story.contains(code), "{wrong:?}: {story}");
+    }
 }
 
 #[test]

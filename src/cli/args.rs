@@ -175,9 +175,6 @@ pub(crate) struct SolveArguments {
     /// Limit on the solver's tables: 8GiB, none
     #[arg(long, value_name = "SIZE", default_value = "8GiB")]
     pub(crate) memory_limit: String,
-    /// Most simulations of plans, for a solver that counts them
-    #[arg(long, value_name = "N")]
-    pub(crate) simulations: Option<u64>,
     /// Stop at this gap, as 1% or 0.01, and exit with 4 if it is not reached
     #[arg(long, value_name = "SHARE")]
     pub(crate) gap: Option<String>,
@@ -200,10 +197,13 @@ pub(crate) struct PlanArguments {
     /// Solver by name
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Solving")]
     pub(crate) solver: String,
+    /// Most simulations of plans after the first schedules, for a solver that counts them
+    #[arg(long, value_name = "N", help_heading = "Solving")]
+    pub(crate) simulations: Option<u64>,
     /// Checkpoint to begin with: of the policy instead of the shipped one, or of gdp, placeto, hsdag or hdp
     #[arg(long, value_name = "FILE", help_heading = "Solving")]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// Play what the checkpoint of gdp, placeto, hsdag or hdp thinks likeliest, and learn nothing
+    /// Play one episode of what the checkpoint of gdp, placeto, hsdag or hdp thinks likeliest, and learn nothing
     #[arg(long, requires = "checkpoint", help_heading = "Solving")]
     pub(crate) zero_shot: bool,
     /// Write the plan to a file

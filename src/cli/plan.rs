@@ -28,7 +28,8 @@ const DIAGNOSIS: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliError> {
     let objective = resolve::objective(&arguments.objective)?;
-    let solving = resolve::solving(&arguments.solve)?;
+    let mut solving = resolve::solving(&arguments.solve)?;
+    solving.limits.simulations = arguments.simulations;
     let mut chosen = resolve::solver(&arguments.solver, &objective)?;
     if let Some(path) = &arguments.checkpoint {
         chosen = policy::of_checkpoint(path, arguments.zero_shot, &chosen)?;

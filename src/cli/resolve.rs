@@ -345,7 +345,7 @@ pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving, CliError> {
             time: quantity::time(&arguments.time_limit).map_err(wrong("--time-limit"))?,
             memory: quantity::size(&arguments.memory_limit).map_err(wrong("--memory-limit"))?,
             gap: gap.unwrap_or(0.0),
-            simulations: arguments.simulations,
+            simulations: None,
         },
         gap,
         seed: arguments.seed,

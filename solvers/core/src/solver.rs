@@ -48,7 +48,7 @@ pub struct Capabilities {
     pub exact: bool,
     /// Whether the thread count can't change its answer.
     pub deterministic_across_threads: bool,
-    /// Whether it keeps to a limit on simulations.
+    /// Whether it keeps to a limit on simulations, the few schedules that it may begin with aside.
     pub counts_simulations: bool,
 }
 

@@ -56,6 +56,14 @@ pub enum CheckpointError {
     /// A schema that this version does not read.
     #[error("the checkpoint has the schema `{0}`, expected `{1}`")]
     Schema(String, &'static str),
+    /// One of the learned systems, and not the one asked for.
+    #[error("the file is of the system `{found}`, not of `{wanted}`")]
+    OtherSystem {
+        /// Its system.
+        found: &'static str,
+        /// The one asked for.
+        wanted: &'static str,
+    },
     /// Trained on other features.
     #[error("the checkpoint was trained on version {0} of the features, this version computes {FEATURES}")]
     Features(u32),
@@ -79,7 +87,7 @@ impl CheckpointError {
         match self {
             CheckpointError::Unreadable(_) => "K001",
             CheckpointError::Foreign(_) => "K002",
-            CheckpointError::Schema(..) => "K003",
+            CheckpointError::Schema(..) | CheckpointError::OtherSystem { .. } => "K003",
             CheckpointError::Features(_) => "K004",
             CheckpointError::Size(_) => "K005",
             CheckpointError::Weights(_) => "K006",
@@ -93,9 +101,11 @@ impl CheckpointError {
         match self {
             CheckpointError::Unreadable(_) => "copy the file again, or train anew",
             CheckpointError::Foreign(_) => "give a file that `stagewright train` wrote",
-            CheckpointError::Schema(..) | CheckpointError::Features(_) => {
-                "use the version that wrote it, or train anew with this one"
+            CheckpointError::Schema(..) => {
+                "give a file of the solver that it is for, or train anew if another version wrote it"
             }
+            CheckpointError::OtherSystem { .. } => "give it with the `--solver` that it is of",
+            CheckpointError::Features(_) => "use the version that wrote it, or train anew with this one",
             CheckpointError::Size(_) | CheckpointError::Weights(_) => {
                 "the file was changed by hand or by a defect; train anew"
             }

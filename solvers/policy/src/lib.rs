@@ -15,6 +15,7 @@
 //! - [`checkpoint`]: networks as bytes.
 
 pub mod checkpoint;
+mod choices;
 mod decode;
 pub mod features;
 mod guide;

@@ -6,11 +6,8 @@ mod support;
 use std::time::Duration;
 
 use candle_core::{DType, Device};
-use stagewright_core::cluster::Cluster;
-use stagewright_core::document::{ObjectiveKind, PinsDocument};
+use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::evaluate;
-use stagewright_core::graph::GraphBuilder;
-use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance::same;

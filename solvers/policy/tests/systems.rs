@@ -12,11 +12,11 @@ use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, SolveError, Solver, Status, Stop};
 use stagewright_core::tolerance::same;
 use stagewright_policy::checkpoint::CheckpointError;
-use stagewright_policy::learn::Descent;
-use stagewright_policy::systems::{Built, Kind, Learned, Reading, Settings, Trials, Use};
+use stagewright_policy::learn::{AdamConfig, Descent};
+use stagewright_policy::systems::{Agent, Kind, Learned, Reading, Settings, Trials, Use};
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::Judge;
-use support::{empty, slow_links, split, step};
+use support::{apart, empty, slow_links, split, step};
 
 const FEW: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: Some(60) };
 
@@ -40,37 +40,31 @@ fn endless() -> Stop {
     Stop::new(None, Arc::new(AtomicBool::new(false)))
 }
 
-/// Plays so many episodes that are learned from; answers the step times of the best placements of each.
-fn learn(
-    built: &mut Built,
-    descent: &mut Descent,
-    problem: &Problem,
-    episodes: std::ops::Range<u64>,
-) -> Vec<f64> {
+/// Plays so many episodes that are learned from.
+fn learn(agent: &mut Agent, descent: &mut Descent, problem: &Problem, episodes: std::ops::Range<u64>) {
     let scene = Scene::new(problem);
-    let reading = Reading::new(&scene, built.kind().most_units()).expect("few edges");
+    let reading = Reading::new(&scene, agent.kind().most_units()).expect("few edges");
     let rate = descent.config.rate;
-    let episode = |number| {
+    for number in episodes {
         let mut trials = Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, endless());
         let mut rng = seed::stream(5, number);
-        built.learn(7, &reading, &mut trials, (descent, rate), &mut rng).expect("finite gradients");
-        trials.best().expect("something was played").score.energy()
-    };
-    episodes.map(episode).collect()
+        agent.learn(7, &reading, &mut trials, (descent, rate), &mut rng).expect("finite gradients");
+    }
 }
 
 /// What is played as likeliest.
-fn likeliest(built: &mut Built, problem: &Problem) -> f64 {
+fn likeliest(agent: &mut Agent, problem: &Problem) -> f64 {
     let scene = Scene::new(problem);
-    let reading = Reading::new(&scene, built.kind().most_units()).expect("few edges");
+    let reading = Reading::new(&scene, agent.kind().most_units()).expect("few edges");
     let mut trials = Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, endless());
-    built.play(&reading, &mut trials, &mut seed::stream(0, 0)).expect("finite numbers");
+    agent.greedy(&reading, &mut trials, &mut seed::stream(0, 0)).expect("finite numbers");
     trials.best().expect("something was played").score.energy()
 }
 
 #[test]
 fn answers_are_plans_worth_what_they_say_and_keep_to_the_limit() {
     for kind in Kind::ALL {
+        let mut plans = 0;
         for number in 0..6 {
             let problem = step(number, 14, 3);
             let solution = solve(&Learned::new(name(kind), "a test", kind), &problem, FEW, 1);
@@ -80,17 +74,20 @@ fn answers_are_plans_worth_what_they_say_and_keep_to_the_limit() {
             let played = solution.statistics.iter().find(|(name, _)| *name == "simulations");
             assert!(played.is_some_and(|(_, played)| (1..=60).contains(played)), "{kind:?}: {played:?}");
             let Some(plan) = &solution.plan else { continue };
+            plans += 1;
             let evaluation = evaluate(&problem, &plan.placement);
             assert!(evaluation.violations.is_empty(), "{kind:?} {number}: {:?}", evaluation.violations);
             assert!(same(evaluation.value, plan.value()), "{kind:?} {number}");
             assert!(solution.bound.value <= plan.value() * (1.0 + 1e-9), "{kind:?} {number}");
         }
+        assert!(plans > 1, "{kind:?}");
     }
 }
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    let problem = step(1, 20, 3);
+    // As many units as it takes for a sum to be shared by threads.
+    let problem = step(1, 300, 3);
     for kind in Kind::ALL {
         let learned = Learned::new(name(kind), "a test", kind);
         let [one, two] = [1, 2].map(|threads| solve(&learned, &problem, FEW, threads));
@@ -104,7 +101,8 @@ fn one_operator_and_one_device_are_enough_and_nothing_is_a_plan() {
         let learned = Learned::new(name(kind), "a test", kind);
         for (operators, devices) in [(1, 1), (1, 3), (12, 1)] {
             let solution = solve(&learned, &step(2, operators, devices), FEW, 1);
-            assert!(solution.plan.is_some() || solution.status != Status::Optimal, "{kind:?}");
+            let is_answer = solution.plan.is_some() || solution.status == Status::Infeasible;
+            assert!(is_answer || solution.reason.is_some(), "{kind:?}");
         }
         let nothing = empty(ObjectiveKind::Makespan);
         assert_eq!(solve(&learned, &nothing, FEW, 1).plan.map(|plan| plan.value()), Some(0.0), "{kind:?}");
@@ -115,29 +113,52 @@ fn one_operator_and_one_device_are_enough_and_nothing_is_a_plan() {
     }
 }
 
+/// What is played as likeliest before and after so many episodes.
+fn before_and_after(kind: Kind, problem: &Problem, episodes: u64) -> [f64; 2] {
+    let mut agent = Agent::new(kind, small(kind, 2), 1).expect("a system");
+    let before = likeliest(&mut agent, problem);
+    // Quicker than the papers, for a graph of a few operators.
+    let config = AdamConfig { rate: 3e-3, ..kind.adam() };
+    let mut descent = Descent::new(agent.weights(), config).expect("moments");
+    learn(&mut agent, &mut descent, problem, 0..episodes);
+    [before, likeliest(&mut agent, problem)]
+}
+
 /// Where links are so slow that one device is best, each of them finds that out: none leaves it out by construction.
 #[test]
 fn each_learns_to_use_one_device_where_that_is_best() {
-    let problem = slow_links(8, 2);
-    let scene = Scene::new(&problem);
-    let alone = {
-        let reading = Reading::new(&scene, 256).expect("few edges");
-        let mut trials = Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, endless());
-        trials.play(&vec![0; reading.units()]).expect("it is the first").makespan
-    };
     for kind in Kind::ALL {
-        let mut built = Built::new(kind, small(kind, 2), 1).expect("a system");
-        let mut config = kind.adam();
-        // Quicker than the papers, for a graph of eight operators.
-        config.rate = config.rate.max(3e-3);
-        let mut descent = Descent::new(built.weights(), config).expect("moments");
-        let first = learn(&mut built, &mut descent, &problem, 0..10);
-        let last = learn(&mut built, &mut descent, &problem, 10..160);
-        let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
-        let [first, last] = [mean(&first), mean(&last[last.len() - 10..])];
-        assert!(last <= first * (1.0 + 1e-9), "{kind:?}: {first} to {last}");
-        let found = likeliest(&mut built, &problem);
-        assert!(same(found, alone), "{kind:?}: {found} is not the {alone} of one device");
+        let [_, after] = before_and_after(kind, &slow_links(8, 2), 150);
+        assert!(same(after, 8.0), "{kind:?}: {after} is not the 8 s of one device");
+    }
+}
+
+/// An operator on each of two devices: what no system does by itself that begins with all of them alike.
+#[test]
+fn each_learns_to_part_what_is_better_apart() {
+    for kind in Kind::ALL {
+        let [before, after] = before_and_after(kind, &apart(), 150);
+        assert!(same(after, 1.2), "{kind:?}: {before} to {after}");
+        assert!(kind != Kind::Gdp || same(before, 2.2), "it begins with one device for all");
+    }
+}
+
+/// What is measured leaves no trace in what is learned.
+#[test]
+fn playing_changes_nothing() {
+    for kind in Kind::ALL {
+        let [asked, left_alone] = [true, false].map(|is_asked| {
+            let mut agent = Agent::new(kind, small(kind, 3), 2).expect("a system");
+            let mut descent = Descent::new(agent.weights(), kind.adam()).expect("moments");
+            for episode in 0..3 {
+                if is_asked {
+                    likeliest(&mut agent, &slow_links(5, 2));
+                }
+                learn(&mut agent, &mut descent, &step(4, 12, 3), episode..episode + 1);
+            }
+            agent.to_bytes(&descent, serde_json::Value::Null).expect("bytes")
+        });
+        assert!(asked == left_alone, "{kind:?}");
     }
 }
 
@@ -145,13 +166,13 @@ fn each_learns_to_use_one_device_where_that_is_best() {
 fn what_is_kept_goes_on_as_if_it_had_not_been() {
     let problem = step(4, 12, 3);
     for kind in Kind::ALL {
-        let mut built = Built::new(kind, small(kind, 4), 2).expect("a system");
-        let mut descent = Descent::new(built.weights(), kind.adam()).expect("moments");
-        learn(&mut built, &mut descent, &problem, 0..2);
-        let bytes = built.to_bytes(&descent, serde_json::Value::Null).expect("bytes");
-        learn(&mut built, &mut descent, &problem, 2..4);
-        let at_once = built.to_bytes(&descent, serde_json::Value::Null).expect("bytes");
-        let (mut again, mut steps, card) = Built::from_bytes(&bytes, None).expect("it was just written");
+        let mut agent = Agent::new(kind, small(kind, 4), 2).expect("a system");
+        let mut descent = Descent::new(agent.weights(), kind.adam()).expect("moments");
+        learn(&mut agent, &mut descent, &problem, 0..2);
+        let bytes = agent.to_bytes(&descent, serde_json::Value::Null).expect("bytes");
+        learn(&mut agent, &mut descent, &problem, 2..4);
+        let at_once = agent.to_bytes(&descent, serde_json::Value::Null).expect("bytes");
+        let (mut again, mut steps, card) = Agent::from_bytes(&bytes, None).expect("it was just written");
         assert_eq!((card.system, card.steps), (kind, steps.steps()));
         learn(&mut again, &mut steps, &problem, 2..4);
         assert!(again.to_bytes(&steps, serde_json::Value::Null).expect("bytes") == at_once, "{kind:?}");
@@ -161,13 +182,13 @@ fn what_is_kept_goes_on_as_if_it_had_not_been() {
 #[test]
 fn files_that_are_no_such_system_are_refused() {
     let [gdp, hdp] = [Kind::Gdp, Kind::Hdp].map(|kind| {
-        let built = Built::new(kind, small(kind, 2), 1).expect("a system");
-        let descent = Descent::new(built.weights(), kind.adam()).expect("moments");
-        built.to_bytes(&descent, serde_json::Value::Null).expect("bytes")
+        let agent = Agent::new(kind, small(kind, 2), 1).expect("a system");
+        let descent = Descent::new(agent.weights(), kind.adam()).expect("moments");
+        agent.to_bytes(&descent, serde_json::Value::Null).expect("bytes")
     });
-    let of = |bytes: &[u8], kind| Learned::of_file("a test", "a test", kind, Use::Play, bytes.to_vec());
+    let of = |bytes: &[u8], kind| Learned::of_file("a test", "a test", kind, Use::Greedy, bytes.to_vec());
     assert!(of(&gdp, Kind::Gdp).is_ok());
-    assert!(matches!(of(&hdp, Kind::Gdp), Err(CheckpointError::Foreign(_))));
+    assert!(matches!(of(&hdp, Kind::Gdp), Err(CheckpointError::OtherSystem { .. })));
     assert!(matches!(of(&gdp[..gdp.len() - 1], Kind::Gdp), Err(CheckpointError::Unreadable(_))));
     assert!(matches!(of(b"", Kind::Gdp), Err(CheckpointError::Unreadable(_))));
     let mut broken = gdp.clone();

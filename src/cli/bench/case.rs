@@ -92,7 +92,8 @@ impl Case {
             let bytes = path.and_then(|path| std::fs::read(path).ok());
             bytes.map(|bytes| BASE64.encode(Sha256::digest(bytes))).unwrap_or_default()
         });
-        let key = [version, format!("runs {}", suite.repeat)].into_iter().chain(contents);
+        let key =
+            [version, format!("runs {}", suite.repeat), self.solver.clone()].into_iter().chain(contents);
         let variant = self.variant.iter().flat_map(|variant| {
             let digest =
                 |file: &PathBuf| std::fs::read(file).map(|bytes| BASE64.encode(Sha256::digest(bytes)));
@@ -196,8 +197,7 @@ impl Case {
             ["plan", "--json", "--verbose", "--solver", solver].map(str::to_owned).into();
         let is_zero_shot = self.variant.as_ref().is_some_and(|variant| variant.zero_shot);
         call.extend(is_zero_shot.then(|| "--zero-shot".to_owned()));
-        let limits =
-            [("time-limit", &suite.time_limit), ("gap", &suite.gap), ("simulations", &suite.simulations)];
+        let limits = [("time-limit", &suite.time_limit), ("gap", &suite.gap)];
         call.extend(limits.iter().filter_map(|(name, value)| Some(option(name, value.as_ref()?))));
         call
     }

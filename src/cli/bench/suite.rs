@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use stagewright::{clusters, registry};
+use stagewright::clusters;
 
 use super::case::Case;
 use super::variant::Variant;
@@ -49,9 +49,6 @@ pub(super) struct Suite {
     /// As `--memory-limit`.
     #[serde(default)]
     pub(super) memory_limit: Option<String>,
-    /// As `--simulations`.
-    #[serde(default)]
-    pub(super) simulations: Option<String>,
     /// As `--gap`.
     #[serde(default)]
     pub(super) gap: Option<String>,
@@ -127,10 +124,14 @@ impl Suite {
         }
         suite.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         for variant in std::mem::take(&mut suite.variants) {
-            if registry::named(&variant.name).is_some() || suite.variant(&variant.name).is_some() {
-                return Err(bad(format!("`{}` is the name of another solver or variant", variant.name)));
+            let is_twice = suite.variant(&variant.name).is_some();
+            let twice = is_twice.then(|| format!("there are two variants called `{}`", variant.name));
+            let unused = !suite.solvers.contains(&variant.name);
+            let unused = unused.then(|| format!("the variant `{}` is none of the solvers", variant.name));
+            if let Some(mistake) = variant.mistake().or(twice).or(unused) {
+                return Err(bad(mistake));
             }
-            suite.variants.push(variant.beside(&suite.folder));
+            suite.variants.push(variant.beside(&suite.folder)?);
         }
         let inputs = std::mem::take(&mut suite.inputs);
         for pattern in &inputs {

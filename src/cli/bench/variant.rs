@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use stagewright::registry;
+
+use crate::cli::error::CliError;
 
 /// A solver under another name.
 #[derive(Debug, Clone, Deserialize)]
@@ -24,8 +27,37 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    /// Its checkpoint's path, beside a suite.
-    pub(super) fn beside(self, folder: &Path) -> Variant {
-        Variant { checkpoint: self.checkpoint.map(|file| folder.join(file)), ..self }
+    /// Says what is wrong with it, if anything.
+    pub(super) fn mistake(&self) -> Option<String> {
+        let name = &self.name;
+        if registry::named(name).is_some() {
+            return Some(format!("the variant `{name}` has the name of a solver"));
+        }
+        if registry::named(&self.solver).is_none() {
+            return Some(format!(
+                "there is no solver called `{}`, which the variant `{name}` is of",
+                self.solver
+            ));
+        }
+        if self.zero_shot && self.checkpoint.is_none() {
+            return Some(format!("the variant `{name}` is zero-shot and has no checkpoint"));
+        }
+        let is_adapted = self.finetune.is_some();
+        (is_adapted && !self.solver.starts_with("policy"))
+            .then(|| format!("the variant `{name}` is of `{}`, which `finetune` does not adapt", self.solver))
+    }
+
+    /// Its checkpoint's path, beside a suite; an error where there is no such file.
+    pub(super) fn beside(self, folder: &Path) -> Result<Variant, CliError> {
+        let checkpoint = self.checkpoint.as_ref().map(|file| folder.join(file));
+        if let Some(file) = checkpoint.as_ref().filter(|file| !file.is_file()) {
+            return Err(CliError::new(
+                "B001",
+                format!("the variant `{}` has no checkpoint there", self.name),
+            )
+            .at(file.display().to_string())
+            .help("correct the suite, or make the checkpoint"));
+        }
+        Ok(Variant { checkpoint, ..self })
     }
 }

@@ -20,24 +20,27 @@ pub(crate) use train::run as train;
 pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) -> Result<Chosen, CliError> {
     let (name, summary) = (chosen.solver.name(), chosen.solver.summary());
     let system = learned::SYSTEMS.iter().find(|system| system.name() == name);
-    let solver: Box<dyn Solver> = match system {
-        Some(system) => {
-            let what = if is_zero_shot { Use::Play } else { Use::Learn };
+    let policy = learned::WITH_CHECKPOINT.iter().find(|policy| policy.name() == name);
+    let solver: Box<dyn Solver> = match (system, policy) {
+        (Some(system), _) => {
+            let what = if is_zero_shot { Use::Greedy } else { Use::Learn };
             let input = files::read(path)?;
             let found = Learned::of_file(name, summary, system.kind(), what, input.bytes);
             Box::new(found.map_err(|error| finetune::refused(&input.label, &error))?)
         }
-        None if name != learned::NAME => {
-            return Err(CliError::new("U001", format!("`{name}` has no checkpoint"))
-                .at("--checkpoint")
-                .help(format!("give it with --solver {}, or a learned system", learned::NAME)));
-        }
-        None if is_zero_shot => {
+        (None, Some(_)) if is_zero_shot => {
             return Err(CliError::new("U001", format!("`{name}` never learns while it plans"))
                 .at("--zero-shot")
                 .help("leave it out"));
         }
-        None => Box::new(learned::with(name, summary, finetune::network(Some(path))?.0)),
+        (None, Some(policy)) => Box::new(policy.with_network(finetune::network(Some(path))?.0)),
+        (None, None) => {
+            let names = learned::WITH_CHECKPOINT.iter().map(|policy| policy.name());
+            let names: Vec<&str> = names.chain(learned::SYSTEMS.iter().map(|system| system.name())).collect();
+            return Err(CliError::new("U001", format!("`{name}` has no checkpoint"))
+                .at("--checkpoint")
+                .help(format!("give it with one of {}", names.join(", "))));
+        }
     };
     // Once in the life of the process: solvers live as long as it.
     Ok(Chosen { solver: Box::leak(solver), label: chosen.label.clone() })

@@ -89,9 +89,9 @@ fn system(arguments: &TrainArguments, label: &str, text: &str) -> Result<Exit, C
     let bar = stderr().is_terminal().then(|| ProgressBar::new(document.episodes));
     let measured = |now: &Episodes| {
         let line = format!(
-            "episode {}: held out {:.4} times the bound, {:.1}% fit, {} placements, {}",
+            "episode {}: held out {} times the bound, {:.1}% fit, {} placements, {}",
             now.episode,
-            now.over_bound,
+            now.over_bound.map_or("–".into(), |ratio| format!("{ratio:.4}")),
             100.0 * now.fits,
             now.placements,
             seconds(now.seconds)

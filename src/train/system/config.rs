@@ -14,6 +14,8 @@ pub const SYSTEM_TRAINING_SCHEMA: &str = "stagewright.system-training/1";
 
 /// More are mistakes.
 const MOST_EPISODES: u64 = 1 << 40;
+/// Graphs whose returns have room in a state.
+const MOST_BASELINES: u64 = 1000;
 
 /// Problems of a recipe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,8 +51,24 @@ pub struct SystemRunDocument {
     /// What tells how well; none of it is learned from.
     pub held_out: Problems,
     /// How steps are made; as the system's paper has it where nothing is said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub adam: Option<AdamConfig>,
+    #[serde(default)]
+    pub adam: AdamOptions,
+}
+
+/// What a run makes differently from the paper.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdamOptions {
+    /// See [`AdamConfig::rate`].
+    pub rate: Option<f64>,
+    /// See [`AdamConfig::warmup`].
+    pub warmup: Option<u64>,
+    /// See [`AdamConfig::last`].
+    pub last: Option<f64>,
+    /// See [`AdamConfig::decay`].
+    pub decay: Option<f64>,
+    /// See [`AdamConfig::clip`].
+    pub clip: Option<f64>,
 }
 
 impl SystemRunDocument {
@@ -64,6 +82,18 @@ impl SystemRunDocument {
         match document.mistake() {
             Some(cause) => Err(RunError::Config { cause, line: None }),
             None => Ok(document),
+        }
+    }
+
+    /// How steps are made.
+    pub fn adam(&self) -> AdamConfig {
+        let (own, paper) = (&self.adam, self.system.adam());
+        AdamConfig {
+            rate: own.rate.unwrap_or(paper.rate),
+            warmup: own.warmup.unwrap_or(paper.warmup),
+            last: own.last.unwrap_or(paper.last),
+            decay: own.decay.unwrap_or(paper.decay),
+            clip: own.clip.unwrap_or(paper.clip),
         }
     }
 
@@ -101,7 +131,13 @@ impl SystemRunDocument {
                     .into(),
             );
         }
-        let adam = self.adam.unwrap_or_else(|| self.system.adam());
+        if self.system == Kind::Placeto && self.data.count > MOST_BASELINES {
+            return Some(format!(
+                "`data.count` is {}, of placeto it may be at most {MOST_BASELINES}: it keeps the returns of every one",
+                self.data.count
+            ));
+        }
+        let adam = self.adam();
         if !(adam.rate > 0.0 && adam.rate.is_finite() && adam.clip > 0.0) {
             return Some("`adam.rate` and `adam.clip` must be above 0".into());
         }

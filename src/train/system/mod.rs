@@ -11,5 +11,5 @@
 mod config;
 mod run;
 
-pub use config::{Problems, SYSTEM_TRAINING_SCHEMA, SystemRunDocument};
+pub use config::{AdamOptions, Problems, SYSTEM_TRAINING_SCHEMA, SystemRunDocument};
 pub use run::{Episodes, Watch, run};

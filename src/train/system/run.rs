@@ -12,7 +12,7 @@ use stagewright_core::bound::strongest;
 use stagewright_core::seed;
 use stagewright_core::solver::{SolveError, Stop};
 use stagewright_policy::learn::{Descent, TrainError};
-use stagewright_policy::systems::{Built, Reading, Trials};
+use stagewright_policy::systems::{Agent, Reading, Trials};
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::Judge;
 
@@ -49,9 +49,10 @@ pub struct Episodes {
     pub placements: u64,
     /// Seconds of the episodes so far, those before a kill included.
     pub seconds: f64,
-    /// Geometric mean over what is held out of what it plays as likeliest over the lower bound, where that fits.
-    pub over_bound: f64,
-    /// The share of what is held out where that fits.
+    /// Geometric mean over what is held out of the best of one greedy episode over the lower bound, where it fits; none where none
+    /// does.
+    pub over_bound: Option<f64>,
+    /// The share of what is held out where it fits.
     pub fits: f64,
 }
 
@@ -86,7 +87,7 @@ pub fn run(
     watch: &Watch<'_>,
 ) -> Result<u64, RunError> {
     let [recipe, held_out] = document.recipes()?;
-    let (mut built, mut descent, mut kept) = begin(document, beside, folder)?;
+    let (mut agent, mut descent, mut kept) = begin(document, beside, folder)?;
     let mut metrics: Metrics<Episodes> = Metrics::read(folder, kept.episode)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
     let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
@@ -99,8 +100,8 @@ pub fn run(
         let rate = descent.config.rate_at(number, document.episodes);
         kept.placements += pool.install(|| {
             let mut rng = seed::stream(document.seed ^ (DRAWS << 32), number);
-            with_trials(&recipe, problem, built.kind().most_units(), |reading, trials| {
-                built.learn(problem, reading, trials, (&mut descent, rate), &mut rng)?;
+            with_trials(&recipe, problem, agent.kind().most_units(), |reading, trials| {
+                agent.learn(problem, reading, trials, (&mut descent, rate), &mut rng)?;
                 Ok(trials.played())
             })
         })?;
@@ -109,7 +110,7 @@ pub fn run(
         is_kept = false;
         (watch.played)(kept.episode, document.episodes);
         if kept.episode.is_multiple_of(document.measure_every) || kept.episode == document.episodes {
-            let [fits, over_bound] = pool.install(|| measure(&mut built, document, &held_out))?;
+            let (fits, over_bound) = pool.install(|| measure(&mut agent, document, &held_out))?;
             let now = Episodes {
                 episode: kept.episode,
                 steps: descent.steps(),
@@ -118,37 +119,40 @@ pub fn run(
                 over_bound,
                 fits,
             };
-            let is_best =
-                kept.best.is_none_or(|best| fits > best.0 || (fits == best.0 && over_bound < best.1));
+            let found = over_bound.map(|over_bound| (fits, over_bound));
+            let is_better = |found: (f64, f64), best: (f64, f64)| {
+                found.0 > best.0 || (found.0 == best.0 && found.1 < best.1)
+            };
+            let is_best = found.is_some_and(|found| kept.best.is_none_or(|best| is_better(found, best)));
             if is_best {
-                kept.best = Some((fits, over_bound));
+                kept.best = found;
             }
-            let bytes = state(&built, &descent, &kept, folder)?;
             if is_best {
-                Folder::write(&folder.best(), &bytes)?;
+                let made = serde_json::json!({ "configuration": document, "episode": kept.episode });
+                Folder::write(&folder.best(), &agent.to_bytes(&descent, made)?)?;
             }
             metrics.0.push(now);
             metrics.write(folder)?;
             // Last, so that a state is never ahead of what it goes with.
-            Folder::write(&folder.state(), &bytes)?;
+            Folder::write(&folder.state(), &state(&agent, &descent, &kept, folder)?)?;
             is_kept = true;
             (watch.measured)(&now);
         }
     }
     if !is_kept {
-        Folder::write(&folder.state(), &state(&built, &descent, &kept, folder)?)?;
+        Folder::write(&folder.state(), &state(&agent, &descent, &kept, folder)?)?;
     }
     Ok(kept.episode)
 }
 
 /// The bytes of a state.
-fn state(built: &Built, descent: &Descent, kept: &Kept, folder: &Folder) -> Result<Vec<u8>, RunError> {
+fn state(agent: &Agent, descent: &Descent, kept: &Kept, folder: &Folder) -> Result<Vec<u8>, RunError> {
     let progress = serde_json::to_value(kept).map_err(|error| RunError::File {
         doing: "write",
         file: folder.state().display().to_string(),
         cause: error.to_string(),
     })?;
-    Ok(built.to_bytes(descent, progress)?)
+    Ok(agent.to_bytes(descent, progress)?)
 }
 
 /// A run that goes on from its state, or begins.
@@ -156,8 +160,8 @@ fn begin(
     document: &SystemRunDocument,
     beside: &Path,
     folder: &Folder,
-) -> Result<(Built, Descent, Kept), RunError> {
-    let adam = document.adam.unwrap_or_else(|| document.system.adam());
+) -> Result<(Agent, Descent, Kept), RunError> {
+    let adam = document.adam();
     let refused = |file: &Path, error| RunError::Checkpoint { file: file.display().to_string(), error };
     let from = document.from.as_ref().map(|from| beside.join(from));
     let given = match &from {
@@ -168,28 +172,31 @@ fn begin(
         .as_ref()
         .map(|bytes| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
     if let Some(bytes) = Folder::read(&folder.state())? {
-        let (built, descent, card) =
-            Built::from_bytes(&bytes, Some(adam)).map_err(|error| refused(&folder.state(), error))?;
+        let (agent, descent, card) =
+            Agent::from_bytes(&bytes, Some(adam)).map_err(|error| refused(&folder.state(), error))?;
         let kept: Kept = serde_json::from_value(card.progress).map_err(|_| RunError::OtherRun)?;
         return match kept.document == *document && kept.from == digest {
-            true => Ok((built, descent, kept)),
+            true => Ok((agent, descent, kept)),
             false => Err(RunError::OtherRun),
         };
     }
     let new =
         |error: stagewright_policy::weights::WeightsError| refused(Path::new("a new system"), error.into());
-    let built = match (&given, &from) {
+    let agent = match (&given, &from) {
         (Some(bytes), Some(path)) => {
-            let (built, ..) = Built::from_bytes(bytes, Some(adam)).map_err(|error| refused(path, error))?;
-            if built.kind() != document.system || built.settings() != document.settings {
+            let (mut agent, ..) =
+                Agent::from_bytes(bytes, Some(adam)).map_err(|error| refused(path, error))?;
+            // They are of another run's graphs.
+            agent.forget();
+            if agent.kind() != document.system || agent.settings() != document.settings {
                 let cause = "`from` is of another system, or of other sizes".into();
                 return Err(RunError::Config { cause, line: None });
             }
-            built
+            agent
         }
-        _ => Built::new(document.system, document.settings, document.seed).map_err(new)?,
+        _ => Agent::new(document.system, document.settings, document.seed).map_err(new)?,
     };
-    let descent = Descent::new(built.weights(), adam).map_err(TrainError::from)?;
+    let descent = Descent::new(agent.weights(), adam).map_err(TrainError::from)?;
     let kept = Kept {
         document: document.clone(),
         from: digest,
@@ -198,7 +205,7 @@ fn begin(
         seconds: 0.0,
         best: None,
     };
-    Ok((built, descent, kept))
+    Ok((agent, descent, kept))
 }
 
 /// Plays on a problem of a recipe without limits.
@@ -215,20 +222,26 @@ fn with_trials<T>(
     Ok(play(&reading, &mut Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, stop))?)
 }
 
-/// The share of what is held out where what is played as likeliest fits, and its geometric mean there over the lower bound.
-fn measure(built: &mut Built, document: &SystemRunDocument, held_out: &Recipe) -> Result<[f64; 2], RunError> {
-    let (mut fits, mut sum) = (0.0, 0.0);
+/// The share of what is held out where the best of one greedy episode fits, and its geometric mean there over the lower bound.
+fn measure(
+    agent: &mut Agent,
+    document: &SystemRunDocument,
+    held_out: &Recipe,
+) -> Result<(f64, Option<f64>), RunError> {
+    let (mut fits, mut logs) = (0.0, Vec::new());
     for number in 0..document.held_out.count {
         let mut rng = seed::stream(document.seed ^ (HELD_OUT << 32), number);
-        let ratio = with_trials(held_out, number, built.kind().most_units(), |reading, trials| {
-            built.play(reading, trials, &mut rng)?;
+        let ratio = with_trials(held_out, number, agent.kind().most_units(), |reading, trials| {
+            agent.greedy(reading, trials, &mut rng)?;
             let bound = strongest(reading.problem()).value;
             Ok(trials.best().filter(|best| best.score.fits()).map(|best| best.score.makespan / bound))
         })?;
-        if let Some(ratio) = ratio.filter(|ratio| ratio.is_finite()) {
+        if let Some(ratio) = ratio {
             fits += 1.0;
-            sum += ratio.ln();
+            // A bound of nothing has no ratio.
+            logs.extend(Some(ratio.ln()).filter(|log| log.is_finite()));
         }
     }
-    Ok([fits / document.held_out.count as f64, if fits > 0.0 { (sum / fits).exp() } else { 0.0 }])
+    let mean = (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp());
+    Ok((fits / document.held_out.count as f64, mean))
 }

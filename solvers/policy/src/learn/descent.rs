@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use candle_core::Tensor;
+use candle_core::backprop::GradStore;
 
 use super::adam::{Adam, AdamConfig};
 use super::trainer::TrainError;
@@ -39,11 +40,47 @@ impl Descent {
     /// # Errors
     /// Where they are no numbers; then nothing is changed.
     pub fn step(&mut self, weights: &Weights, loss: &Tensor, rate: f64) -> Result<f64, TrainError> {
-        let gradients = loss.backward()?;
-        let norm = self.adam.step(weights, &gradients, &self.config, rate)?;
+        self.take(weights, &loss.backward()?, rate)
+    }
+
+    fn take(&mut self, weights: &Weights, gradients: &GradStore, rate: f64) -> Result<f64, TrainError> {
+        let norm = self.adam.step(weights, gradients, &self.config, rate)?;
         match norm.is_finite() {
             true => Ok(norm),
             false => Err(TrainError::Diverged { step: self.adam.step }),
+        }
+    }
+
+    /// One step against the sum of several losses, each computed when the one before has been taken apart, so that no more than
+    /// one is held at a time.
+    ///
+    /// # Errors
+    /// As [`Descent::step`], and where a loss cannot be computed.
+    pub(crate) fn step_in_parts(
+        &mut self,
+        weights: &Weights,
+        losses: impl Iterator<Item = candle_core::Result<Tensor>>,
+        rate: f64,
+    ) -> Result<f64, TrainError> {
+        let mut all: Option<GradStore> = None;
+        for loss in losses {
+            let mut gradients = loss?.backward()?;
+            if let Some(sum) = &all {
+                for var in weights.vars().values() {
+                    if let Some(before) = sum.get(var) {
+                        let now = match gradients.get(var) {
+                            Some(own) => (before + own)?,
+                            None => before.clone(),
+                        };
+                        gradients.insert(var, now);
+                    }
+                }
+            }
+            all = Some(gradients);
+        }
+        match all {
+            Some(gradients) => self.take(weights, &gradients, rate),
+            None => Ok(0.0),
         }
     }
 
@@ -73,7 +110,8 @@ impl Descent {
         for (name, var) in weights.vars() {
             let take = |of: &mut BTreeMap<String, Tensor>| {
                 let moment = of.remove(name).filter(|moment| moment.dims() == var.dims());
-                moment.ok_or_else(|| WeightsError::Missing(format!("moments of {name}")))
+                let moment = moment.ok_or_else(|| WeightsError::Missing(format!("moments of {name}")))?;
+                moment.to_device(var.device()).map_err(WeightsError::from)
             };
             moments.insert(name.clone(), [take(&mut means)?, take(&mut squares)?]);
         }

@@ -9,10 +9,11 @@
 //! group of draws: Kool, van Hoof and Welling, "Buy 4 REINFORCE samples, get a baseline for free!", 2019.
 
 use candle_core::{DType, Result, Tensor};
-use rand::{Rng, RngExt};
+use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::loss::{column, log_likelihoods, number};
+use crate::choices::draw;
 use crate::network::{Batch, Output};
 use crate::predict::Prediction;
 use crate::rows::Rows;
@@ -61,17 +62,9 @@ impl Episode {
             let (mut choice, mut chance) = (Vec::with_capacity(units), Vec::with_capacity(units));
             for unit in 0..units {
                 let shares = prediction.devices_of(unit, devices);
-                let mut at = rng.random_range(0.0..1.0);
-                // Rounding may leave a little at the end: it goes to the likeliest.
-                let most = (0..devices).max_by(|&a, &b| shares[a].total_cmp(&shares[b])).unwrap_or(0);
-                let device = (0..devices)
-                    .find(|&device| {
-                        at -= shares[device];
-                        at < 0.0
-                    })
-                    .unwrap_or(most);
-                choice.push(device as u32);
-                chance.push(shares[device].max(f64::MIN_POSITIVE).ln());
+                let device = draw(shares, rng);
+                choice.push(device);
+                chance.push(shares[device as usize].max(f64::MIN_POSITIVE).ln());
             }
             choices.push(choice);
             likely.push(chance);

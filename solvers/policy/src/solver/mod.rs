@@ -77,6 +77,11 @@ impl Policy {
         Policy { name, summary, origin, parts, network: OnceLock::new() }
     }
 
+    /// The same with another network.
+    pub fn with_network(&self, network: Network) -> Policy {
+        Policy::new(self.name, self.summary, Origin::Network(Box::new(network)), self.parts)
+    }
+
     /// The network, if there is one.
     fn network(&self) -> Result<Option<&Network>, SolveError> {
         let made = self.network.get_or_init(|| match &self.origin {

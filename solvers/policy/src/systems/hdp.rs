@@ -6,15 +6,15 @@
 //! policy gradient with the reward −√seconds and a moving average as baseline; what does not fit counts as 100 s.
 //!
 //! Mirhoseini et al., "A hierarchical model for device placement", ICLR 2018; sizes and constants as its authors released
-//! them. Chosen here: 4 placements an update.
+//! them. Chosen here: 4 placements an update; a unit that cannot run where its group goes runs on the first device that can.
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
 
-use super::choices::{chosen, likelihoods, log_likelihoods, pick};
 use super::lstm::{Lstm, Memory};
 use super::reading::{FIGURES, Reading};
 use super::system::{Baselines, Play, Settings, System};
+use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
 use crate::learn::TrainError;
 use crate::network::layers::Linear;
 use crate::weights::{Nursery, Weights, WeightsError};
@@ -128,18 +128,24 @@ impl Hdp {
         Tensor::cat(&[there, back], 2)
     }
 
-    /// Devices of the groups, drawn one after the other, and the logarithm of how likely all are: b × 1.
-    fn place(&self, codes: &Tensor, play: &mut Play<'_, '_, '_, '_, '_>) -> Result<(Vec<Vec<u32>>, Tensor)> {
+    /// Devices of the groups, drawn one after the other, and the logarithm of how likely all are: b × 1. None where the trials are
+    /// over before all are drawn.
+    fn place(
+        &self,
+        codes: &Tensor,
+        play: &mut Play<'_, '_, '_, '_, '_>,
+    ) -> Result<Option<(Vec<Vec<u32>>, Tensor)>> {
         let (batch, groups, _) = codes.dims3()?;
         let devices = self.settings.devices;
         let keys = self.look_at.forward(codes)?;
         let mut memory: Memory = self.decoder.start(batch, codes)?;
         let mut homes = vec![Vec::with_capacity(groups); batch];
         let mut sum = Tensor::zeros((batch, 1), codes.dtype(), codes.device())?;
-        let there: Vec<f32> =
-            (0..devices).map(|device| if device < play.reading.devices() { 0.0 } else { -1e9 }).collect();
-        let there = Tensor::from_vec(there, (1, devices), &Device::Cpu)?;
+        let not_there = play.reading.not_there(devices)?;
         for group in 0..groups {
+            if play.trials.is_over() {
+                return Ok(None);
+            }
             let mut last = vec![0.0f32; batch * (devices + 1)];
             for (at, homes) in homes.iter().enumerate() {
                 let before = homes.last().map_or(devices, |&home: &u32| home as usize);
@@ -153,13 +159,13 @@ impl Hdp {
             let scores = self.look.forward(&keys.broadcast_add(&from)?.tanh()?)?.squeeze(2)?;
             let seen = softmax(&scores, D::Minus1)?.unsqueeze(1)?.matmul(codes)?.squeeze(1)?;
             let logits = self.head.forward(&Tensor::cat(&[&memory.hidden, &seen], 1)?)?;
-            let log = log_likelihoods(&logits.broadcast_add(&there)?)?;
+            let log = log_likelihoods(&logits.broadcast_add(&not_there)?)?;
             let drawn: Vec<u32> =
                 likelihoods(&log)?.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
             sum = (sum + chosen(&log, &drawn)?)?;
             homes.iter_mut().zip(&drawn).for_each(|(homes, &home)| homes.push(home));
         }
-        Ok((homes, sum))
+        Ok(Some((homes, sum)))
     }
 }
 
@@ -178,12 +184,16 @@ impl System for Hdp {
         let mut group = || shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
         let groupings: Vec<Vec<u32>> = (0..draws).map(|_| group()).collect();
         let codes = self.encode(&self.of_groups(&figures.to_vec2()?, reading, &groupings)?)?;
-        let (homes, placed) = self.place(&codes, &mut play)?;
+        let Some((homes, placed)) = self.place(&codes, &mut play)? else { return Ok(()) };
         let mut terms = Vec::new();
         for (draw, (group_of, homes)) in groupings.iter().zip(&homes).enumerate() {
             let homes: Vec<u32> = group_of.iter().map(|&group| homes[group as usize]).collect();
             let Some(score) = play.trials.play(&homes) else { break };
-            let reward = -(if score.fits() { score.makespan } else { FAILING }).sqrt();
+            // Never better than what fits would be.
+            let reward = -(if score.fits() { score.makespan } else { FAILING.max(score.energy()) }).sqrt();
+            if play.is_greedy() {
+                return Ok(());
+            }
             let known = self.baselines.entry(play.graph).or_insert_with(|| vec![vec![reward]]);
             let baseline = known[0][0];
             known[0][0] = KEPT * baseline + (1.0 - KEPT) * reward;
@@ -191,15 +201,15 @@ impl System for Hdp {
             let likely = (grouped + placed.narrow(0, draw, 1)?.sum_all()?)?;
             terms.push((likely * (baseline - reward))?);
         }
-        if play.is_greedy() || terms.is_empty() {
+        if !play.is_learning() || terms.is_empty() {
             return Ok(());
         }
         let loss = (Tensor::stack(&terms, 0)?.sum_all()? / terms.len() as f64)?;
         play.learn(weights, &loss)
     }
 
-    fn baselines(&self) -> &Baselines {
-        &self.baselines
+    fn baselines(&self) -> Option<&Baselines> {
+        Some(&self.baselines)
     }
 
     fn set_baselines(&mut self, baselines: Baselines) {

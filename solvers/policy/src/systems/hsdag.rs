@@ -1,7 +1,6 @@
 //! HSDAG: how units are grouped learned together with where the groups go.
 //!
-//! Chains are contracted first, which is what the units are. A graph convolution of two layers codes them; an edge's score is
-//! read off the codes of its ends, every unit keeps the edge of its highest score, and what hangs together are the groups,
+//! A graph convolution of two layers codes the units; an edge's score is read off the codes of its ends, every unit keeps the edge of its highest score, and what hangs together are the groups,
 //! whose number nobody says (graph parsing: Song, Huang, Wang, Zhang and Lin, "Graph parsing networks", ICLR 2024). A
 //! perceptron places the groups. An episode has 20 steps; what a unit's group was coded as is added to what the next step
 //! reads of it. Learned by policy gradient: the reward is one over the seconds, summed over the steps, with no baseline.
@@ -11,16 +10,18 @@
 //! device a run time of 1e10 s, so that none of them is ever the answer; here they count what they take. Chosen here:
 //! rewards are relative to the first placement of a graph, since one over the seconds differs by orders of magnitude
 //! between models, and nothing for what does not fit; a group's code is the mean over its members, since sums that are
-//! added to what the next step reads grow without end.
+//! added to what the next step reads grow without end, and no gradient goes from a step to those before it; units are
+//! colocated operators, and coarsened like those of all systems where there are too many, in place of contracted chains; a
+//! unit that cannot run where its group goes runs on the first device that can.
 
 use candle_core::{Device, Result, Tensor};
 use candle_nn::ops::sigmoid;
 use petgraph::unionfind::UnionFind;
 use rand::{Rng, RngExt};
 
-use super::choices::{chosen, likelihoods, log_likelihoods, pick};
 use super::reading::{FIGURES, Reading};
 use super::system::{Baselines, Play, Settings, System};
+use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
 use crate::learn::TrainError;
 use crate::network::layers::Linear;
 use crate::rows::Rows;
@@ -176,8 +177,9 @@ impl Hsdag {
         let groups = members.sum(&code.broadcast_mul(&kept)?)?.broadcast_div(&sizes)?;
         let hidden = self.place[0].forward(&groups)?.relu()?;
         let devices = self.settings.devices;
-        let able = members.sum(&play.reading.not_able(devices)?)?;
-        let log = log_likelihoods(&(self.place[1].forward(&hidden)? + able.clamp(-1e9, 0.0)?)?)?;
+        let log = log_likelihoods(
+            &self.place[1].forward(&hidden)?.broadcast_add(&play.reading.not_there(devices)?)?,
+        )?;
         let shares = likelihoods(&log)?;
         let drawn: Vec<u32> = shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
         Ok(Drawn {
@@ -243,6 +245,10 @@ impl System for Hsdag {
         for _ in 0..STEPS {
             let drawn = self.step(&(&read + &added)?, &seen, &mut play)?;
             let Some(score) = play.trials.play(&drawn.homes) else { break };
+            added = (added + drawn.added)?;
+            if play.is_greedy() {
+                continue;
+            }
             let known = self.baselines.entry(play.graph).or_insert_with(|| vec![vec![score.makespan]]);
             let reward = known[0][0] / score.makespan;
             // A step that takes no time is as good as the first of them.
@@ -251,18 +257,17 @@ impl System for Hsdag {
                 true => 1.0,
                 false => 0.0,
             };
-            added = (added + drawn.added)?;
             terms.push((drawn.likely * (-reward))?);
         }
-        if play.is_greedy() || terms.is_empty() {
+        if !play.is_learning() || terms.is_empty() {
             return Ok(());
         }
         let loss = Tensor::stack(&terms, 0)?.sum_all()?;
         play.learn(weights, &loss)
     }
 
-    fn baselines(&self) -> &Baselines {
-        &self.baselines
+    fn baselines(&self) -> Option<&Baselines> {
+        Some(&self.baselines)
     }
 
     fn set_baselines(&mut self, baselines: Baselines) {

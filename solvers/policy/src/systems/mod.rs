@@ -6,11 +6,10 @@
 //! - [`Kind::Hdp`]: a grouper and a recurrent placer (Mirhoseini et al., ICLR 2018).
 //!
 //! They share what is the same in all of them: the units and figures that they read ([`reading`]), how placements are
-//! played and counted ([`trials`]), how choices are drawn ([`choices`]), and how steps of gradients are made
+//! played and counted ([`trials`]), how choices are drawn (`choices`), and how steps of gradients are made
 //! ([`Descent`](crate::learn::Descent)). Networks, rewards, baselines and episodes are each system's own. Where a paper
 //! leaves something open, the module says what was chosen.
 
-mod choices;
 mod gdp;
 mod hdp;
 mod hsdag;
@@ -25,5 +24,5 @@ mod trials;
 pub use reading::Reading;
 pub use solver::{Learned, Use};
 pub use state::{SYSTEM_SCHEMA, SystemCard};
-pub use system::{Built, Kind, Settings};
+pub use system::{Agent, Kind, Settings};
 pub use trials::Trials;

@@ -79,12 +79,18 @@ impl<'s, 'p> Reading<'s, 'p> {
 
     /// The device that a unit goes to where it cannot run on the one that was chosen.
     pub(super) fn instead(&self, unit: usize, device: u32) -> DeviceId {
-        let able = |&device: &DeviceId| self.subject.can_run(unit, device);
+        let able = |&device: &DeviceId| device.index() < self.devices() && self.subject.can_run(unit, device);
         let chosen = DeviceId(device);
         match able(&chosen) {
             true => chosen,
             false => self.subject.scene().problem().cluster().devices().find(able).unwrap_or(chosen),
         }
+    }
+
+    /// What a device that is not there adds to a logit: 1 × `devices`.
+    pub(super) fn not_there(&self, devices: usize) -> Result<Tensor> {
+        let add = |device| if device < self.devices() { 0.0 } else { NOT_ABLE };
+        Tensor::from_vec((0..devices).map(add).collect(), (1, devices), &Device::Cpu)
     }
 
     /// What a device that cannot run a unit adds to its logit: units × `devices`, those that are not there included.

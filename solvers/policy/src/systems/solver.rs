@@ -11,12 +11,14 @@ use stagewright_core::tolerance;
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::{Judge, solution};
 
-use super::{Built, Kind, Reading, Trials};
+use super::{Agent, Kind, Reading, Trials};
 use crate::checkpoint::CheckpointError;
-use crate::learn::Descent;
+use crate::learn::{Descent, TrainError};
 
 /// Placements of a solve that nothing else limits: as many as HSDAG's paper plays.
 const PLACEMENTS: u64 = 500;
+/// Sets the streams of episodes apart.
+const EPISODES: u64 = 1 << 32;
 /// Gap above which every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
 
@@ -25,8 +27,8 @@ const LARGEST_GAP: f64 = 0.999;
 pub enum Use {
     /// Learns on the problem until a limit.
     Learn,
-    /// Plays what it thinks likeliest once.
-    Play,
+    /// Plays one episode that takes the likeliest choice everywhere, and learns nothing.
+    Greedy,
 }
 
 /// A learned system under a name.
@@ -56,9 +58,9 @@ impl Learned {
         what: Use,
         file: Vec<u8>,
     ) -> Result<Learned, CheckpointError> {
-        let (built, ..) = Built::from_bytes(&file, None)?;
-        if built.kind() != kind {
-            return Err(CheckpointError::Foreign(format!("are of the system `{}`", built.kind().name())));
+        let (agent, ..) = Agent::from_bytes(&file, None)?;
+        if agent.kind() != kind {
+            return Err(CheckpointError::OtherSystem { found: agent.kind().name(), wanted: kind.name() });
         }
         Ok(Learned { name, summary, kind, what, file: Some(file) })
     }
@@ -68,23 +70,23 @@ impl Learned {
         self.kind
     }
 
-    /// The system and the steps it has made.
-    fn build(&self, devices: usize, seed: u64) -> Result<(Built, Descent), SolveError> {
+    /// The system before its first step on a problem.
+    fn build(&self, devices: usize, seed: u64) -> Result<(Agent, Descent), SolveError> {
         let failed =
             |error: &dyn std::fmt::Display| SolveError::Invariant(format!("`{}`: {error}", self.name));
-        match &self.file {
+        let agent = match &self.file {
             Some(bytes) => {
-                let (built, descent, _) = Built::from_bytes(bytes, None).map_err(|error| failed(&error))?;
-                Ok((built, descent))
+                let (mut agent, ..) = Agent::from_bytes(bytes, None).map_err(|error| failed(&error))?;
+                // They are of other graphs.
+                agent.forget();
+                agent
             }
             None => {
-                let built = Built::new(self.kind, self.kind.settings(devices), seed);
-                let built = built.map_err(|error| failed(&error))?;
-                let descent =
-                    Descent::new(built.weights(), self.kind.adam()).map_err(|error| failed(&error))?;
-                Ok((built, descent))
+                Agent::new(self.kind, self.kind.settings(devices), seed).map_err(|error| failed(&error))?
             }
-        }
+        };
+        let descent = Descent::new(agent.weights(), self.kind.adam()).map_err(|error| failed(&error))?;
+        Ok((agent, descent))
     }
 }
 
@@ -119,11 +121,11 @@ impl Solver for Learned {
             let best = stagewright_search::makespan::schedule::Best::of(None, judge, nothing);
             return solution(self.name, &scene, best, bound, context);
         }
-        let (mut built, descent) = self.build(scene.device_count(), context.seed)?;
-        if built.settings().devices < scene.device_count() {
+        let (mut agent, mut descent) = self.build(scene.device_count(), context.seed)?;
+        if agent.settings().devices < scene.device_count() {
             let reason = format!(
                 "the checkpoint is of at most {} devices, and the cluster has {}",
-                built.settings().devices,
+                agent.settings().devices,
                 scene.device_count()
             );
             return Ok(Solution::without_plan(self.name, Status::Unknown, bound, None, reason));
@@ -131,30 +133,59 @@ impl Solver for Learned {
         let pool = context.pool()?;
         let invariant = |error: &dyn std::fmt::Display| SolveError::Invariant(error.to_string());
         let reading = Reading::new(&scene, self.kind.most_units()).map_err(|error| invariant(&error))?;
+        if reading.units() > self.kind.too_many_units() {
+            let reason = format!(
+                "the graph cannot be coarsened to fewer than {} units, of which `{}` reads at most {}",
+                reading.units(),
+                self.name,
+                self.kind.too_many_units()
+            );
+            return Ok(Solution::without_plan(self.name, Status::Unknown, bound, None, reason));
+        }
         let mut trials = trials(&reading, &scene, &bound, context);
-        let mut descent = descent;
+        let mut reason = None;
         let mut episodes = 0u64;
         while !trials.is_over() {
-            let mut rng = seed::stream(context.seed, episodes);
-            let rate = descent.config.rate;
+            // Streams of their own: parameters have those of the seed itself.
+            let mut rng = seed::stream(context.seed ^ EPISODES, episodes);
+            let rate = descent.config.rate * (1.0 - (1.0 - descent.config.last) * done_of(&trials, context));
             let done = pool.install(|| match self.what {
-                Use::Learn => built.learn(0, &reading, &mut trials, (&mut descent, rate), &mut rng),
-                Use::Play => built.play(&reading, &mut trials, &mut rng),
+                Use::Learn => agent.learn(0, &reading, &mut trials, (&mut descent, rate), &mut rng),
+                Use::Greedy => agent.greedy(&reading, &mut trials, &mut rng),
             });
-            done.map_err(|error| invariant(&error))?;
+            match done {
+                Ok(()) => {}
+                // What was played by then is no worse for it.
+                Err(error @ TrainError::Diverged { .. }) if trials.best().is_some() => {
+                    reason = Some(error.to_string());
+                    break;
+                }
+                Err(error) => return Err(invariant(&error)),
+            }
             episodes += 1;
             if let Some(best) = trials.news().filter(|best| best.score.fits()) {
                 context.emit(Event::Incumbent { value: best.score.makespan });
             }
-            if self.what == Use::Play {
+            if self.what == Use::Greedy {
                 break;
             }
         }
         let statistics =
             vec![("simulations", trials.played()), ("episodes", episodes), ("steps", descent.steps())];
         let solution = solution(self.name, &scene, trials.into_best(), bound, context)?;
-        Ok(Solution { statistics, ..solution })
+        let reason = solution.reason.clone().or(reason);
+        Ok(Solution { statistics, reason, ..solution })
     }
+}
+
+/// How much of a solve's limit is used, from 0 to 1: of simulations where they are limited, else of time.
+fn done_of(trials: &Trials<'_, '_, '_>, context: &Context<'_>) -> f64 {
+    let share = match (context.limits.simulations, context.limits.time) {
+        (Some(most), _) => trials.played() as f64 / most.max(1) as f64,
+        (None, Some(time)) => context.elapsed().as_secs_f64() / time.as_secs_f64(),
+        (None, None) => trials.played() as f64 / PLACEMENTS as f64,
+    };
+    if share.is_finite() { share.clamp(0.0, 1.0) } else { 1.0 }
 }
 
 /// The trials of a solve.

@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use candle_core::Tensor;
 use serde::{Deserialize, Serialize};
 
-use super::system::{Baselines, Built, Kind, Settings};
+use super::system::{Agent, Baselines, Kind, Settings};
 use crate::checkpoint::{self, CheckpointError};
 use crate::learn::{AdamConfig, Descent, Parts, TrainError};
 
 /// The value of `schema` in a system's file.
 pub const SYSTEM_SCHEMA: &str = "stagewright.system/1";
+
+/// More steps are a mistake.
+const MOST_STEPS: u64 = 1 << 50;
 
 /// What a file says of the system in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,7 +33,12 @@ pub struct SystemCard {
     pub progress: serde_json::Value,
 }
 
-impl Built {
+impl Agent {
+    /// Forgets what rewards were compared with.
+    pub fn forget(&mut self) {
+        self.system.set_baselines(Baselines::new());
+    }
+
     /// The system with the steps made so far, to go on from.
     ///
     /// # Errors
@@ -41,20 +49,21 @@ impl Built {
             system: self.kind,
             settings: self.settings,
             steps: descent.steps(),
-            baselines: self.system.baselines().clone(),
+            baselines: self.system.baselines().cloned().unwrap_or_default(),
             progress,
         };
         Ok(checkpoint::write(&descent.tensors(&self.weights), &card)?)
     }
 
-    /// The system of a file, the steps made so far, and what the file says of it.
+    /// The system of a file, the steps made so far, and what the file says of it. Its baselines are those of the graphs that it was
+    /// trained on: forget them ([`Agent::forget`]) before it goes on to others.
     ///
     /// # Errors
     /// Bytes that are no such file.
     pub fn from_bytes(
         bytes: &[u8],
         config: Option<AdamConfig>,
-    ) -> Result<(Built, Descent, SystemCard), CheckpointError> {
+    ) -> Result<(Agent, Descent, SystemCard), CheckpointError> {
         let (tensors, metadata) = checkpoint::read(bytes)?;
         let foreign = |error: serde_json::Error| CheckpointError::Foreign(format!("do not read: {error}"));
         let value: serde_json::Value = serde_json::from_str(&metadata).map_err(foreign)?;
@@ -67,12 +76,21 @@ impl Built {
         if let Some(mistake) = card.settings.mistake(card.system) {
             return Err(CheckpointError::Size(mistake));
         }
+        let is_sound = |rows: &Vec<Vec<f64>>| {
+            !rows.is_empty()
+                && rows.iter().all(|row| !row.is_empty() && row.iter().all(|number| number.is_finite()))
+        };
+        if card.steps > MOST_STEPS || !card.baselines.values().all(is_sound) {
+            return Err(CheckpointError::Size(
+                "its baselines or its steps are none that a training leaves".into(),
+            ));
+        }
         let mut parts = Parts::of(tensors)?;
         let parameters: BTreeMap<String, Tensor> = parts.take_weights();
-        let mut built = Built::of(card.system, card.settings, parameters)?;
-        built.system.set_baselines(card.baselines.clone());
+        let mut agent = Agent::of(card.system, card.settings, parameters)?;
+        agent.system.set_baselines(card.baselines.clone());
         let config = config.unwrap_or_else(|| card.system.adam());
-        let descent = Descent::restore(&built.weights, config, card.steps, parts)?;
-        Ok((built, descent, card))
+        let descent = Descent::restore(&agent.weights, config, card.steps, parts)?;
+        Ok((agent, descent, card))
     }
 }

@@ -52,6 +52,11 @@ impl Kind {
         }
     }
 
+    /// Units above which it is not asked: some graphs cannot be coarsened to so few as it reads.
+    pub fn too_many_units(self) -> usize {
+        4 * self.most_units()
+    }
+
     /// Steps of gradients as its paper makes them.
     pub fn adam(self) -> AdamConfig {
         let plain = AdamConfig { rate: 1e-3, warmup: 1, last: 1.0, decay: 0.0, clip: 1.0 };
@@ -92,6 +97,8 @@ pub struct Settings {
 impl Settings {
     /// Larger sizes are mistakes.
     const MOST: usize = 1024;
+    /// So are more parameters in square layers than these.
+    const MOST_PARAMETERS: usize = 1 << 26;
 
     /// Says what is wrong with the sizes, if anything.
     pub fn mistake(&self, kind: Kind) -> Option<String> {
@@ -103,6 +110,12 @@ impl Settings {
             sizes.iter().find(|(_, size, least)| !(*least..=Settings::MOST).contains(size))
         {
             return Some(format!("`{name}` is {size}, it must be from {least} to {}", Settings::MOST));
+        }
+        if kind == Kind::Placeto && self.width != 0 {
+            return Some("`width` of placeto is that of what it reads: leave it out".into());
+        }
+        if self.width * self.width * self.layers > Settings::MOST_PARAMETERS {
+            return Some(format!("{} layers of width {} are too large", self.layers, self.width));
         }
         (kind == Kind::Gdp && !self.width.is_multiple_of(super::gdp::HEADS))
             .then(|| format!("`width` is {}, it must be a multiple of {}", self.width, super::gdp::HEADS))
@@ -123,9 +136,26 @@ pub(super) struct Play<'e, 't, 'a, 's, 'p> {
 }
 
 impl Play<'_, '_, '_, '_, '_> {
+    /// Whether what was played is to be learned from: what is learned when the trials are over is of no use.
+    pub(super) fn is_learning(&self) -> bool {
+        self.descent.is_some() && !self.trials.is_over()
+    }
+
     /// Whether the likeliest is played.
     pub(super) fn is_greedy(&self) -> bool {
         self.descent.is_none()
+    }
+
+    /// The same against the sum of several losses, one at a time.
+    pub(super) fn learn_in_parts(
+        &mut self,
+        weights: &Weights,
+        losses: impl Iterator<Item = candle_core::Result<Tensor>>,
+    ) -> Result<(), TrainError> {
+        if let Some(descent) = &mut self.descent {
+            descent.step_in_parts(weights, losses, self.rate)?;
+        }
+        Ok(())
     }
 
     /// A step against a loss, if anything is learned.
@@ -143,31 +173,31 @@ pub(super) trait System: Send {
     /// episode, what was played is learned from as far as that makes sense, or not at all.
     fn episode(&mut self, weights: &Weights, play: Play<'_, '_, '_, '_, '_>) -> Result<(), TrainError>;
 
-    /// Its baselines, to go on with later.
-    fn baselines(&self) -> &Baselines;
+    /// Its baselines, to go on with later, if it has any.
+    fn baselines(&self) -> Option<&Baselines>;
 
     /// Goes on with those baselines.
     fn set_baselines(&mut self, baselines: Baselines);
 }
 
-/// What rewards are compared with, by graph: what numbers mean is each system's affair.
+/// What rewards are compared with, by graph: rows of numbers, none of them empty; what they mean is each system's affair.
 pub(super) type Baselines = BTreeMap<u64, Vec<Vec<f64>>>;
 
-/// A system and its parameters.
-pub struct Built {
+/// A system with its parameters.
+pub struct Agent {
     pub(super) kind: Kind,
     pub(super) settings: Settings,
     pub(super) weights: Weights,
     pub(super) system: Box<dyn System>,
 }
 
-impl Built {
+impl Agent {
     /// A new system, its parameters drawn from a seed.
     ///
     /// # Errors
     /// Where tensors cannot be made.
-    pub fn new(kind: Kind, settings: Settings, seed: u64) -> Result<Built, WeightsError> {
-        Built::build(kind, settings, Source::Seed(seed))
+    pub fn new(kind: Kind, settings: Settings, seed: u64) -> Result<Agent, WeightsError> {
+        Agent::build(kind, settings, Source::Seed(seed))
     }
 
     /// A system of given parameters.
@@ -178,11 +208,11 @@ impl Built {
         kind: Kind,
         settings: Settings,
         parameters: BTreeMap<String, Tensor>,
-    ) -> Result<Built, WeightsError> {
-        Built::build(kind, settings, Source::Given(parameters))
+    ) -> Result<Agent, WeightsError> {
+        Agent::build(kind, settings, Source::Given(parameters))
     }
 
-    fn build(kind: Kind, settings: Settings, source: Source) -> Result<Built, WeightsError> {
+    fn build(kind: Kind, settings: Settings, source: Source) -> Result<Agent, WeightsError> {
         let mut nursery = Nursery::new(source, false, DType::F32, &Device::Cpu);
         let system: Box<dyn System> = match kind {
             Kind::Gdp => Box::new(Gdp::new(&mut nursery, settings)?),
@@ -190,7 +220,7 @@ impl Built {
             Kind::Hsdag => Box::new(Hsdag::new(&mut nursery, settings)?),
             Kind::Hdp => Box::new(Hdp::new(&mut nursery, settings)?),
         };
-        Ok(Built { kind, settings, weights: nursery.finish()?, system })
+        Ok(Agent { kind, settings, weights: nursery.finish()?, system })
     }
 
     /// Which system it is.
@@ -208,7 +238,8 @@ impl Built {
         &self.weights
     }
 
-    /// One episode that is learned from. `graph` tells graphs apart, since baselines are of a graph.
+    /// One episode that is learned from. `graph` tells graphs apart, since baselines are of a graph. Nothing is played on a graph
+    /// of too many units ([`Kind::too_many_units`]).
     ///
     /// # Errors
     /// Gradients that are no numbers.
@@ -220,20 +251,27 @@ impl Built {
         (descent, rate): (&mut Descent, f64),
         rng: &mut ChaCha8Rng,
     ) -> Result<(), TrainError> {
+        if reading.units() > self.kind.too_many_units() {
+            return Ok(());
+        }
         let play = Play { graph, reading, trials, descent: Some(descent), rate, rng };
         self.system.episode(&self.weights, play)
     }
 
-    /// One episode of what it thinks likeliest, from which nothing is learned.
+    /// One episode that takes the likeliest choice everywhere, from which nothing is learned. How many placements it plays is the
+    /// system's affair: one of GDP and HDP, a step's of HSDAG, one for every unit of Placeto.
     ///
     /// # Errors
     /// Where tensors cannot be made.
-    pub fn play<'a, 's, 'p>(
+    pub fn greedy<'a, 's, 'p>(
         &mut self,
         reading: &'a Reading<'s, 'p>,
         trials: &mut Trials<'a, 's, 'p>,
         rng: &mut ChaCha8Rng,
     ) -> Result<(), TrainError> {
+        if reading.units() > self.kind.too_many_units() {
+            return Ok(());
+        }
         let play = Play { graph: 0, reading, trials, descent: None, rate: 0.0, rng };
         self.system.episode(&self.weights, play)
     }

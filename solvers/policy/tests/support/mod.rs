@@ -51,16 +51,27 @@ pub(crate) fn empty(kind: ObjectiveKind) -> Problem {
     Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
 }
 
-/// One operator that all others read, a second each, and links that take a hundred for what it sends.
+/// A chain of operators, a second each, and links that take a hundred for what each sends.
 pub(crate) fn slow_links(operators: usize, devices: u32) -> Problem {
-    let mut graph = GraphBuilder::new("star");
     let names: Vec<String> = (0..operators).map(|at| format!("o{at}")).collect();
-    for name in &names {
-        let seconds = [("gpu".to_owned(), 1.0)].into();
-        graph.operator(OperatorDocument { seconds, ..OperatorDocument::named(name.clone()) });
+    let tensors = names.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str(), 100.0)).collect();
+    on_gpus(names.iter().map(|name| (name.as_str(), "relu", 1.0)).collect(), tensors, devices)
+}
+
+/// Two operators of different kinds that have nothing to do with each other.
+pub(crate) fn apart() -> Problem {
+    on_gpus(vec![("one", "conv", 1.0), ("other", "matmul", 1.2)], Vec::new(), 2)
+}
+
+/// A step of operators (name, kind, seconds) and tensors (from, to, bytes) on devices whose links take a second a byte.
+fn on_gpus(operators: Vec<(&str, &str, f64)>, tensors: Vec<(&str, &str, f64)>, devices: u32) -> Problem {
+    let mut graph = GraphBuilder::new("a test");
+    for (name, kind, seconds) in operators {
+        let (kind, seconds) = (Some(kind.into()), [("gpu".to_owned(), seconds)].into());
+        graph.operator(OperatorDocument { kind, seconds, ..OperatorDocument::named(name) });
     }
-    for reader in &names[1..] {
-        graph.tensor("o0", [reader.as_str()], 100.0);
+    for (from, to, bytes) in tensors {
+        graph.tensor(from, [to], bytes);
     }
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

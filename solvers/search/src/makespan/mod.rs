@@ -52,7 +52,7 @@ pub use tabu::Tabu;
 const HEURISTIC: Capabilities =
     Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false };
 
-/// Of searches whose rounds are counted in simulations.
+/// Of a search whose walks end with a limit on simulations.
 const COUNTED: Capabilities = Capabilities { counts_simulations: true, ..HEURISTIC };
 
 fn missing(objective: &Objective) -> Option<&'static str> {

@@ -93,6 +93,9 @@ pub(super) fn rounds(
         let began = Instant::now();
         let (seed, start) = (context.seed, &search.best);
         let one = |(number, judge): (usize, &mut Judge<'_, '_>)| {
+            if judge.runs >= ground.most_runs {
+                return start.clone();
+            }
             let mut rng = seed::stream(seed, round * WALKS as u64 + number as u64);
             walk(&ground, judge, start, steps, &mut rng)
         };

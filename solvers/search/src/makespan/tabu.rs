@@ -13,7 +13,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
 
-use super::COUNTED;
+use super::HEURISTIC;
 use super::moves::{Move, State};
 use super::rounds::{self, Ground};
 use super::schedule::{Best, Judge, Score, is_better};
@@ -81,7 +81,7 @@ fn walk(
         // The best of the moves looked at, as what takes back that it was taken back.
         let mut chosen: Option<(Score, Move)> = None;
         for _ in 0..LOOKED_AT {
-            if ground.is_over(judge, best.score) {
+            if ground.goal.is_over(best.score) {
                 return best;
             }
             let Some(made) = state.step(scene, &ground.groups, ground.guidance, rng) else { continue };
@@ -126,7 +126,7 @@ impl Solver for Tabu {
     }
 
     fn capabilities(&self) -> Capabilities {
-        COUNTED
+        HEURISTIC
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -259,7 +259,7 @@ fn a_reached_gap_is_told_with_uplinks_as_well() {
         let problem = problem(number, Size { operators: 5, devices: 4, groups: true });
         for gap in [0.1, 0.3, 0.6] {
             let mut silent = Silent;
-            let limits = Limits { time: None, memory: None, gap };
+            let limits = Limits { time: None, memory: None, gap, simulations: None };
             let mut context = Context::new(limits, Default::default(), &mut silent);
             let solution = Dp.solve(&problem, &mut context).expect("a problem within the capabilities");
             if solution.status == Status::Feasible {

@@ -51,12 +51,12 @@ impl<'s, 'p> Reading<'s, 'p> {
         }
         let most = |row: &[f64; KINDS]| (0..KINDS).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0);
         let ends: Vec<(u32, u32)> = subject.edges().iter().map(|&(from, to, _)| (from, to)).collect();
-        let into = |to: &dyn Fn(&(u32, u32)) -> (u32, u32)| rows(units, ends.iter().map(to).collect());
+        let reversed = ends.iter().map(|&(from, to)| (to, from)).collect();
         Ok(Reading {
             kind: seconds.iter().map(most).collect(),
             sent,
-            inputs: into(&|&(from, to)| (to, from))?,
-            outputs: into(&|&(from, to)| (from, to))?,
+            inputs: rows(units, reversed)?,
+            outputs: rows(units, ends.clone())?,
             ends,
             subject,
         })

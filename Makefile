@@ -182,6 +182,7 @@ bench-policy: setup
 	target/release/stagewright bench data/suites/policy-small.toml
 	target/release/stagewright bench data/suites/policy-throughput.toml
 	target/release/stagewright bench data/suites/policy-large.toml
+	target/release/stagewright bench data/suites/policy-large-2s.toml
 	target/release/stagewright bench data/suites/policy-devices.toml
 	target/release/stagewright bench data/suites/policy-real.toml
 	target/release/stagewright bench data/suites/policy-scale.toml

@@ -138,10 +138,12 @@ impl<'s, 'p> Reading<'s, 'p> {
 /// Figures of a unit.
 pub(super) const FIGURES: usize = KINDS + 6;
 
-/// The logarithm of one more than a thousand times the share of the largest: from 0 to about 7.
+/// The logarithm of one more than a thousand times the share of the largest, brought to a range from 0 to 1 so that it does not
+/// drown the kinds.
 fn log_share(column: &[f64]) -> Vec<f32> {
     let most = column.iter().copied().fold(0.0, f64::max);
-    let share = |value: &f64| if most > 0.0 { (1.0 + 1e3 * value / most).ln() as f32 } else { 0.0 };
+    let share =
+        |value: &f64| if most > 0.0 { ((1.0 + 1e3 * value / most).ln() / 1001f64.ln()) as f32 } else { 0.0 };
     column.iter().map(share).collect()
 }
 

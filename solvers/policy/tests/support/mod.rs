@@ -58,11 +58,6 @@ pub(crate) fn slow_links(operators: usize, devices: u32) -> Problem {
     on_gpus(names.iter().map(|name| (name.as_str(), "relu", 1.0)).collect(), tensors, devices)
 }
 
-/// Two operators of different kinds that have nothing to do with each other.
-pub(crate) fn apart() -> Problem {
-    on_gpus(vec![("one", "conv", 1.0), ("other", "matmul", 1.2)], Vec::new(), 2)
-}
-
 /// A step of operators (name, kind, seconds) and tensors (from, to, bytes) on devices whose links take a second a byte.
 fn on_gpus(operators: Vec<(&str, &str, f64)>, tensors: Vec<(&str, &str, f64)>, devices: u32) -> Problem {
     let mut graph = GraphBuilder::new("a test");

@@ -306,7 +306,7 @@ fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
     };
     assert!(value(&first) >= bound(&first) && value(&second) >= bound(&second));
     for (wrong, code) in [
-        (vec!["--solver", "hdp", "--checkpoint", &checkpoint], "K002"),
+        (vec!["--solver", "hdp", "--checkpoint", &checkpoint], "K003"),
         (vec!["--solver", "policy", "--checkpoint", &checkpoint], "K003"),
         (vec!["--solver", "heft", "--checkpoint", &checkpoint], "U001"),
         (vec!["--solver", "heft", "--simulations", "5"], "U001"),

@@ -181,6 +181,7 @@ bench-policy: setup
 	$(call step,policy-real/transformer-xl-training,transformer-xl --batch 16 --training)
 	target/release/stagewright bench data/suites/policy-small.toml
 	target/release/stagewright bench data/suites/policy-throughput.toml
+	target/release/stagewright bench data/suites/policy-fine-tuned.toml
 	target/release/stagewright bench data/suites/policy-large.toml
 	target/release/stagewright bench data/suites/policy-large-2s.toml
 	target/release/stagewright bench data/suites/policy-devices.toml

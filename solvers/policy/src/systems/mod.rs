@@ -5,8 +5,8 @@
 //! - [`Kind::Hsdag`]: groups that are learned together with where they go (Duan et al., NeurIPS 2024).
 //! - [`Kind::Hdp`]: a grouper and a recurrent placer (Mirhoseini et al., ICLR 2018).
 //!
-//! They share what is the same in all of them: the units and figures that they read ([`reading`]), how placements are
-//! played and counted ([`trials`]), how choices are drawn (`choices`), and how steps of gradients are made
+//! They share what is the same in all of them: the units and figures that they read ([`Reading`]), how placements are
+//! played and counted ([`Trials`]), how choices are drawn (`choices`), and how steps of gradients are made
 //! ([`Descent`](crate::learn::Descent)). Networks, rewards, baselines and episodes are each system's own. Where a paper
 //! leaves something open, the module says what was chosen.
 

@@ -229,6 +229,9 @@ impl System for Gdp {
             .flat_map(|reward| vec![((reward - mean) / spread.sqrt().max(1e-6)) as f32; units])
             .collect();
         for _ in 0..EPOCHS {
+            if !play.is_learning() {
+                break;
+            }
             let log = self.forward(&seen)?;
             let pairs = log.reshape((units * devices, 1))?;
             let gain = clipped_gain(&pairs, &chosen, &old, &advantages, CLIP)?;

@@ -122,7 +122,8 @@ fn one_operator_and_one_device_are_enough_and_nothing_is_a_plan() {
     }
 }
 
-/// Where links are so slow that one device is best, each of them finds that out: none leaves it out by construction.
+/// Where links are so slow that one device is best, each of them ends there: none leaves it out by construction. GDP begins
+/// there, since its head begins at zero.
 #[test]
 fn each_learns_to_use_one_device_where_that_is_best() {
     for kind in Kind::ALL {

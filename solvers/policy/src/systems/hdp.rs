@@ -128,8 +128,8 @@ impl Hdp {
         Tensor::cat(&[there, back], 2)
     }
 
-    /// Devices of the groups, drawn one after the other, and the logarithm of how likely all are: b × 1. None where the trials are
-    /// over before all are drawn.
+    /// Devices of the groups, drawn one after the other, and the logarithm of how likely all are: b × 1. None where the
+    /// trials are over before all are drawn.
     fn place(
         &self,
         codes: &Tensor,

@@ -55,8 +55,8 @@ impl Agent {
         Ok(checkpoint::write(&descent.tensors(&self.weights), &card)?)
     }
 
-    /// The system of a file, the steps made so far, and what the file says of it. Its baselines are those of the graphs that it was
-    /// trained on: forget them ([`Agent::forget`]) before it goes on to others.
+    /// The system of a file, the steps made so far, and what the file says of it. Its baselines are those of the graphs
+    /// that it was trained on: forget them ([`Agent::forget`]) before it goes on to others.
     ///
     /// # Errors
     /// Bytes that are no such file.

@@ -146,7 +146,7 @@ impl Play<'_, '_, '_, '_, '_> {
         self.descent.is_none()
     }
 
-    /// The same against the sum of several losses, one at a time.
+    /// A step against the sum of several losses, held one at a time, if anything is learned.
     pub(super) fn learn_in_parts(
         &mut self,
         weights: &Weights,
@@ -170,7 +170,7 @@ impl Play<'_, '_, '_, '_, '_> {
 /// A system with its networks.
 pub(super) trait System: Send {
     /// Draws placements, has them played, and learns from what they came to. Where the trials are over amid an
-    /// episode, what was played is learned from as far as that makes sense, or not at all.
+    /// episode, nothing is learned from it.
     fn episode(&mut self, weights: &Weights, play: Play<'_, '_, '_, '_, '_>) -> Result<(), TrainError>;
 
     /// Its baselines, to go on with later, if it has any.
@@ -238,8 +238,8 @@ impl Agent {
         &self.weights
     }
 
-    /// One episode that is learned from. `graph` tells graphs apart, since baselines are of a graph. Nothing is played on a graph
-    /// of too many units ([`Kind::too_many_units`]).
+    /// One episode that is learned from. `graph` tells graphs apart, since baselines are of a graph. Nothing is played on
+    /// a graph of too many units ([`Kind::too_many_units`]).
     ///
     /// # Errors
     /// Gradients that are no numbers.
@@ -258,8 +258,8 @@ impl Agent {
         self.system.episode(&self.weights, play)
     }
 
-    /// One episode that takes the likeliest choice everywhere, from which nothing is learned. How many placements it plays is the
-    /// system's affair: one of GDP and HDP, a step's of HSDAG, one for every unit of Placeto.
+    /// One episode that takes the likeliest choice everywhere, from which nothing is learned. How many placements it plays
+    /// is the system's affair: one of GDP and HDP, 20 of HSDAG, and of Placeto one for every unit after a random one.
     ///
     /// # Errors
     /// Where tensors cannot be made.

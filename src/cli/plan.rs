@@ -63,6 +63,9 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     if let Some(path) = &arguments.out {
         files::write(path, &json)?;
     }
+    if let Some(path) = &arguments.convergence {
+        files::write(path, &convergence.clone().with_answer(&document).csv())?;
+    }
     if arguments.trace.is_some() && solution.plan.is_none() {
         output::note("there is no plan, so no timeline was written");
     }

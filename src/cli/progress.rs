@@ -83,6 +83,7 @@ impl Observer for Progress {
                     note(&format!("bound: {} ({source})", seconds(*value)));
                 }
             }
+            Event::Simulations { .. } => {}
             Event::Progress { done, total: Some(total) } => progress = format!("{done} of {total}"),
             Event::Progress { done, total: None } => progress = format!("{done}"),
         }

@@ -37,6 +37,7 @@ impl Observer for Recorder {
         match event {
             Event::Incumbent { value } => self.convergence.value(elapsed, *value),
             Event::Bound { value, .. } => self.convergence.bound(elapsed, *value),
+            Event::Simulations { done } => self.convergence.simulations(*done),
             Event::Phase { .. } | Event::Progress { .. } => {}
         }
         self.progress.event(event)

@@ -1,10 +1,16 @@
 //! How value and bound came together while a solver worked.
 
+use std::fmt::Write;
+
+use stagewright_core::document::PlanDocument;
+
 /// The improvements of a solve, in the order of time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Convergence {
     values: Vec<Moment>,
     bounds: Vec<Moment>,
+    /// Simulations so far, where the solver counts them.
+    simulations: Option<u64>,
 }
 
 /// When something got better, and how good it was then.
@@ -12,6 +18,8 @@ pub struct Convergence {
 pub struct Moment {
     /// Seconds since the solve began.
     pub elapsed: f64,
+    /// Simulations by then, where the solver counts them.
+    pub simulations: Option<u64>,
     /// The value or the bound, in seconds.
     pub reached: f64,
 }
@@ -29,15 +37,36 @@ impl Convergence {
     /// ```
     pub fn value(&mut self, elapsed: f64, value: f64) {
         if value.is_finite() && self.values.last().is_none_or(|best| value < best.reached) {
-            self.values.push(Moment { elapsed, reached: value });
+            self.values.push(self.moment(elapsed, value));
         }
     }
 
     /// A bound was proved. Kept if it is the best so far.
     pub fn bound(&mut self, elapsed: f64, bound: f64) {
         if bound.is_finite() && self.bounds.last().is_none_or(|best| bound > best.reached) {
-            self.bounds.push(Moment { elapsed, reached: bound });
+            self.bounds.push(self.moment(elapsed, bound));
         }
+    }
+
+    /// With what the solver answered at last, which it need not have told before.
+    #[must_use]
+    pub fn with_answer(mut self, plan: &PlanDocument) -> Convergence {
+        if let Some(value) = plan.objective.value_s {
+            self.value(plan.seconds, value);
+        }
+        if let Some(bound) = plan.bound.value_s {
+            self.bound(plan.seconds, bound);
+        }
+        self
+    }
+
+    /// There have been so many simulations. What comes next came of them.
+    pub fn simulations(&mut self, done: u64) {
+        self.simulations = Some(done);
+    }
+
+    fn moment(&self, elapsed: f64, reached: f64) -> Moment {
+        Moment { elapsed, simulations: self.simulations, reached }
     }
 
     /// The values, each below the one before it.
@@ -48,5 +77,32 @@ impl Convergence {
     /// The bounds, each above the one before it.
     pub fn bounds(&self) -> &[Moment] {
         &self.bounds
+    }
+
+    /// All of it in the order of time as CSV, in seconds: when, after how many simulations, and the value or the bound.
+    ///
+    /// ```
+    /// use stagewright::report::convergence::Convergence;
+    /// let mut convergence = Convergence::default();
+    /// convergence.bound(0.1, 2.0);
+    /// convergence.simulations(8);
+    /// convergence.value(0.25, 4.0);
+    /// assert_eq!(convergence.csv(), "elapsed_s,simulations,value_s,bound_s\n0.1,,,2\n0.25,8,4,\n");
+    /// ```
+    pub fn csv(&self) -> String {
+        let mut moments: Vec<(&Moment, bool)> = self.values.iter().map(|moment| (moment, true)).collect();
+        moments.extend(self.bounds.iter().map(|moment| (moment, false)));
+        moments.sort_by(|(one, _), (other, _)| one.elapsed.total_cmp(&other.elapsed));
+        let mut text = String::from("elapsed_s,simulations,value_s,bound_s\n");
+        for (moment, is_value) in moments {
+            let simulations = moment.simulations.map(|count| count.to_string()).unwrap_or_default();
+            let (elapsed, reached) = (moment.elapsed, moment.reached);
+            // Writing to a string cannot fail.
+            let _ = match is_value {
+                true => writeln!(text, "{elapsed},{simulations},{reached},"),
+                false => writeln!(text, "{elapsed},{simulations},,{reached}"),
+            };
+        }
+        text
     }
 }

@@ -151,6 +151,11 @@ pub enum Event {
         /// Its value.
         value: f64,
     },
+    /// How many simulations there have been, told by a solver that counts them before what they came to.
+    Simulations {
+        /// Simulations since the solve began.
+        done: u64,
+    },
     /// A better lower bound.
     Bound {
         /// Its value.

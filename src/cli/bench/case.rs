@@ -16,6 +16,7 @@ use tempfile::NamedTempFile;
 
 use super::PEAK_MEMORY;
 use super::baseline::Baseline;
+use super::convergence::{self, Moment};
 use super::suite::Suite;
 use super::variant::Variant;
 use crate::cli::error::CliError;
@@ -55,6 +56,9 @@ pub(super) struct Row {
     pub(super) peak_bytes: Option<u64>,
     /// Operators of the plan.
     pub(super) operators: Option<usize>,
+    /// The better plans of the last run in their order, where the suite asks how solvers converge.
+    #[serde(default)]
+    pub(super) moments: Vec<Moment>,
     /// Value over that of the file of values; of the suite as it is now, so no journal keeps it.
     #[serde(skip)]
     pub(super) ratio: Option<f64>,
@@ -100,7 +104,8 @@ impl Case {
             let checkpoint = variant.checkpoint.as_ref().and_then(|file| digest(file).ok());
             [checkpoint, variant.finetune.clone()].map(Option::unwrap_or_default)
         });
-        key.chain(variant).chain(self.plan(suite)).chain(self.problem(suite)).collect()
+        let watched = suite.convergence.as_ref().map(|_| "convergence".to_owned());
+        key.chain(variant).chain(watched).chain(self.plan(suite)).chain(self.problem(suite)).collect()
     }
 
     fn objective(&self) -> String {
@@ -131,8 +136,10 @@ impl Case {
             };
             let given = self.variant.as_ref().and_then(|variant| variant.checkpoint.as_deref());
             let checkpoint = adapted.as_ref().map(|file| file.path()).or(given);
+            let watched = suite.convergence.as_ref().map(|_| self.file("how a run converges")).transpose()?;
             let mut call = self.plan(suite);
             call.extend(checkpoint.map(|file| option("checkpoint", file.display())));
+            call.extend(watched.as_ref().map(|file| option("convergence", file.path().display())));
             let started = Instant::now();
             let output = self.call(call.into_iter().chain(self.problem(suite)))?;
             row.seconds.push(started.elapsed().as_secs_f64());
@@ -148,6 +155,9 @@ impl Case {
                     row.solving.push(plan.seconds);
                     let operators = plan.devices.iter().map(|device| device.ops.len()).sum();
                     row.operators = plan.objective.value_s.map(|_| operators);
+                    if let Some(file) = &watched {
+                        row.moments = convergence::read(file.path())?;
+                    }
                 }
                 Err(_) => row.status = error_of(&story).unwrap_or("error: no plan was printed").into(),
             }
@@ -164,10 +174,7 @@ impl Case {
         else {
             return Ok(Adapted::No);
         };
-        let file = NamedTempFile::new().map_err(|error| {
-            CliError::new("B004", format!("cannot make a file for an adapted checkpoint: {error}"))
-                .at(self.input.clone())
-        })?;
+        let file = self.file("an adapted checkpoint")?;
         let mut call =
             vec!["finetune".into(), option("out", file.path().display()), option("time-limit", time)];
         call.extend(variant.checkpoint.iter().map(|file| option("checkpoint", file.display())));
@@ -178,6 +185,13 @@ impl Case {
         let story = String::from_utf8_lossy(&output.stderr);
         let error = error_of(&story).unwrap_or("error: the checkpoint could not be adapted");
         Ok(Adapted::Refused(error.into()))
+    }
+
+    /// A file that is gone when it is dropped.
+    fn file(&self, what: &str) -> Result<NamedTempFile, CliError> {
+        NamedTempFile::new().map_err(|error| {
+            CliError::new("B004", format!("cannot make a file for {what}: {error}")).at(self.input.clone())
+        })
     }
 
     /// Calls this same program.

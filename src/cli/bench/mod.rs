@@ -6,6 +6,7 @@
 
 mod baseline;
 mod case;
+mod convergence;
 mod journal;
 mod paired;
 mod plot;
@@ -45,6 +46,9 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
     let mut markdown = table::markdown(&bench.suite, &rows) + &summary::markdown(&summaries);
     if let Some(looked_at) = &bench.suite.look_at {
         markdown += &paired::markdown(&paired::paired(&rows, looked_at), looked_at);
+    }
+    if let Some(asked) = &bench.suite.convergence {
+        markdown += &convergence::markdown(&rows, asked);
     }
     if bench.suite.by_group {
         markdown += &summary::markdown_by_group(&rows);

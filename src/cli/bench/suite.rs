@@ -7,6 +7,7 @@ use serde::Deserialize;
 use stagewright::clusters;
 
 use super::case::Case;
+use super::convergence::Asked;
 use super::variant::Variant;
 use crate::cli::error::CliError;
 use crate::cli::{files, output};
@@ -58,6 +59,9 @@ pub(super) struct Suite {
     /// Whether to summarise by group: inputs whose names differ in the numbers at their ends.
     #[serde(default)]
     pub(super) by_group: bool,
+    /// What to say of how solvers converge, if anything.
+    #[serde(default)]
+    pub(super) convergence: Option<Asked>,
     /// Values to compare with.
     #[serde(default)]
     pub(super) baseline: Option<BaselineTable>,
@@ -121,6 +125,10 @@ impl Suite {
         }
         if let Some(looked_at) = suite.look_at.as_ref().filter(|name| !suite.solvers.contains(name)) {
             return Err(bad(format!("look_at is `{looked_at}`, which is none of the solvers")));
+        }
+        let reaches = suite.convergence.iter().flat_map(|asked| &asked.reaches);
+        if let Some(unknown) = reaches.into_iter().find(|name| !suite.solvers.contains(name)) {
+            return Err(bad(format!("convergence reaches `{unknown}`, which is none of the solvers")));
         }
         suite.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         for variant in std::mem::take(&mut suite.variants) {

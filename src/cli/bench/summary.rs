@@ -46,34 +46,51 @@ pub(super) struct Summary {
 }
 
 /// What makes cases comparable: all but the solver.
-type Ground<'a> = (&'a str, &'a [String; 2], u64);
+pub(super) type Ground<'a> = (&'a str, &'a [String; 2], u64);
 
-fn ground(row: &Row) -> Ground<'_> {
+pub(super) fn ground(row: &Row) -> Ground<'_> {
     (&row.objective, &row.files, row.seed)
 }
 
-/// The solvers by objective, each in the order of its first case.
-pub(super) fn summaries(rows: &[Row]) -> Vec<Summary> {
+/// The best value of every case.
+pub(super) fn best_values<'a>(rows: impl Iterator<Item = &'a Row>) -> BTreeMap<Ground<'a>, f64> {
     let mut best: BTreeMap<Ground<'_>, f64> = BTreeMap::new();
-    let mut bound: BTreeMap<Ground<'_>, f64> = BTreeMap::new();
     for row in rows {
         if let Some(value) = row.value_s {
             let least = best.entry(ground(row)).or_insert(value);
             *least = least.min(value);
         }
+    }
+    best
+}
+
+/// The objectives, each with its solvers, in the order of their first cases.
+pub(super) fn objectives(rows: &[Row]) -> Vec<(&str, Vec<&str>)> {
+    let mut objectives: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in rows {
+        let at = objectives.iter().position(|(objective, _)| *objective == row.objective);
+        let at = at.unwrap_or_else(|| {
+            objectives.push((&row.objective, Vec::new()));
+            objectives.len() - 1
+        });
+        let solvers = &mut objectives[at].1;
+        if !solvers.contains(&row.solver.as_str()) {
+            solvers.push(&row.solver);
+        }
+    }
+    objectives
+}
+
+/// The solvers by objective, each in the order of its first case.
+pub(super) fn summaries(rows: &[Row]) -> Vec<Summary> {
+    let best = best_values(rows.iter());
+    let mut bound: BTreeMap<Ground<'_>, f64> = BTreeMap::new();
+    for row in rows {
         if let Some(value) = row.bound_s {
             let most = bound.entry(ground(row)).or_insert(value);
             *most = most.max(value);
         }
     }
-    let mut order: Vec<(&str, &str)> = Vec::new();
-    for row in rows {
-        let group = (row.objective.as_str(), row.solver.as_str());
-        if !order.contains(&group) {
-            order.push(group);
-        }
-    }
-    order.sort_by_key(|&(objective, _)| order_of(rows, objective));
     let summary = |(objective, solver): (&str, &str)| {
         let rows = || rows.iter().filter(move |row| row.objective == objective && row.solver == solver);
         let over = |of: &BTreeMap<Ground<'_>, f64>| -> Vec<(String, f64)> {
@@ -98,7 +115,10 @@ pub(super) fn summaries(rows: &[Row]) -> Vec<Summary> {
             seconds: geometric(&times),
         }
     };
-    order.into_iter().map(summary).collect()
+    let each = |(objective, solvers): (&'_ str, Vec<&'_ str>)| -> Vec<Summary> {
+        solvers.into_iter().map(|solver| summary((objective, solver))).collect()
+    };
+    objectives(rows).into_iter().flat_map(each).collect()
 }
 
 /// The group of an input: its file's name without the numbers at its end, which is the family of a random problem.
@@ -143,10 +163,6 @@ pub(super) fn markdown_by_group(rows: &[Row]) -> String {
         "\n## By group\n\nInputs whose names differ in the numbers at their ends are a group.\n\n{}",
         grid.markdown()
     )
-}
-
-fn order_of(rows: &[Row], objective: &str) -> usize {
-    rows.iter().position(|row| row.objective == objective).unwrap_or(rows.len())
 }
 
 fn geometric(values: &[f64]) -> Option<f64> {

@@ -17,15 +17,11 @@ const MOST: usize = 400;
 /// The lines of a solve; its answer is their end. None where there is no plan, which is nothing to converge to, and
 /// where nothing was reported before the answer.
 pub(super) fn section(convergence: &Convergence, plan: &PlanDocument) -> Option<Section> {
-    let value = plan.objective.value_s?;
+    plan.objective.value_s?;
     if convergence.values().is_empty() && convergence.bounds().is_empty() {
         return None;
     }
-    let mut watched = convergence.clone();
-    watched.value(plan.seconds, value);
-    if let Some(bound) = plan.bound.value_s {
-        watched.bound(plan.seconds, bound);
-    }
+    let watched = convergence.clone().with_answer(plan);
     let end =
         watched.values().iter().chain(watched.bounds()).fold(plan.seconds, |end, it| end.max(it.elapsed));
     let values = thinned(watched.values(), end);

@@ -25,4 +25,4 @@ pub use reading::Reading;
 pub use solver::{Learned, Use};
 pub use state::{SYSTEM_SCHEMA, SystemCard};
 pub use system::{Agent, Kind, Settings};
-pub use trials::Trials;
+pub use trials::{News, Trials};

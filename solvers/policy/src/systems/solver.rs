@@ -163,8 +163,9 @@ impl Solver for Learned {
                 Err(error) => return Err(invariant(&error)),
             }
             episodes += 1;
-            if let Some(best) = trials.news().filter(|best| best.score.fits()) {
-                context.emit(Event::Incumbent { value: best.score.makespan });
+            for news in trials.news() {
+                context.emit(Event::Simulations { done: news.played });
+                context.emit(Event::Incumbent { value: news.makespan });
             }
             if self.what == Use::Greedy {
                 break;

@@ -23,7 +23,17 @@ pub struct Trials<'a, 's, 'p> {
     /// Step time at which there is nothing left to gain.
     target: f64,
     stop: Stop,
-    is_new: bool,
+    /// Step times that were better than all before, since somebody last asked.
+    news: Vec<News>,
+}
+
+/// A placement that fits the memory and is better than all before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct News {
+    /// Which of the placements played it was, from 1.
+    pub played: u64,
+    /// Seconds of a step.
+    pub makespan: f64,
 }
 
 impl<'a, 's, 'p> Trials<'a, 's, 'p> {
@@ -35,7 +45,7 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
         target: f64,
         stop: Stop,
     ) -> Trials<'a, 's, 'p> {
-        Trials { reading, judge, best: None, most, played: 0, target, stop, is_new: false }
+        Trials { reading, judge, best: None, most, played: 0, target, stop, news: Vec::new() }
     }
 
     /// Plays a placement of the units; none where the trials are over. The first is always played.
@@ -53,7 +63,9 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
         self.played += 1;
         if self.best.as_ref().is_none_or(|best| is_better(score, best.score)) {
             self.best = Some(Best { score, schedule });
-            self.is_new = true;
+            if score.fits() {
+                self.news.push(News { played: self.played, makespan: score.makespan });
+            }
         }
         Some(score)
     }
@@ -89,10 +101,9 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
         self.best.as_ref()
     }
 
-    /// The best placement so far, where it is so since this was last asked.
-    pub fn news(&mut self) -> Option<&Best> {
-        let is_new = std::mem::take(&mut self.is_new);
-        self.best.as_ref().filter(|_| is_new)
+    /// What got better since this was last asked, in order.
+    pub fn news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
     }
 
     /// The best placement.

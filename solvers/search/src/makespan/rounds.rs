@@ -100,6 +100,7 @@ pub(super) fn rounds(
             walk(&ground, judge, start, steps, &mut rng)
         };
         let found: Vec<Best> = pool.install(|| judges.par_iter_mut().enumerate().map(one).collect());
+        search.judge.runs = before + runs(&judges);
         // Of equals the first, whichever thread was done first.
         let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
         if let Some(found) = found.into_iter().reduce(better) {
@@ -111,6 +112,5 @@ pub(super) fn rounds(
         let possible = steps as f64 * left / took;
         steps = if possible < 4.0 * steps as f64 { possible.max(1.0) as u64 } else { 2 * steps };
     }
-    search.judge.runs += runs(&judges);
     Ok(())
 }

@@ -74,6 +74,7 @@ impl Search<'_, '_> {
 
     fn announce(&self, context: &mut Context<'_>) {
         if self.best.score.fits() {
+            context.emit(Event::Simulations { done: self.judge.runs });
             context.emit(Event::Incumbent { value: self.best.score.makespan });
         }
     }

@@ -142,10 +142,14 @@ bench-placeto: setup
 
 bench-hsdag: setup
 	$(CARGO) build --release --bin stagewright
-	$(call step,hsdag/inception-v3,inception-v3 --batch 1)
-	$(call step,hsdag/resnet-50,resnet --variant 50 --batch 1)
-	$(call step,hsdag/bert-base,bert --variant base --batch 1)
+	$(hsdag_graphs)
 	target/release/stagewright bench data/suites/hsdag.toml
+
+define hsdag_graphs
+$(call step,hsdag/inception-v3,inception-v3 --batch 1)
+$(call step,hsdag/resnet-50,resnet --variant 50 --batch 1)
+$(call step,hsdag/bert-base,bert --variant base --batch 1)
+endef
 
 # A workload in a file of its own: $(call step,NAME,WORKLOAD).
 define step
@@ -162,6 +166,8 @@ bench-policy: setup
 	$(call problems,policy-small,held-out-small,$(PROBLEMS))
 	$(call problems,policy-large,held-out-large,$(LARGE))
 	$(call problems,policy-devices,held-out-devices,$(LARGE))
+	$(call problems,policy-links,held-out-links,$(PROBLEMS))
+	$(call problems,policy-memory,held-out-memory,$(PROBLEMS))
 	$(call step,policy-gnmt/gnmt-8,gnmt --variant 8 --batch 128 --sequence 70 --training)
 	$(call step,policy-scale/resnet-152-training,resnet --variant 152 --batch 32 --training)
 	$(call step,policy-scale/gnmt-2-training,gnmt --variant 2 --batch 128 --sequence 40 --training)
@@ -185,6 +191,8 @@ bench-policy: setup
 	target/release/stagewright bench data/suites/policy-large.toml
 	target/release/stagewright bench data/suites/policy-large-2s.toml
 	target/release/stagewright bench data/suites/policy-devices.toml
+	target/release/stagewright bench data/suites/policy-links.toml
+	target/release/stagewright bench data/suites/policy-memory.toml
 	target/release/stagewright bench data/suites/policy-real.toml
 	target/release/stagewright bench data/suites/policy-scale.toml
 	target/release/stagewright bench data/suites/policy-gnmt.toml
@@ -229,9 +237,11 @@ bench-systems: systems
 	$(call step,systems-small/transformer-xl-2,transformer-xl --variant 2 --batch 16 --training)
 	$(call step,systems-small/wavenet-2,wavenet --variant 2 --batch 8 --training)
 	$(call problems,systems-held-out,held-out-systems,$(PROBLEMS))
+	$(hsdag_graphs)
 	target/release/stagewright bench data/suites/systems-small.toml
 	target/release/stagewright bench data/suites/systems-calls.toml
 	target/release/stagewright bench data/suites/systems-held-out.toml
+	target/release/stagewright bench data/suites/systems-hsdag.toml
 
 # The systems trained on many graphs. What was interrupted goes on.
 systems: setup

@@ -10,9 +10,10 @@ use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_search::anchored::Effort;
 use stagewright_search::latency::bound::{self, CallChains};
 use stagewright_search::{
-    AccelerateBalanced, Anchored, AnchoredFluid, Annealing, Brkga, Cpop, Dpl, EarliestTaskFirst,
-    EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition, Heft, LatencyGreedy,
-    LayerPerDevice, Local, Multilevel, OneDevice, OrderSplit, Peft, PipeDream, SmallCommunication, Tabu,
+    AccelerateBalanced, Anchored, AnchoredFluid, Annealing, AnnealingFromRandom, Brkga, Cpop, Dpl,
+    EarliestTaskFirst, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition, Heft,
+    LatencyGreedy, LayerPerDevice, Local, Multilevel, OneDevice, OrderSplit, Peft, PipeDream,
+    RandomPlacements, SmallCommunication, Tabu,
 };
 
 use crate::integer::{Bnp, Lns, Milp};
@@ -69,6 +70,8 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &LatencyGreedy, role: Role::Baseline },
     Entry { solver: &MaxLoadSplit, role: Role::Baseline },
     Entry { solver: &OneDevice, role: Role::Baseline },
+    Entry { solver: &RandomPlacements, role: Role::Baseline },
+    Entry { solver: &AnnealingFromRandom, role: Role::Baseline },
     Entry { solver: &learned::GDP, role: Role::Baseline },
     Entry { solver: &learned::PLACETO, role: Role::Baseline },
     Entry { solver: &learned::HSDAG, role: Role::Baseline },

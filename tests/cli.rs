@@ -459,6 +459,34 @@ fn a_suite_runs_variants_and_tells_their_checkpoints_apart() {
 }
 
 #[test]
+fn a_suite_tells_how_solvers_converge() {
+    let suite = format!(
+        "name = \"c\"\ninputs = [{:?}]\nclusters = [{:?}]\nobjectives = [{{ objective = \"makespan\", simulations = 400 }}]\n\
+         solvers = [\"annealing\"]\n[convergence]\nseconds = [1e9]\nsimulations = [0, 1000]\nreaches = [\"annealing\"]\n",
+        demo("model.json"),
+        demo("cluster.toml"),
+    );
+    let folder = folder(&[("suite.toml", &suite)]);
+    let (file, journal) = (path(&folder, "suite.toml"), path(&folder, "journal.jsonl"));
+    let first = run(&["bench", &file, "--journal", &journal]);
+    assert_eq!(code(&first), Some(0), "{}", stderr(&first));
+    let text = stdout(&first);
+    assert!(text.contains("| solver | 1000000000 s | 0 simulations | 1000 simulations |"), "{text}");
+    // What was found at last is the best, and nothing was found before anything was played.
+    assert!(text.contains("| annealing | 1.0000 |  | 1.0000 |"), "{text}");
+    assert!(text.contains("## Reaching annealing"), "{text}");
+    let plots = path(&folder, "plots");
+    let again = run(&["bench", &file, "--journal", &journal, "--plots", &plots]);
+    for name in ["convergence.svg", "convergence-simulations.svg"] {
+        let drawing = std::fs::read_to_string(path(&folder, &format!("plots/{name}"))).expect("a plot");
+        assert!(roxmltree::Document::parse(&drawing).is_ok() && drawing.contains("annealing"), "{name}");
+    }
+    assert_eq!((stdout(&again), stderr(&again)), (text, String::new()), "the journal keeps it");
+    std::fs::write(&file, suite.replace("reaches = [\"annealing\"]", "reaches = [\"dp\"]")).expect("room");
+    assert!(stderr(&run(&["bench", &file])).contains("error[B002]"));
+}
+
+#[test]
 fn a_changed_model_and_a_mended_one_are_run_again() {
     let suite = "name = \"m\"\ninputs = [\"m.json\"]\nclusters = [\"c.toml\"]\nsolvers = [\"one-device\"]\n";
     let folder = folder(&[("suite.toml", suite), ("m.json", &chain(1)), ("c.toml", &cluster(1))]);

@@ -15,7 +15,7 @@ use stagewright::train::recipe::{RecipeDocument, Target};
 use stagewright::train::store::{Filling, Labels, Progress, StoreError};
 use stagewright::train::{Effort, Instance, Labelled, Recipe, fill, instance, label};
 use stagewright_core::bound::LowerBound;
-use stagewright_core::document::{ObjectiveKind, Pass};
+use stagewright_core::document::{KindDocument, ObjectiveKind, Pass};
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -27,8 +27,16 @@ const QUICK: Effort = Effort { seconds: 0.04 };
 
 fn recipe(seed: u64, operators: [usize; 2]) -> Recipe {
     let objectives = vec![Target::Makespan, Target::Throughput];
-    let document =
-        RecipeDocument { seed, families: None, except: Vec::new(), operators, devices: [2, 8], objectives };
+    let document = RecipeDocument {
+        seed,
+        families: None,
+        except: Vec::new(),
+        operators,
+        devices: [2, 8],
+        objectives,
+        communication: None,
+        room: None,
+    };
     Recipe::new(document).expect("a recipe")
 }
 
@@ -113,6 +121,8 @@ fn instances_are_of_the_sizes_asked_for_and_of_all_families_clusters_and_objecti
         let staying = staying_bytes(graph, problem.objective().kind);
         assert!(memory >= ROOM[0] * staying * (1.0 - 1e-9), "{name}: {memory} for {staying}");
         let communication = communication(&problem);
+        let asked = COMMUNICATION[0] * 0.999..=COMMUNICATION[1] * 1.001;
+        assert!(asked.contains(&communication), "{name}: {communication}");
         bandwidths = [bandwidths[0].min(bandwidth(&problem)), bandwidths[1].max(bandwidth(&problem))];
         let is_mixed = cluster.kinds.iter().any(|kind| kind.class == CLASSES[1]);
         let has_host = cluster.kinds.iter().any(|kind| kind.host);
@@ -138,6 +148,30 @@ fn instances_are_of_the_sizes_asked_for_and_of_all_families_clusters_and_objecti
     assert!(bandwidths[1] > 1e4 * bandwidths[0], "{bandwidths:?}");
 }
 
+#[test]
+fn links_and_memories_are_as_asked_for() {
+    let text = "seed = 2\nfamilies = [\"layered\", \"branching\"]\noperators = [20, 60]\ndevices = [2, 4]\nobjectives = [\"makespan\"]\n\
+                communication = [20.0, 40.0]\nroom = [50.0, 60.0]\n";
+    let recipe = Recipe::from_toml(text).expect("a recipe");
+    let mut limited = 0;
+    for index in 0..30 {
+        let Instance { name, problem, .. } = instance(&recipe, index);
+        let ratio = communication(&problem);
+        assert!((20.0 * 0.999..=40.0 * 1.001).contains(&ratio), "{name}: {ratio}");
+        let of = |kind: &KindDocument| (!kind.host).then(|| Some(f64::from(kind.count) * kind.memory_bytes?));
+        let memory: Option<f64> = problem.cluster().document().kinds.iter().filter_map(of).sum();
+        let staying = staying_bytes(problem.graph(), ObjectiveKind::Makespan);
+        if let Some(memory) = memory {
+            limited += 1;
+            assert!(
+                (50.0 * 0.999..=60.0 * 1.001).contains(&(memory / staying)),
+                "{name}: {memory} for {staying}"
+            );
+        }
+    }
+    assert!(limited > 10, "{limited}");
+}
+
 /// Bytes per second of the links of the first kind.
 fn bandwidth(problem: &Problem) -> f64 {
     problem.cluster().kind(0).link.map_or(f64::NAN, |link| link.bandwidth)
@@ -148,9 +182,7 @@ fn communication(problem: &Problem) -> f64 {
     let (graph, costs) = (problem.graph(), problem.costs());
     let seconds: f64 = graph.operators().filter_map(|op| costs.seconds(op, 0)).sum();
     let bytes: f64 = graph.tensors().map(|tensor| graph.bytes(tensor)).sum();
-    let ratio = bytes / bandwidth(problem) / seconds;
-    assert!((COMMUNICATION[0] * 0.999..=COMMUNICATION[1] * 1.001).contains(&ratio), "{ratio}");
-    ratio
+    bytes / bandwidth(problem) / seconds
 }
 
 #[test]

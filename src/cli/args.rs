@@ -222,7 +222,7 @@ pub(crate) struct PlanArguments {
     /// Write a report to a file that any browser opens: figures, graph, devices, timeline, convergence
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Write when the solver found better plans and bounds to a CSV file, in seconds
+    /// Write when, and after how many simulations, the solver found better plans and bounds to a CSV file
     #[arg(long, value_name = "FILE")]
     pub(crate) convergence: Option<PathBuf>,
 }

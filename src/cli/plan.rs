@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
         output::note(&format!("solver: {}", chosen.label));
     }
     let started = Instant::now();
-    let mut recorder = Recorder::new(verbose);
+    let mut recorder = Recorder::new(verbose, chosen.solver.capabilities().counts_simulations);
     let solution = observed(&problem, &chosen, &solving, &interrupt, &mut recorder)?;
     let convergence = recorder.finish();
     let elapsed = started.elapsed();

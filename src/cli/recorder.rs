@@ -13,14 +13,21 @@ pub(crate) struct Recorder {
     progress: Progress,
     started: Instant,
     convergence: Convergence,
+    /// Whether the solver counts its simulations; one that has others solve for it does not add theirs up.
+    counts: bool,
+    /// When what comes next was found, where the solver tells.
+    found: Option<Instant>,
 }
 
 impl Recorder {
-    pub(crate) fn new(verbose: bool) -> Self {
+    /// For a solver that counts its simulations or not.
+    pub(crate) fn new(verbose: bool, counts: bool) -> Self {
         Recorder {
             progress: Progress::new(verbose),
             started: Instant::now(),
             convergence: Convergence::default(),
+            counts,
+            found: None,
         }
     }
 
@@ -35,9 +42,17 @@ impl Observer for Recorder {
     fn event(&mut self, event: &Event) -> ControlFlow<()> {
         let elapsed = self.started.elapsed().as_secs_f64();
         match event {
-            Event::Incumbent { value } => self.convergence.value(elapsed, *value),
+            Event::Incumbent { value } => {
+                let found = self.found.take().map(|at| at.saturating_duration_since(self.started));
+                let elapsed = found.map_or(elapsed, |found| found.as_secs_f64());
+                self.convergence.value(elapsed, *value);
+            }
             Event::Bound { value, .. } => self.convergence.bound(elapsed, *value),
-            Event::Simulations { done } => self.convergence.simulations(*done),
+            Event::Simulations { done, at } if self.counts => {
+                self.convergence.simulations(*done);
+                self.found = Some(*at);
+            }
+            Event::Simulations { .. } => {}
             Event::Phase { .. } | Event::Progress { .. } => {}
         }
         self.progress.event(event)

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use stagewright_core::document::PlanDocument;
+use stagewright_core::tolerance;
 
 /// The improvements of a solve, in the order of time.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,13 +49,18 @@ impl Convergence {
         }
     }
 
-    /// With what the solver answered at last, which it need not have told before.
+    /// With what the solver answered at last, where it has not told that before.
     #[must_use]
     pub fn with_answer(mut self, plan: &PlanDocument) -> Convergence {
-        if let Some(value) = plan.objective.value_s {
+        // Nobody knows how many simulations these took.
+        self.simulations = None;
+        let is_told = |moments: &[Moment], reached| {
+            moments.last().is_some_and(|last| tolerance::same(last.reached, reached))
+        };
+        if let Some(value) = plan.objective.value_s.filter(|&value| !is_told(&self.values, value)) {
             self.value(plan.seconds, value);
         }
-        if let Some(bound) = plan.bound.value_s {
+        if let Some(bound) = plan.bound.value_s.filter(|&bound| !is_told(&self.bounds, bound)) {
             self.bound(plan.seconds, bound);
         }
         self

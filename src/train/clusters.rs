@@ -34,6 +34,17 @@ const HOST_SPEEDS: [f64; 2] = [0.05, 0.25];
 /// Range of the memory of all accelerators for each byte that stays in it.
 pub const ROOM: [f64; 2] = [1.3, 8.0];
 
+/// What clusters are drawn from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Proportions {
+    /// Fewest and most devices.
+    pub devices: [usize; 2],
+    /// Seconds of transfers for each of computing, as [`COMMUNICATION`].
+    pub communication: [f64; 2],
+    /// Memory for each byte that stays in it, as [`ROOM`].
+    pub room: [f64; 2],
+}
+
 /// What is drawn of a cluster before its figures.
 struct Layout {
     /// Devices of the two kinds of accelerators.
@@ -57,18 +68,18 @@ impl Layout {
     }
 }
 
-/// A random cluster for a graph, of so many devices. Its memory may still be too tight for any placement, see
+/// A random cluster for a graph. Its memory may still be too tight for any placement, see
 /// [`with_more_memory`].
 ///
 /// # Panics
-/// Where the range of devices is empty or begins at 0.
+/// Where the range of devices is empty or begins at 0, or a range of figures is empty or not above 0.
 pub fn cluster(
     rng: &mut ChaCha8Rng,
     graph: &Graph,
     objective: ObjectiveKind,
-    devices: [usize; 2],
+    proportions: &Proportions,
 ) -> ClusterDocument {
-    let layout = Layout::draw(rng, devices);
+    let layout = Layout::draw(rng, proportions.devices);
     let mut cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),
         name: String::new(),
@@ -77,8 +88,8 @@ pub fn cluster(
         groups: Vec::new(),
         matrix: None,
     };
-    set_links(rng, graph, &mut cluster, &layout);
-    set_memory(rng, graph, objective, &mut cluster);
+    set_links(rng, graph, &mut cluster, &layout, proportions.communication);
+    set_memory(rng, staying_bytes(graph, objective), &mut cluster, proportions.room);
     cluster
 }
 
@@ -120,10 +131,16 @@ fn kinds(layout: &Layout) -> Vec<KindDocument> {
 }
 
 /// Gives the accelerators links, and the groups uplinks, such that transfers and computing are in a drawn proportion.
-fn set_links(rng: &mut ChaCha8Rng, graph: &Graph, cluster: &mut ClusterDocument, layout: &Layout) {
+fn set_links(
+    rng: &mut ChaCha8Rng,
+    graph: &Graph,
+    cluster: &mut ClusterDocument,
+    layout: &Layout,
+    communication: [f64; 2],
+) {
     let seconds = seconds_on_first(graph, cluster);
     let bytes: f64 = graph.tensors().map(|tensor| graph.bytes(tensor)).sum();
-    let ratio = log_uniform(rng, COMMUNICATION[0], COMMUNICATION[1]);
+    let ratio = log_uniform(rng, communication[0], communication[1]);
     // A graph without work or without tensors takes any link.
     let bandwidth =
         if seconds > 0.0 && bytes > 0.0 { bytes / (ratio * seconds) } else { REFERENCE_BANDWIDTH };
@@ -155,16 +172,15 @@ fn seconds_on_first(graph: &Graph, cluster: &ClusterDocument) -> f64 {
     graph.operators().filter_map(|op| costs.seconds(op, 0)).sum()
 }
 
-/// Limits the memory of the devices, or not: ample in two of five clusters, in the others between [`ROOM`] times what
+/// Limits the memory of the devices, or not: ample in two of five clusters, in the others between `room` times what
 /// has to stay.
-fn set_memory(rng: &mut ChaCha8Rng, graph: &Graph, objective: ObjectiveKind, cluster: &mut ClusterDocument) {
-    let room = log_uniform(rng, ROOM[0], ROOM[1]);
+fn set_memory(rng: &mut ChaCha8Rng, staying: f64, cluster: &mut ClusterDocument, room: [f64; 2]) {
+    let room = log_uniform(rng, room[0], room[1]);
     let second = one_of(rng, &[0.5, 1.0, 2.0]);
     let host = one_of(rng, &[None, Some(4.0)]);
     if rng.random_bool(0.4) {
         return;
     }
-    let staying = staying_bytes(graph, objective);
     let accelerators = || cluster.kinds.iter().filter(|kind| !kind.host).zip([1.0, second]);
     let shares: f64 = accelerators().map(|(kind, share)| f64::from(kind.count) * share).sum();
     let share = room * staying / shares;

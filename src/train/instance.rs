@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rand_chacha::ChaCha8Rng;
 use stagewright_core::cluster::Cluster;
 use stagewright_core::contract::Units;
 use stagewright_core::document::{ClusterDocument, ObjectiveKind, PinsDocument};
@@ -52,7 +51,10 @@ pub fn instance(recipe: &Recipe, index: u64) -> Instance {
     let mut graph = family.graph(&mut rng, size);
     graph.name = name.clone();
     let graph = Arc::new(Graph::from_document(graph).expect("families make sound graphs"));
-    let cluster = drawn_cluster(&mut rng, &graph, objective.kind, document.devices, &name);
+    let cluster = ClusterDocument {
+        name: name.clone(),
+        ..clusters::cluster(&mut rng, &graph, objective.kind, &document.proportions())
+    };
     let problem = |cluster: &ClusterDocument| {
         let cluster = Cluster::from_document(cluster.clone()).expect("drawn clusters are sound");
         Problem::new(graph.clone(), cluster, objective, PinsDocument::default())
@@ -66,16 +68,6 @@ pub fn instance(recipe: &Recipe, index: u64) -> Instance {
         made = problem(&cluster);
     }
     Instance { name, family: family.name, problem: made }
-}
-
-fn drawn_cluster(
-    rng: &mut ChaCha8Rng,
-    graph: &Graph,
-    objective: ObjectiveKind,
-    devices: [usize; 2],
-    name: &str,
-) -> ClusterDocument {
-    ClusterDocument { name: name.into(), ..clusters::cluster(rng, graph, objective, devices) }
 }
 
 /// Bytes of all operators and tensors.

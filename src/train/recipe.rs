@@ -8,22 +8,27 @@
 //! objectives = ["makespan", "throughput"]
 //! ```
 //!
-//! Without `families` there are all that have graphs of such sizes, but for those under `except`. A family or an objective that is listed twice is drawn
-//! twice as often.
+//! Without `families` there are all that have graphs of such sizes, but for those under `except`. A family or an objective
+//! that is listed twice is drawn twice as often. `communication` and `room` say how slow links and how tight memories are.
 
 use serde::{Deserialize, Serialize};
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use thiserror::Error;
 
+use super::clusters::{COMMUNICATION, Proportions, ROOM};
 use super::families::{FAMILIES, FEWEST, Family, MOST, family};
 use crate::nearest::nearest;
 
 /// Fewest and most devices of a cluster.
 pub const DEVICES: [usize; 2] = [2, 16];
+/// Least and most seconds of transfers for each of computing.
+const COMMUNICATIONS: [f64; 2] = [1e-4, 1e4];
+/// Least and most memory for each byte that stays in it.
+const ROOMS: [f64; 2] = [1.0, 1e4];
 
 /// What a recipe file says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecipeDocument {
     /// Seed of everything that is drawn.
@@ -40,6 +45,25 @@ pub struct RecipeDocument {
     pub devices: [usize; 2],
     /// What is minimised.
     pub objectives: Vec<Target>,
+    /// Least and most seconds that all tensors take, each once over a link, for each that all operators take on one device;
+    /// [`COMMUNICATION`] where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub communication: Option<[f64; 2]>,
+    /// Least and most memory of all accelerators, where it is limited, for each byte that stays in it; [`ROOM`] where it is
+    /// left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<[f64; 2]>,
+}
+
+impl RecipeDocument {
+    /// What clusters are drawn from.
+    pub fn proportions(&self) -> Proportions {
+        Proportions {
+            devices: self.devices,
+            communication: self.communication.unwrap_or(COMMUNICATION),
+            room: self.room.unwrap_or(ROOM),
+        }
+    }
 }
 
 /// What the placements of an instance minimise.
@@ -72,7 +96,7 @@ pub struct Recipe {
 }
 
 /// Why a document is no recipe.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Error)]
 pub enum RecipeError {
     /// Text that is no TOML, or a field that is unknown, missing or of the wrong type.
     #[error("{message}")]
@@ -100,13 +124,13 @@ pub enum RecipeError {
         /// The field.
         field: &'static str,
         /// Its first number.
-        least: usize,
+        least: f64,
         /// Its second.
-        most: usize,
+        most: f64,
         /// The least that it may be.
-        lowest: usize,
+        lowest: f64,
         /// The most.
-        highest: usize,
+        highest: f64,
     },
     /// A family that is asked for and has no graphs of the sizes asked for.
     #[error("the family `{name}` has no graphs of {least} to {most} operators")]
@@ -177,8 +201,12 @@ impl Recipe {
     /// # Errors
     /// The first thing that is wrong.
     pub fn new(mut document: RecipeDocument) -> Result<Recipe, RecipeError> {
-        check_range("operators", document.operators, [FEWEST, MOST])?;
-        check_range("devices", document.devices, DEVICES)?;
+        let counts = |[least, most]: [usize; 2]| [least as f64, most as f64];
+        check_range("operators", counts(document.operators), counts([FEWEST, MOST]))?;
+        check_range("devices", counts(document.devices), counts(DEVICES))?;
+        let proportions = document.proportions();
+        check_range("communication", proportions.communication, COMMUNICATIONS)?;
+        check_range("room", proportions.room, ROOMS)?;
         if document.objectives.is_empty() {
             return Err(RecipeError::Empty { field: "objectives" });
         }
@@ -242,8 +270,8 @@ fn known(field: &'static str, name: &str, at: usize) -> Result<&'static Family, 
 
 fn check_range(
     field: &'static str,
-    [least, most]: [usize; 2],
-    [lowest, highest]: [usize; 2],
+    [least, most]: [f64; 2],
+    [lowest, highest]: [f64; 2],
 ) -> Result<(), RecipeError> {
     match lowest <= least && least <= most && most <= highest {
         true => Ok(()),
@@ -286,6 +314,8 @@ mod tests {
             ("[20, 300]", "[20, 4001]", "D003", "operators"),
             ("[2, 8]", "[1, 8]", "D003", "devices"),
             ("[2, 8]", "[2, 17]", "D003", "devices"),
+            ("seed = 3", "seed = 3\nroom = [2, 1.5]", "D003", "room"),
+            ("seed = 3", "seed = 3\ncommunication = [nan, nan]", "D003", "communication"),
             ("\"layered\", \"bert\"", "", "D005", "families"),
             ("families = [\"layered\", \"bert\"]", "except = [\"vgg\", \"bird\"]", "D002", "except[1]"),
             ("\"makespan\"", "", "D005", "objectives"),

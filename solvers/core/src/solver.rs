@@ -155,6 +155,8 @@ pub enum Event {
     Simulations {
         /// Simulations since the solve began.
         done: u64,
+        /// When the last of them was.
+        at: Instant,
     },
     /// A better lower bound.
     Bound {

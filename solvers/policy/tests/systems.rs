@@ -13,7 +13,7 @@ use stagewright_core::solver::{Context, Limits, Silent, Solution, SolveError, So
 use stagewright_core::tolerance::same;
 use stagewright_policy::checkpoint::CheckpointError;
 use stagewright_policy::learn::{AdamConfig, Descent};
-use stagewright_policy::systems::{Agent, Kind, Learned, Reading, Settings, Trials, Use};
+use stagewright_policy::systems::{Agent, Kind, Learned, Mode, Reading, Settings, Trials};
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::Judge;
 use support::{empty, slow_links, split, step};
@@ -62,7 +62,7 @@ fn learn(
 }
 
 /// What is played as likeliest.
-fn likeliest(agent: &mut Agent, problem: &Problem) -> f64 {
+fn likeliest(agent: &Agent, problem: &Problem) -> f64 {
     let scene = Scene::new(problem);
     let reading = Reading::new(&scene, agent.kind().most_units()).expect("few edges");
     let mut trials = Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, endless());
@@ -133,7 +133,7 @@ fn each_learns_to_use_one_device_where_that_is_best() {
         let config = AdamConfig { rate: 3e-3, ..kind.adam() };
         let mut descent = Descent::new(agent.weights(), config).expect("moments");
         learn(&mut agent, &mut descent, &problem, 0..120);
-        let found = likeliest(&mut agent, &problem);
+        let found = likeliest(&agent, &problem);
         assert!(same(found, 8.0), "{kind:?}: {found} is not the 8 s of one device");
     }
 }
@@ -166,7 +166,7 @@ fn playing_changes_nothing() {
             let mut descent = Descent::new(agent.weights(), kind.adam()).expect("moments");
             for episode in 0..3 {
                 if is_asked {
-                    likeliest(&mut agent, &slow_links(5, 2));
+                    likeliest(&agent, &slow_links(5, 2));
                 }
                 learn(&mut agent, &mut descent, &step(4, 12, 3), episode..episode + 1);
             }
@@ -200,7 +200,7 @@ fn files_that_are_no_such_system_are_refused() {
         let descent = Descent::new(agent.weights(), kind.adam()).expect("moments");
         agent.to_bytes(&descent, serde_json::Value::Null).expect("bytes")
     });
-    let of = |bytes: &[u8], kind| Learned::of_file("a test", "a test", kind, Use::Greedy, bytes.to_vec());
+    let of = |bytes: &[u8], kind| Learned::of_file("a test", "a test", kind, Mode::Greedy, bytes.to_vec());
     assert!(of(&gdp, Kind::Gdp).is_ok());
     assert!(matches!(of(&hdp, Kind::Gdp), Err(CheckpointError::OtherSystem { .. })));
     assert!(matches!(of(&gdp[..gdp.len() - 1], Kind::Gdp), Err(CheckpointError::Unreadable(_))));

@@ -39,7 +39,8 @@ pub use expert::{
 pub use latency::greedy::LatencyGreedy;
 pub use local::Local;
 pub use makespan::{
-    Annealing, Brkga, Cpop, EarliestTaskFirst, Heft, Multilevel, OrderSplit, Peft, SmallCommunication, Tabu,
+    Annealing, AnnealingFromRandom, Brkga, Cpop, EarliestTaskFirst, Heft, Multilevel, OrderSplit, Peft,
+    RandomPlacements, SmallCommunication, Tabu,
 };
 pub use one_device::OneDevice;
 pub use pipedream::PipeDream;

@@ -157,6 +157,10 @@ impl Case {
                     row.operators = plan.objective.value_s.map(|_| operators);
                     if let Some(file) = &watched {
                         row.moments = convergence::read(file.path())?;
+                        if row.value_s.is_some() && row.moments.is_empty() {
+                            let cause = format!("a run has not told how it converged: {}", story.trim_end());
+                            return Err(CliError::new("B004", cause).at(self.input.clone()));
+                        }
                     }
                 }
                 Err(_) => row.status = error_of(&story).unwrap_or("error: no plan was printed").into(),

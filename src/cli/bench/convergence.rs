@@ -9,7 +9,7 @@ use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::seconds;
 
 use super::case::Row;
-use super::summary::{Ground, best_values, ground, mean, objectives, show};
+use super::summary::{Ground, best_values, ground, mean, objectives, ratio, show};
 use super::table::median;
 use crate::cli::error::CliError;
 
@@ -63,6 +63,56 @@ pub(super) fn read(path: &Path) -> Result<Vec<Moment>, CliError> {
 enum Until {
     Seconds(f64),
     Simulations(u64),
+}
+
+/// What a convergence is measured by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effort {
+    Seconds,
+    Simulations,
+}
+
+impl Effort {
+    /// How much of it there had been by then, if that was counted.
+    fn of(self, moment: &Moment) -> Option<f64> {
+        match self {
+            Effort::Seconds => Some(moment.elapsed_s),
+            Effort::Simulations => moment.simulations.map(|count| count as f64),
+        }
+    }
+
+    fn until(self, limit: f64) -> Until {
+        match self {
+            Effort::Seconds => Until::Seconds(limit),
+            Effort::Simulations => Until::Simulations(limit as u64),
+        }
+    }
+}
+
+/// Points of a curve.
+const POINTS: usize = 120;
+
+/// The geometric mean of the value so far over the best of its case by the effort, from where every case of the solver has
+/// a plan to where the last of them got better; empty where efforts were not counted, or a case has none.
+pub(super) fn curve(rows: &[&Row], solver: &str, effort: Effort) -> Vec<(f64, f64)> {
+    let best = best_values(rows.iter().copied());
+    let own: Vec<&Row> = rows.iter().filter(|row| row.solver == solver).copied().collect();
+    let firsts: Option<Vec<f64>> =
+        own.iter().map(|row| row.moments.first().and_then(|moment| effort.of(moment))).collect();
+    let Some(from) = firsts.and_then(|firsts| firsts.into_iter().reduce(f64::max)) else { return Vec::new() };
+    let lasts = own.iter().filter_map(|row| row.moments.last().and_then(|moment| effort.of(moment)));
+    let to = lasts.fold(from, f64::max);
+    if from <= 0.0 {
+        return Vec::new();
+    }
+    let point = |at: usize| {
+        // Rounding may leave the last a little before the end.
+        let x = if at == POINTS { to } else { from * (to / from).powf(at as f64 / POINTS as f64) };
+        let over = |row: &&Row| ratio(effort.until(x).value(row)?, *best.get(&ground(row))?);
+        let logs: Vec<f64> = own.iter().filter_map(over).map(f64::ln).collect();
+        (!logs.is_empty()).then(|| (x, (logs.iter().sum::<f64>() / logs.len() as f64).exp()))
+    };
+    (0..=POINTS).filter_map(point).collect()
 }
 
 impl Until {
@@ -121,11 +171,10 @@ fn after(rows: &[&Row], solvers: &[&str], asked: &Asked, title: &str) -> String 
     for solver in solvers {
         let own: Vec<&Row> = rows.iter().filter(|row| row.solver == *solver).copied().collect();
         let cell = |until: &Until| {
-            let ratio = |row: &&Row| {
-                let ratio = until.value(row)? / best.get(&ground(row))?;
-                (ratio.is_finite() && ratio > 0.0).then(|| (row.files[0].clone(), ratio))
+            let over = |row: &&Row| {
+                Some((row.files[0].clone(), ratio(until.value(row)?, *best.get(&ground(row))?)?))
             };
-            let ratios: Vec<(String, f64)> = own.iter().filter_map(ratio).collect();
+            let ratios: Vec<(String, f64)> = own.iter().filter_map(over).collect();
             let count = if ratios.len() == own.len() {
                 String::new()
             } else {
@@ -153,42 +202,49 @@ fn reach(rows: &[&Row], solvers: &[&str], leader: &str, title: &str) -> String {
         ("seconds", Column::Figures),
         ("simulations", Column::Figures),
         ("times as fast", Column::Figures),
+        ("times as few", Column::Figures),
     ]);
     for solver in solvers.iter().filter(|solver| **solver != leader) {
-        let pairs: Vec<(&Row, &Row, f64)> = rows
-            .iter()
-            .filter(|row| row.solver == *solver)
+        let own = rows.iter().filter(|row| row.solver == *solver);
+        let pairs: Vec<(&Row, &Row, f64)> = own
             .filter_map(|row| {
                 let leader = *led.get(&ground(row))?;
                 Some((*row, leader, leader.value_s?))
             })
             .collect();
-        let there: Vec<(&Row, Moment, Option<Moment>)> = (pairs.iter())
-            .filter_map(|(row, leader, value)| Some((*row, reached(row, *value)?, reached(leader, *value))))
+        // When this one was there, and when the leader was.
+        let there: Vec<(&Row, Moment, Moment)> = pairs
+            .iter()
+            .filter_map(|(row, leader, value)| Some((*row, reached(row, *value)?, reached(leader, *value)?)))
             .collect();
-        let ratio = |(row, own, leader): &(&Row, Moment, Option<Moment>)| {
-            let ratio = (*leader)?.elapsed_s / own.elapsed_s;
-            (ratio.is_finite() && ratio > 0.0).then(|| (row.files[0].clone(), ratio))
-        };
-        let ratios: Vec<(String, f64)> = there.iter().filter_map(ratio).collect();
-        let middle = |mut list: Vec<f64>| {
+        let middle = |effort: Effort| {
+            let mut list: Vec<f64> = there.iter().filter_map(|(_, own, _)| effort.of(own)).collect();
             list.sort_by(f64::total_cmp);
             (!list.is_empty()).then(|| median(&list))
         };
-        let counts = there.iter().filter_map(|(_, own, _)| own.simulations.map(|count| count as f64));
+        let faster = |effort: Effort| {
+            let ratio = |(row, own, leader): &(&Row, Moment, Moment)| {
+                let ratio = effort.of(leader)? / effort.of(own)?;
+                (ratio.is_finite() && ratio > 0.0).then(|| (row.files[0].clone(), ratio))
+            };
+            let ratios: Vec<(String, f64)> = there.iter().filter_map(ratio).collect();
+            mean(&ratios).map(show).unwrap_or_default()
+        };
         grid.row([
             (*solver).to_owned(),
             pairs.len().to_string(),
             there.len().to_string(),
-            middle(there.iter().map(|(_, own, _)| own.elapsed_s).collect()).map(seconds).unwrap_or_default(),
-            middle(counts.collect()).map(|count| format!("{count:.0}")).unwrap_or_default(),
-            mean(&ratios).map(show).unwrap_or_default(),
+            middle(Effort::Seconds).map(seconds).unwrap_or_default(),
+            middle(Effort::Simulations).map(|count| format!("{count:.0}")).unwrap_or_default(),
+            faster(Effort::Seconds),
+            faster(Effort::Simulations),
         ]);
     }
     format!(
         "\n## Reaching {leader}{title}\n\nCases in which a solver has a plan no worse than the answer of {leader}; medians \
-         of the seconds and the simulations until then; and the geometric mean of the time that {leader} took to its \
-         answer over the time until then, with its 95% interval over inputs.\n\n{}",
+         of the seconds and the simulations until then; and the geometric means of the seconds and the simulations that \
+         {leader} took to its answer over those until then, with 95% intervals over inputs. All but the first two columns \
+         are of the cases in which it was reached.\n\n{}",
         grid.markdown()
     )
 }
@@ -222,13 +278,13 @@ mod tests {
         assert!(text.contains("| quick | 2.0000 | 1.0000 | 4.0000 |"), "{text}");
         assert!(text.contains("| slow |  | 2.0000 | 2.0000 |"), "{text}");
         // It had the 4 s after 1 s and 20 simulations, the other after 3 s.
-        assert!(text.contains("| quick | 1 | 1 | 1.00 s | 20 | 3.0000 |"), "{text}");
+        assert!(text.contains("| quick | 1 | 1 | 1.0000 s | 20 | 3.0000 | 0.4500 |"), "{text}");
     }
 
     #[test]
     fn who_never_gets_there_has_no_time() {
         let asked = Asked { reaches: vec!["good".into()], ..Asked::default() };
         let text = markdown(&[row("good", &[(1.0, 1, 1.0)]), row("bad", &[(1.0, 1, 2.0)])], &asked);
-        assert!(text.contains("| bad | 1 | 0 |  |  |  |"), "{text}");
+        assert!(text.contains("| bad | 1 | 0 |  |  |  |  |"), "{text}");
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
         files::write(path, &table::csv(&rows)?)?;
     }
     if let Some(folder) = &arguments.plots {
-        plot::write(folder, &bench.suite.name, &summaries)?;
+        plot::write(folder, &bench.suite.name, &rows, &summaries)?;
     }
     Ok(Exit::Done)
 }

@@ -6,11 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use stagewright::core::tolerance;
 use stagewright::report::grid::{Column, Grid};
 
 use super::case::Row;
-use super::summary::{Mean, mean, show};
+use super::summary::{Mean, mean, ratio, show};
 
 /// Fewer inputs that differ have no normal approximation.
 const FEWEST: usize = 10;
@@ -47,12 +46,11 @@ pub(super) fn paired(rows: &[Row], looked_at: &str) -> Vec<Paired> {
     }
     let one = |(objective, solver): (&str, &str)| {
         let of = rows.iter().filter(|row| row.objective == objective && row.solver == solver);
-        let ratio = |row: &Row| {
-            let (value, other) = (own.get(&key(row)).copied().flatten()?, row.value_s?);
-            let ratio = if tolerance::same(value, other) { 1.0 } else { value / other };
-            (ratio.is_finite() && ratio > 0.0).then(|| (row.files[0].clone(), ratio))
+        let over = |row: &Row| {
+            let value = own.get(&key(row)).copied().flatten()?;
+            Some((row.files[0].clone(), ratio(value, row.value_s?)?))
         };
-        let ratios: Vec<(String, f64)> = of.filter_map(ratio).collect();
+        let ratios: Vec<(String, f64)> = of.filter_map(over).collect();
         Paired {
             objective: objective.into(),
             solver: solver.into(),

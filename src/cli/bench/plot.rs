@@ -4,6 +4,8 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
+use super::case::Row;
+use super::convergence::{Effort, curve};
 use super::summary::{Mean, Summary};
 use crate::cli::error::CliError;
 use crate::cli::files;
@@ -24,8 +26,9 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
 ];
 
-/// Writes the plots of every objective into a folder, which is made if it is not there.
-pub(super) fn write(folder: &Path, name: &str, summaries: &[Summary]) -> Result<(), CliError> {
+/// Writes the plots of every objective into a folder, which is made if it is not there. How solvers converge is drawn where
+/// the rows tell it.
+pub(super) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summary]) -> Result<(), CliError> {
     files::make_folder(folder)?;
     for (at, group) in summaries.chunk_by(|one, other| one.objective == other.objective).enumerate() {
         let title = match group[0].objective.as_str() {
@@ -38,6 +41,18 @@ pub(super) fn write(folder: &Path, name: &str, summaries: &[Summary]) -> Result<
         files::write(&folder.join(format!("profile{suffix}.svg")), &profile)?;
         let means = means(&title, group).map_err(|error| failed(&error))?;
         files::write(&folder.join(format!("means{suffix}.svg")), &means)?;
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.objective == group[0].objective).collect();
+        let efforts = [(Effort::Seconds, "convergence"), (Effort::Simulations, "convergence-simulations")];
+        for (effort, file) in efforts {
+            let curves: Vec<Curve<'_>> = group
+                .iter()
+                .map(|summary| (summary.solver.as_str(), curve(&rows, &summary.solver, effort)))
+                .collect();
+            if curves.iter().any(|(_, points)| points.len() > 1) {
+                let drawn = curves_of(&title, &curves, effort).map_err(|error| failed(&error))?;
+                files::write(&folder.join(format!("{file}{suffix}.svg")), &drawn)?;
+            }
+        }
     }
     Ok(())
 }
@@ -83,6 +98,64 @@ fn profile(title: &str, group: &[Summary]) -> Drawn {
         chart
             .configure_series_labels()
             .position(SeriesLabelPosition::LowerRight)
+            .background_style(WHITE.mix(0.85))
+            .border_style(BLACK.mix(0.3))
+            .draw()?;
+        area.present()?;
+    }
+    Ok(text)
+}
+
+/// A solver with the points of its curve.
+type Curve<'a> = (&'a str, Vec<(f64, f64)>);
+
+/// How the value of every solver falls.
+fn curves_of(title: &str, curves: &[Curve<'_>], effort: Effort) -> Drawn {
+    let points = || curves.iter().flat_map(|(_, points)| points);
+    let (from, to) = points().fold((f64::INFINITY, 0.0f64), |(from, to), (x, _)| (from.min(*x), to.max(*x)));
+    // Whole decades, so that there are labels.
+    let [from, end] = [10f64.powf(from.log10().floor()), 10f64.powf(to.log10().ceil())];
+    let largest = points().map(|(_, y)| *y).fold(1.05, f64::max).min(LARGEST_RATIO);
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&area)
+            .caption(title, ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(56)
+            .build_cartesian_2d(
+                (from..end.max(10.0 * from)).log_scale(),
+                (1.0..1.02 * largest).log_scale(),
+            )?;
+        chart
+            .configure_mesh()
+            .x_desc(match effort {
+                Effort::Seconds => "seconds",
+                Effort::Simulations => "simulations",
+            })
+            .x_label_formatter(&|x| if *x < 1.0 { format!("{x:.3}") } else { format!("{x:.0}") })
+            .y_desc("value so far over the best of the case")
+            .y_label_formatter(&|ratio| format!("{ratio:.2}"))
+            .draw()?;
+        for (at, (solver, points)) in curves.iter().enumerate() {
+            let style = style(at).stroke_width(2);
+            // A value stands until the next, and the last to the end.
+            let mut steps: Vec<(f64, f64)> = Vec::new();
+            for &(x, y) in points.iter().filter(|(_, y)| *y <= 1.02 * largest) {
+                steps.extend(steps.last().map(|&(_, before)| (x, before)));
+                steps.push((x, y));
+            }
+            steps.extend(steps.last().map(|&(_, last)| (to, last)));
+            chart
+                .draw_series(LineSeries::new(steps, style))?
+                .label(*solver)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
             .background_style(WHITE.mix(0.85))
             .border_style(BLACK.mix(0.3))
             .draw()?;

@@ -126,6 +126,10 @@ impl Suite {
         if let Some(looked_at) = suite.look_at.as_ref().filter(|name| !suite.solvers.contains(name)) {
             return Err(bad(format!("look_at is `{looked_at}`, which is none of the solvers")));
         }
+        let mut seconds = suite.convergence.iter().flat_map(|asked| &asked.seconds);
+        if seconds.any(|&limit| !(limit.is_finite() && limit > 0.0)) {
+            return Err(bad("the seconds of convergence are above 0".into()));
+        }
         let reaches = suite.convergence.iter().flat_map(|asked| &asked.reaches);
         if let Some(unknown) = reaches.into_iter().find(|name| !suite.solvers.contains(name)) {
             return Err(bad(format!("convergence reaches `{unknown}`, which is none of the solvers")));

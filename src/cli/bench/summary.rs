@@ -52,6 +52,12 @@ pub(super) fn ground(row: &Row) -> Ground<'_> {
     (&row.objective, &row.files, row.seed)
 }
 
+/// One value over another: 1 where rounding tells them apart, and none where that is no number above zero.
+pub(super) fn ratio(value: f64, other: f64) -> Option<f64> {
+    let ratio = if tolerance::same(value, other) { 1.0 } else { value / other };
+    (ratio.is_finite() && ratio > 0.0).then_some(ratio)
+}
+
 /// The best value of every case.
 pub(super) fn best_values<'a>(rows: impl Iterator<Item = &'a Row>) -> BTreeMap<Ground<'a>, f64> {
     let mut best: BTreeMap<Ground<'_>, f64> = BTreeMap::new();
@@ -94,12 +100,8 @@ pub(super) fn summaries(rows: &[Row]) -> Vec<Summary> {
     let summary = |(objective, solver): (&str, &str)| {
         let rows = || rows.iter().filter(move |row| row.objective == objective && row.solver == solver);
         let over = |of: &BTreeMap<Ground<'_>, f64>| -> Vec<(String, f64)> {
-            let ratio = |row: &Row| {
-                let (value, least) = (row.value_s?, *of.get(&ground(row))?);
-                let ratio = if tolerance::same(value, least) { 1.0 } else { value / least };
-                (ratio.is_finite() && ratio > 0.0).then(|| (row.files[0].clone(), ratio))
-            };
-            rows().filter_map(ratio).collect()
+            let over = |row: &Row| Some((row.files[0].clone(), ratio(row.value_s?, *of.get(&ground(row))?)?));
+            rows().filter_map(over).collect()
         };
         let over_best = over(&best);
         let times: Vec<f64> = rows().map(|row| super::table::median(&row.seconds)).collect();

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use stagewright::core::solver::Solver;
 use stagewright::learned;
-use stagewright_policy::systems::{Learned, Use};
+use stagewright_policy::systems::{Learned, Mode};
 
 use super::error::CliError;
 use super::files;
@@ -23,9 +23,9 @@ pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) ->
     let policy = learned::WITH_CHECKPOINT.iter().find(|policy| policy.name() == name);
     let solver: Box<dyn Solver> = match (system, policy) {
         (Some(system), _) => {
-            let what = if is_zero_shot { Use::Greedy } else { Use::Learn };
+            let mode = if is_zero_shot { Mode::Greedy } else { Mode::Learn };
             let input = files::read(path)?;
-            let found = Learned::of_file(name, summary, system.kind(), what, input.bytes);
+            let found = Learned::of_file(name, summary, system.kind(), mode, input.bytes);
             Box::new(found.map_err(|error| finetune::refused(&input.label, &error))?)
         }
         (None, Some(_)) if is_zero_shot => {

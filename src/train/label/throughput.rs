@@ -124,6 +124,8 @@ mod tests {
             operators: [20, 60],
             devices: [2, 6],
             objectives: vec![Target::Throughput],
+            communication: None,
+            room: None,
         };
         let recipe = Recipe::new(document).unwrap();
         let mut differs = 0;

@@ -110,7 +110,7 @@ pub fn run(
         is_kept = false;
         (watch.played)(kept.episode, document.episodes);
         if kept.episode.is_multiple_of(document.measure_every) || kept.episode == document.episodes {
-            let (fits, over_bound) = pool.install(|| measure(&mut agent, document, &held_out))?;
+            let (fits, over_bound) = pool.install(|| measure(&agent, document, &held_out))?;
             let now = Episodes {
                 episode: kept.episode,
                 steps: descent.steps(),
@@ -224,7 +224,7 @@ fn with_trials<T>(
 
 /// The share of what is held out where the best of one greedy episode fits, and its geometric mean there over the lower bound.
 fn measure(
-    agent: &mut Agent,
+    agent: &Agent,
     document: &SystemRunDocument,
     held_out: &Recipe,
 ) -> Result<(f64, Option<f64>), RunError> {

@@ -13,7 +13,7 @@ use candle_nn::ops::softmax;
 
 use super::lstm::{Lstm, Memory};
 use super::reading::{FIGURES, Reading};
-use super::system::{Baselines, Play, Settings, System};
+use super::system::{Play, Settings, System};
 use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
 use crate::learn::TrainError;
 use crate::network::layers::Linear;
@@ -46,8 +46,6 @@ pub(super) struct Hdp {
     look_from: Linear,
     look: Linear,
     head: Linear,
-    /// By graph: the moving average.
-    baselines: Baselines,
 }
 
 /// Figures of a group but for whom it sends to.
@@ -72,7 +70,6 @@ impl Hdp {
             head: Linear::new(nursery, "head", 3 * width, devices)?,
             settings,
             groups,
-            baselines: Baselines::new(),
         })
     }
 
@@ -171,7 +168,7 @@ impl Hdp {
 
 impl System for Hdp {
     fn episode(
-        &mut self,
+        &self,
         weights: &Weights,
         mut play: Play<'_, '_, '_, '_, '_>,
     ) -> std::result::Result<(), TrainError> {
@@ -194,9 +191,10 @@ impl System for Hdp {
             if play.is_greedy() {
                 return Ok(());
             }
-            let known = self.baselines.entry(play.graph).or_insert_with(|| vec![vec![reward]]);
-            let baseline = known[0][0];
-            known[0][0] = KEPT * baseline + (1.0 - KEPT) * reward;
+            // The moving average.
+            let average = play.baseline(reward);
+            let baseline = *average;
+            *average = KEPT * baseline + (1.0 - KEPT) * reward;
             let grouped = chosen(&log, group_of)?.sum_all()?;
             let likely = (grouped + placed.narrow(0, draw, 1)?.sum_all()?)?;
             terms.push((likely * (baseline - reward))?);
@@ -206,13 +204,5 @@ impl System for Hdp {
         }
         let loss = (Tensor::stack(&terms, 0)?.sum_all()? / terms.len() as f64)?;
         play.learn(weights, &loss)
-    }
-
-    fn baselines(&self) -> Option<&Baselines> {
-        Some(&self.baselines)
-    }
-
-    fn set_baselines(&mut self, baselines: Baselines) {
-        self.baselines = baselines;
     }
 }

@@ -20,7 +20,7 @@ use petgraph::unionfind::UnionFind;
 use rand::{Rng, RngExt};
 
 use super::reading::{FIGURES, Reading};
-use super::system::{Baselines, Play, Settings, System};
+use super::system::{Play, Settings, System};
 use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
 use crate::learn::TrainError;
 use crate::network::layers::Linear;
@@ -40,8 +40,6 @@ pub(super) struct Hsdag {
     layers: Vec<Linear>,
     score: [Linear; 2],
     place: [Linear; 2],
-    /// By graph: the seconds of the first placement.
-    baselines: Baselines,
 }
 
 /// A problem as tensors.
@@ -153,7 +151,6 @@ impl Hsdag {
                 Linear::new(nursery, "place.1", width, settings.devices)?,
             ],
             settings,
-            baselines: Baselines::new(),
         })
     }
 
@@ -234,7 +231,7 @@ impl Hsdag {
 
 impl System for Hsdag {
     fn episode(
-        &mut self,
+        &self,
         weights: &Weights,
         mut play: Play<'_, '_, '_, '_, '_>,
     ) -> std::result::Result<(), TrainError> {
@@ -249,8 +246,8 @@ impl System for Hsdag {
             if play.is_greedy() {
                 continue;
             }
-            let known = self.baselines.entry(play.graph).or_insert_with(|| vec![vec![score.makespan]]);
-            let reward = known[0][0] / score.makespan;
+            // The graph's first placement is the measure.
+            let reward = *play.baseline(score.makespan) / score.makespan;
             // A step that takes no time is as good as the first of them.
             let reward = match score.fits() {
                 true if reward.is_finite() => reward,
@@ -264,13 +261,5 @@ impl System for Hsdag {
         }
         let loss = Tensor::stack(&terms, 0)?.sum_all()?;
         play.learn(weights, &loss)
-    }
-
-    fn baselines(&self) -> Option<&Baselines> {
-        Some(&self.baselines)
-    }
-
-    fn set_baselines(&mut self, baselines: Baselines) {
-        self.baselines = baselines;
     }
 }

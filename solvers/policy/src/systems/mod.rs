@@ -22,7 +22,7 @@ mod system;
 mod trials;
 
 pub use reading::Reading;
-pub use solver::{Learned, Use};
+pub use solver::{Learned, Mode};
 pub use state::{SYSTEM_SCHEMA, SystemCard};
 pub use system::{Agent, Kind, Settings};
 pub use trials::{News, Trials};

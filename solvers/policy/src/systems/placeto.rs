@@ -16,7 +16,7 @@
 use candle_core::{Device, Result, Tensor};
 
 use super::reading::Reading;
-use super::system::{Baselines, Play, Settings, System};
+use super::system::{Play, Settings, System};
 use super::trials::penalised;
 use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
 use crate::learn::TrainError;
@@ -82,8 +82,6 @@ pub(super) struct Placeto {
     /// Over what comes before, after, and beside.
     pools: [Sum; 3],
     classifier: [Linear; 3],
-    /// By graph: the returns of every step in the last episodes.
-    baselines: Baselines,
 }
 
 /// The groups that come before, after, and beside each.
@@ -150,7 +148,6 @@ impl Placeto {
                 Linear::new(nursery, "classifier.2", 8 * width, settings.devices)?,
             ],
             settings,
-            baselines: Baselines::new(),
         })
     }
 
@@ -238,7 +235,7 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
 
 impl System for Placeto {
     fn episode(
-        &mut self,
+        &self,
         weights: &Weights,
         mut play: Play<'_, '_, '_, '_, '_>,
     ) -> std::result::Result<(), TrainError> {
@@ -274,7 +271,8 @@ impl System for Placeto {
         for step in (1..rewards.len()).rev() {
             rewards[step - 1] += rewards[step];
         }
-        let known = self.baselines.entry(play.graph).or_default();
+        // The returns of every step in the last episodes.
+        let known = &mut *play.baselines;
         let mean = |step: usize| {
             let of: Vec<f64> = known.iter().filter_map(|episode| episode.get(step).copied()).collect();
             if of.is_empty() { 0.0 } else { of.iter().sum::<f64>() / of.len() as f64 }
@@ -295,13 +293,5 @@ impl System for Placeto {
             (chosen(&log, &drawn[first..end])? * advantages)?.sum_all()? * (-1.0 / steps as f64)
         };
         play.learn_in_parts(weights, (0..steps).step_by(at_once).map(part))
-    }
-
-    fn baselines(&self) -> Option<&Baselines> {
-        Some(&self.baselines)
-    }
-
-    fn set_baselines(&mut self, baselines: Baselines) {
-        self.baselines = baselines;
     }
 }

@@ -24,7 +24,7 @@ const LARGEST_GAP: f64 = 0.999;
 
 /// What a solve does with its system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub enum Mode {
     /// Learns on the problem until a limit.
     Learn,
     /// Plays one episode that takes the likeliest choice everywhere, and learns nothing.
@@ -37,14 +37,14 @@ pub struct Learned {
     name: &'static str,
     summary: &'static str,
     kind: Kind,
-    what: Use,
+    mode: Mode,
     file: Option<Vec<u8>>,
 }
 
 impl Learned {
     /// A system that begins with new parameters, drawn from the seed of the solve.
     pub const fn new(name: &'static str, summary: &'static str, kind: Kind) -> Learned {
-        Learned { name, summary, kind, what: Use::Learn, file: None }
+        Learned { name, summary, kind, mode: Mode::Learn, file: None }
     }
 
     /// One that begins with those of a file, which is read once here to see that it can be.
@@ -55,14 +55,14 @@ impl Learned {
         name: &'static str,
         summary: &'static str,
         kind: Kind,
-        what: Use,
+        mode: Mode,
         file: Vec<u8>,
     ) -> Result<Learned, CheckpointError> {
         let (agent, ..) = Agent::from_bytes(&file, None)?;
         if agent.kind() != kind {
             return Err(CheckpointError::OtherSystem { found: agent.kind().name(), wanted: kind.name() });
         }
-        Ok(Learned { name, summary, kind, what, file: Some(file) })
+        Ok(Learned { name, summary, kind, mode, file: Some(file) })
     }
 
     /// Which system it is.
@@ -149,10 +149,14 @@ impl Solver for Learned {
             // Streams of their own: parameters have those of the seed itself.
             let mut rng = seed::stream(context.seed ^ EPISODES, episodes);
             let rate = descent.config.rate * (1.0 - (1.0 - descent.config.last) * done_of(&trials, context));
-            let done = pool.install(|| match self.what {
-                Use::Learn => agent.learn(0, &reading, &mut trials, (&mut descent, rate), &mut rng),
-                Use::Greedy => agent.greedy(&reading, &mut trials, &mut rng),
+            let done = pool.install(|| match self.mode {
+                Mode::Learn => agent.learn(0, &reading, &mut trials, (&mut descent, rate), &mut rng),
+                Mode::Greedy => agent.greedy(&reading, &mut trials, &mut rng),
             });
+            for news in trials.news() {
+                context.emit(Event::Simulations { done: news.played, at: news.at });
+                context.emit(Event::Incumbent { value: news.makespan });
+            }
             match done {
                 Ok(()) => {}
                 // What was played by then is no worse for it.
@@ -163,11 +167,7 @@ impl Solver for Learned {
                 Err(error) => return Err(invariant(&error)),
             }
             episodes += 1;
-            for news in trials.news() {
-                context.emit(Event::Simulations { done: news.played });
-                context.emit(Event::Incumbent { value: news.makespan });
-            }
-            if self.what == Use::Greedy {
+            if self.mode == Mode::Greedy {
                 break;
             }
         }

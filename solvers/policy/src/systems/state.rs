@@ -36,7 +36,7 @@ pub struct SystemCard {
 impl Agent {
     /// Forgets what rewards were compared with.
     pub fn forget(&mut self) {
-        self.system.set_baselines(Baselines::new());
+        self.baselines.clear();
     }
 
     /// The system with the steps made so far, to go on from.
@@ -49,7 +49,7 @@ impl Agent {
             system: self.kind,
             settings: self.settings,
             steps: descent.steps(),
-            baselines: self.system.baselines().cloned().unwrap_or_default(),
+            baselines: self.baselines.clone(),
             progress,
         };
         Ok(checkpoint::write(&descent.tensors(&self.weights), &card)?)
@@ -88,7 +88,7 @@ impl Agent {
         let mut parts = Parts::of(tensors)?;
         let parameters: BTreeMap<String, Tensor> = parts.take_weights();
         let mut agent = Agent::of(card.system, card.settings, parameters)?;
-        agent.system.set_baselines(card.baselines.clone());
+        agent.baselines.clone_from(&card.baselines);
         let config = config.unwrap_or_else(|| card.system.adam());
         let descent = Descent::restore(&agent.weights, config, card.steps, parts)?;
         Ok((agent, descent, card))

@@ -57,13 +57,12 @@ impl Kind {
         4 * self.most_units()
     }
 
-    /// Steps of gradients as its paper makes them.
+    /// Steps of gradients as its paper makes them; the rate of GDP is chosen here.
     pub fn adam(self) -> AdamConfig {
         let plain = AdamConfig { rate: 1e-3, warmup: 1, last: 1.0, decay: 0.0, clip: 1.0 };
         match self {
-            Kind::Gdp => AdamConfig { rate: 1e-4, ..plain },
             Kind::Placeto => AdamConfig { last: 0.1, clip: 1.25, ..plain },
-            Kind::Hsdag | Kind::Hdp => plain,
+            Kind::Gdp | Kind::Hsdag | Kind::Hdp => plain,
         }
     }
 
@@ -124,8 +123,9 @@ impl Settings {
 
 /// How an episode is played.
 pub(super) struct Play<'e, 't, 'a, 's, 'p> {
-    /// Tells graphs apart, since baselines are of a graph.
-    pub(super) graph: u64,
+    /// What rewards on this graph are compared with, rows of numbers; what they mean is each system's affair. Empty at the
+    /// first episode, and where nothing is learned.
+    pub(super) baselines: &'e mut Vec<Vec<f64>>,
     pub(super) reading: &'a Reading<'s, 'p>,
     pub(super) trials: &'t mut Trials<'a, 's, 'p>,
     /// Makes steps of gradients; without it nothing is learned, and the likeliest is played.
@@ -139,6 +139,14 @@ impl Play<'_, '_, '_, '_, '_> {
     /// Whether what was played is to be learned from: what is learned when the trials are over is of no use.
     pub(super) fn is_learning(&self) -> bool {
         self.descent.is_some() && !self.trials.is_over()
+    }
+
+    /// The only number that rewards on this graph are compared with; at first as given.
+    pub(super) fn baseline(&mut self, first: f64) -> &mut f64 {
+        if self.baselines.is_empty() {
+            self.baselines.push(vec![first]);
+        }
+        &mut self.baselines[0][0]
     }
 
     /// Whether the likeliest is played.
@@ -168,19 +176,13 @@ impl Play<'_, '_, '_, '_, '_> {
 }
 
 /// A system with its networks.
-pub(super) trait System: Send {
+pub(super) trait System: Send + Sync {
     /// Draws placements, has them played, and learns from what they came to. Where the trials are over amid an
     /// episode, nothing is learned from it.
-    fn episode(&mut self, weights: &Weights, play: Play<'_, '_, '_, '_, '_>) -> Result<(), TrainError>;
-
-    /// Its baselines, to go on with later, if it has any.
-    fn baselines(&self) -> Option<&Baselines>;
-
-    /// Goes on with those baselines.
-    fn set_baselines(&mut self, baselines: Baselines);
+    fn episode(&self, weights: &Weights, play: Play<'_, '_, '_, '_, '_>) -> Result<(), TrainError>;
 }
 
-/// What rewards are compared with, by graph: rows of numbers, none of them empty; what they mean is each system's affair.
+/// What rewards are compared with, by graph: rows of numbers, none of them empty.
 pub(super) type Baselines = BTreeMap<u64, Vec<Vec<f64>>>;
 
 /// A system with its parameters.
@@ -188,7 +190,8 @@ pub struct Agent {
     pub(super) kind: Kind,
     pub(super) settings: Settings,
     pub(super) weights: Weights,
-    pub(super) system: Box<dyn System>,
+    pub(super) baselines: Baselines,
+    system: Box<dyn System>,
 }
 
 impl Agent {
@@ -220,7 +223,7 @@ impl Agent {
             Kind::Hsdag => Box::new(Hsdag::new(&mut nursery, settings)?),
             Kind::Hdp => Box::new(Hdp::new(&mut nursery, settings)?),
         };
-        Ok(Agent { kind, settings, weights: nursery.finish()?, system })
+        Ok(Agent { kind, settings, weights: nursery.finish()?, baselines: Baselines::new(), system })
     }
 
     /// Which system it is.
@@ -254,8 +257,13 @@ impl Agent {
         if reading.units() > self.kind.too_many_units() {
             return Ok(());
         }
-        let play = Play { graph, reading, trials, descent: Some(descent), rate, rng };
-        self.system.episode(&self.weights, play)
+        let mut baselines = self.baselines.remove(&graph).unwrap_or_default();
+        let play = Play { baselines: &mut baselines, reading, trials, descent: Some(descent), rate, rng };
+        let played = self.system.episode(&self.weights, play);
+        if !baselines.is_empty() {
+            self.baselines.insert(graph, baselines);
+        }
+        played
     }
 
     /// One episode that takes the likeliest choice everywhere, from which nothing is learned. How many placements it plays
@@ -264,7 +272,7 @@ impl Agent {
     /// # Errors
     /// Where tensors cannot be made.
     pub fn greedy<'a, 's, 'p>(
-        &mut self,
+        &self,
         reading: &'a Reading<'s, 'p>,
         trials: &mut Trials<'a, 's, 'p>,
         rng: &mut ChaCha8Rng,
@@ -272,7 +280,7 @@ impl Agent {
         if reading.units() > self.kind.too_many_units() {
             return Ok(());
         }
-        let play = Play { graph: 0, reading, trials, descent: None, rate: 0.0, rng };
+        let play = Play { baselines: &mut Vec::new(), reading, trials, descent: None, rate: 0.0, rng };
         self.system.episode(&self.weights, play)
     }
 }

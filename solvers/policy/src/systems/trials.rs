@@ -1,5 +1,7 @@
 //! Placements that are played on the simulator, counted, and the best of them kept.
 
+use std::time::Instant;
+
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::Graph;
 use stagewright_core::solver::Stop;
@@ -32,6 +34,8 @@ pub struct Trials<'a, 's, 'p> {
 pub struct News {
     /// Which of the placements played it was, from 1.
     pub played: u64,
+    /// When it was.
+    pub at: Instant,
     /// Seconds of a step.
     pub makespan: f64,
 }
@@ -64,7 +68,7 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
         if self.best.as_ref().is_none_or(|best| is_better(score, best.score)) {
             self.best = Some(Best { score, schedule });
             if score.fits() {
-                self.news.push(News { played: self.played, makespan: score.makespan });
+                self.news.push(News { played: self.played, at: Instant::now(), makespan: score.makespan });
             }
         }
         Some(score)

@@ -23,7 +23,7 @@ use super::schedule::{Best, Judge, Score, is_better};
 use super::search::{Goal, Search};
 
 /// Steps of each walk of the first round.
-const FIRST_STEPS: u64 = 250;
+pub(super) const FIRST_STEPS: u64 = 250;
 /// Moves tried to see what a move usually costs.
 const TRIED: usize = 32;
 /// Temperature at the beginning and at the end of a walk, as shares of what a move usually costs.
@@ -54,7 +54,7 @@ pub fn anneal(
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Annealing;
 
-fn walk(
+pub(super) fn walk(
     ground: &Ground<'_, '_>,
     judge: &mut Judge<'_, '_>,
     start: &Best,

@@ -5,7 +5,7 @@
 //! [`Peft`] by ranks, [`EarliestTaskFirst`] and [`SmallCommunication`] by what can start first. They put operators on
 //! a chart, whose estimate guides them. [`Multilevel`] moves clusters of operators along a hierarchy of partitions,
 //! [`Brkga`] breeds placements and priorities, [`Annealing`] and [`Tabu`] walk from schedule to schedule, and
-//! [`OrderSplit`] cuts linear orders.
+//! [`OrderSplit`] cuts linear orders. [`RandomPlacements`] and [`AnnealingFromRandom`] are there to compare with.
 
 mod annealing;
 pub mod assigned;
@@ -22,6 +22,7 @@ mod moves;
 mod multilevel;
 mod order_split;
 mod peft;
+mod random;
 pub mod rank;
 mod rounds;
 mod rows;
@@ -44,6 +45,7 @@ pub use heft::Heft;
 pub use multilevel::{Level, Multilevel, acyclic_level_of, level_of};
 pub use order_split::OrderSplit;
 pub use peft::Peft;
+pub use random::{AnnealingFromRandom, RandomPlacements};
 pub use small_communication::SmallCommunication;
 pub use start::starts;
 pub use tabu::Tabu;
@@ -71,4 +73,6 @@ pub const SOLVERS: &[&dyn Solver] = &[
     &Annealing,
     &Tabu,
     &Brkga,
+    &RandomPlacements,
+    &AnnealingFromRandom,
 ];

@@ -19,6 +19,7 @@ use super::rank;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Score, is_better};
 use super::search::{self, Goal, Search, most_simulations};
+use super::start::starts;
 
 /// Walks of a round, whatever the number of threads.
 const WALKS: usize = 2;
@@ -45,7 +46,7 @@ impl Ground<'_, '_> {
 /// A walk of so many steps from a schedule: the best that it met, never worse.
 pub(super) type Walk = fn(&Ground<'_, '_>, &mut Judge<'_, '_>, &Best, u64, &mut ChaCha8Rng) -> Best;
 
-/// Solves by walks, the first of so many steps.
+/// Solves by walks from list schedules, the first of so many steps.
 pub(super) fn solve(
     solver: &dyn Solver,
     walk: Walk,
@@ -53,7 +54,7 @@ pub(super) fn solve(
     problem: &Problem,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
-    search::solve(solver, problem, context, |search, context| {
+    search::solve(solver, problem, context, starts, |search, context| {
         rounds(walk, first_steps, None, search, context)
     })
 }

@@ -1,5 +1,7 @@
 //! What searches have in common: how they begin, when they are over, and what they answer.
 
+use std::time::Instant;
+
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status, Stop};
@@ -7,7 +9,6 @@ use stagewright_core::tolerance;
 
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Score, is_better, solution};
-use super::start::starts;
 
 /// Gap above which every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
@@ -74,17 +75,21 @@ impl Search<'_, '_> {
 
     fn announce(&self, context: &mut Context<'_>) {
         if self.best.score.fits() {
-            context.emit(Event::Simulations { done: self.judge.runs });
+            context.emit(Event::Simulations { done: self.judge.runs, at: Instant::now() });
             context.emit(Event::Incumbent { value: self.best.score.makespan });
         }
     }
 }
 
-/// Solves by a search from list schedules. It is not run where these already reach the goal, or time is over.
+/// What a search begins with.
+pub(super) type Begin = fn(&mut Judge<'_, '_>, &mut Context<'_>) -> Vec<Best>;
+
+/// Solves by a search. It is not run where what it begins with already reaches the goal, or time is over.
 pub(super) fn solve(
     solver: &dyn Solver,
     problem: &Problem,
     context: &mut Context<'_>,
+    begin: Begin,
     run: impl FnOnce(&mut Search<'_, '_>, &mut Context<'_>) -> Result<(), SolveError>,
 ) -> Result<Solution, SolveError> {
     SolveError::check(solver, problem)?;
@@ -94,7 +99,7 @@ pub(super) fn solve(
         return Ok(Solution::without_plan(solver.name(), Status::Infeasible, bound, None, reason));
     }
     let mut judge = Judge::new(&scene);
-    let starts = starts(&mut judge, context);
+    let starts = begin(&mut judge, context);
     // What fits is an answer, however long it takes.
     let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
     let Some(best) = starts.iter().cloned().reduce(better) else {

@@ -30,6 +30,7 @@ use self::population::{Individual, Population};
 use super::HEURISTIC;
 use super::schedule::{Best, is_better};
 use super::search::{self, Search};
+use super::start::starts;
 
 /// Most groups of operators that have keys of their own.
 const MOST_GROUPS: usize = 512;
@@ -65,7 +66,7 @@ impl Solver for Brkga {
 
     /// Takes O(generations · individuals · operators log operators) in all, where nothing stops it.
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        search::solve(self, problem, context, evolve)
+        search::solve(self, problem, context, starts, evolve)
     }
 }
 

@@ -43,6 +43,7 @@ use super::HEURISTIC;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Schedule, Score};
 use super::search::{self, Search};
+use super::start::starts;
 
 /// Clusters of the coarsest level for each device, and in all at least.
 const CLUSTERS_PER_DEVICE: usize = 8;
@@ -238,7 +239,7 @@ impl Solver for Multilevel {
 
     /// Takes O(effort · log operators) in all, where nothing stops it.
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        search::solve(self, problem, context, |search, context| {
+        search::solve(self, problem, context, starts, |search, context| {
             cycles(search, context);
             Ok(())
         })

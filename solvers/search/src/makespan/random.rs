@@ -1,0 +1,100 @@
+//! Baselines that begin with nothing: random placements, and annealing from one of them.
+//!
+//! As many random placements as there is time for tell whether a solver searches at all, and the walks of `annealing`
+//! from a random placement tell what the list schedules that it begins with are worth.
+
+use rand::{Rng, RngExt};
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+
+use super::scene::Scene;
+use super::schedule::{Best, Judge, Schedule};
+use super::search::{self, Search, most_simulations};
+use super::{COUNTED, annealing, assigned, rounds};
+
+/// The best of random placements, every class of colocated operators on any device that may run it, each as likely.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RandomPlacements;
+
+/// Simulated annealing from a random placement.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AnnealingFromRandom;
+
+/// Streams of their own, far from those of walks.
+const PLACEMENTS: u64 = 1 << 48;
+
+/// A random placement; who goes first on a device follows from it. O(pins + operators log operators).
+fn drawn(scene: &Scene<'_>, rng: &mut impl Rng) -> Schedule {
+    let graph = scene.graph();
+    let mut device_of = vec![DeviceId(0); graph.operator_count()];
+    for class in 0..graph.class_count() {
+        let members = graph.class(class);
+        let homes = scene.homes(members[0]);
+        let home = homes[rng.random_range(0..homes.len())];
+        for op in members {
+            device_of[op.index()] = home;
+        }
+    }
+    let order = assigned::order(scene, &device_of);
+    Schedule::by_order(device_of, &order)
+}
+
+/// The first of them.
+fn start(judge: &mut Judge<'_, '_>, context: &mut Context<'_>) -> Vec<Best> {
+    let first = drawn(judge.scene(), &mut seed::stream(context.seed, PLACEMENTS));
+    Best::of(None, judge, first).into_iter().collect()
+}
+
+/// One after the other, until one of the limits.
+fn draw(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
+    let most = most_simulations(search.scene, context);
+    let mut number = PLACEMENTS;
+    while search.judge.runs < most && !search.is_over() {
+        number += 1;
+        let next = drawn(search.scene, &mut seed::stream(context.seed, number));
+        if let Some(found) = Best::of(None, &mut search.judge, next) {
+            search.take(found, context);
+        }
+    }
+    Ok(())
+}
+
+impl Solver for RandomPlacements {
+    fn name(&self) -> &'static str {
+        "random"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the best of random placements (baseline, makespan)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        COUNTED
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        search::solve(self, problem, context, start, draw)
+    }
+}
+
+impl Solver for AnnealingFromRandom {
+    fn name(&self) -> &'static str {
+        "annealing-from-random"
+    }
+
+    fn summary(&self) -> &'static str {
+        "simulated annealing on the simulator, from a random placement (baseline, makespan)"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        COUNTED
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        search::solve(self, problem, context, start, |search, context| {
+            rounds::rounds(annealing::walk, annealing::FIRST_STEPS, None, search, context)
+        })
+    }
+}

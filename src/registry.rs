@@ -26,9 +26,12 @@ pub enum Role {
     Exact,
     /// Finds good plans.
     Search,
-    /// Something to compare with; never chosen automatically.
+    /// Something to compare with, mostly in moments; never chosen automatically.
     Baseline,
-    /// A solver with a part of it left out, to tell what the part is worth; never chosen automatically.
+    /// A learned system of the field, to compare with, which takes all the time that it is given; never chosen automatically.
+    Learned,
+    /// A solver with a part of it left out, or with nothing left but chance, to tell what the rest is worth; never chosen
+    /// automatically.
     Variant,
 }
 
@@ -70,17 +73,17 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &LatencyGreedy, role: Role::Baseline },
     Entry { solver: &MaxLoadSplit, role: Role::Baseline },
     Entry { solver: &OneDevice, role: Role::Baseline },
-    Entry { solver: &RandomPlacements, role: Role::Baseline },
-    Entry { solver: &AnnealingFromRandom, role: Role::Baseline },
-    Entry { solver: &learned::GDP, role: Role::Baseline },
-    Entry { solver: &learned::PLACETO, role: Role::Baseline },
-    Entry { solver: &learned::HSDAG, role: Role::Baseline },
-    Entry { solver: &learned::HDP, role: Role::Baseline },
+    Entry { solver: &learned::GDP, role: Role::Learned },
+    Entry { solver: &learned::PLACETO, role: Role::Learned },
+    Entry { solver: &learned::HSDAG, role: Role::Learned },
+    Entry { solver: &learned::HDP, role: Role::Learned },
     Entry { solver: &learned::UNTRAINED, role: Role::Variant },
     Entry { solver: &learned::NO_NETWORK, role: Role::Variant },
     Entry { solver: &learned::NO_SEARCH, role: Role::Variant },
     Entry { solver: &learned::NO_DP, role: Role::Variant },
     Entry { solver: &learned::NETWORK, role: Role::Variant },
+    Entry { solver: &AnnealingFromRandom, role: Role::Variant },
+    Entry { solver: &RandomPlacements, role: Role::Variant },
 ];
 
 /// The bounds that need no solver, the cheapest first.

@@ -349,6 +349,15 @@ fn files_that_hold_something_else_are_refused_with_their_place_and_left_alone() 
     let is = |code: &'static str, place: &str| (code, place.to_owned());
     assert_eq!(refused(&whole, &recipe(10, [20, 30])), is("D013", "labels:1: recipe.seed"));
     assert_eq!(refused(&whole, &recipe(9, [20, 31])), is("D013", "labels:1: recipe.operators"));
+    let with = |communication, room| {
+        let document = RecipeDocument { communication, room, ..ours.document().clone() };
+        Recipe::new(document).expect("a recipe")
+    };
+    let (slow, tight) = (with(Some([1.0, 2.0]), None), with(None, Some([1.0, 2.0])));
+    assert_eq!(refused(&whole, &slow), is("D013", "labels:1: recipe.communication"));
+    assert_eq!(refused(&whole, &tight), is("D013", "labels:1: recipe.room"));
+    fs::write(&path, &whole).expect("a file");
+    assert_eq!(fill_quietly(&with(Some(COMMUNICATION), Some(ROOM)), 2, &path), Ok(true), "as they are");
     let other = |from: &str, to: &str| {
         assert!(whole.contains(from), "{from}");
         whole.replacen(from, to, 1)

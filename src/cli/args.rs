@@ -332,8 +332,9 @@ pub(crate) struct CompareArguments {
     pub(crate) objective: ObjectiveArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
-    /// Who takes part: solvers by name, auto, or the groups exact, search, baselines and all, each perhaps with a
-    /// split rule of its own, as bnp@free [default: auto, auto@free and baselines]
+    /// Who takes part: solvers by name, auto, or the groups exact, search, baselines, learned (the field's
+    /// learned systems) and all (the first three), each perhaps with a split rule of its own, as bnp@free [default: auto,
+    /// auto@free and baselines]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Taking part")]
     pub(crate) solvers: Vec<String>,
     /// A plan, or a split of the reference package, that takes part as NAME, and only for the model of that file name.
@@ -423,7 +424,8 @@ pub(crate) struct BenchArguments {
     /// Keep finished cases in a file, and run only those that it lacks
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
-    /// Write plots as SVG into a folder: performance profiles and mean ratios
+    /// Write plots as SVG into a folder: performance profiles, mean ratios and, where the
+    /// suite asks for it, convergence
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) plots: Option<PathBuf>,
     /// Write the table as CSV

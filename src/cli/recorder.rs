@@ -13,7 +13,8 @@ pub(crate) struct Recorder {
     progress: Progress,
     started: Instant,
     convergence: Convergence,
-    /// Whether the solver counts its simulations; one that has others solve for it does not add theirs up.
+    /// Whether what the solver tells of simulations is all that there were: one that does not keep to a limit on them may
+    /// have others solve for it, whose counts begin anew.
     counts: bool,
     /// When what comes next was found, where the solver tells.
     found: Option<Instant>,

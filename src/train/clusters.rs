@@ -72,7 +72,7 @@ impl Layout {
 /// [`with_more_memory`].
 ///
 /// # Panics
-/// Where the range of devices is empty or begins at 0, or a range of figures is empty or not above 0.
+/// Where the range of devices is empty or begins at 0.
 pub fn cluster(
     rng: &mut ChaCha8Rng,
     graph: &Graph,
@@ -172,8 +172,8 @@ fn seconds_on_first(graph: &Graph, cluster: &ClusterDocument) -> f64 {
     graph.operators().filter_map(|op| costs.seconds(op, 0)).sum()
 }
 
-/// Limits the memory of the devices, or not: ample in two of five clusters, in the others between `room` times what
-/// has to stay.
+/// Limits the memory of the devices, or not: ample in two of five clusters, in the others as many times
+/// what has to stay as a draw from `room` says.
 fn set_memory(rng: &mut ChaCha8Rng, staying: f64, cluster: &mut ClusterDocument, room: [f64; 2]) {
     let room = log_uniform(rng, room[0], room[1]);
     let second = one_of(rng, &[0.5, 1.0, 2.0]);

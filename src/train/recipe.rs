@@ -50,7 +50,7 @@ pub struct RecipeDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communication: Option<[f64; 2]>,
     /// Least and most memory of all accelerators, where it is limited, for each byte that stays in it; [`ROOM`] where it is
-    /// left out.
+    /// left out. A draw that no list schedule fits is grown until one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<[f64; 2]>,
 }
@@ -179,7 +179,9 @@ impl RecipeError {
     pub fn help(&self) -> String {
         match self {
             RecipeError::Shape { .. } => {
-                "a recipe is TOML with seed, operators, devices, objectives and, if wanted, families".into()
+                "a recipe is TOML with seed, operators, devices, objectives and, if wanted, families, except, communication \
+                 and room"
+                    .into()
             }
             RecipeError::UnknownFamily { name, .. } => {
                 let names = FAMILIES.iter().map(|family| family.name);

@@ -25,7 +25,9 @@ use stagewright_core::solver::{
 use stagewright_core::tolerance::same;
 use stagewright_search::makespan::SOLVERS;
 use stagewright_search::makespan::scene::Scene;
-use stagewright_search::{Annealing, Brkga, Heft, Multilevel, Peft, Tabu};
+use stagewright_search::{
+    Annealing, AnnealingFromRandom, Brkga, Heft, Multilevel, Peft, RandomPlacements, Tabu,
+};
 
 /// Those that start from list schedules.
 const SEARCHES: [&dyn Solver; 4] = [&Multilevel, &Brkga, &Annealing, &Tabu];
@@ -50,7 +52,8 @@ fn solve_as(solver: &dyn Solver, problem: &Problem, threads: usize, limits: Limi
 
 /// With a little time for those that would take much.
 fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
-    let time = ["annealing", "tabu"].contains(&solver.name()).then_some(SOME_TIME);
+    let takes_much = ["annealing", "tabu", "random", "annealing-from-random"];
+    let time = takes_much.contains(&solver.name()).then_some(SOME_TIME);
     solve_as(solver, problem, 1, Limits { time, ..UNLIMITED })
 }
 
@@ -192,6 +195,61 @@ fn the_same_whatever_the_threads() {
                 assert_eq!(one, solve_as(solver, &problem, threads, UNLIMITED), "{number}: {threads}");
             }
         }
+    }
+}
+
+#[test]
+fn what_begins_with_nothing_is_the_same_whatever_the_threads_and_keeps_to_its_simulations() {
+    let limits = |count| Limits { simulations: Some(count), ..UNLIMITED };
+    let mut better = 0;
+    for number in 0..12 {
+        let problem = problem(number, 14, 6);
+        for solver in [&RandomPlacements as &dyn Solver, &AnnealingFromRandom] {
+            let played = |solution: &Solution| {
+                let count = solution.statistics.iter().find(|(name, _)| *name == "simulations");
+                count.map_or(0, |&(_, count)| count)
+            };
+            let few = solve_as(solver, &problem, 1, limits(1));
+            let many = solve_as(solver, &problem, 1, limits(500));
+            assert!(played(&few) <= 2 + 1 && played(&many) <= 500 + 2, "{number}: {}", solver.name());
+            assert_eq!(many, solve_as(solver, &problem, 3, limits(500)), "{number}: {}", solver.name());
+            if let (Some(few), Some(many)) = (few.value(), many.value()) {
+                assert!(many <= few, "{number}: {}: {few} {many}", solver.name());
+                better += usize::from(many < few);
+            }
+        }
+    }
+    assert!(better > 8, "{better}");
+}
+
+#[test]
+fn where_nothing_can_be_moved_walks_end() {
+    let mut builder = GraphBuilder::new("fixed");
+    for (name, class) in [("a", "fast"), ("b", "slow"), ("c", "fast")] {
+        let seconds = [(class.to_owned(), 1.0)].into();
+        builder.operator(OperatorDocument { seconds, ..OperatorDocument::named(name) });
+    }
+    for (from, to) in [("a", "b"), ("b", "c")] {
+        let (producer, consumers, bytes) = (from.to_owned(), vec![to.to_owned()], 4.0);
+        builder.timed_tensor(TensorDocument {
+            name: None,
+            producer,
+            consumers,
+            bytes,
+            seconds: Default::default(),
+        });
+    }
+    let cluster = branches(1, 2, None).cluster().clone();
+    let mut document = cluster.document().clone();
+    document.kinds.iter_mut().for_each(|kind| kind.count = 1);
+    let cluster = Cluster::from_document(document).expect("a valid cluster");
+    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let graph = builder.build().expect("a valid graph");
+    let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem");
+    for solver in [&Annealing as &dyn Solver, &Tabu, &AnnealingFromRandom] {
+        let solution = solve_as(solver, &problem, 1, UNLIMITED);
+        let value = solution.value().expect("a plan");
+        assert!(value > solution.bound.value * 1.01, "{}: a loop is tried", solver.name());
     }
 }
 

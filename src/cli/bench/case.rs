@@ -159,7 +159,9 @@ impl Case {
                         row.moments = convergence::read(file.path())?;
                         if row.value_s.is_some() && row.moments.is_empty() {
                             let cause = format!("a run has not told how it converged: {}", story.trim_end());
-                            return Err(CliError::new("B004", cause).at(self.input.clone()));
+                            return Err(CliError::new("B004", cause)
+                                .at(self.input.clone())
+                                .help("make room for temporary files"));
                         }
                     }
                 }

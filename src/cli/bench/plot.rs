@@ -135,7 +135,7 @@ fn curves_of(title: &str, curves: &[Curve<'_>], effort: Effort) -> Drawn {
                 Effort::Seconds => "seconds",
                 Effort::Simulations => "simulations",
             })
-            .x_label_formatter(&|x| if *x < 1.0 { format!("{x:.3}") } else { format!("{x:.0}") })
+            .x_label_formatter(&|x| format!("{x}"))
             .y_desc("value so far over the best of the case")
             .y_label_formatter(&|ratio| format!("{ratio:.2}"))
             .draw()?;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use stagewright::core::document::{ObjectiveKind, Schedule, Split};
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;
-use stagewright::registry::{Role, SOLVERS};
+use stagewright::registry::{self, Role, SOLVERS};
 use stagewright::report::comparison::Contender;
 use stagewright::report::document::{Provenance, plan_document};
 
@@ -25,7 +25,7 @@ pub(super) struct Entrant {
 }
 
 /// The solvers of a list. An entry is `auto`, the name of a solver, or a group of them (`exact`, `search`,
-/// `baselines`, `all`), and may say a split rule of its own: `bnp@free`. Of a group those take part that take
+/// `baselines`, `learned`, `all`), and may say a split rule of its own: `bnp@free`. Of a group those take part that take
 /// the objective; without a list, `auto` and the baselines, and for a contiguous split the best free one.
 pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Entrant>, CliError> {
     let usual;
@@ -45,6 +45,15 @@ pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Ent
         };
         let objective = Objective { split, ..*objective };
         let (names, is_group) = members(name, &objective);
+        if names.is_empty() {
+            let able = registry::able(&objective).join(", ");
+            return Err(CliError::new(
+                "U004",
+                format!("no solver of the group `{name}` takes the objective"),
+            )
+            .at("--solvers")
+            .help(format!("use some of {able}, or another --objective")));
+        }
         for name in names {
             let full = format!("{name}{at}");
             if entrants.iter().any(|entrant| entrant.name == full) {
@@ -71,10 +80,11 @@ fn usual(objective: &Objective) -> Vec<String> {
 }
 
 /// The groups of solvers, each with the roles that its members have.
-const GROUPS: [(&str, &[Role]); 4] = [
+const GROUPS: [(&str, &[Role]); 5] = [
     ("exact", &[Role::Exact]),
     ("search", &[Role::Search]),
     ("baselines", &[Role::Baseline]),
+    ("learned", &[Role::Learned]),
     ("all", &[Role::Exact, Role::Search, Role::Baseline]),
 ];
 
@@ -132,5 +142,28 @@ impl Entrant {
         };
         let plan = plan_document(problem, &solution, provenance);
         Ok(Contender { name: self.name.clone(), plan, given: None })
+    }
+}
+
+#[cfg(all(test, feature = "policy"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_all_the_time_is_asked_for_by_name_or_group() {
+        let step = Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() };
+        let names = |list: &[&str], objective: &Objective| -> Option<Vec<String>> {
+            let list: Vec<String> = list.iter().map(|entry| (*entry).to_owned()).collect();
+            let found = entrants(&list, objective).ok()?;
+            Some(found.into_iter().map(|entrant| entrant.name).collect())
+        };
+        let usual = names(&[], &step).expect("solvers");
+        let slow = ["gdp", "placeto", "hsdag", "hdp", "random", "annealing-from-random"];
+        assert!(usual.iter().all(|name| !slow.contains(&name.as_str())), "{usual:?}");
+        assert_eq!(
+            names(&["learned"], &step),
+            Some(slow[..4].iter().map(|name| (*name).to_owned()).collect())
+        );
+        assert_eq!(names(&["learned"], &Objective::default()), None, "none of them takes it");
     }
 }

@@ -193,6 +193,17 @@ impl Store {
 /// The first field in which two headers differ.
 fn differs(found: &Header, wanted: &Header) -> Option<&'static str> {
     let (a, b) = (&found.recipe, &wanted.recipe);
+    // What is left out is as good as what it then is. A field more is compared here, or this does not compile.
+    let RecipeDocument {
+        seed: _,
+        families: _,
+        except: _,
+        operators: _,
+        devices: _,
+        objectives: _,
+        communication: _,
+        room: _,
+    } = a;
     let fields = [
         ("generation", found.generation == wanted.generation),
         ("recipe.seed", a.seed == b.seed),
@@ -200,6 +211,8 @@ fn differs(found: &Header, wanted: &Header) -> Option<&'static str> {
         ("recipe.operators", a.operators == b.operators),
         ("recipe.devices", a.devices == b.devices),
         ("recipe.objectives", a.objectives == b.objectives),
+        ("recipe.communication", a.proportions().communication == b.proportions().communication),
+        ("recipe.room", a.proportions().room == b.proportions().room),
         ("effort", found.effort == wanted.effort),
     ];
     fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)

@@ -50,7 +50,7 @@ pub struct SystemRunDocument {
     pub data: Problems,
     /// What tells how well; none of it is learned from.
     pub held_out: Problems,
-    /// How steps are made; as the system's paper has it where nothing is said.
+    /// How steps are made; as the system's paper has it, or as was chosen for it, where nothing is said.
     #[serde(default)]
     pub adam: AdamOptions,
 }

@@ -1,4 +1,4 @@
-//! Baselines that begin with nothing: random placements, and annealing from one of them.
+//! To compare with, what begins with nothing: random placements, and annealing from one of them.
 //!
 //! As many random placements as there is time for tell whether a solver searches at all, and the walks of `annealing`
 //! from a random placement tell what the list schedules that it begins with are worth.
@@ -67,7 +67,7 @@ impl Solver for RandomPlacements {
     }
 
     fn summary(&self) -> &'static str {
-        "the best of random placements (baseline, makespan)"
+        "the best of random placements (makespan, to compare with)"
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -85,7 +85,7 @@ impl Solver for AnnealingFromRandom {
     }
 
     fn summary(&self) -> &'static str {
-        "simulated annealing on the simulator, from a random placement (baseline, makespan)"
+        "simulated annealing on the simulator, from a random placement (makespan, to compare with)"
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -91,7 +91,7 @@ pub(super) fn rounds(
         if is_counted_out || runs(&judges) >= most || search.is_over() {
             break;
         }
-        let began = Instant::now();
+        let (began, before_round) = (Instant::now(), runs(&judges));
         let (seed, start) = (context.seed, &search.best);
         let one = |(number, judge): (usize, &mut Judge<'_, '_>)| {
             if judge.runs >= ground.most_runs {
@@ -102,10 +102,15 @@ pub(super) fn rounds(
         };
         let found: Vec<Best> = pool.install(|| judges.par_iter_mut().enumerate().map(one).collect());
         search.judge.runs = before + runs(&judges);
+        // Where nothing was tried but the beginning of every walk, nothing can be moved.
+        let is_fixed = runs(&judges) - before_round <= WALKS as u64;
         // Of equals the first, whichever thread was done first.
         let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
         if let Some(found) = found.into_iter().reduce(better) {
             search.take(found, context);
+        }
+        if is_fixed {
+            break;
         }
         // As many steps as there is time for, where twice as many would leave too little for another round.
         let took = began.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);

@@ -219,29 +219,30 @@ fn what_begins_with_nothing_is_the_same_whatever_the_threads_and_keeps_to_its_si
             }
         }
     }
-    assert!(better > 8, "{better}");
+    assert!(better > 3, "{better}");
 }
 
 #[test]
 fn where_nothing_can_be_moved_walks_end() {
+    // Each operator has a device of its own, and the two tensors wait for one another at the port of the first.
     let mut builder = GraphBuilder::new("fixed");
-    for (name, class) in [("a", "fast"), ("b", "slow"), ("c", "fast")] {
-        let seconds = [(class.to_owned(), 1.0)].into();
+    for name in ["fast", "slow", "third"] {
+        let seconds = [(name.to_owned(), 1.0)].into();
         builder.operator(OperatorDocument { seconds, ..OperatorDocument::named(name) });
     }
-    for (from, to) in [("a", "b"), ("b", "c")] {
-        let (producer, consumers, bytes) = (from.to_owned(), vec![to.to_owned()], 4.0);
+    for to in ["slow", "third"] {
         builder.timed_tensor(TensorDocument {
             name: None,
-            producer,
-            consumers,
-            bytes,
+            producer: "fast".into(),
+            consumers: vec![to.into()],
+            bytes: 4.0,
             seconds: Default::default(),
         });
     }
-    let cluster = branches(1, 2, None).cluster().clone();
-    let mut document = cluster.document().clone();
+    let mut document = branches(1, 2, None).cluster().document().clone();
     document.kinds.iter_mut().for_each(|kind| kind.count = 1);
+    let third = KindDocument { name: "third".into(), class: "third".into(), ..document.kinds[0].clone() };
+    document.kinds.push(third);
     let cluster = Cluster::from_document(document).expect("a valid cluster");
     let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
     let graph = builder.build().expect("a valid graph");

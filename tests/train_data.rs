@@ -153,7 +153,7 @@ fn links_and_memories_are_as_asked_for() {
     let text = "seed = 2\nfamilies = [\"layered\", \"branching\"]\noperators = [20, 60]\ndevices = [2, 4]\nobjectives = [\"makespan\"]\n\
                 communication = [20.0, 40.0]\nroom = [50.0, 60.0]\n";
     let recipe = Recipe::from_toml(text).expect("a recipe");
-    let mut limited = 0;
+    let (mut limited, mut drawn) = (0, 0);
     for index in 0..30 {
         let Instance { name, problem, .. } = instance(&recipe, index);
         let ratio = communication(&problem);
@@ -162,14 +162,13 @@ fn links_and_memories_are_as_asked_for() {
         let memory: Option<f64> = problem.cluster().document().kinds.iter().filter_map(of).sum();
         let staying = staying_bytes(problem.graph(), ObjectiveKind::Makespan);
         if let Some(memory) = memory {
+            // What waits between operators may need more, and then it is grown.
+            assert!(memory >= 50.0 * 0.999 * staying, "{name}: {memory} for {staying}");
             limited += 1;
-            assert!(
-                (50.0 * 0.999..=60.0 * 1.001).contains(&(memory / staying)),
-                "{name}: {memory} for {staying}"
-            );
+            drawn += u32::from(memory <= 60.0 * 1.001 * staying);
         }
     }
-    assert!(limited > 10, "{limited}");
+    assert!(limited > 10 && drawn > 3, "{limited} {drawn}");
 }
 
 /// Bytes per second of the links of the first kind.

@@ -80,8 +80,7 @@ fn profile(title: &str, group: &[Summary]) -> Drawn {
             .y_desc("share of the cases")
             .x_label_formatter(&|ratio| format!("{ratio:.2}"))
             .draw()?;
-        for (at, summary) in group.iter().enumerate() {
-            let style = style(at).stroke_width(2);
+        let line = |summary: &Summary| {
             let mut ratios = summary.ratios.clone();
             ratios.sort_by(f64::total_cmp);
             let share = |count: usize| count as f64 / summary.cases.max(1) as f64;
@@ -90,20 +89,38 @@ fn profile(title: &str, group: &[Summary]) -> Drawn {
                 points.extend([(*ratio, share(count)), (*ratio, share(count + 1))]);
             }
             points.push((largest, points.last().map_or(0.0, |point| point.1)));
-            chart
-                .draw_series(LineSeries::new(points, style))?
-                .label(&summary.solver)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
-        }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .background_style(WHITE.mix(0.85))
-            .border_style(BLACK.mix(0.3))
-            .draw()?;
+            (summary.solver.clone(), points)
+        };
+        draw_lines(&mut chart, group.iter().map(line), SeriesLabelPosition::LowerRight)?;
         area.present()?;
     }
     Ok(text)
+}
+
+/// Draws lines with their names, each in a colour of its own.
+fn draw_lines<'a, X, Y>(
+    chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
+    lines: impl Iterator<Item = (String, Vec<(f64, f64)>)>,
+    names: SeriesLabelPosition,
+) -> Result<(), Box<dyn std::error::Error>>
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    for (at, (name, points)) in lines.enumerate() {
+        let style = style(at).stroke_width(2);
+        chart
+            .draw_series(LineSeries::new(points, style))?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+    }
+    chart
+        .configure_series_labels()
+        .position(names)
+        .background_style(WHITE.mix(0.85))
+        .border_style(BLACK.mix(0.3))
+        .draw()?;
+    Ok(())
 }
 
 /// A solver with the points of its curve.
@@ -139,8 +156,7 @@ fn curves_of(title: &str, curves: &[Curve<'_>], effort: Effort) -> Drawn {
             .y_desc("value so far over the best of the case")
             .y_label_formatter(&|ratio| format!("{ratio:.2}"))
             .draw()?;
-        for (at, (solver, points)) in curves.iter().enumerate() {
-            let style = style(at).stroke_width(2);
+        let line = |(solver, points): &Curve<'_>| {
             // A value stands until the next, and the last to the end.
             let mut steps: Vec<(f64, f64)> = Vec::new();
             for &(x, y) in points.iter().filter(|(_, y)| *y <= 1.02 * largest) {
@@ -148,17 +164,9 @@ fn curves_of(title: &str, curves: &[Curve<'_>], effort: Effort) -> Drawn {
                 steps.push((x, y));
             }
             steps.extend(steps.last().map(|&(_, last)| (to, last)));
-            chart
-                .draw_series(LineSeries::new(steps, style))?
-                .label(*solver)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
-        }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .background_style(WHITE.mix(0.85))
-            .border_style(BLACK.mix(0.3))
-            .draw()?;
+            ((*solver).to_owned(), steps)
+        };
+        draw_lines(&mut chart, curves.iter().map(line), SeriesLabelPosition::UpperRight)?;
         area.present()?;
     }
     Ok(text)

@@ -71,8 +71,21 @@ pub struct AdamOptions {
     pub clip: Option<f64>,
 }
 
+impl From<AdamConfig> for AdamOptions {
+    fn from(config: AdamConfig) -> AdamOptions {
+        let AdamConfig { rate, warmup, last, decay, clip } = config;
+        AdamOptions {
+            rate: Some(rate),
+            warmup: Some(warmup),
+            last: Some(last),
+            decay: Some(decay),
+            clip: Some(clip),
+        }
+    }
+}
+
 impl SystemRunDocument {
-    /// A configuration from TOML.
+    /// A configuration from TOML, with all that it leaves out.
     ///
     /// # Errors
     /// Text that is no configuration, with its line, and numbers that no run can have.
@@ -81,7 +94,8 @@ impl SystemRunDocument {
             toml::from_str(text).map_err(|error| RunError::toml(text, &error))?;
         match document.mistake() {
             Some(cause) => Err(RunError::Config { cause, line: None }),
-            None => Ok(document),
+            // What is left out is part of the run as well: with another default it would be another.
+            None => Ok(SystemRunDocument { adam: document.adam().into(), ..document }),
         }
     }
 

@@ -3,7 +3,8 @@
 //! A graph convolution of two layers codes the units; an edge's score is read off the codes of its ends, every unit keeps
 //! the edge of its highest score, and what hangs together are the groups, whose number nobody says (graph parsing: Song,
 //! Huang, Wang, Zhang and Lin, "Graph parsing networks", ICLR 2024). A perceptron places the groups. An episode has 20
-//! steps; what a unit's group was coded as is added to what the next step reads of it. Learned by policy gradient: the reward is one over the seconds, summed over the steps, with no baseline.
+//! steps; what a unit's group was coded as is added to what the next step reads of it. Learned by policy gradient: the
+//! reward is one over the seconds, summed over the steps, with no baseline.
 //!
 //! Duan et al., "A structure-aware framework for learning device placements on computation graphs", NeurIPS 2024, with
 //! what its authors released: width 128, Adam 1e-3, dropout 0.2. The released program gives placements with everything on one

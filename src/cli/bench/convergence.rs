@@ -58,13 +58,6 @@ pub(super) fn read(path: &Path) -> Result<Vec<Moment>, CliError> {
     Ok(moments)
 }
 
-/// Up to where a run is looked at.
-#[derive(Debug, Clone, Copy)]
-enum Until {
-    Seconds(f64),
-    Simulations(u64),
-}
-
 /// What a convergence is measured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effort {
@@ -81,11 +74,17 @@ impl Effort {
         }
     }
 
-    fn until(self, limit: f64) -> Until {
+    fn title(self, limit: f64) -> String {
         match self {
-            Effort::Seconds => Until::Seconds(limit),
-            Effort::Simulations => Until::Simulations(limit as u64),
+            Effort::Seconds => format!("{limit} s"),
+            Effort::Simulations => format!("{limit} simulations"),
         }
+    }
+
+    /// The best plan of a run by then.
+    fn value_by(self, limit: f64, row: &Row) -> Option<f64> {
+        let is_by_then = |moment: &&Moment| self.of(moment).is_some_and(|effort| effort <= limit);
+        row.moments.iter().rfind(is_by_then).map(|moment| moment.value_s)
     }
 }
 
@@ -108,32 +107,11 @@ pub(super) fn curve(rows: &[&Row], solver: &str, effort: Effort) -> Vec<(f64, f6
     let point = |at: usize| {
         // Rounding may leave the last a little before the end.
         let x = if at == POINTS { to } else { from * (to / from).powf(at as f64 / POINTS as f64) };
-        let over = |row: &&Row| ratio(effort.until(x).value(row)?, *best.get(&ground(row))?);
+        let over = |row: &&Row| ratio(effort.value_by(x, row)?, *best.get(&ground(row))?);
         let logs: Vec<f64> = own.iter().filter_map(over).map(f64::ln).collect();
         (!logs.is_empty()).then(|| (x, (logs.iter().sum::<f64>() / logs.len() as f64).exp()))
     };
     (0..=POINTS).filter_map(point).collect()
-}
-
-impl Until {
-    fn title(self) -> String {
-        match self {
-            Until::Seconds(limit) => format!("{limit} s"),
-            Until::Simulations(limit) => format!("{limit} simulations"),
-        }
-    }
-
-    fn has(self, moment: &Moment) -> bool {
-        match self {
-            Until::Seconds(limit) => moment.elapsed_s <= limit,
-            Until::Simulations(limit) => moment.simulations.is_some_and(|count| count <= limit),
-        }
-    }
-
-    /// The best plan of a run by then.
-    fn value(self, row: &Row) -> Option<f64> {
-        row.moments.iter().rfind(|moment| self.has(moment)).map(|moment| moment.value_s)
-    }
 }
 
 /// When a run first had a plan no worse than a value.
@@ -158,21 +136,21 @@ pub(super) fn markdown(rows: &[Row], asked: &Asked) -> String {
 
 /// The value of every solver over the best of the case, after a time or a number of simulations.
 fn after(rows: &[&Row], solvers: &[&str], asked: &Asked, title: &str) -> String {
-    let columns: Vec<Until> = (asked.seconds.iter().map(|&limit| Until::Seconds(limit)))
-        .chain(asked.simulations.iter().map(|&limit| Until::Simulations(limit)))
-        .collect();
+    let seconds = asked.seconds.iter().map(|&limit| (Effort::Seconds, limit));
+    let simulations = asked.simulations.iter().map(|&limit| (Effort::Simulations, limit as f64));
+    let columns: Vec<(Effort, f64)> = seconds.chain(simulations).collect();
     if columns.is_empty() {
         return String::new();
     }
     let best = best_values(rows.iter().copied());
-    let titles: Vec<String> = columns.iter().map(|until| until.title()).collect();
+    let titles: Vec<String> = columns.iter().map(|(effort, limit)| effort.title(*limit)).collect();
     let figures = titles.iter().map(|title| (title.as_str(), Column::Figures));
     let mut grid = Grid::new(std::iter::once(("solver", Column::Names)).chain(figures));
     for solver in solvers {
         let own: Vec<&Row> = rows.iter().filter(|row| row.solver == *solver).copied().collect();
-        let cell = |until: &Until| {
+        let cell = |&(effort, limit): &(Effort, f64)| {
             let over = |row: &&Row| {
-                Some((row.files[0].clone(), ratio(until.value(row)?, *best.get(&ground(row))?)?))
+                Some((row.files[0].clone(), ratio(effort.value_by(limit, row)?, *best.get(&ground(row))?)?))
             };
             let ratios: Vec<(String, f64)> = own.iter().filter_map(over).collect();
             let count = if ratios.len() == own.len() {

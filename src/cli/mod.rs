@@ -70,6 +70,11 @@ pub(crate) fn run() -> Exit {
 }
 
 fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {
+    #[allow(unsafe_code, reason = "the one place from which nothing runs yet")]
+    // SAFETY: arguments have been parsed, and no thread has been started.
+    unsafe {
+        policy::share_threads(command.threads());
+    }
     match command {
         Command::Plan(arguments) => plan::run(&arguments, verbose),
         Command::Bound(arguments) => bound::run(&arguments, verbose),

@@ -12,6 +12,11 @@ fn absent() -> CliError {
         .help("build with the feature `policy`, which is on by default")
 }
 
+/// # Safety
+/// None is needed: nothing of this build has threads of its own.
+#[allow(unsafe_code, reason = "as with the policy")]
+pub(crate) unsafe fn share_threads(_: Option<usize>) {}
+
 /// # Errors
 /// Always.
 pub(crate) fn train(_: &TrainArguments) -> Result<Exit, CliError> {

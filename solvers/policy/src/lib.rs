@@ -13,6 +13,10 @@
 //! - [`solver`]: the floor, the network and the search as one solver.
 //! - [`learn`]: examples, losses and steps.
 //! - [`checkpoint`]: networks as bytes.
+//! - [`systems`]: GDP, Placeto, HSDAG and HDP, the field's learned systems.
+//!
+//! candle takes as many threads as `RAYON_NUM_THREADS` and `CANDLE_NUM_THREADS` say, whatever pool it is called from. Where
+//! the former is not set, it counts the cores anew at every product of matrices, which takes longer than a small product.
 
 pub mod checkpoint;
 mod choices;

@@ -2,6 +2,7 @@
 //! one's own.
 
 mod finetune;
+mod threads;
 mod train;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ use super::error::CliError;
 use super::files;
 use super::resolve::Chosen;
 pub(crate) use finetune::run as finetune;
+pub(crate) use threads::share as share_threads;
 pub(crate) use train::run as train;
 
 /// The policy, or a learned system, with the parameters of a file, where it was chosen.

@@ -47,6 +47,16 @@ impl Linear {
     pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.0.forward(x)
     }
+
+    /// W: outputs × inputs.
+    pub(crate) fn weight(&self) -> &Tensor {
+        self.0.weight()
+    }
+
+    /// b: outputs.
+    pub(crate) fn bias(&self) -> &Tensor {
+        self.0.bias().expect("it is made with one")
+    }
 }
 
 /// Layer normalisation over the last dimension, with a scale and without a shift: candle's fused form, which has a

@@ -32,6 +32,9 @@ const KEPT: f64 = 0.9;
 const FAILING: f64 = 100.0;
 /// Numbers that tell the placer where the group before went.
 const LAST: usize = 16;
+/// Figures of what groups make of each other that are made at once. It bounds what is made on the way, not what is held for
+/// the gradient.
+const FIGURES_AT_ONCE: usize = 1 << 22;
 
 /// The system.
 pub(super) struct Hdp {
@@ -105,64 +108,82 @@ impl Hdp {
 
     /// What the encoder makes of the groups: b × groups × 2 width.
     fn encode(&self, x: &Tensor) -> Result<Tensor> {
-        let (batch, groups, _) = x.dims3()?;
-        let run = |cell: &Lstm, order: &mut dyn Iterator<Item = usize>| -> Result<Vec<(usize, Tensor)>> {
-            let read = cell.read(x)?;
-            let mut memory = cell.start(batch, x)?;
-            let mut codes = Vec::with_capacity(groups);
-            for at in order {
-                memory = cell.step(&read.narrow(1, at, 1)?.squeeze(1)?, &memory)?;
-                codes.push((at, memory.hidden.unsqueeze(1)?));
-            }
-            codes.sort_by_key(|&(at, _)| at);
-            Ok(codes)
-        };
-        let one_way = |codes: Vec<(usize, Tensor)>| {
-            Tensor::cat(&codes.into_iter().map(|(_, code)| code).collect::<Vec<_>>(), 1)
-        };
-        let there = one_way(run(&self.forward, &mut (0..groups))?)?;
-        let back = one_way(run(&self.backward, &mut (0..groups).rev())?)?;
-        Tensor::cat(&[there, back], 2)
+        let run = |cell: &Lstm, is_reversed| cell.run(&cell.read(x)?, is_reversed);
+        Tensor::cat(&[run(&self.forward, false)?, run(&self.backward, true)?], 2)
     }
 
-    /// Devices of the groups, drawn one after the other, and the logarithm of how likely all are: b × 1. None where the
-    /// trials are over before all are drawn.
-    fn place(
-        &self,
-        codes: &Tensor,
-        play: &mut Play<'_, '_, '_, '_, '_>,
-    ) -> Result<Option<(Vec<Vec<u32>>, Tensor)>> {
+    /// What the decoder reads, at the gates: b × groups × 4 width, of groups' codes, b × groups × 2 width, and of the device of
+    /// the group before each.
+    fn read(&self, codes: &Tensor, before: &[Vec<Option<u32>>]) -> Result<Tensor> {
         let (batch, groups, _) = codes.dims3()?;
-        let devices = self.settings.devices;
-        let keys = self.look_at.forward(codes)?;
+        let choices = self.settings.devices + 1;
+        let mut last = vec![0.0f32; batch * groups * choices];
+        for (row, home) in last.chunks_mut(choices).zip(before.iter().flatten()) {
+            row[home.map_or(choices - 1, |home| home as usize)] = 1.0;
+        }
+        let last = self.last.forward(&Tensor::from_vec(last, (batch, groups, choices), &Device::Cpu)?)?;
+        self.decoder.read(&Tensor::cat(&[&last, codes], 2)?)
+    }
+
+    /// The logarithms of the likelihoods of devices, b × some groups × devices, by what the decoder shows at these groups,
+    /// b × some groups × width, and the codes and keys of all groups.
+    fn choose(&self, shown: &Tensor, codes: &Tensor, keys: &Tensor, not_there: &Tensor) -> Result<Tensor> {
+        let from = self.look_from.forward(shown)?.unsqueeze(2)?;
+        let scores = self.look.forward(&keys.unsqueeze(1)?.broadcast_add(&from)?.tanh()?)?.squeeze(3)?;
+        let seen = softmax(&scores, D::Minus1)?.matmul(codes)?;
+        let logits = self.head.forward(&Tensor::cat(&[shown, &seen], 2)?)?;
+        log_likelihoods(&logits.broadcast_add(not_there)?)
+    }
+
+    /// Devices of the groups, drawn one after the other, by groups' codes that no gradient passes through. None where the
+    /// trials are over before all are drawn.
+    fn place(&self, codes: &Tensor, play: &mut Play<'_, '_, '_, '_, '_>) -> Result<Option<Vec<Vec<u32>>>> {
+        let (batch, groups, _) = codes.dims3()?;
+        let keys = self.look_at.forward(codes)?.detach();
+        let not_there = play.reading.not_there(self.settings.devices)?;
         let mut memory: Memory = self.decoder.start(batch, codes)?;
-        let mut homes = vec![Vec::with_capacity(groups); batch];
-        let mut sum = Tensor::zeros((batch, 1), codes.dtype(), codes.device())?;
-        let not_there = play.reading.not_there(devices)?;
+        let mut homes: Vec<Vec<u32>> = vec![Vec::with_capacity(groups); batch];
         for group in 0..groups {
             if play.trials.is_over() {
                 return Ok(None);
             }
-            let mut last = vec![0.0f32; batch * (devices + 1)];
-            for (at, homes) in homes.iter().enumerate() {
-                let before = homes.last().map_or(devices, |&home: &u32| home as usize);
-                last[at * (devices + 1) + before] = 1.0;
-            }
-            let last = self.last.forward(&Tensor::from_vec(last, (batch, devices + 1), &Device::Cpu)?)?;
-            let code = codes.narrow(1, group, 1)?.squeeze(1)?;
-            let read = self.decoder.read(&Tensor::cat(&[&last, &code], 1)?)?;
+            let before: Vec<_> = homes.iter().map(|homes| vec![homes.last().copied()]).collect();
+            // Contiguous, as below: a layer would multiply what is not row by row.
+            let read = self.read(&codes.narrow(1, group, 1)?.contiguous()?, &before)?.squeeze(1)?;
             memory = self.decoder.step(&read, &memory)?;
-            let from = self.look_from.forward(&memory.hidden)?.unsqueeze(1)?;
-            let scores = self.look.forward(&keys.broadcast_add(&from)?.tanh()?)?.squeeze(2)?;
-            let seen = softmax(&scores, D::Minus1)?.unsqueeze(1)?.matmul(codes)?.squeeze(1)?;
-            let logits = self.head.forward(&Tensor::cat(&[&memory.hidden, &seen], 1)?)?;
-            let log = log_likelihoods(&logits.broadcast_add(&not_there)?)?;
-            let drawn: Vec<u32> =
-                likelihoods(&log)?.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
-            sum = (sum + chosen(&log, &drawn)?)?;
-            homes.iter_mut().zip(&drawn).for_each(|(homes, &home)| homes.push(home));
+            let log = self.choose(&memory.hidden.unsqueeze(1)?, codes, &keys, &not_there)?.squeeze(1)?;
+            for (homes, row) in homes.iter_mut().zip(likelihoods(&log)?) {
+                homes.push(pick(&row, play.is_greedy(), play.rng));
+            }
         }
-        Ok(Some((homes, sum)))
+        Ok(Some(homes))
+    }
+
+    /// The logarithm of how likely the devices of all groups are together, so many groups at a time: b × 1.
+    fn likely(
+        &self,
+        codes: &Tensor,
+        homes: &[Vec<u32>],
+        not_there: &Tensor,
+        at_once: usize,
+    ) -> Result<Tensor> {
+        let (batch, groups, _) = codes.dims3()?;
+        let after_first =
+            |homes: &Vec<u32>| homes[..groups - 1].iter().copied().map(Some).collect::<Vec<_>>();
+        let before: Vec<Vec<Option<u32>>> =
+            homes.iter().map(|homes| [vec![None], after_first(homes)].concat()).collect();
+        let shown = self.decoder.run(&self.read(codes, &before)?, false)?;
+        let keys = self.look_at.forward(codes)?;
+        let mut sum = Tensor::zeros((batch, 1), codes.dtype(), codes.device())?;
+        for first in (0..groups).step_by(at_once) {
+            let count = at_once.min(groups - first);
+            let log = self.choose(&shown.narrow(1, first, count)?.contiguous()?, codes, &keys, not_there)?;
+            let drawn: Vec<u32> =
+                homes.iter().flat_map(|homes| homes[first..first + count].to_vec()).collect();
+            let drawn = chosen(&log.flatten(0, 1)?, &drawn)?.reshape((batch, count))?;
+            sum = (sum + drawn.sum_keepdim(1)?)?;
+        }
+        Ok(sum)
     }
 }
 
@@ -181,9 +202,9 @@ impl System for Hdp {
         let mut group = || shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
         let groupings: Vec<Vec<u32>> = (0..draws).map(|_| group()).collect();
         let codes = self.encode(&self.of_groups(&figures.to_vec2()?, reading, &groupings)?)?;
-        let Some((homes, placed)) = self.place(&codes, &mut play)? else { return Ok(()) };
-        let mut terms = Vec::new();
-        for (draw, (group_of, homes)) in groupings.iter().zip(&homes).enumerate() {
+        let Some(places) = self.place(&codes.detach(), &mut play)? else { return Ok(()) };
+        let mut gains = Vec::new();
+        for (group_of, homes) in groupings.iter().zip(&places) {
             let homes: Vec<u32> = group_of.iter().map(|&group| homes[group as usize]).collect();
             let Some(score) = play.trials.play(&homes) else { break };
             // Never better than what fits would be.
@@ -195,14 +216,68 @@ impl System for Hdp {
             let average = play.baseline(reward);
             let baseline = *average;
             *average = KEPT * baseline + (1.0 - KEPT) * reward;
-            let grouped = chosen(&log, group_of)?.sum_all()?;
-            let likely = (grouped + placed.narrow(0, draw, 1)?.sum_all()?)?;
-            terms.push((likely * (baseline - reward))?);
+            gains.push(reward - baseline);
         }
-        if !play.is_learning() || terms.is_empty() {
+        if !play.is_learning() {
             return Ok(());
         }
-        let loss = (Tensor::stack(&terms, 0)?.sum_all()? / terms.len() as f64)?;
+        let at_once = (FIGURES_AT_ONCE / (draws * self.groups * self.settings.width)).clamp(1, self.groups);
+        let not_there = reading.not_there(self.settings.devices)?;
+        let placed = self.likely(&codes, &places, &not_there, at_once)?;
+        if !play.is_learning() {
+            return Ok(());
+        }
+        let mut loss = Tensor::zeros((), placed.dtype(), placed.device())?;
+        for (draw, (group_of, gain)) in groupings.iter().zip(&gains).enumerate() {
+            let likely = (chosen(&log, group_of)?.sum_all()? + placed.narrow(0, draw, 1)?.sum_all()?)?;
+            loss = (loss - (likely * (gain / gains.len() as f64))?)?;
+        }
         play.learn(weights, &loss)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::DType;
+
+    use super::*;
+    use crate::weights::Source;
+
+    /// The logarithm of how likely homes are, one group after the other, as they are drawn.
+    fn by_steps(hdp: &Hdp, codes: &Tensor, homes: &[Vec<u32>], not_there: &Tensor) -> Result<Tensor> {
+        let keys = hdp.look_at.forward(codes)?;
+        let mut memory = hdp.decoder.start(homes.len(), codes)?;
+        let mut sum = Tensor::zeros((homes.len(), 1), DType::F32, &Device::Cpu)?;
+        for group in 0..hdp.groups {
+            let before: Vec<_> =
+                homes.iter().map(|homes| vec![group.checked_sub(1).map(|before| homes[before])]).collect();
+            let read = hdp.read(&codes.narrow(1, group, 1)?.contiguous()?, &before)?.squeeze(1)?;
+            memory = hdp.decoder.step(&read, &memory)?;
+            let log = hdp.choose(&memory.hidden.unsqueeze(1)?, codes, &keys, not_there)?.squeeze(1)?;
+            let drawn: Vec<u32> = homes.iter().map(|homes| homes[group]).collect();
+            sum = (sum + chosen(&log, &drawn)?)?;
+        }
+        Ok(sum)
+    }
+
+    #[test]
+    fn what_is_learned_of_is_what_was_drawn() -> Result<()> {
+        let settings = Settings { devices: 3, width: 16, layers: 1 };
+        let mut nursery = Nursery::new(Source::Seed(1), false, DType::F32, &Device::Cpu);
+        let hdp = Hdp::new(&mut nursery, settings).map_err(candle_core::Error::wrap)?;
+        let codes = Tensor::randn(0.0f32, 1.0, (2, hdp.groups, 32), &Device::Cpu)?;
+        let homes: Vec<Vec<u32>> = [5, 7]
+            .iter()
+            .map(|by| (0..hdp.groups as u32).map(|group| group * group / by % 3).collect())
+            .collect();
+        let not_there = Tensor::zeros((1, 3), DType::F32, &Device::Cpu)?;
+        let drawn = by_steps(&hdp, &codes, &homes, &not_there)?.to_vec2::<f32>()?;
+        for at_once in [7, hdp.groups] {
+            let likely = hdp.likely(&codes, &homes, &not_there, at_once)?.to_vec2::<f32>()?;
+            for (likely, drawn) in likely.iter().zip(&drawn) {
+                assert!((likely[0] - drawn[0]).abs() < 1e-3, "{likely:?} of {drawn:?} at {at_once}");
+            }
+        }
+        Ok(())
     }
 }

@@ -1,12 +1,12 @@
 //! Long short-term memory (Hochreiter and Schmidhuber, Neural Computation 1997).
 
-use candle_core::{Result, Tensor};
+use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Storage, Tensor};
 use candle_nn::ops::sigmoid;
 
 use crate::network::layers::Linear;
 use crate::weights::{Nursery, WeightsError};
 
-/// A cell; what it reads is brought to its gates by the caller, for all steps at once where they are known.
+/// A cell. What it reads is brought to its gates by the caller, for all steps at once where they are known.
 #[derive(Debug, Clone)]
 pub(super) struct Lstm {
     input: Linear,
@@ -19,6 +19,44 @@ pub(super) struct Lstm {
 pub(super) struct Memory {
     pub(super) hidden: Tensor,
     cell: Tensor,
+}
+
+/// A step: how far its gates are open, what is new to the cell, and the hyperbolic tangent of the cell after it; each b × width.
+#[derive(Debug, Clone)]
+struct Gates {
+    keep: Tensor,
+    take: Tensor,
+    show: Tensor,
+    new: Tensor,
+    squashed: Tensor,
+}
+
+impl Gates {
+    /// What a step makes of its gates' inputs, b × 4 width.
+    fn pass(inputs: &Tensor, memory: &Memory) -> Result<(Gates, Memory)> {
+        let width = inputs.dim(1)? / 4;
+        let part = |at: usize| inputs.narrow(1, at * width, width);
+        // Begins with remembering.
+        let (keep, take, show) = (sigmoid(&(part(0)? + 1.0)?)?, sigmoid(&part(1)?)?, sigmoid(&part(2)?)?);
+        let new = part(3)?.tanh()?;
+        let cell = ((&keep * &memory.cell)? + (&take * &new)?)?;
+        let squashed = cell.tanh()?;
+        let hidden = (&show * &squashed)?;
+        Ok((Gates { keep, take, show, new, squashed }, Memory { hidden, cell }))
+    }
+
+    /// The gradients of the gates' inputs, b × 4 width, and of the cell before, of those of what is shown and of the cell
+    /// after.
+    fn back(&self, before: &Memory, shown: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor)> {
+        let rest = |gate: &Tensor| gate.affine(-1.0, 1.0);
+        let flat = |x: &Tensor| x.sqr()?.affine(-1.0, 1.0);
+        let cell = (cell + ((shown * &self.show)? * flat(&self.squashed)?)?)?;
+        let keep = (((&cell * &before.cell)? * &self.keep)? * rest(&self.keep)?)?;
+        let take = (((&cell * &self.new)? * &self.take)? * rest(&self.take)?)?;
+        let show = (((shown * &self.squashed)? * &self.show)? * rest(&self.show)?)?;
+        let new = ((&cell * &self.take)? * flat(&self.new)?)?;
+        Ok((Tensor::cat(&[keep, take, show, new], 1)?, (cell * &self.keep)?))
+    }
 }
 
 impl Lstm {
@@ -46,12 +84,139 @@ impl Lstm {
         self.input.forward(x)
     }
 
-    /// One step, from what is read at the gates: b × 4 width.
+    /// One step, from what is read at the gates: b × 4 width. No gradient passes through.
     pub(super) fn step(&self, read: &Tensor, memory: &Memory) -> Result<Memory> {
-        let gates = (read + self.hidden.forward(&memory.hidden)?)?;
-        let part = |at: usize| gates.narrow(1, at * self.width, self.width);
-        let (keep, take, show) = (sigmoid(&(part(0)? + 1.0)?)?, sigmoid(&part(1)?)?, sigmoid(&part(2)?)?);
-        let cell = ((keep * &memory.cell)? + (take * part(3)?.tanh()?)?)?;
-        Ok(Memory { hidden: (show * cell.tanh()?)?, cell })
+        let inputs = (read + self.hidden.forward(&memory.hidden)?)?.detach();
+        Ok(Gates::pass(&inputs, memory)?.1)
+    }
+
+    /// All steps, from what is read at the gates, b × steps × 4 width, to what is shown after each, b × steps × width; from
+    /// the last to the first where it is reversed. At least one.
+    ///
+    /// The gradient of the weights is one product over all steps: with single steps in the graph, adding up one matrix of
+    /// 4 width × width a step would take most of the time.
+    pub(super) fn run(&self, reads: &Tensor, is_reversed: bool) -> Result<Tensor> {
+        let (batch, steps, _) = reads.dims3()?;
+        let reads = reads.broadcast_add(self.hidden.bias())?;
+        let (known, across) = (reads.detach(), self.hidden.weight().detach().t()?.contiguous()?);
+        let mut memory = self.start(batch, &known)?;
+        let order: Vec<usize> = if is_reversed { (0..steps).rev().collect() } else { (0..steps).collect() };
+        let (mut tape, mut shown) = (Vec::with_capacity(steps), vec![memory.hidden.clone(); steps]);
+        for at in order {
+            let inputs = (known.narrow(1, at, 1)?.squeeze(1)? + memory.hidden.matmul(&across)?)?;
+            let (gates, after) = Gates::pass(&inputs, &memory)?;
+            shown[at] = after.hidden.clone();
+            tape.push(Step { at, gates, before: std::mem::replace(&mut memory, after) });
+        }
+        let shown = Tensor::stack(&shown, 1)?.contiguous()?;
+        reads.apply_op2(self.hidden.weight(), Unrolled { tape, shown })
+    }
+}
+
+/// A step that was made.
+struct Step {
+    at: usize,
+    gates: Gates,
+    before: Memory,
+}
+
+/// Steps that were made, and how their gradients go back: through time (Werbos, Proceedings of the IEEE 1990).
+struct Unrolled {
+    /// In the order in which they were made.
+    tape: Vec<Step>,
+    /// What they showed: b × steps × width.
+    shown: Tensor,
+}
+
+impl CustomOp2 for Unrolled {
+    fn name(&self) -> &'static str {
+        "lstm"
+    }
+
+    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        match &*self.shown.storage_and_layout().0 {
+            // All of it, from the first number on: it was stacked.
+            Storage::Cpu(numbers) => Ok((numbers.clone(), self.shown.shape().clone())),
+            _ => candle_core::bail!("the systems are on the processor"),
+        }
+    }
+
+    /// Of what is read, b × steps × 4 width, and of the weights, 4 width × width.
+    fn bwd(
+        &self,
+        _: &Tensor,
+        weight: &Tensor,
+        _: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
+        let weight = weight.detach();
+        let mut shown = gradient.narrow(1, 0, 1)?.squeeze(1)?.zeros_like()?;
+        let mut cell = shown.clone();
+        let mut at_gates = vec![shown.clone(); self.tape.len()];
+        let mut before = at_gates.clone();
+        for step in self.tape.iter().rev() {
+            let now = (gradient.narrow(1, step.at, 1)?.squeeze(1)? + shown)?;
+            let inputs;
+            (inputs, cell) = step.gates.back(&step.before, &now, &cell)?;
+            shown = inputs.matmul(&weight)?;
+            at_gates[step.at] = inputs;
+            before[step.at] = step.before.hidden.clone();
+        }
+        let (at_gates, before) = (Tensor::stack(&at_gates, 1)?, Tensor::stack(&before, 1)?);
+        let of_weight = at_gates.flatten(0, 1)?.t()?.matmul(&before.flatten(0, 1)?)?;
+        Ok((Some(at_gates), Some(of_weight)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{DType, Device, Var};
+
+    use super::*;
+    use crate::weights::Source;
+
+    /// What is shown after every step by the graph of single steps.
+    fn by_steps(cell: &Lstm, reads: &Tensor, is_reversed: bool) -> Result<Tensor> {
+        let (batch, steps, _) = reads.dims3()?;
+        let mut memory = cell.start(batch, reads)?;
+        let mut shown = vec![memory.hidden.clone(); steps];
+        for step in 0..steps {
+            let at = if is_reversed { steps - 1 - step } else { step };
+            let inputs = (reads.narrow(1, at, 1)?.squeeze(1)? + cell.hidden.forward(&memory.hidden)?)?;
+            memory = Gates::pass(&inputs, &memory)?.1;
+            shown[at] = memory.hidden.clone();
+        }
+        Tensor::stack(&shown, 1)
+    }
+
+    #[test]
+    fn gradients_are_those_of_single_steps() -> Result<()> {
+        let mut nursery = Nursery::new(Source::Seed(3), false, DType::F64, &Device::Cpu);
+        let cell = Lstm::new(&mut nursery, "cell", 5, 6).map_err(candle_core::Error::wrap)?;
+        let x = Var::randn(0.0f64, 1.0, (2, 7, 5), &Device::Cpu)?;
+        let measure = Tensor::randn(0.0f64, 1.0, (2, 7, 6), &Device::Cpu)?;
+        for is_reversed in [false, true] {
+            let reads = cell.read(&x)?;
+            let both = [cell.run(&reads, is_reversed)?, by_steps(&cell, &reads, is_reversed)?];
+            let gradients = both
+                .iter()
+                .map(|shown| (shown.sqr()? * &measure)?.sum_all()?.backward())
+                .collect::<Result<Vec<_>>>()?;
+            let alike = |pair: [&Tensor; 2]| -> Result<()> {
+                let off = (pair[0] - pair[1])?.abs()?.max_all()?.to_scalar::<f64>()?;
+                assert!(off < 1e-12, "{off}");
+                Ok(())
+            };
+            alike([&both[0], &both[1]])?;
+            let of = |tensor: &Tensor| {
+                gradients.iter().map(|all| all.get(tensor).cloned()).collect::<Option<Vec<_>>>()
+            };
+            for tensor in [x.as_tensor(), cell.hidden.weight(), cell.hidden.bias(), cell.input.weight()] {
+                let pair = of(tensor).expect("every parameter is felt");
+                assert!(pair[0].abs()?.max_all()?.to_scalar::<f64>()? > 1e-3);
+                alike([&pair[0], &pair[1]])?;
+            }
+        }
+        Ok(())
     }
 }

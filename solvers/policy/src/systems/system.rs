@@ -116,8 +116,14 @@ impl Settings {
         if self.width * self.width * self.layers > Settings::MOST_PARAMETERS {
             return Some(format!("{} layers of width {} are too large", self.layers, self.width));
         }
-        (kind == Kind::Gdp && !self.width.is_multiple_of(super::gdp::HEADS))
-            .then(|| format!("`width` is {}, it must be a multiple of {}", self.width, super::gdp::HEADS))
+        let parts = match kind {
+            Kind::Gdp => super::gdp::HEADS,
+            // Half of it for either direction.
+            Kind::Hdp => 2,
+            Kind::Placeto | Kind::Hsdag => 1,
+        };
+        (!self.width.is_multiple_of(parts))
+            .then(|| format!("`width` is {}, it must be a multiple of {parts}", self.width))
     }
 }
 

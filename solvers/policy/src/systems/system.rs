@@ -57,7 +57,7 @@ impl Kind {
         4 * self.most_units()
     }
 
-    /// Steps of gradients as its paper makes them; the rate of GDP is chosen here.
+    /// Steps of gradients as its paper makes them; the rates of GDP and HDP are chosen here.
     pub fn adam(self) -> AdamConfig {
         let plain = AdamConfig { rate: 1e-3, warmup: 1, last: 1.0, decay: 0.0, clip: 1.0 };
         match self {
@@ -66,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// Its sizes as its paper has them.
+    /// Its sizes as its paper or its authors' program has them; GDP's are those of its successor.
     pub fn settings(self, devices: usize) -> Settings {
         let (width, layers) = match self {
             Kind::Gdp => (128, 3),

@@ -587,3 +587,41 @@ fn operators_whose_work_is_not_known_are_told_of() {
     }
     assert_eq!(stderr(&plan_demo(&["--json"])), "", "the demo is priced");
 }
+
+/// Whether candle has threads of its own while a plan is made on so many threads, which is until it has any or is over.
+#[cfg(all(target_os = "linux", feature = "policy"))]
+fn has_threads_of_its_own(threads: &str) -> bool {
+    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
+    let arguments = ["plan", &model, "--cluster", &cluster, "--objective", "makespan", "--solver", "hdp"];
+    let limits = ["--time-limit", "60s", "--simulations", "12", "--threads", threads];
+    let mut child = command(&[&arguments[..], &limits[..]].concat());
+    // What the environment says gives way to what is asked for.
+    child.env("RAYON_NUM_THREADS", "2").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = child.spawn().expect("the program starts");
+    let tasks = format!("/proc/{}/task", child.id());
+    let is_own = |task: std::io::Result<std::fs::DirEntry>| {
+        let name = task.and_then(|task| std::fs::read_to_string(task.path().join("comm")));
+        name.is_ok_and(|name| name.starts_with("candle-bp"))
+    };
+    loop {
+        if std::fs::read_dir(&tasks).is_ok_and(|mut all| all.any(is_own)) {
+            child.kill().and_then(|()| child.wait()).expect("it can be ended");
+            return true;
+        }
+        if let Some(status) = child.try_wait().expect("it can be asked") {
+            assert!(status.success(), "{status}");
+            return false;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// candle has a thread for every core unless the environment says otherwise.
+#[cfg(all(target_os = "linux", feature = "policy"))]
+#[test]
+fn candle_takes_as_many_threads_as_are_asked_for() {
+    assert!(!has_threads_of_its_own("1"));
+    // One processor has none to give.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(has_threads_of_its_own("2"), processors > 1);
+}

@@ -46,29 +46,6 @@ impl Arguments {
     }
 }
 
-impl Command {
-    /// The worker threads that were asked for.
-    pub(crate) fn threads(&self) -> Option<usize> {
-        match self {
-            Command::Plan(PlanArguments { solve, .. })
-            | Command::Bound(BoundArguments { solve, .. })
-            | Command::Explain(ExplainArguments { solve, .. })
-            | Command::Compare(CompareArguments { solve, .. })
-            | Command::Finetune(FinetuneArguments { solve, .. }) => solve.threads,
-            Command::Train(TrainArguments { threads, .. }) => *threads,
-            Command::Check(_)
-            | Command::Simulate(_)
-            | Command::Convert(_)
-            | Command::Export(_)
-            | Command::Exporter(_)
-            | Command::Bench(_)
-            | Command::Workload(_)
-            | Command::Completions(_)
-            | Command::Man(_) => None,
-        }
-    }
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Find a plan and prove how good it is

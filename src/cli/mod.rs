@@ -73,7 +73,7 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {
     #[allow(unsafe_code, reason = "the one place from which nothing runs yet")]
     // SAFETY: arguments have been parsed, and no thread has been started.
     unsafe {
-        policy::share_threads(command.threads());
+        policy::share_threads(threads(&command));
     }
     match command {
         Command::Plan(arguments) => plan::run(&arguments, verbose),
@@ -91,6 +91,27 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {
         Command::Workload(arguments) => workload::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
+    }
+}
+
+/// The worker threads that were asked for.
+fn threads(command: &Command) -> Option<usize> {
+    match command {
+        Command::Plan(arguments) => arguments.solve.threads,
+        Command::Bound(arguments) => arguments.solve.threads,
+        Command::Explain(arguments) => arguments.solve.threads,
+        Command::Compare(arguments) => arguments.solve.threads,
+        Command::Finetune(arguments) => arguments.solve.threads,
+        Command::Train(arguments) => arguments.threads,
+        Command::Check(_)
+        | Command::Simulate(_)
+        | Command::Convert(_)
+        | Command::Export(_)
+        | Command::Exporter(_)
+        | Command::Bench(_)
+        | Command::Workload(_)
+        | Command::Completions(_)
+        | Command::Man(_) => None,
     }
 }
 

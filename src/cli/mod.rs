@@ -75,6 +75,7 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {
     unsafe {
         policy::share_threads(threads(&command));
     }
+    policy::keep_memory();
     match command {
         Command::Plan(arguments) => plan::run(&arguments, verbose),
         Command::Bound(arguments) => bound::run(&arguments, verbose),

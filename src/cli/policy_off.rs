@@ -17,6 +17,8 @@ fn absent() -> CliError {
 #[allow(unsafe_code, reason = "as with the policy")]
 pub(crate) unsafe fn share_threads(_: Option<usize>) {}
 
+pub(crate) fn keep_memory() {}
+
 /// # Errors
 /// Always.
 pub(crate) fn train(_: &TrainArguments) -> Result<Exit, CliError> {

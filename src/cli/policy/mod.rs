@@ -2,6 +2,7 @@
 //! one's own.
 
 mod finetune;
+mod memory;
 mod threads;
 mod train;
 
@@ -15,6 +16,7 @@ use super::error::CliError;
 use super::files;
 use super::resolve::Chosen;
 pub(crate) use finetune::run as finetune;
+pub(crate) use memory::keep as keep_memory;
 pub(crate) use threads::share as share_threads;
 pub(crate) use train::run as train;
 

@@ -293,6 +293,12 @@ fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
     let played = ["--solver", "gdp", "--checkpoint", &checkpoint, "--zero-shot"];
     let (is_done, story, first) = plan(&played);
     assert!(is_done, "{story}");
+    // It is the file that plays: one of three devices has no answer for four.
+    let more = ["plan", "data/demo/model.json", "--cluster", "4xt4:fp32", "--objective", "makespan"];
+    let output = stagewright(&[&more[..], &played[..]].concat());
+    let story =
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && story.contains("at most 3 devices"), "{story}");
     let learning = ["--solver", "gdp", "--checkpoint", &checkpoint, "--simulations", "80"];
     let (is_done, story, second) = plan(&learning);
     assert!(is_done, "{story}");

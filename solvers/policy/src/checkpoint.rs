@@ -51,7 +51,7 @@ pub enum CheckpointError {
     #[error("this is no safetensors file, or it was cut short: {0}")]
     Unreadable(SafeTensorError),
     /// Safetensors of something else.
-    #[error("this is no checkpoint of a placement policy: its metadata {0}")]
+    #[error("this is no checkpoint of the policy or of a learned system: its metadata or tensors {0}")]
     Foreign(String),
     /// A schema that this version does not read.
     #[error("the checkpoint has the schema `{0}`, expected `{1}`")]

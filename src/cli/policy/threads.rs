@@ -14,7 +14,8 @@ const ELEMENTWISE: &str = "CANDLE_NUM_THREADS";
 ///
 /// It can be told by the environment alone. Untold it takes a thread for every core, whatever `--threads` says, and
 /// counts the cores anew at every product of matrices, which takes longer than a small product. Where no threads are asked
-/// for, what the environment says stands.
+/// for, what the environment says stands, and else candle's own number, the cores without hyper-threads. Processes that this one
+/// starts inherit it, and `bench` gives them threads of their own.
 ///
 /// # Safety
 /// No other thread may run yet: it might read the environment meanwhile.

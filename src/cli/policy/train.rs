@@ -1,4 +1,4 @@
-//! `train`: a checkpoint of the policy from a configuration.
+//! `train`: a checkpoint of the policy, or of one of the learned systems, from a configuration.
 
 use std::io::{IsTerminal, stderr};
 use std::path::Path;

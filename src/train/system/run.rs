@@ -126,8 +126,6 @@ pub fn run(
             let is_best = found.is_some_and(|found| kept.best.is_none_or(|best| is_better(found, best)));
             if is_best {
                 kept.best = found;
-            }
-            if is_best {
                 let made = serde_json::json!({ "configuration": document, "episode": kept.episode });
                 Folder::write(&folder.best(), &agent.to_bytes(&descent, made)?)?;
             }

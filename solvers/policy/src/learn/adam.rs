@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use candle_core::backprop::GradStore;
 use candle_core::{DType, Result, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +49,39 @@ impl AdamConfig {
 const BETA: [f64; 2] = [0.9, 0.999];
 const EPSILON: f64 = 1e-8;
 
+/// The gradients of a loss by the name of their parameter; none of what the loss does not depend on.
+#[derive(Debug, Default)]
+pub struct Gradients(BTreeMap<String, Tensor>);
+
+impl Gradients {
+    /// Those of a loss. They are off the graph that it was computed by, which candle's own would keep.
+    ///
+    /// # Errors
+    /// Where tensors cannot be made.
+    pub fn of(weights: &Weights, loss: &Tensor) -> Result<Gradients> {
+        let mut all = loss.backward()?;
+        let named = |(name, var): (&String, &candle_core::Var)| {
+            all.remove(var).map(|gradient| (name.clone(), gradient.detach()))
+        };
+        Ok(Gradients(weights.vars().iter().filter_map(named).collect()))
+    }
+
+    /// Adds those of another loss.
+    ///
+    /// # Errors
+    /// Where tensors cannot be made.
+    pub fn add(&mut self, other: Gradients) -> Result<()> {
+        for (name, gradient) in other.0 {
+            let sum = match self.0.get(&name) {
+                Some(before) => (before + gradient)?,
+                None => gradient,
+            };
+            self.0.insert(name, sum);
+        }
+        Ok(())
+    }
+}
+
 /// The moments of every parameter.
 #[derive(Debug, Clone)]
 pub struct Adam {
@@ -88,15 +120,13 @@ impl Adam {
     pub fn step(
         &mut self,
         weights: &Weights,
-        gradients: &GradStore,
+        Gradients(gradients): &Gradients,
         config: &AdamConfig,
         rate: f64,
     ) -> Result<f64> {
         let mut squares = 0.0;
-        for var in weights.vars().values() {
-            if let Some(gradient) = gradients.get(var) {
-                squares += gradient.sqr()?.sum_all()?.to_dtype(DType::F64)?.to_scalar::<f64>()?;
-            }
+        for gradient in gradients.values() {
+            squares += gradient.sqr()?.sum_all()?.to_dtype(DType::F64)?.to_scalar::<f64>()?;
         }
         let norm = squares.sqrt();
         if !norm.is_finite() {
@@ -106,10 +136,9 @@ impl Adam {
         self.step += 1;
         let correct = BETA.map(|beta| 1.0 - beta.powf(self.step as f64));
         for (name, var) in weights.vars() {
-            let Some(gradient) = gradients.get(var) else { continue };
+            let Some(gradient) = gradients.get(name) else { continue };
             let Some([mean, square]) = self.moments.get_mut(name) else { continue };
-            // Off the graph of what was computed, or every step would keep all before it.
-            let gradient = (gradient.detach() * scale)?;
+            let gradient = (gradient * scale)?;
             *mean = ((&*mean * BETA[0])? + (&gradient * (1.0 - BETA[0]))?)?;
             *square = ((&*square * BETA[1])? + (gradient.sqr()? * (1.0 - BETA[1]))?)?;
             let deviation = ((&*square / correct[1])?.sqrt()? + EPSILON)?;

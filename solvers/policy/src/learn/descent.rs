@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use candle_core::Tensor;
-use candle_core::backprop::GradStore;
 
-use super::adam::{Adam, AdamConfig};
+use super::adam::{Adam, AdamConfig, Gradients};
 use super::trainer::TrainError;
 use crate::checkpoint::CheckpointError;
 use crate::weights::{Weights, WeightsError};
@@ -40,10 +39,10 @@ impl Descent {
     /// # Errors
     /// Where they are no numbers; then nothing is changed.
     pub fn step(&mut self, weights: &Weights, loss: &Tensor, rate: f64) -> Result<f64, TrainError> {
-        self.take(weights, &loss.backward()?, rate)
+        self.take(weights, &Gradients::of(weights, loss)?, rate)
     }
 
-    fn take(&mut self, weights: &Weights, gradients: &GradStore, rate: f64) -> Result<f64, TrainError> {
+    fn take(&mut self, weights: &Weights, gradients: &Gradients, rate: f64) -> Result<f64, TrainError> {
         let norm = self.adam.step(weights, gradients, &self.config, rate)?;
         match norm.is_finite() {
             true => Ok(norm),
@@ -52,7 +51,7 @@ impl Descent {
     }
 
     /// One step against the sum of several losses, each computed when the one before has been taken apart, so that no more than
-    /// one is held at a time.
+    /// one is held at a time. No step, and nothing to say of it, where `goes_on` says so before any of them.
     ///
     /// # Errors
     /// As [`Descent::step`], and where a loss cannot be computed.
@@ -61,27 +60,16 @@ impl Descent {
         weights: &Weights,
         losses: impl Iterator<Item = candle_core::Result<Tensor>>,
         rate: f64,
-    ) -> Result<f64, TrainError> {
-        let mut all: Option<GradStore> = None;
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Option<f64>, TrainError> {
+        let mut all = Gradients::default();
         for loss in losses {
-            let mut gradients = loss?.backward()?;
-            if let Some(sum) = &all {
-                for var in weights.vars().values() {
-                    if let Some(before) = sum.get(var) {
-                        let now = match gradients.get(var) {
-                            Some(own) => (before + own)?,
-                            None => before.clone(),
-                        };
-                        gradients.insert(var, now);
-                    }
-                }
+            if !goes_on() {
+                return Ok(None);
             }
-            all = Some(gradients);
+            all.add(Gradients::of(weights, &loss?)?)?;
         }
-        match all {
-            Some(gradients) => self.take(weights, &gradients, rate),
-            None => Ok(0.0),
-        }
+        self.take(weights, &all, rate).map(Some)
     }
 
     /// Parameters and moments by name.

@@ -17,6 +17,6 @@ pub use descent::Descent;
 pub(crate) use descent::Parts;
 pub use example::{Example, Targets, Teacher, example};
 pub use loss::{Losses, imitation};
-pub(crate) use reinforce::clipped_gain;
 pub use reinforce::{Episode, Reinforce, proximal};
+pub(crate) use reinforce::{LEAST_DEVIATION, clipped_gain, relative};
 pub use trainer::{STATE_SCHEMA, State, TrainError, Trainer};

@@ -72,14 +72,23 @@ impl Episode {
         Episode { choices, advantages: Vec::new(), likely }
     }
 
-    /// Takes rewards, one for each draw: the advantage is the distance to the mean in standard deviations.
+    /// Takes rewards, one for each draw.
     pub fn reward(&mut self, rewards: &[f64]) {
-        let count = rewards.len().max(1) as f64;
-        let mean = rewards.iter().sum::<f64>() / count;
-        let variance = rewards.iter().map(|reward| (reward - mean).powi(2)).sum::<f64>() / count;
-        let deviation = variance.sqrt().max(1e-6);
-        self.advantages = rewards.iter().map(|reward| (reward - mean) / deviation).collect();
+        self.advantages = relative(rewards, LEAST_DEVIATION);
     }
+}
+
+/// Standard deviation of rewards that are logarithms, or share of the largest of others, below which they are all the same but
+/// for rounding.
+pub(crate) const LEAST_DEVIATION: f64 = 1e-6;
+
+/// Rewards as distances to their mean in standard deviations, taken for no fewer than so much.
+pub(crate) fn relative(rewards: &[f64], least_deviation: f64) -> Vec<f64> {
+    let count = rewards.len().max(1) as f64;
+    let mean = rewards.iter().sum::<f64>() / count;
+    let variance = rewards.iter().map(|reward| (reward - mean).powi(2)).sum::<f64>() / count;
+    let deviation = variance.sqrt().max(least_deviation);
+    rewards.iter().map(|reward| (reward - mean) / deviation).collect()
 }
 
 /// What is gained by choices, on average, by how likely they are now and were when they were drawn; no ratio of the two

@@ -2,7 +2,7 @@
 //!
 //! Units are embedded by GraphSAGE with largest-item pooling over their neighbours (Hamilton, Ying and Leskovec, NeurIPS
 //! 2017), and placed by layers of attention within segments of the topological order that also see what the same layer
-//! made of the segment before, through which no gradient flows (Dai et al., "Transformer-XL", ACL 2019), without positions.
+//! read of the segment before, through which no gradient flows (Dai et al., "Transformer-XL", ACL 2019), without positions.
 //! Superposition conditions every layer on its input: x ← g(c(x₀) ⊙ x), where x₀ is the mean of the units' embeddings, so
 //! that graphs share parameters and do not disturb each other. Devices are drawn for every unit by itself; learned by
 //! proximal policy optimisation with the reward −√seconds, and −10 for what does not fit.
@@ -10,8 +10,8 @@
 //! Zhou et al., "GDP: generalized device placement for dataflow graphs", arXiv 1910.01578, 2019. The paper leaves sizes
 //! open; those of a published version of its successor are used: 2 layers of GraphSAGE, 3 of attention with 8 heads, width
 //! 128, segments of 256. Chosen here: 8 draws an update, whose advantages are relative to each other, since the paper's mean
-//! over all earlier draws is ruled by those that did not fit long after there are none; ratios clipped at 0.2 by unit; the
-//! first 32 neighbours of a unit; kinds of operators as coarse as the policy's and their seconds and bytes in place of
+//! over all earlier draws is ruled by those that did not fit long after there are none; ratios clipped at 0.2 by unit;
+//! gradients clipped at a norm of 1; what superposition makes is read by attention alone, and added to; the first 32 neighbours of a unit; kinds of operators as coarse as the policy's and their seconds and bytes in place of
 //! shapes, as for all systems here; a learning rate of 1e-3, 2 epochs and an entropy bonus of 0.01, after one run each of
 //! 40 s on a step of Inception-v3, Transformer-XL, BERT or WaveNet with rates of 1e-4 to 3e-3, 1 to 4 epochs and bonuses of
 //! 0.01 to 1. With the successor's 1e-4 it was still worse than one device on Inception-v3 then; 1 epoch did as well as 2.
@@ -19,10 +19,11 @@
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
 
+use super::kind::Settings;
 use super::reading::{FIGURES, Reading};
-use super::system::{Play, Settings, System};
+use super::system::{Play, System};
 use crate::choices::{likelihoods, log_likelihoods, pick};
-use crate::learn::{TrainError, clipped_gain};
+use crate::learn::{LEAST_DEVIATION, TrainError, clipped_gain, relative};
 use crate::network::layers::{Linear, Norm};
 use crate::weights::{Nursery, Weights, WeightsError};
 
@@ -131,7 +132,9 @@ impl Gdp {
             let items =
                 Tensor::cat(&[&items, &Tensor::zeros((1, width), items.dtype(), items.device())?], 0)?;
             let around = items.index_select(&seen.neighbours, 0)?.reshape((units, seen.most, width))?;
-            x = mix.forward(&Tensor::cat(&[&x, &around.max(1)?], 1)?)?.relu()?;
+            // The gradient goes to one of equal items; that of candle's maximum would go to each of them in full.
+            let largest = around.gather(&around.detach().argmax_keepdim(1)?, 1)?.squeeze(1)?;
+            x = mix.forward(&Tensor::cat(&[&x, &largest], 1)?)?.relu()?;
         }
         // In topological order, and back.
         let x = x.index_select(&seen.order, 0)?;
@@ -222,19 +225,23 @@ impl System for Gdp {
         if !play.is_learning() || rewards.is_empty() {
             return Ok(());
         }
-        let count = rewards.len() as f64;
-        let mean = rewards.iter().sum::<f64>() / count;
-        let spread = rewards.iter().map(|reward| (reward - mean).powi(2)).sum::<f64>() / count;
         let units = seen.figures.dim(0)?;
-        let advantages: Vec<f32> = rewards
-            .iter()
-            .flat_map(|reward| vec![((reward - mean) / spread.sqrt().max(1e-6)) as f32; units])
+        // Seconds of a step differ by orders of magnitude between models.
+        let largest = rewards.iter().map(|reward| reward.abs()).fold(f64::MIN_POSITIVE, f64::max);
+        let advantages: Vec<f32> = relative(&rewards, LEAST_DEVIATION * largest)
+            .into_iter()
+            .flat_map(|advantage| vec![advantage as f32; units])
             .collect();
+        // The first epoch is at the parameters that the draws were made with.
+        let mut first = Some(log);
         for _ in 0..EPOCHS {
             if !play.is_learning() {
                 break;
             }
-            let log = self.forward(&seen)?;
+            let log = match first.take() {
+                Some(log) => log,
+                None => self.forward(&seen)?,
+            };
             let pairs = log.reshape((units * devices, 1))?;
             let gain = clipped_gain(&pairs, &chosen, &old, &advantages, CLIP)?;
             // The likelihood of what is not possible is nothing, and so is what it adds.

@@ -19,9 +19,10 @@
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
 
+use super::kind::Settings;
 use super::lstm::{Lstm, Memory};
 use super::reading::{FIGURES, Reading};
-use super::system::{Play, Settings, System};
+use super::system::{Play, System};
 use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
 use crate::learn::TrainError;
 use crate::network::layers::Linear;
@@ -33,7 +34,7 @@ const GROUPER: usize = 64;
 const MOST_GROUPS: usize = 256;
 const GROUPS_PER_DEVICE: usize = 20;
 /// Placements of an update.
-const DRAWS: usize = 4;
+pub(super) const DRAWS: usize = 4;
 /// How much of the baseline stays.
 const KEPT: f64 = 0.9;
 /// The seconds that a placement counts that does not fit.
@@ -45,6 +46,11 @@ const LAST: usize = 16;
 /// Figures of what groups make of each other that are made at once. It bounds what is made on the way, not what is held for
 /// the gradient.
 const FIGURES_AT_ONCE: usize = 1 << 22;
+
+/// Groups of a network for so many devices.
+pub(super) fn groups(devices: usize) -> usize {
+    MOST_GROUPS.min(GROUPS_PER_DEVICE * devices)
+}
 
 /// The system.
 pub(super) struct Hdp {
@@ -67,7 +73,7 @@ const OF_GROUP: usize = FIGURES + 1;
 impl Hdp {
     pub(super) fn new(nursery: &mut Nursery, settings: Settings) -> std::result::Result<Hdp, WeightsError> {
         let (width, devices) = (settings.width, settings.devices);
-        let groups = MOST_GROUPS.min(GROUPS_PER_DEVICE * devices);
+        let groups = groups(devices);
         Ok(Hdp {
             grouper: [
                 Linear::new(nursery, "grouper.0", FIGURES, GROUPER)?,

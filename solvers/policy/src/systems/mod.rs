@@ -13,6 +13,7 @@
 mod gdp;
 mod hdp;
 mod hsdag;
+mod kind;
 mod lstm;
 mod placeto;
 mod reading;
@@ -21,8 +22,9 @@ mod state;
 mod system;
 mod trials;
 
+pub use kind::{Kind, Settings};
 pub use reading::Reading;
 pub use solver::{Learned, Mode};
 pub use state::{SYSTEM_SCHEMA, SystemCard};
-pub use system::{Agent, Kind, Settings};
+pub use system::Agent;
 pub use trials::{News, Trials};

@@ -2,8 +2,8 @@
 //!
 //! An episode begins with groups placed at random and has a step for every group in topological order: the group is placed
 //! anew, and the reward is by how much the step of the model got shorter, memory that is lacking counted as time. What
-//! is read is the graph with the placement of the moment: messages pass from the first group to the last and, by other
-//! parameters, back, and the group that is placed sees itself and the sums over all that come before it, after it, and
+//! is read is the graph with the placement of the moment: messages pass down the graph and, by other parameters, up, as
+//! many hops as there are rounds, and the group that is placed sees itself and the sums over all that come before it, after it, and
 //! beside it.
 //!
 //! Addanki, Venkatakrishnan, Gupta, Mao and Alizadeh, "Placeto: learning generalizable device placement algorithms for
@@ -15,8 +15,9 @@
 
 use candle_core::{Device, Result, Tensor};
 
+use super::kind::Settings;
 use super::reading::Reading;
-use super::system::{Play, Settings, System};
+use super::system::{Play, System};
 use super::trials::penalised;
 use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
 use crate::learn::TrainError;
@@ -28,9 +29,14 @@ use rand::RngExt;
 /// Figures of a group besides the device that it is on.
 const PLAIN: usize = 6;
 /// Figures of the steps that are learned from at once.
-const FIGURES_AT_ONCE: usize = 1 << 19;
+pub(super) const FIGURES_AT_ONCE: usize = 1 << 19;
 /// Episodes that a baseline is the mean of.
 const EPISODES: usize = 10;
+
+/// Figures of a group.
+pub(super) fn width(devices: usize) -> usize {
+    PLAIN + devices
+}
 
 /// Two layers with a ReLU between them.
 struct Small([Linear; 2]);
@@ -133,7 +139,7 @@ impl Placeto {
         nursery: &mut Nursery,
         settings: Settings,
     ) -> std::result::Result<Placeto, WeightsError> {
-        let width = PLAIN + settings.devices;
+        let width = width(settings.devices);
         Ok(Placeto {
             down: Sum::new(nursery, "down", width)?,
             up: Sum::new(nursery, "up", width)?,
@@ -218,7 +224,7 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
         let order = self.reading.subject.order();
         let now = starts[order[step] as usize];
         let last = starts.iter().map(|start| (start - now).abs()).fold(f64::MIN_POSITIVE, f64::max);
-        let width = PLAIN + devices;
+        let width = width(devices);
         let mut figures = vec![0.0f32; homes.len() * width];
         for (unit, row) in figures.chunks_mut(width).enumerate() {
             row[..3].copy_from_slice(&self.shares[unit]);
@@ -241,7 +247,7 @@ impl System for Placeto {
     ) -> std::result::Result<(), TrainError> {
         let devices = self.settings.devices;
         let reading = play.reading;
-        let (units, width) = (reading.units(), PLAIN + devices);
+        let (units, width) = (reading.units(), width(devices));
         let seen = Seen::new(reading, devices)?;
         let there = reading.devices() as u32;
         let mut homes: Vec<u32> =

@@ -1,6 +1,6 @@
 //! What the systems read of a problem: units, what they compute and send, and the order between them.
 
-use candle_core::{DType, Device, Result, Tensor};
+use candle_core::{Device, Result, Tensor};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::problem::Problem;
 use stagewright_search::makespan::scene::Scene;
@@ -122,7 +122,7 @@ impl<'s, 'p> Reading<'s, 'p> {
             figures.extend(degrees[unit].map(|degree| (1.0 + degree).ln() as f32));
             figures.push(place[unit] as f32 / units.max(1) as f32);
         }
-        Tensor::from_vec(figures, (units, FIGURES), &Device::Cpu)?.to_dtype(DType::F32)
+        Tensor::from_vec(figures, (units, FIGURES), &Device::Cpu)
     }
 
     /// Where every unit stands in the topological order.

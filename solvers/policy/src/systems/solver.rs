@@ -121,26 +121,35 @@ impl Solver for Learned {
             let best = stagewright_search::makespan::schedule::Best::of(None, judge, nothing);
             return solution(self.name, &scene, best, bound, context);
         }
+        let unanswered =
+            |reason| Ok(Solution::without_plan(self.name, Status::Unknown, bound.clone(), None, reason));
+        if self.file.is_none()
+            && let Some(mistake) = self.kind.settings(scene.device_count()).mistake(self.kind)
+        {
+            return unanswered(format!("for {} devices {mistake}", scene.device_count()));
+        }
         let (mut agent, mut descent) = self.build(scene.device_count(), context.seed)?;
         if agent.settings().devices < scene.device_count() {
-            let reason = format!(
+            return unanswered(format!(
                 "the checkpoint is of at most {} devices, and the cluster has {}",
                 agent.settings().devices,
                 scene.device_count()
-            );
-            return Ok(Solution::without_plan(self.name, Status::Unknown, bound, None, reason));
+            ));
         }
         let pool = context.pool()?;
         let invariant = |error: &dyn std::fmt::Display| SolveError::Invariant(error.to_string());
         let reading = Reading::new(&scene, self.kind.most_units()).map_err(|error| invariant(&error))?;
         if reading.units() > self.kind.too_many_units() {
-            let reason = format!(
+            return unanswered(format!(
                 "the graph cannot be coarsened to fewer than {} units, of which `{}` reads at most {}",
                 reading.units(),
                 self.name,
                 self.kind.too_many_units()
-            );
-            return Ok(Solution::without_plan(self.name, Status::Unknown, bound, None, reason));
+            ));
+        }
+        let bytes = self.kind.bytes(&agent.settings(), reading.units());
+        if context.limits.memory.is_some_and(|memory| bytes > memory as f64) {
+            return unanswered(format!("`{}` takes about {bytes:.1e} bytes of memory", self.name));
         }
         let mut trials = trials(&reading, &scene, &bound, context);
         let mut reason = None;

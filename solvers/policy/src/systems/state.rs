@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use candle_core::Tensor;
 use serde::{Deserialize, Serialize};
 
-use super::system::{Agent, Baselines, Kind, Settings};
+use super::system::{Agent, Baselines};
+use super::{Kind, Settings};
 use crate::checkpoint::{self, CheckpointError};
 use crate::learn::{AdamConfig, Descent, Parts, TrainError};
 

@@ -1,131 +1,17 @@
-//! What is common to the systems: how they are made, and what an episode is.
+//! What is common to the systems: what an episode is, and a system with its parameters.
 
 use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Tensor};
 use rand_chacha::ChaCha8Rng;
-use serde::{Deserialize, Serialize};
 
 use super::gdp::Gdp;
 use super::hdp::Hdp;
 use super::hsdag::Hsdag;
 use super::placeto::Placeto;
-use super::{Reading, Trials};
-use crate::learn::{AdamConfig, Descent, TrainError};
+use super::{Kind, Reading, Settings, Trials};
+use crate::learn::{Descent, TrainError};
 use crate::weights::{Nursery, Source, Weights, WeightsError};
-
-/// A system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// Zhou et al., "GDP: generalized device placement for dataflow graphs", 2019.
-    Gdp,
-    /// Addanki et al., "Placeto: learning generalizable device placement algorithms for distributed machine
-    /// learning", NeurIPS 2019.
-    Placeto,
-    /// Duan et al., "A structure-aware framework for learning device placements on computation graphs", NeurIPS 2024.
-    Hsdag,
-    /// Mirhoseini et al., "A hierarchical model for device placement", ICLR 2018.
-    Hdp,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 4] = [Kind::Gdp, Kind::Placeto, Kind::Hsdag, Kind::Hdp];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Gdp => "gdp",
-            Kind::Placeto => "placeto",
-            Kind::Hsdag => "hsdag",
-            Kind::Hdp => "hdp",
-        }
-    }
-
-    /// Most units that it reads; a larger graph is coarsened to about so many. Placeto's paper groups to as many,
-    /// since it plays every group of every episode.
-    pub fn most_units(self) -> usize {
-        match self {
-            Kind::Placeto => 256,
-            Kind::Gdp | Kind::Hsdag | Kind::Hdp => 2048,
-        }
-    }
-
-    /// Units above which it is not asked: some graphs cannot be coarsened to so few as it reads.
-    pub fn too_many_units(self) -> usize {
-        4 * self.most_units()
-    }
-
-    /// Steps of gradients as its paper makes them; the rates of GDP and HDP are chosen here.
-    pub fn adam(self) -> AdamConfig {
-        let plain = AdamConfig { rate: 1e-3, warmup: 1, last: 1.0, decay: 0.0, clip: 1.0 };
-        match self {
-            Kind::Placeto => AdamConfig { last: 0.1, clip: 1.25, ..plain },
-            Kind::Gdp | Kind::Hsdag | Kind::Hdp => plain,
-        }
-    }
-
-    /// Its sizes as its paper or its authors' program has them; GDP's are those of its successor.
-    pub fn settings(self, devices: usize) -> Settings {
-        let (width, layers) = match self {
-            Kind::Gdp => (128, 3),
-            Kind::Placeto => (0, 8),
-            Kind::Hsdag => (128, 2),
-            Kind::Hdp => (512, 1),
-        };
-        Settings { devices, width, layers }
-    }
-}
-
-/// Sizes of a system's networks. Unlike the policy of [`network`](crate::network), all four choose among a fixed number
-/// of devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// Most devices of a problem.
-    pub devices: usize,
-    /// Numbers of a code. Placeto's is as wide as what it reads.
-    #[serde(default)]
-    pub width: usize,
-    /// Layers; rounds of messages of Placeto.
-    #[serde(default)]
-    pub layers: usize,
-}
-
-impl Settings {
-    /// Larger sizes are mistakes.
-    const MOST: usize = 1024;
-    /// So are more parameters in square layers than these.
-    const MOST_PARAMETERS: usize = 1 << 26;
-
-    /// Says what is wrong with the sizes, if anything.
-    pub fn mistake(&self, kind: Kind) -> Option<String> {
-        let mut sizes = vec![("devices", self.devices, 1), ("layers", self.layers, 1)];
-        if kind != Kind::Placeto {
-            sizes.push(("width", self.width, 8));
-        }
-        if let Some((name, size, least)) =
-            sizes.iter().find(|(_, size, least)| !(*least..=Settings::MOST).contains(size))
-        {
-            return Some(format!("`{name}` is {size}, it must be from {least} to {}", Settings::MOST));
-        }
-        if kind == Kind::Placeto && self.width != 0 {
-            return Some("`width` of placeto is that of what it reads: leave it out".into());
-        }
-        if self.width * self.width * self.layers > Settings::MOST_PARAMETERS {
-            return Some(format!("{} layers of width {} are too large", self.layers, self.width));
-        }
-        let parts = match kind {
-            Kind::Gdp => super::gdp::HEADS,
-            // Half of it for either direction.
-            Kind::Hdp => 2,
-            Kind::Placeto | Kind::Hsdag => 1,
-        };
-        (!self.width.is_multiple_of(parts))
-            .then(|| format!("`width` is {}, it must be a multiple of {parts}", self.width))
-    }
-}
 
 /// How an episode is played.
 pub(super) struct Play<'e, 't, 'a, 's, 'p> {
@@ -160,14 +46,15 @@ impl Play<'_, '_, '_, '_, '_> {
         self.descent.is_none()
     }
 
-    /// A step against the sum of several losses, held one at a time, if anything is learned.
+    /// A step against the sum of several losses, held one at a time, if anything is learned. None where the trials are over
+    /// before all are computed.
     pub(super) fn learn_in_parts(
         &mut self,
         weights: &Weights,
         losses: impl Iterator<Item = candle_core::Result<Tensor>>,
     ) -> Result<(), TrainError> {
         if let Some(descent) = &mut self.descent {
-            descent.step_in_parts(weights, losses, self.rate)?;
+            descent.step_in_parts(weights, losses, self.rate, || !self.trials.is_over())?;
         }
         Ok(())
     }

@@ -53,34 +53,44 @@ pub(crate) fn empty(kind: ObjectiveKind) -> Problem {
 
 /// A chain of operators, a second each, and links that take a hundred for what each sends.
 pub(crate) fn slow_links(operators: usize, devices: u32) -> Problem {
-    let names: Vec<String> = (0..operators).map(|at| format!("o{at}")).collect();
-    let tensors = names.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str(), 100.0)).collect();
-    on_gpus(names.iter().map(|name| (name.as_str(), "relu", 1.0)).collect(), tensors, devices)
+    chain(operators, 100.0, &[("gpu", devices, 1.0)])
 }
 
-/// A step of operators (name, kind, seconds) and tensors (from, to, bytes) on devices whose links take a second a byte.
-fn on_gpus(operators: Vec<(&str, &str, f64)>, tensors: Vec<(&str, &str, f64)>, devices: u32) -> Problem {
+/// A chain on two devices, the second of which takes a second for an operator and the first two; sending takes half a second.
+pub(crate) fn second_is_faster(operators: usize) -> Problem {
+    chain(operators, 0.5, &[("old", 1, 2.0), ("gpu", 1, 1.0)])
+}
+
+/// A chain on devices of kinds: the seconds of what an operator sends, and by kind the name, how many there are, and the
+/// seconds of an operator.
+fn chain(operators: usize, sending: f64, kinds: &[(&str, u32, f64)]) -> Problem {
     let mut graph = GraphBuilder::new("a test");
-    for (name, kind, seconds) in operators {
-        let (kind, seconds) = (Some(kind.into()), [("gpu".to_owned(), seconds)].into());
-        graph.operator(OperatorDocument { kind, seconds, ..OperatorDocument::named(name) });
+    let names: Vec<String> = (0..operators).map(|at| format!("o{at}")).collect();
+    for name in &names {
+        let seconds = kinds.iter().map(|&(kind, _, seconds)| (kind.to_owned(), seconds)).collect();
+        graph.operator(OperatorDocument {
+            kind: Some("relu".into()),
+            seconds,
+            ..OperatorDocument::named(name)
+        });
     }
-    for (from, to, bytes) in tensors {
-        graph.tensor(from, [to], bytes);
+    for pair in names.windows(2) {
+        graph.tensor(&pair[0], [pair[1].as_str()], sending);
     }
+    let kind = |&(name, count, _): &(&str, u32, f64)| KindDocument {
+        name: name.into(),
+        class: name.into(),
+        count,
+        host: false,
+        memory_bytes: None,
+        link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
+        group: None,
+    };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),
         name: "slow".into(),
         classes: Default::default(),
-        kinds: vec![KindDocument {
-            name: "gpu".into(),
-            class: "gpu".into(),
-            count: devices,
-            host: false,
-            memory_bytes: None,
-            link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
-            group: None,
-        }],
+        kinds: kinds.iter().map(kind).collect(),
         groups: Vec::new(),
         matrix: None,
     };

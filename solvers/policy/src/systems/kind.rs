@@ -1,0 +1,158 @@
+//! Which systems there are, and how large each is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::learn::AdamConfig;
+
+/// A system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Zhou et al., "GDP: generalized device placement for dataflow graphs", 2019.
+    Gdp,
+    /// Addanki et al., "Placeto: learning generalizable device placement algorithms for distributed machine
+    /// learning", NeurIPS 2019.
+    Placeto,
+    /// Duan et al., "A structure-aware framework for learning device placements on computation graphs", NeurIPS 2024.
+    Hsdag,
+    /// Mirhoseini et al., "A hierarchical model for device placement", ICLR 2018.
+    Hdp,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 4] = [Kind::Gdp, Kind::Placeto, Kind::Hsdag, Kind::Hdp];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Gdp => "gdp",
+            Kind::Placeto => "placeto",
+            Kind::Hsdag => "hsdag",
+            Kind::Hdp => "hdp",
+        }
+    }
+
+    /// Most units that it reads; a larger graph is coarsened to about so many. Placeto's paper groups to as many,
+    /// since it plays every group of every episode.
+    pub fn most_units(self) -> usize {
+        match self {
+            Kind::Placeto => 256,
+            Kind::Gdp | Kind::Hsdag | Kind::Hdp => 2048,
+        }
+    }
+
+    /// Units above which it is not asked: some graphs cannot be coarsened to so few as it reads.
+    pub fn too_many_units(self) -> usize {
+        4 * self.most_units()
+    }
+
+    /// Bytes that it takes to learn on so many units, about: as seen on graphs of 178 to 2048 units on 2 to 8 devices, with a
+    /// margin of a fifth where that is more.
+    pub fn bytes(self, settings: &Settings, units: usize) -> f64 {
+        let (units, width) = (units as f64, settings.width as f64);
+        // Parameters, their gradients and two moments.
+        let parameters = 16.0 * settings.parameters(self);
+        parameters
+            + match self {
+                Kind::Gdp | Kind::Hsdag => 3.5e3 * width * units,
+                Kind::Placeto => {
+                    let figures = units * super::placeto::width(settings.devices) as f64;
+                    1.1e3 * figures.max((figures * units).min(super::placeto::FIGURES_AT_ONCE as f64))
+                }
+                Kind::Hdp => {
+                    let groups = super::hdp::groups(settings.devices) as f64;
+                    3.2e8 + 8.0 * super::hdp::DRAWS as f64 * groups * groups * width
+                }
+            }
+    }
+
+    /// Steps of gradients as its paper makes them; the rates of GDP and HDP are chosen here, and the clipping at a norm of 1 of all
+    /// but Placeto. Placeto's rate falls to a tenth.
+    pub fn adam(self) -> AdamConfig {
+        let plain = AdamConfig { rate: 1e-3, warmup: 1, last: 1.0, decay: 0.0, clip: 1.0 };
+        match self {
+            Kind::Placeto => AdamConfig { last: 0.1, clip: 1.25, ..plain },
+            Kind::Gdp | Kind::Hsdag | Kind::Hdp => plain,
+        }
+    }
+
+    /// Its sizes as its paper or its authors' program has them; GDP's are those of its successor.
+    pub fn settings(self, devices: usize) -> Settings {
+        let (width, layers) = match self {
+            Kind::Gdp => (128, 3),
+            Kind::Placeto => (0, 8),
+            Kind::Hsdag => (128, 2),
+            Kind::Hdp => (512, 1),
+        };
+        Settings { devices, width, layers }
+    }
+}
+
+/// Sizes of a system's networks. Unlike the policy of [`network`](crate::network), all four choose among a fixed number
+/// of devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Most devices of a problem.
+    pub devices: usize,
+    /// Numbers of a code. Placeto's is as wide as what it reads.
+    #[serde(default)]
+    pub width: usize,
+    /// Layers; rounds of messages of Placeto.
+    #[serde(default)]
+    pub layers: usize,
+}
+
+impl Settings {
+    /// Larger sizes are mistakes.
+    const MOST: usize = 1024;
+    /// So are more parameters than these.
+    const MOST_PARAMETERS: f64 = (1 << 28) as f64;
+
+    /// Parameters of its largest layers.
+    fn parameters(&self, kind: Kind) -> f64 {
+        let square = (self.width * self.width) as f64;
+        match kind {
+            Kind::Gdp => 13.0 * square * self.layers as f64,
+            Kind::Hsdag => square * self.layers as f64,
+            // The classifier's.
+            Kind::Placeto => 256.0 * (super::placeto::width(self.devices) as f64).powi(2),
+            Kind::Hdp => 14.0 * square,
+        }
+    }
+
+    /// Says what is wrong with the sizes, if anything.
+    pub fn mistake(&self, kind: Kind) -> Option<String> {
+        let mut sizes = vec![("devices", self.devices, 1), ("layers", self.layers, 1)];
+        if kind != Kind::Placeto {
+            sizes.push(("width", self.width, 8));
+        }
+        if let Some((name, size, least)) =
+            sizes.iter().find(|(_, size, least)| !(*least..=Settings::MOST).contains(size))
+        {
+            return Some(format!("`{name}` is {size}, it must be from {least} to {}", Settings::MOST));
+        }
+        if kind == Kind::Placeto && self.width != 0 {
+            return Some("`width` of placeto is that of what it reads: leave it out".into());
+        }
+        if kind == Kind::Hdp && self.layers != 1 {
+            return Some(format!("`layers` is {}, and hdp has one", self.layers));
+        }
+        if self.parameters(kind) > Settings::MOST_PARAMETERS {
+            let what = match kind {
+                Kind::Placeto => format!("a network for {} devices", self.devices),
+                _ => format!("a network of {} layers of width {}", self.layers, self.width),
+            };
+            return Some(format!("{what} is too large"));
+        }
+        let parts = match kind {
+            Kind::Gdp => super::gdp::HEADS,
+            // Half of it for either direction.
+            Kind::Hdp => 2,
+            Kind::Placeto | Kind::Hsdag => 1,
+        };
+        (!self.width.is_multiple_of(parts))
+            .then(|| format!("`width` is {}, it must be a multiple of {parts}", self.width))
+    }
+}

@@ -74,8 +74,10 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {
     // SAFETY: arguments have been parsed, and no thread has been started.
     unsafe {
         policy::share_threads(threads(&command));
+        if learns(&command) {
+            policy::keep_memory();
+        }
     }
-    policy::keep_memory();
     match command {
         Command::Plan(arguments) => plan::run(&arguments, verbose),
         Command::Bound(arguments) => bound::run(&arguments, verbose),
@@ -113,6 +115,15 @@ fn threads(command: &Command) -> Option<usize> {
         | Command::Workload(_)
         | Command::Completions(_)
         | Command::Man(_) => None,
+    }
+}
+
+/// Whether nearly all that is allocated are tensors.
+fn learns(command: &Command) -> bool {
+    match command {
+        Command::Train(_) | Command::Finetune(_) => true,
+        Command::Plan(arguments) => policy::has_network(&arguments.solver),
+        _ => false,
     }
 }
 

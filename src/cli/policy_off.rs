@@ -17,7 +17,14 @@ fn absent() -> CliError {
 #[allow(unsafe_code, reason = "as with the policy")]
 pub(crate) unsafe fn share_threads(_: Option<usize>) {}
 
-pub(crate) fn keep_memory() {}
+/// # Safety
+/// None is needed.
+#[allow(unsafe_code, reason = "as with the policy")]
+pub(crate) unsafe fn keep_memory() {}
+
+pub(crate) fn has_network(_: &str) -> bool {
+    false
+}
 
 /// # Errors
 /// Always.

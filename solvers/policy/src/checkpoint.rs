@@ -51,7 +51,7 @@ pub enum CheckpointError {
     #[error("this is no safetensors file, or it was cut short: {0}")]
     Unreadable(SafeTensorError),
     /// Safetensors of something else.
-    #[error("this is no checkpoint of the policy or of a learned system: its metadata or tensors {0}")]
+    #[error("this is no checkpoint of the policy or of a learned system: {0}")]
     Foreign(String),
     /// A schema that this version does not read.
     #[error("the checkpoint has the schema `{0}`, expected `{1}`")]
@@ -100,7 +100,9 @@ impl CheckpointError {
     pub fn help(&self) -> &'static str {
         match self {
             CheckpointError::Unreadable(_) => "copy the file again, or train anew",
-            CheckpointError::Foreign(_) => "give a file that `stagewright train` wrote",
+            CheckpointError::Foreign(_) => {
+                "give a file that `stagewright train` or `stagewright finetune` wrote"
+            }
             CheckpointError::Schema(..) => {
                 "give a file of the solver that it is for, or train anew if another version wrote it"
             }
@@ -147,7 +149,8 @@ pub fn read(bytes: &[u8]) -> Result<(BTreeMap<String, Tensor>, String), Checkpoi
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(CheckpointError::Unreadable)?;
     let file = SafeTensors::deserialize(bytes).map_err(CheckpointError::Unreadable)?;
     let card = metadata.metadata().as_ref().and_then(|metadata| metadata.get(METADATA));
-    let card = card.ok_or_else(|| CheckpointError::Foreign(format!("have no entry `{METADATA}`")))?;
+    let card =
+        card.ok_or_else(|| CheckpointError::Foreign(format!("its metadata have no entry `{METADATA}`")))?;
     let mut tensors = BTreeMap::new();
     for (name, view) in file.tensors() {
         if view.dtype() != Dtype::F32 {
@@ -169,13 +172,14 @@ pub fn read(bytes: &[u8]) -> Result<(BTreeMap<String, Tensor>, String), Checkpoi
 /// # Errors
 /// Metadata of something else, of another schema or of other features.
 pub fn card(metadata: &str) -> Result<Card, CheckpointError> {
-    let foreign = |error: serde_json::Error| CheckpointError::Foreign(format!("do not read: {error}"));
+    let foreign =
+        |error: serde_json::Error| CheckpointError::Foreign(format!("its metadata do not read: {error}"));
     // The schema comes first: what else is there depends on it.
     let value: serde_json::Value = serde_json::from_str(metadata).map_err(foreign)?;
     match value.get("schema").and_then(|schema| schema.as_str()) {
         Some(CHECKPOINT_SCHEMA) => {}
         Some(other) => return Err(CheckpointError::Schema(other.into(), CHECKPOINT_SCHEMA)),
-        None => return Err(CheckpointError::Foreign("name no schema".into())),
+        None => return Err(CheckpointError::Foreign("its metadata name no schema".into())),
     }
     let card: Card = serde_json::from_value(value).map_err(foreign)?;
     if card.features != FEATURES {

@@ -20,6 +20,12 @@ pub(crate) use memory::keep as keep_memory;
 pub(crate) use threads::share as share_threads;
 pub(crate) use train::run as train;
 
+/// Whether a solver learns, or asks a network that has.
+pub(crate) fn has_network(solver: &str) -> bool {
+    learned::SYSTEMS.iter().any(|system| system.name() == solver)
+        || learned::WITH_CHECKPOINT.iter().any(|policy| policy.name() == solver)
+}
+
 /// The policy, or a learned system, with the parameters of a file, where it was chosen.
 pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) -> Result<Chosen, CliError> {
     let (name, summary) = (chosen.solver.name(), chosen.solver.summary());

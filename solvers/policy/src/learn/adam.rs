@@ -51,14 +51,14 @@ const EPSILON: f64 = 1e-8;
 
 /// The gradients of a loss by the name of their parameter; none of what the loss does not depend on.
 #[derive(Debug, Default)]
-pub struct Gradients(BTreeMap<String, Tensor>);
+pub(super) struct Gradients(BTreeMap<String, Tensor>);
 
 impl Gradients {
     /// Those of a loss. They are off the graph that it was computed by, which candle's own would keep.
     ///
     /// # Errors
     /// Where tensors cannot be made.
-    pub fn of(weights: &Weights, loss: &Tensor) -> Result<Gradients> {
+    pub(super) fn of(weights: &Weights, loss: &Tensor) -> Result<Gradients> {
         let mut all = loss.backward()?;
         let named = |(name, var): (&String, &candle_core::Var)| {
             all.remove(var).map(|gradient| (name.clone(), gradient.detach()))
@@ -70,7 +70,7 @@ impl Gradients {
     ///
     /// # Errors
     /// Where tensors cannot be made.
-    pub fn add(&mut self, other: Gradients) -> Result<()> {
+    pub(super) fn add(&mut self, other: Gradients) -> Result<()> {
         for (name, gradient) in other.0 {
             let sum = match self.0.get(&name) {
                 Some(before) => (before + gradient)?,
@@ -84,9 +84,9 @@ impl Gradients {
 
 /// The moments of every parameter.
 #[derive(Debug, Clone)]
-pub struct Adam {
+pub(super) struct Adam {
     /// Steps made.
-    pub step: u64,
+    pub(super) step: u64,
     moments: BTreeMap<String, [Tensor; 2]>,
 }
 
@@ -95,7 +95,7 @@ impl Adam {
     ///
     /// # Errors
     /// Where tensors cannot be made.
-    pub fn new(weights: &Weights) -> Result<Adam> {
+    pub(super) fn new(weights: &Weights) -> Result<Adam> {
         let zero = |(name, var): (&String, &candle_core::Var)| {
             Ok((name.clone(), [var.zeros_like()?, var.zeros_like()?]))
         };
@@ -103,12 +103,12 @@ impl Adam {
     }
 
     /// The moments by the name of their parameter.
-    pub fn moments(&self) -> &BTreeMap<String, [Tensor; 2]> {
+    pub(super) fn moments(&self) -> &BTreeMap<String, [Tensor; 2]> {
         &self.moments
     }
 
     /// Goes on from where another training was.
-    pub fn restore(&mut self, step: u64, moments: BTreeMap<String, [Tensor; 2]>) {
+    pub(super) fn restore(&mut self, step: u64, moments: BTreeMap<String, [Tensor; 2]>) {
         (self.step, self.moments) = (step, moments);
     }
 
@@ -117,7 +117,7 @@ impl Adam {
     ///
     /// # Errors
     /// Where tensors cannot be made.
-    pub fn step(
+    pub(super) fn step(
         &mut self,
         weights: &Weights,
         Gradients(gradients): &Gradients,

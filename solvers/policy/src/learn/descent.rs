@@ -51,25 +51,25 @@ impl Descent {
     }
 
     /// One step against the sum of several losses, each computed when the one before has been taken apart, so that no more than
-    /// one is held at a time. No step, and nothing to say of it, where `goes_on` says so before any of them.
+    /// one is held at a time. `goes_on` is asked before each of them and before the step, and nothing changes once it says no.
     ///
     /// # Errors
     /// As [`Descent::step`], and where a loss cannot be computed.
     pub(crate) fn step_in_parts(
         &mut self,
         weights: &Weights,
-        losses: impl Iterator<Item = candle_core::Result<Tensor>>,
+        mut losses: impl Iterator<Item = candle_core::Result<Tensor>>,
         rate: f64,
         goes_on: impl Fn() -> bool,
-    ) -> Result<Option<f64>, TrainError> {
+    ) -> Result<(), TrainError> {
         let mut all = Gradients::default();
-        for loss in losses {
-            if !goes_on() {
-                return Ok(None);
+        while goes_on() {
+            match losses.next() {
+                Some(loss) => all.add(Gradients::of(weights, &loss?)?)?,
+                None => return self.take(weights, &all, rate).map(|_| ()),
             }
-            all.add(Gradients::of(weights, &loss?)?)?;
         }
-        self.take(weights, &all, rate).map(Some)
+        Ok(())
     }
 
     /// Parameters and moments by name.
@@ -123,7 +123,11 @@ impl Parts {
                 .find_map(|(prefix, part)| name.strip_prefix(prefix).map(|name| (name.to_string(), part)));
             match found {
                 Some((name, part)) => drop(part.insert(name, tensor)),
-                None => return Err(CheckpointError::Foreign(format!("say nothing of `{name}`"))),
+                None => {
+                    return Err(CheckpointError::Foreign(format!(
+                        "its tensor `{name}` is neither a parameter nor a moment of one"
+                    )));
+                }
             }
         }
         Ok(Parts(parts))
@@ -132,5 +136,70 @@ impl Parts {
     /// Takes the parameters out.
     pub(crate) fn take_weights(&mut self) -> BTreeMap<String, Tensor> {
         std::mem::take(&mut self.0[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use candle_core::{DType, Device};
+
+    use super::*;
+    use crate::network::layers::Linear;
+    use crate::weights::{Nursery, Source};
+
+    type Tensors = BTreeMap<String, Vec<f32>>;
+
+    /// The parameters and moments after a step by `step`, which has a loss for either half of some rows.
+    fn after(
+        step: impl Fn(&mut Descent, &Weights, &dyn Fn(usize) -> candle_core::Result<Tensor>),
+    ) -> (u64, Tensors) {
+        let mut nursery = Nursery::new(Source::Seed(2), false, DType::F32, &Device::Cpu);
+        let layer = Linear::new(&mut nursery, "layer", 3, 2).expect("a layer");
+        let weights = nursery.finish().expect("all of them");
+        let mut descent =
+            Descent::new(&weights, AdamConfig { warmup: 0, ..AdamConfig::default() }).expect("moments");
+        let rows = Tensor::arange(0.0f32, 12.0, &Device::Cpu).and_then(|rows| rows.reshape((4, 3)));
+        let rows = rows.expect("twelve numbers");
+        let loss = |half: usize| layer.forward(&rows.narrow(0, 2 * half, 2)?)?.sqr()?.sum_all();
+        step(&mut descent, &weights, &loss);
+        let numbers = |tensor: Tensor| tensor.flatten_all().and_then(|all| all.to_vec1()).expect("numbers");
+        let tensors = descent.tensors(&weights).into_iter().map(|(name, tensor)| (name, numbers(tensor)));
+        (descent.steps(), tensors.collect())
+    }
+
+    #[test]
+    fn parts_are_one_step_against_their_sum() {
+        let whole = after(|descent, weights, loss| {
+            let sum = loss(0).and_then(|first| first + loss(1)?).expect("a loss");
+            descent.step(weights, &sum, 0.1).expect("finite");
+        });
+        let parts = after(|descent, weights, loss| {
+            descent.step_in_parts(weights, (0..2).map(loss), 0.1, || true).expect("finite");
+        });
+        assert_eq!((whole.0, parts.0), (1, 1));
+        for (name, whole) in &whole.1 {
+            let parts = &parts.1[name];
+            let is_close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * a.abs().max(1e-3);
+            assert!(whole.iter().zip(parts).all(is_close), "{name}: {whole:?} and {parts:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_stopped_amid_its_parts_changes_nothing() {
+        let before = after(|_, _, _| {});
+        for most in 0..3 {
+            let computed = Cell::new(0);
+            let found = after(|descent, weights, loss| {
+                computed.set(0);
+                let losses = (0..2).map(|half| {
+                    computed.set(computed.get() + 1);
+                    loss(half)
+                });
+                descent.step_in_parts(weights, losses, 0.1, || computed.get() < most).expect("finite");
+            });
+            assert_eq!((computed.get(), &found), (most, &before));
+        }
     }
 }

@@ -11,7 +11,7 @@ mod loss;
 mod reinforce;
 mod trainer;
 
-pub use adam::{Adam, AdamConfig};
+pub use adam::AdamConfig;
 pub use corrupt::{Start, base_schedule};
 pub use descent::Descent;
 pub(crate) use descent::Parts;

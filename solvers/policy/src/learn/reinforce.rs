@@ -78,11 +78,11 @@ impl Episode {
     }
 }
 
-/// Standard deviation of rewards that are logarithms, or share of the largest of others, below which they are all the same but
-/// for rounding.
+/// A standard deviation of logarithms below which they differ by rounding alone. Of rewards that have a unit it is a share of the
+/// largest.
 pub(crate) const LEAST_DEVIATION: f64 = 1e-6;
 
-/// Rewards as distances to their mean in standard deviations, taken for no fewer than so much.
+/// Rewards as distances to their mean over their standard deviation, or over `least_deviation` where that is more.
 pub(crate) fn relative(rewards: &[f64], least_deviation: f64) -> Vec<f64> {
     let count = rewards.len().max(1) as f64;
     let mean = rewards.iter().sum::<f64>() / count;

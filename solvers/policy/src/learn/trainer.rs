@@ -151,12 +151,13 @@ impl Trainer {
         device: &Device,
     ) -> Result<(Trainer, State), TrainError> {
         let (tensors, metadata) = checkpoint::read(bytes)?;
-        let foreign = |error: serde_json::Error| CheckpointError::Foreign(format!("do not read: {error}"));
+        let foreign =
+            |error: serde_json::Error| CheckpointError::Foreign(format!("its metadata do not read: {error}"));
         let value: serde_json::Value = serde_json::from_str(&metadata).map_err(foreign)?;
         match value.get("schema").and_then(|schema| schema.as_str()) {
             Some(STATE_SCHEMA) => {}
             Some(other) => return Err(CheckpointError::Schema(other.into(), STATE_SCHEMA).into()),
-            None => return Err(CheckpointError::Foreign("name no schema".into()).into()),
+            None => return Err(CheckpointError::Foreign("its metadata name no schema".into()).into()),
         }
         let state: State = serde_json::from_value(value).map_err(foreign)?;
         let card = checkpoint::card(&serde_json::to_string(&state.card).map_err(foreign)?)?;

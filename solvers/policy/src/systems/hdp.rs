@@ -34,7 +34,7 @@ const GROUPER: usize = 64;
 const MOST_GROUPS: usize = 256;
 const GROUPS_PER_DEVICE: usize = 20;
 /// Placements of an update.
-pub(super) const DRAWS: usize = 4;
+const DRAWS: usize = 4;
 /// How much of the baseline stays.
 const KEPT: f64 = 0.9;
 /// The seconds that a placement counts that does not fit.
@@ -47,9 +47,27 @@ const LAST: usize = 16;
 /// the gradient.
 const FIGURES_AT_ONCE: usize = 1 << 22;
 
+/// Numbers that a gradient keeps of what one group makes of another, in widths, and of a group, in widths.
+const PER_PAIR: usize = 4;
+const PER_GROUP: usize = 60;
+const COPIES: f64 = 8.0;
+
 /// Groups of a network for so many devices.
-pub(super) fn groups(devices: usize) -> usize {
+fn groups(devices: usize) -> usize {
     MOST_GROUPS.min(GROUPS_PER_DEVICE * devices)
+}
+
+pub(super) fn parameters(settings: &Settings) -> f64 {
+    let (width, groups) = (settings.width, groups(settings.devices));
+    // Two encoders of half the width, the decoder, and what looks.
+    (4 * width * (OF_GROUP + groups + width / 2) + 4 * width * (LAST + 2 * width) + 2 * width.pow(2)) as f64
+}
+
+/// Numbers that are kept for the gradient, and copies of the recurrent parameters on the way back through time.
+pub(super) fn kept(settings: &Settings) -> f64 {
+    let groups = groups(settings.devices);
+    let codes = groups * (groups * PER_PAIR + PER_GROUP);
+    (DRAWS * settings.width) as f64 * codes as f64 + COPIES * parameters(settings)
 }
 
 /// The system.

@@ -11,11 +11,11 @@
 //! device a run time of 1e10 s, so that none of them is ever the answer; here they count what they take. Chosen here:
 //! rewards are relative to the first placement of a graph, since one over the seconds differs by orders of magnitude
 //! between models, and nothing for what does not fit; a group's code is the mean over its members, since sums that are
-//! added to what the next step reads grow without end, and no gradient goes from a step to those before it; the convolution is a
-//! plain mean over neighbours and the unit itself; gradients are clipped at a norm of 1, which a sum over 20 steps without a
-//! baseline mostly has; units are
-//! colocated operators, and coarsened like those of all systems where there are too many, in place of contracted chains; a
-//! unit that cannot run where its group goes runs on the first device that can.
+//! added to what the next step reads grow without end, and no gradient goes from a step to those before it; the
+//! convolution is a plain mean over neighbours and the unit itself; gradients are clipped at a norm of 1, which a sum over
+//! 20 steps without a baseline mostly exceeds; units are colocated operators, and coarsened like those of all systems where
+//! there are too many, in place of contracted chains; a unit that cannot run where its group goes runs on the first device
+//! that can.
 
 use candle_core::{Device, Result, Tensor};
 use candle_nn::ops::sigmoid;
@@ -36,6 +36,22 @@ const STEPS: usize = 20;
 const DROPOUT: f64 = 0.2;
 /// Hops in which the fractal dimension is measured.
 const HOPS: usize = 8;
+
+/// Numbers that a gradient keeps of a unit in a step, in widths: in a layer, and in all that comes after; and of an edge.
+const PER_LAYER: usize = 10;
+const PER_UNIT: usize = 18;
+const PER_EDGE: usize = 8;
+
+pub(super) fn parameters(settings: &Settings) -> f64 {
+    // The layers, and one each of scores and places.
+    (settings.width.pow(2) * (settings.layers + 2)) as f64
+}
+
+/// Numbers that are kept for the gradient.
+pub(super) fn kept(settings: &Settings, units: usize, edges: usize) -> f64 {
+    let widths = units * (PER_LAYER * settings.layers + PER_UNIT) + edges * PER_EDGE;
+    (STEPS * settings.width) as f64 * widths as f64
+}
 
 /// The system.
 pub(super) struct Hsdag {

@@ -4,6 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::learn::AdamConfig;
 
+/// Bytes of a number.
+const BYTES: f64 = 4.0;
+/// Numbers of a parameter: itself, its gradient, two moments, and what a step makes of them on the way.
+const PER_PARAMETER: f64 = 8.0;
+
 /// A system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -47,24 +52,16 @@ impl Kind {
         4 * self.most_units()
     }
 
-    /// Bytes that it takes to learn on so many units, about: as seen on graphs of 178 to 2048 units on 2 to 8 devices, with a
-    /// margin of a fifth where that is more.
-    pub fn bytes(self, settings: &Settings, units: usize) -> f64 {
-        let (units, width) = (units as f64, settings.width as f64);
-        // Parameters, their gradients and two moments.
-        let parameters = 16.0 * settings.parameters(self);
-        parameters
-            + match self {
-                Kind::Gdp | Kind::Hsdag => 3.5e3 * width * units,
-                Kind::Placeto => {
-                    let figures = units * super::placeto::width(settings.devices) as f64;
-                    1.1e3 * figures.max((figures * units).min(super::placeto::FIGURES_AT_ONCE as f64))
-                }
-                Kind::Hdp => {
-                    let groups = super::hdp::groups(settings.devices) as f64;
-                    3.2e8 + 8.0 * super::hdp::DRAWS as f64 * groups * groups * width
-                }
-            }
+    /// Bytes that it takes to learn on a graph of so many units and edges between them, about. The counts are of what is held at
+    /// once, and came within a third of what was seen on graphs of 178 to 2048 units and 2 to 8 devices.
+    pub fn bytes(self, settings: &Settings, units: usize, edges: usize) -> f64 {
+        let kept = match self {
+            Kind::Gdp => super::gdp::kept(settings, units),
+            Kind::Placeto => super::placeto::kept(settings, units),
+            Kind::Hsdag => super::hsdag::kept(settings, units, edges),
+            Kind::Hdp => super::hdp::kept(settings),
+        };
+        BYTES * (PER_PARAMETER * settings.parameters(self) + kept)
     }
 
     /// Steps of gradients as its paper makes them; the rates of GDP and HDP are chosen here, and the clipping at a norm of 1 of all
@@ -110,15 +107,13 @@ impl Settings {
     /// So are more parameters than these.
     const MOST_PARAMETERS: f64 = (1 << 28) as f64;
 
-    /// Parameters of its largest layers.
+    /// Parameters of the matrices that grow with the sizes.
     fn parameters(&self, kind: Kind) -> f64 {
-        let square = (self.width * self.width) as f64;
         match kind {
-            Kind::Gdp => 13.0 * square * self.layers as f64,
-            Kind::Hsdag => square * self.layers as f64,
-            // The classifier's.
-            Kind::Placeto => 256.0 * (super::placeto::width(self.devices) as f64).powi(2),
-            Kind::Hdp => 14.0 * square,
+            Kind::Gdp => super::gdp::parameters(self),
+            Kind::Placeto => super::placeto::parameters(self),
+            Kind::Hsdag => super::hsdag::parameters(self),
+            Kind::Hdp => super::hdp::parameters(self),
         }
     }
 

@@ -29,13 +29,30 @@ use rand::RngExt;
 /// Figures of a group besides the device that it is on.
 const PLAIN: usize = 6;
 /// Figures of the steps that are learned from at once.
-pub(super) const FIGURES_AT_ONCE: usize = 1 << 19;
+const FIGURES_AT_ONCE: usize = 1 << 19;
 /// Episodes that a baseline is the mean of.
 const EPISODES: usize = 10;
 
 /// Figures of a group.
-pub(super) fn width(devices: usize) -> usize {
+fn width(devices: usize) -> usize {
     PLAIN + devices
+}
+
+/// Parameters in squares of that: messages down and up, pools of twice the width, and the classifier.
+const SQUARES: usize = 2 * 4 + 3 * 16 + 2 * 128;
+/// Numbers that a gradient keeps of a figure in a round of messages.
+const PER_FIGURE: usize = 34;
+
+pub(super) fn parameters(settings: &Settings) -> f64 {
+    (SQUARES * width(settings.devices).pow(2)) as f64
+}
+
+/// Numbers that are kept: the figures of every step of an episode, and of some steps what the gradient needs.
+pub(super) fn kept(settings: &Settings, units: usize) -> f64 {
+    let figures = units as f64 * width(settings.devices) as f64;
+    let all = figures * units as f64;
+    let at_once = all.min(figures.max(FIGURES_AT_ONCE as f64));
+    all + at_once * (PER_FIGURE * settings.layers) as f64
 }
 
 /// Two layers with a ReLU between them.

@@ -6,12 +6,14 @@ use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Solution, SolveError, Solver, Status, StopReason,
+};
 use stagewright_core::tolerance;
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::{Judge, solution};
 
-use super::{Agent, Kind, Reading, Trials};
+use super::{Agent, Kind, Reading, Settings, Trials};
 use crate::checkpoint::CheckpointError;
 use crate::learn::{Descent, TrainError};
 
@@ -88,6 +90,38 @@ impl Learned {
         let descent = Descent::new(agent.weights(), self.kind.adam()).map_err(|error| failed(&error))?;
         Ok((agent, descent))
     }
+
+    /// Why a system of such sizes is not asked of what was read, if so, and whether it is for the memory.
+    fn refusal(
+        &self,
+        settings: &Settings,
+        reading: &Reading<'_, '_>,
+        memory: Option<u64>,
+    ) -> Option<(Option<StopReason>, String)> {
+        let (name, devices, units) = (self.name, reading.devices(), reading.units());
+        if settings.devices < devices {
+            let most = settings.devices;
+            let why = format!("the checkpoint is of at most {most} devices, and the cluster has {devices}");
+            return Some((None, why));
+        }
+        if let Some(mistake) = settings.mistake(self.kind) {
+            return Some((None, format!("`{name}` cannot place on {devices} devices: {mistake}")));
+        }
+        if units > self.kind.too_many_units() {
+            let most = self.kind.too_many_units();
+            let why = format!(
+                "the graph cannot be coarsened to fewer than {units} units, of which `{name}` reads at most {most}"
+            );
+            return Some((None, why));
+        }
+        let bytes = self.kind.bytes(settings, units, reading.ends.len());
+        let limit = memory.map(|limit| limit as f64).filter(|&limit| bytes > limit)?;
+        let why = format!(
+            "`{name}` would take about {bytes:.1e} bytes of memory to learn, more than the limit of {limit:.1e}; raise it, or \
+             ask another solver"
+        );
+        (self.mode == Mode::Learn).then_some((Some(StopReason::Memory), why))
+    }
 }
 
 impl Solver for Learned {
@@ -121,36 +155,22 @@ impl Solver for Learned {
             let best = stagewright_search::makespan::schedule::Best::of(None, judge, nothing);
             return solution(self.name, &scene, best, bound, context);
         }
-        let unanswered =
-            |reason| Ok(Solution::without_plan(self.name, Status::Unknown, bound.clone(), None, reason));
-        if self.file.is_none()
-            && let Some(mistake) = self.kind.settings(scene.device_count()).mistake(self.kind)
-        {
-            return unanswered(format!("for {} devices {mistake}", scene.device_count()));
-        }
-        let (mut agent, mut descent) = self.build(scene.device_count(), context.seed)?;
-        if agent.settings().devices < scene.device_count() {
-            return unanswered(format!(
-                "the checkpoint is of at most {} devices, and the cluster has {}",
-                agent.settings().devices,
-                scene.device_count()
-            ));
-        }
-        let pool = context.pool()?;
         let invariant = |error: &dyn std::fmt::Display| SolveError::Invariant(error.to_string());
         let reading = Reading::new(&scene, self.kind.most_units()).map_err(|error| invariant(&error))?;
-        if reading.units() > self.kind.too_many_units() {
-            return unanswered(format!(
-                "the graph cannot be coarsened to fewer than {} units, of which `{}` reads at most {}",
-                reading.units(),
-                self.name,
-                self.kind.too_many_units()
-            ));
+        // What is not in a file is not made before it is known to be of a size that can be.
+        let given = self.file.as_ref().map(|_| self.build(reading.devices(), context.seed)).transpose()?;
+        let settings = match &given {
+            Some((agent, _)) => agent.settings(),
+            None => self.kind.settings(reading.devices()),
+        };
+        if let Some((stop, reason)) = self.refusal(&settings, &reading, context.limits.memory) {
+            return Ok(Solution::without_plan(self.name, Status::Unknown, bound, stop, reason));
         }
-        let bytes = self.kind.bytes(&agent.settings(), reading.units());
-        if context.limits.memory.is_some_and(|memory| bytes > memory as f64) {
-            return unanswered(format!("`{}` takes about {bytes:.1e} bytes of memory", self.name));
-        }
+        let (mut agent, mut descent) = match given {
+            Some(given) => given,
+            None => self.build(reading.devices(), context.seed)?,
+        };
+        let pool = context.pool()?;
         let mut trials = trials(&reading, &scene, &bound, context);
         let mut reason = None;
         let mut episodes = 0u64;

@@ -66,12 +66,13 @@ impl Agent {
         config: Option<AdamConfig>,
     ) -> Result<(Agent, Descent, SystemCard), CheckpointError> {
         let (tensors, metadata) = checkpoint::read(bytes)?;
-        let foreign = |error: serde_json::Error| CheckpointError::Foreign(format!("do not read: {error}"));
+        let foreign =
+            |error: serde_json::Error| CheckpointError::Foreign(format!("its metadata do not read: {error}"));
         let value: serde_json::Value = serde_json::from_str(&metadata).map_err(foreign)?;
         match value.get("schema").and_then(|schema| schema.as_str()) {
             Some(SYSTEM_SCHEMA) => {}
             Some(other) => return Err(CheckpointError::Schema(other.into(), SYSTEM_SCHEMA)),
-            None => return Err(CheckpointError::Foreign("name no schema".into())),
+            None => return Err(CheckpointError::Foreign("its metadata name no schema".into())),
         }
         let card: SystemCard = serde_json::from_value(value).map_err(foreign)?;
         if let Some(mistake) = card.settings.mistake(card.system) {

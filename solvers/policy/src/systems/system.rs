@@ -46,8 +46,8 @@ impl Play<'_, '_, '_, '_, '_> {
         self.descent.is_none()
     }
 
-    /// A step against the sum of several losses, held one at a time, if anything is learned. None where the trials are over
-    /// before all are computed.
+    /// A step against the sum of several losses, held one at a time, if anything is learned. None is made where the trials end
+    /// before all losses are computed.
     pub(super) fn learn_in_parts(
         &mut self,
         weights: &Weights,

@@ -3,8 +3,8 @@
 //! An episode begins with groups placed at random and has a step for every group in topological order: the group is placed
 //! anew, and the reward is by how much the step of the model got shorter, memory that is lacking counted as time. What
 //! is read is the graph with the placement of the moment: messages pass down the graph and, by other parameters, up, as
-//! many hops as there are rounds, and the group that is placed sees itself and the sums over all that come before it, after it, and
-//! beside it.
+//! many hops as there are rounds, and the group that is placed sees itself and the sums over all that come before it,
+//! after it, and beside it.
 //!
 //! Addanki, Venkatakrishnan, Gupta, Mao and Alizadeh, "Placeto: learning generalizable device placement algorithms for
 //! distributed machine learning", NeurIPS 2019, with what its authors released: 8 rounds of messages at the width of the

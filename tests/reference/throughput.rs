@@ -11,7 +11,9 @@ use stagewright_core::objective::Objective;
 use stagewright_core::solver::{Context, Limits, Silent, Solver, Status};
 use stagewright_dp::Dp;
 use stagewright_search::{Local, OneDevice, PipeDream};
-use stagewright_verify::{BoundVerdict, ViolationKind, check};
+#[cfg(feature = "milp")]
+use stagewright_verify::BoundVerdict;
+use stagewright_verify::{ViolationKind, check};
 
 use super::{PUBLISHED, Rounds, assert_close, files, import, problem, published, shared, stem};
 

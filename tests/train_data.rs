@@ -36,6 +36,7 @@ fn recipe(seed: u64, operators: [usize; 2]) -> Recipe {
         objectives,
         communication: None,
         room: None,
+        alike: false,
     };
     Recipe::new(document).expect("a recipe")
 }
@@ -169,6 +170,22 @@ fn links_and_memories_are_as_asked_for() {
         }
     }
     assert!(limited > 10 && drawn > 3, "{limited} {drawn}");
+}
+
+#[test]
+fn devices_are_alike_where_that_is_asked_for() {
+    let text = "seed = 2\nfamilies = [\"layered\"]\noperators = [20, 40]\ndevices = [2, 6]\nobjectives = [\"makespan\"]\n";
+    let differing = |text: &str| {
+        let recipe = Recipe::from_toml(text).expect("a recipe");
+        let is_plain = |index| {
+            let problem = instance(&recipe, index).problem;
+            let cluster = problem.cluster().document();
+            cluster.kinds.len() == 1 && !cluster.kinds[0].host && cluster.groups.is_empty()
+        };
+        (0..30).filter(|&index| !is_plain(index)).count()
+    };
+    assert_eq!(differing(&format!("{text}alike = true\n")), 0);
+    assert!(differing(text) > 10);
 }
 
 /// Bytes per second of the links of the first kind.
@@ -355,6 +372,8 @@ fn files_that_hold_something_else_are_refused_with_their_place_and_left_alone() 
     let (slow, tight) = (with(Some([1.0, 2.0]), None), with(None, Some([1.0, 2.0])));
     assert_eq!(refused(&whole, &slow), is("D013", "labels:1: recipe.communication"));
     assert_eq!(refused(&whole, &tight), is("D013", "labels:1: recipe.room"));
+    let alike = Recipe::new(RecipeDocument { alike: true, ..ours.document().clone() }).expect("a recipe");
+    assert_eq!(refused(&whole, &alike), is("D013", "labels:1: recipe.alike"));
     fs::write(&path, &whole).expect("a file");
     assert_eq!(fill_quietly(&with(Some(COMMUNICATION), Some(ROOM)), 2, &path), Ok(true), "as they are");
     let other = |from: &str, to: &str| {

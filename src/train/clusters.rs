@@ -43,6 +43,8 @@ pub struct Proportions {
     pub communication: [f64; 2],
     /// Memory for each byte that stays in it, as [`ROOM`].
     pub room: [f64; 2],
+    /// Whether all devices are alike.
+    pub alike: bool,
 }
 
 /// What is drawn of a cluster before its figures.
@@ -57,8 +59,12 @@ struct Layout {
 }
 
 impl Layout {
-    fn draw(rng: &mut ChaCha8Rng, [least, most]: [usize; 2]) -> Layout {
+    fn draw(rng: &mut ChaCha8Rng, proportions: &Proportions) -> Layout {
+        let [least, most] = proportions.devices;
         let devices = rng.random_range(least..=most) as u32;
+        if proportions.alike {
+            return Layout { counts: [devices, 0], is_mixed: false, is_grouped: false, has_host: false };
+        }
         let has_host = devices >= 3 && rng.random_bool(0.2);
         let accelerators = devices - u32::from(has_host);
         let is_mixed = accelerators >= 2 && rng.random_bool(0.4);
@@ -79,7 +85,7 @@ pub fn cluster(
     objective: ObjectiveKind,
     proportions: &Proportions,
 ) -> ClusterDocument {
-    let layout = Layout::draw(rng, proportions.devices);
+    let layout = Layout::draw(rng, proportions);
     let mut cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),
         name: String::new(),

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Without `families` there are all that have graphs of such sizes, but for those under `except`. A family or an objective
-//! that is listed twice is drawn twice as often. `communication` and `room` say how slow links and how tight memories are.
+//! that is listed twice is drawn twice as often. `communication` and `room` say how slow links and how tight memories are,
+//! `alike` that the devices of a cluster do not differ.
 
 use serde::{Deserialize, Serialize};
 use stagewright_core::document::{ObjectiveKind, Split};
@@ -53,6 +54,9 @@ pub struct RecipeDocument {
     /// left out. A draw that no list schedule fits is grown until one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<[f64; 2]>,
+    /// Whether the devices of a cluster are all alike: none slower, none behind an uplink, no host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alike: bool,
 }
 
 impl RecipeDocument {
@@ -62,6 +66,7 @@ impl RecipeDocument {
             devices: self.devices,
             communication: self.communication.unwrap_or(COMMUNICATION),
             room: self.room.unwrap_or(ROOM),
+            alike: self.alike,
         }
     }
 }
@@ -179,8 +184,8 @@ impl RecipeError {
     pub fn help(&self) -> String {
         match self {
             RecipeError::Shape { .. } => {
-                "a recipe is TOML with seed, operators, devices, objectives and, if wanted, families, except, communication \
-                 and room"
+                "a recipe is TOML with seed, operators, devices, objectives and, if wanted, families, except, communication, \
+                 room and alike"
                     .into()
             }
             RecipeError::UnknownFamily { name, .. } => {
@@ -317,6 +322,7 @@ mod tests {
             ("[2, 8]", "[1, 8]", "D003", "devices"),
             ("[2, 8]", "[2, 17]", "D003", "devices"),
             ("seed = 3", "seed = 3\nroom = [2, 1.5]", "D003", "room"),
+            ("seed = 3", "seed = 3\nalike = 1", "D001", "2:9"),
             ("seed = 3", "seed = 3\ncommunication = [nan, nan]", "D003", "communication"),
             ("\"layered\", \"bert\"", "", "D005", "families"),
             ("families = [\"layered\", \"bert\"]", "except = [\"vgg\", \"bird\"]", "D002", "except[1]"),

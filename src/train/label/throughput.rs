@@ -126,6 +126,7 @@ mod tests {
             objectives: vec![Target::Throughput],
             communication: None,
             room: None,
+            alike: false,
         };
         let recipe = Recipe::new(document).unwrap();
         let mut differs = 0;

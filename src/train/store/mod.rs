@@ -203,6 +203,7 @@ fn differs(found: &Header, wanted: &Header) -> Option<&'static str> {
         objectives: _,
         communication: _,
         room: _,
+        alike: _,
     } = a;
     let fields = [
         ("generation", found.generation == wanted.generation),
@@ -213,6 +214,7 @@ fn differs(found: &Header, wanted: &Header) -> Option<&'static str> {
         ("recipe.objectives", a.objectives == b.objectives),
         ("recipe.communication", a.proportions().communication == b.proportions().communication),
         ("recipe.room", a.proportions().room == b.proportions().room),
+        ("recipe.alike", a.alike == b.alike),
         ("effort", found.effort == wanted.effort),
     ];
     fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)

@@ -75,8 +75,36 @@ pub(crate) static HSDAG: Learned = Learned::new(
 pub(crate) static HDP: Learned =
     Learned::new("hdp", "HDP: a grouper and a recurrent placer, learning on the graph (makespan)", Kind::Hdp);
 
+pub(crate) static GDP_UNTRAINED: Learned = Learned::untrained(
+    "gdp-untrained",
+    "what GDP draws before it has learned anything (makespan)",
+    Kind::Gdp,
+);
+
+pub(crate) static PLACETO_UNTRAINED: Learned = Learned::untrained(
+    "placeto-untrained",
+    "what Placeto draws before it has learned anything (makespan)",
+    Kind::Placeto,
+);
+
+pub(crate) static HSDAG_UNTRAINED: Learned = Learned::untrained(
+    "hsdag-untrained",
+    "what HSDAG draws before it has learned anything (makespan)",
+    Kind::Hsdag,
+);
+
+pub(crate) static HDP_UNTRAINED: Learned = Learned::untrained(
+    "hdp-untrained",
+    "what HDP draws before it has learned anything (makespan)",
+    Kind::Hdp,
+);
+
 /// The learned systems to compare with.
 pub static SYSTEMS: [&Learned; 4] = [&GDP, &PLACETO, &HSDAG, &HDP];
+
+/// The same without learning, to tell what that is worth.
+pub static UNTRAINED_SYSTEMS: [&Learned; 4] =
+    [&GDP_UNTRAINED, &PLACETO_UNTRAINED, &HSDAG_UNTRAINED, &HDP_UNTRAINED];
 
 /// The policy and those of its variants that have the shipped network, in whose place another may be put.
 pub static WITH_CHECKPOINT: [&Policy; 4] = [&POLICY, &NO_SEARCH, &NO_DP, &NETWORK];

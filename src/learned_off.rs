@@ -18,6 +18,10 @@ pub(crate) static GDP: Absent = Absent("gdp");
 pub(crate) static PLACETO: Absent = Absent("placeto");
 pub(crate) static HSDAG: Absent = Absent("hsdag");
 pub(crate) static HDP: Absent = Absent("hdp");
+pub(crate) static GDP_UNTRAINED: Absent = Absent("gdp-untrained");
+pub(crate) static PLACETO_UNTRAINED: Absent = Absent("placeto-untrained");
+pub(crate) static HSDAG_UNTRAINED: Absent = Absent("hsdag-untrained");
+pub(crate) static HDP_UNTRAINED: Absent = Absent("hdp-untrained");
 
 impl Solver for Absent {
     fn name(&self) -> &'static str {

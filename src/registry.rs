@@ -82,6 +82,10 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &learned::NO_SEARCH, role: Role::Variant },
     Entry { solver: &learned::NO_DP, role: Role::Variant },
     Entry { solver: &learned::NETWORK, role: Role::Variant },
+    Entry { solver: &learned::GDP_UNTRAINED, role: Role::Variant },
+    Entry { solver: &learned::PLACETO_UNTRAINED, role: Role::Variant },
+    Entry { solver: &learned::HSDAG_UNTRAINED, role: Role::Variant },
+    Entry { solver: &learned::HDP_UNTRAINED, role: Role::Variant },
     Entry { solver: &AnnealingFromRandom, role: Role::Variant },
     Entry { solver: &RandomPlacements, role: Role::Variant },
 ];

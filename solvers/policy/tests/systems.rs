@@ -15,7 +15,7 @@ use stagewright_core::solver::{
 };
 use stagewright_core::tolerance::same;
 use stagewright_policy::checkpoint::CheckpointError;
-use stagewright_policy::learn::{AdamConfig, Descent};
+use stagewright_policy::learn::{AdamConfig, Descent, TrainError};
 use stagewright_policy::systems::{Agent, Kind, Learned, Mode, Reading, Settings, Trials};
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::Judge;
@@ -67,12 +67,25 @@ fn learn(
     found
 }
 
-/// What is played as likeliest.
+/// The best of what is played as likeliest.
 fn likeliest(agent: &Agent, problem: &Problem) -> f64 {
+    best_of(agent, problem, |agent, reading, trials| agent.greedy(reading, trials, &mut seed::stream(0, 0)))
+}
+
+/// The best of what is drawn, and not learned from.
+fn drawn(agent: &Agent, problem: &Problem) -> f64 {
+    best_of(agent, problem, |agent, reading, trials| agent.draw(reading, trials, &mut seed::stream(0, 0)))
+}
+
+fn best_of(
+    agent: &Agent,
+    problem: &Problem,
+    play: impl for<'a, 's, 'p> Fn(&Agent, &'a Reading<'s, 'p>, &mut Trials<'a, 's, 'p>) -> Result<(), TrainError>,
+) -> f64 {
     let scene = Scene::new(problem);
     let reading = Reading::new(&scene, agent.kind().most_units()).expect("few edges");
     let mut trials = Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, endless());
-    agent.greedy(&reading, &mut trials, &mut seed::stream(0, 0)).expect("finite numbers");
+    play(agent, &reading, &mut trials).expect("finite numbers");
     trials.best().expect("something was played").score.energy()
 }
 
@@ -209,6 +222,21 @@ fn what_is_played_gets_better() {
     }
 }
 
+/// What is drawn without learning is a plan like any other, and no step is made.
+#[test]
+fn what_is_untrained_stays_so() {
+    let problem = slow_links(12, 3);
+    for kind in Kind::ALL {
+        let solution = solve(&Learned::untrained(name(kind), "a test", kind), &problem, FEW, 1);
+        let statistic =
+            |wanted: &str| solution.statistics.iter().find(|(name, _)| *name == wanted).map(|pair| pair.1);
+        // One device is as good as the bound, and ends it.
+        assert!(statistic("simulations").is_some_and(|played| (1..=60).contains(&played)), "{kind:?}");
+        assert_eq!(statistic("steps"), Some(0), "{kind:?}");
+        assert!(solution.plan.is_some(), "{kind:?}: {:?}", solution.reason);
+    }
+}
+
 /// What is measured leaves no trace in what is learned.
 #[test]
 fn playing_changes_nothing() {
@@ -219,6 +247,7 @@ fn playing_changes_nothing() {
             for episode in 0..3 {
                 if is_asked {
                     likeliest(&agent, &slow_links(5, 2));
+                    drawn(&agent, &step(4, 12, 3));
                 }
                 learn(&mut agent, &mut descent, &step(4, 12, 3), episode..episode + 1);
             }

@@ -20,9 +20,10 @@ pub(crate) use memory::keep as keep_memory;
 pub(crate) use threads::share as share_threads;
 pub(crate) use train::run as train;
 
-/// Whether a solver learns, or asks a network that has.
+/// Whether a solver asks a network.
 pub(crate) fn has_network(solver: &str) -> bool {
-    learned::SYSTEMS.iter().any(|system| system.name() == solver)
+    let mut systems = learned::SYSTEMS.iter().chain(&learned::UNTRAINED_SYSTEMS);
+    systems.any(|system| system.name() == solver)
         || learned::WITH_CHECKPOINT.iter().any(|policy| policy.name() == solver)
 }
 

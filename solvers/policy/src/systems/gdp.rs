@@ -1,21 +1,23 @@
 //! GDP: the whole graph placed at once.
 //!
-//! Units are embedded by GraphSAGE with largest-item pooling over their neighbours (Hamilton, Ying and Leskovec, NeurIPS
-//! 2017), and placed by layers of attention within segments of the topological order that also see what the same layer
-//! read of the segment before, through which no gradient flows (Dai et al., "Transformer-XL", ACL 2019), without positions.
-//! Superposition conditions every layer on its input: x ← g(c(x₀) ⊙ x), where x₀ is the mean of the units' embeddings, so
-//! that graphs share parameters and do not disturb each other. Devices are drawn for every unit by itself; learned by
-//! proximal policy optimisation with the reward −√seconds, and −10 for what does not fit.
+//! Units are embedded by GraphSAGE with largest-item pooling over their neighbours (Hamilton, Ying and Leskovec,
+//! NeurIPS 2017), and placed by layers of attention within segments of the topological order that also see what the
+//! same layer read of the segment before, through which no gradient flows (Dai et al., "Transformer-XL", ACL 2019),
+//! without positions. Superposition conditions every layer on its input: x ← g(c(x₀) ⊙ x), where x₀ is the mean of the
+//! units' embeddings, so that graphs share parameters and do not disturb each other. Devices are drawn for every unit
+//! by itself; learned by proximal policy optimisation with the reward −√seconds, and −10 for what does not fit.
 //!
 //! Zhou et al., "GDP: generalized device placement for dataflow graphs", arXiv 1910.01578, 2019. The paper leaves sizes
-//! open; those of a published version of its successor are used: 2 layers of GraphSAGE, 3 of attention with 8 heads, width
-//! 128, segments of 256. Chosen here: 8 draws an update, whose advantages are relative to each other, since the paper's mean
-//! over all earlier draws is ruled by those that did not fit long after there are none; ratios clipped at 0.2 by unit;
-//! gradients clipped at a norm of 1; only attention reads the conditioned x, and what is added to stays as it was; the
-//! first 32 neighbours of a unit; kinds of operators as coarse as the policy's and their seconds and bytes in place of
-//! shapes, as for all systems here; a learning rate of 1e-3, 2 epochs and an entropy bonus of 0.01, after one run each of
-//! 40 s on a step of Inception-v3, Transformer-XL, BERT or WaveNet with rates of 1e-4 to 3e-3, 1 to 4 epochs and bonuses of
-//! 0.01 to 1. With the successor's 1e-4 it was still worse than one device on Inception-v3 then; 1 epoch did as well as 2.
+//! open; those of a published version of its successor are used: 2 layers of GraphSAGE, 3 of attention with 8 heads,
+//! width 128, segments of 256. Chosen here: 8 draws an update, whose advantages are relative to each other, since the
+//! paper's mean over all earlier draws is ruled by those that did not fit long after there are none; ratios clipped at
+//! 0.2 by unit; gradients clipped at a norm of 1; only attention reads the conditioned x, and what is added to stays as
+//! it was; the first 32 neighbours of a unit; kinds of operators as coarse as the policy's and their seconds and bytes
+//! in place of shapes, as for all systems here, and where a unit stands in the order among its figures, though
+//! attention has no positions; a learning rate of 1e-3, 2 epochs and an entropy bonus of 0.01, after one run each of 40
+//! s on a step of Inception-v3, Transformer-XL, BERT or WaveNet with rates of 1e-4 to 3e-3, 1 to 4 epochs and bonuses
+//! of 0.01 to 1. With the successor's 1e-4 it was still worse than one device on Inception-v3 then; 1 epoch did as well
+//! as 2.
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;

@@ -38,8 +38,8 @@ impl Kind {
         }
     }
 
-    /// Most units that it reads; a larger graph is coarsened to about so many. Placeto's paper groups to as many,
-    /// since it plays every group of every episode.
+    /// Most units that it reads; a larger graph is coarsened to about so many. Placeto, which plays every group of every episode,
+    /// reads fewer; its paper groups as well.
     pub fn most_units(self) -> usize {
         match self {
             Kind::Placeto => 256,
@@ -64,8 +64,8 @@ impl Kind {
         BYTES * (PER_PARAMETER * settings.parameters(self) + kept)
     }
 
-    /// Steps of gradients as its paper makes them; the rates of GDP and HDP are chosen here, and the clipping at a norm of 1 of all
-    /// but Placeto. Placeto's rate falls to a tenth.
+    /// Steps of gradients as its paper or its authors' program makes them; the rates of GDP and HDP are chosen here, and the clipping
+    /// of GDP and HSDAG at a norm of 1. Placeto's rate falls to a tenth.
     pub fn adam(self) -> AdamConfig {
         let plain = AdamConfig { rate: 1e-3, warmup: 1, last: 1.0, decay: 0.0, clip: 1.0 };
         match self {

@@ -77,6 +77,11 @@ impl<'s, 'p> Reading<'s, 'p> {
         self.subject.scene().device_count()
     }
 
+    /// Seconds of all units one after the other, each on a device of the average.
+    pub(super) fn seconds(&self) -> f64 {
+        (0..self.units()).map(|unit| self.subject.level().mean(unit)).sum()
+    }
+
     /// The device that a unit goes to where it cannot run on the one that was chosen.
     pub(super) fn instead(&self, unit: usize, device: u32) -> DeviceId {
         let able = |&device: &DeviceId| device.index() < self.devices() && self.subject.can_run(unit, device);

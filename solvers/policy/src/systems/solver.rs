@@ -29,6 +29,8 @@ const LARGEST_GAP: f64 = 0.999;
 pub enum Mode {
     /// Learns on the problem until a limit.
     Learn,
+    /// Draws from what it begins with until a limit, and learns nothing: what it answers by chance alone.
+    Draw,
     /// Plays one episode that takes the likeliest choice everywhere, and learns nothing.
     Greedy,
 }
@@ -47,6 +49,11 @@ impl Learned {
     /// A system that begins with new parameters, drawn from the seed of the solve.
     pub const fn new(name: &'static str, summary: &'static str, kind: Kind) -> Learned {
         Learned { name, summary, kind, mode: Mode::Learn, file: None }
+    }
+
+    /// One that stays as it began.
+    pub const fn untrained(name: &'static str, summary: &'static str, kind: Kind) -> Learned {
+        Learned { name, summary, kind, mode: Mode::Draw, file: None }
     }
 
     /// One that begins with those of a file, which is read once here to see that it can be.
@@ -180,6 +187,7 @@ impl Solver for Learned {
             let rate = descent.config.rate * (1.0 - (1.0 - descent.config.last) * done_of(&trials, context));
             let done = pool.install(|| match self.mode {
                 Mode::Learn => agent.learn(0, &reading, &mut trials, (&mut descent, rate), &mut rng),
+                Mode::Draw => agent.draw(&reading, &mut trials, &mut rng),
                 Mode::Greedy => agent.greedy(&reading, &mut trials, &mut rng),
             });
             for news in trials.news() {

@@ -13,6 +13,16 @@ use super::{Kind, Reading, Settings, Trials};
 use crate::learn::{Descent, TrainError};
 use crate::weights::{Nursery, Source, Weights, WeightsError};
 
+/// What an episode is for.
+pub(super) enum Purpose<'e> {
+    /// Choices are drawn and learned from, with steps of gradients at a rate.
+    Learning(&'e mut Descent, f64),
+    /// Choices are drawn, and nothing is learned.
+    Drawing,
+    /// The likeliest is chosen, and nothing is learned.
+    Showing,
+}
+
 /// How an episode is played.
 pub(super) struct Play<'e, 't, 'a, 's, 'p> {
     /// What rewards on this graph are compared with, rows of numbers; what they mean is each system's affair. Empty at the
@@ -20,17 +30,19 @@ pub(super) struct Play<'e, 't, 'a, 's, 'p> {
     pub(super) baselines: &'e mut Vec<Vec<f64>>,
     pub(super) reading: &'a Reading<'s, 'p>,
     pub(super) trials: &'t mut Trials<'a, 's, 'p>,
-    /// Makes steps of gradients; without it nothing is learned, and the likeliest is played.
-    pub(super) descent: Option<&'e mut Descent>,
-    /// The learning rate.
-    pub(super) rate: f64,
+    pub(super) purpose: Purpose<'e>,
     pub(super) rng: &'e mut ChaCha8Rng,
 }
 
 impl Play<'_, '_, '_, '_, '_> {
+    /// Whether it is played to learn from.
+    pub(super) fn is_to_learn(&self) -> bool {
+        matches!(self.purpose, Purpose::Learning(..))
+    }
+
     /// Whether what was played is to be learned from: what is learned when the trials are over is of no use.
     pub(super) fn is_learning(&self) -> bool {
-        self.descent.is_some() && !self.trials.is_over()
+        self.is_to_learn() && !self.trials.is_over()
     }
 
     /// The only number that rewards on this graph are compared with; at first as given.
@@ -43,7 +55,7 @@ impl Play<'_, '_, '_, '_, '_> {
 
     /// Whether the likeliest is played.
     pub(super) fn is_greedy(&self) -> bool {
-        self.descent.is_none()
+        matches!(self.purpose, Purpose::Showing)
     }
 
     /// A step against the sum of several losses, held one at a time, if anything is learned. None is made where the trials end
@@ -53,16 +65,16 @@ impl Play<'_, '_, '_, '_, '_> {
         weights: &Weights,
         losses: impl Iterator<Item = candle_core::Result<Tensor>>,
     ) -> Result<(), TrainError> {
-        if let Some(descent) = &mut self.descent {
-            descent.step_in_parts(weights, losses, self.rate, || !self.trials.is_over())?;
+        if let Purpose::Learning(descent, rate) = &mut self.purpose {
+            descent.step_in_parts(weights, losses, *rate, || !self.trials.is_over())?;
         }
         Ok(())
     }
 
     /// A step against a loss, if anything is learned.
     pub(super) fn learn(&mut self, weights: &Weights, loss: &Tensor) -> Result<(), TrainError> {
-        if let Some(descent) = &mut self.descent {
-            descent.step(weights, loss, self.rate)?;
+        if let Purpose::Learning(descent, rate) = &mut self.purpose {
+            descent.step(weights, loss, *rate)?;
         }
         Ok(())
     }
@@ -147,16 +159,31 @@ impl Agent {
         (descent, rate): (&mut Descent, f64),
         rng: &mut ChaCha8Rng,
     ) -> Result<(), TrainError> {
-        if reading.units() > self.kind.too_many_units() {
-            return Ok(());
-        }
         let mut baselines = self.baselines.remove(&graph).unwrap_or_default();
-        let play = Play { baselines: &mut baselines, reading, trials, descent: Some(descent), rate, rng };
-        let played = self.system.episode(&self.weights, play);
+        let played = self.play(Play {
+            baselines: &mut baselines,
+            reading,
+            trials,
+            purpose: Purpose::Learning(descent, rate),
+            rng,
+        });
         if !baselines.is_empty() {
             self.baselines.insert(graph, baselines);
         }
         played
+    }
+
+    /// One episode that is drawn as if to learn from it, and not learned from.
+    ///
+    /// # Errors
+    /// Where tensors cannot be made.
+    pub fn draw<'a, 's, 'p>(
+        &self,
+        reading: &'a Reading<'s, 'p>,
+        trials: &mut Trials<'a, 's, 'p>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<(), TrainError> {
+        self.play(Play { baselines: &mut Vec::new(), reading, trials, purpose: Purpose::Drawing, rng })
     }
 
     /// One episode that takes the likeliest choice everywhere, from which nothing is learned. How many placements it plays
@@ -170,10 +197,13 @@ impl Agent {
         trials: &mut Trials<'a, 's, 'p>,
         rng: &mut ChaCha8Rng,
     ) -> Result<(), TrainError> {
-        if reading.units() > self.kind.too_many_units() {
+        self.play(Play { baselines: &mut Vec::new(), reading, trials, purpose: Purpose::Showing, rng })
+    }
+
+    fn play(&self, play: Play<'_, '_, '_, '_, '_>) -> Result<(), TrainError> {
+        if play.reading.units() > self.kind.too_many_units() {
             return Ok(());
         }
-        let play = Play { baselines: &mut Vec::new(), reading, trials, descent: None, rate: 0.0, rng };
         self.system.episode(&self.weights, play)
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use candle_core::Var;
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::problem::Problem;
@@ -220,6 +221,23 @@ fn what_is_played_gets_better() {
         let [first, last] = [mean(&found[..20]), mean(&found[100..])];
         assert!(last < 0.97 * first, "{kind:?}: {first} to {last}");
     }
+}
+
+/// Placeto's first episode has only itself to be compared with and teaches nothing; the second has the first.
+#[test]
+fn placeto_learns_from_how_episodes_differ() {
+    let problem = step(4, 12, 3);
+    let mut agent = Agent::new(Kind::Placeto, small(Kind::Placeto, 3), 2).expect("a system");
+    let mut descent = Descent::new(agent.weights(), Kind::Placeto.adam()).expect("moments");
+    let parameters = |agent: &Agent| -> Vec<Vec<f32>> {
+        let numbers = |var: &Var| var.flatten_all()?.to_vec1();
+        agent.weights().vars().values().map(|var| numbers(var).expect("numbers")).collect()
+    };
+    let new = parameters(&agent);
+    learn(&mut agent, &mut descent, &problem, 0..1);
+    assert!(parameters(&agent) == new);
+    learn(&mut agent, &mut descent, &problem, 1..2);
+    assert!(parameters(&agent) != new);
 }
 
 /// What is drawn without learning is a plan like any other, and no step is made.

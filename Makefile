@@ -113,7 +113,8 @@ bench-makespan: setup
 	$(call step,makespan/mixtral,mixtral --batch 1 --layers 2 --training)
 	target/release/stagewright bench data/suites/makespan.toml
 
-# The tables of the field's papers: the same models, on as many devices.
+# The tables of the field's papers: the same models, on as many devices, by solvers that learn nothing. The papers' own systems
+# are in `bench-systems`.
 bench-gdp: setup
 	$(CARGO) build --release --bin stagewright
 	$(call step,gdp-2/rnnlm-2,rnnlm --variant 2 --batch 64 --training)
@@ -230,19 +231,22 @@ target/release/stagewright train data/policy/ablation/$(1).toml --out target/pol
 
 endef
 
-# The field's learned systems on five small models and on held-out families; with PROBLEMS=24 a night.
+# The field's learned systems on five small models and on HELD_OUT problems of held-out families: a night. What was interrupted
+# goes on where it was; without the journal all is measured anew.
+HELD_OUT ?= 24
+SYSTEMS := target/release/stagewright bench --journal target/systems.journal
 bench-systems: systems
 	$(call step,systems-small/inception-v3,inception-v3 --batch 32 --training)
 	$(call step,systems-small/resnet-50,resnet --variant 50 --batch 32 --training)
 	$(call step,systems-small/bert-base,bert --variant base --batch 16 --training)
 	$(call step,systems-small/transformer-xl-2,transformer-xl --variant 2 --batch 16 --training)
 	$(call step,systems-small/wavenet-2,wavenet --variant 2 --batch 8 --training)
-	$(call problems,systems-held-out,held-out-systems,$(PROBLEMS))
+	$(call problems,systems-held-out,held-out-systems,$(HELD_OUT))
 	$(hsdag_graphs)
-	target/release/stagewright bench data/suites/systems-small.toml
-	target/release/stagewright bench data/suites/systems-calls.toml
-	target/release/stagewright bench data/suites/systems-held-out.toml
-	target/release/stagewright bench data/suites/systems-hsdag.toml
+	$(SYSTEMS) data/suites/systems-small.toml
+	$(SYSTEMS) data/suites/systems-calls.toml
+	$(SYSTEMS) data/suites/systems-held-out.toml
+	$(SYSTEMS) data/suites/systems-hsdag.toml
 
 # The systems trained on many graphs. What was interrupted goes on.
 systems: setup
@@ -268,6 +272,6 @@ bench-systems-large: setup
 	$(call step,systems-8/rnnlm-8,rnnlm --variant 8 --batch 64 --training)
 	$(call step,systems-8/gnmt-8,gnmt --variant 8 --batch 128 --training)
 	$(call step,systems-8/transformer-xl-8,transformer-xl --variant 8 --batch 16 --training)
-	target/release/stagewright bench data/suites/systems-2.toml
-	target/release/stagewright bench data/suites/systems-4.toml
-	target/release/stagewright bench data/suites/systems-8.toml
+	$(SYSTEMS) data/suites/systems-2.toml
+	$(SYSTEMS) data/suites/systems-4.toml
+	$(SYSTEMS) data/suites/systems-8.toml

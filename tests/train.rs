@@ -8,6 +8,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use stagewright::train::Recipe;
+use stagewright::train::system::SystemRunDocument;
+use stagewright_policy::systems::Kind;
+
 const CONFIGURATION: &str = r#"
 schema = "stagewright.training/1"
 stage = "imitation"
@@ -320,6 +324,45 @@ fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
         let (is_done, story, _) = plan(&wrong);
         assert!(!is_done && story.contains(code), "{wrong:?}: {story}");
     }
+}
+
+#[test]
+fn shipped_configurations_of_systems_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/policy/systems");
+    let mut systems = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let file = entry.expect("an entry").path();
+        let document = SystemRunDocument::from_toml(&fs::read_to_string(&file).expect("a file"));
+        let document = document.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        assert_eq!(file.file_stem().and_then(|stem| stem.to_str()), Some(document.system.name()));
+        assert!(Recipe::new(document.data.recipe).is_ok() && Recipe::new(document.held_out.recipe).is_ok());
+        systems.push(document.system);
+    }
+    systems.sort();
+    assert_eq!(systems, Kind::ALL);
+}
+
+/// Everything on the first device, which is what a system shows that has learned nothing, does not fit the one problem here.
+#[test]
+fn a_learned_system_that_fits_nowhere_is_kept_all_the_same() {
+    let folder = folder();
+    let tight = SYSTEM
+        .replace("families = [\"layered\"]", "families = [\"layered\"]\nalike = true\nroom = [1.1, 1.1]")
+        .replace("count = 2", "count = 1")
+        .replace("seed = 2", "seed = 3")
+        .replace("episodes = 24", "episodes = 2")
+        .replace("measure_every = 4", "measure_every = 1");
+    let run = path(&folder, "run");
+    let output = train(&configured(&folder, &tight), &run);
+    assert_done(&output);
+    let [said, story] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(story.contains("held out – times the bound, 0.0% fit"), "{story}");
+    assert!(said.contains("best.safetensors"), "{said}");
+    let checkpoint = format!("{run}/best.safetensors");
+    let plan = ["plan", "data/demo/model.json", "--cluster", "2xt4:fp32", "--objective", "makespan"];
+    let output =
+        stagewright(&[&plan[..], &["--solver", "gdp", "--checkpoint", &checkpoint, "--zero-shot"]].concat());
+    assert_done(&output);
 }
 
 #[test]

@@ -186,6 +186,36 @@ fn what_is_too_large_is_not_begun() {
     assert!(mistake.is_some_and(|why| why.contains("hdp has one")));
 }
 
+/// What is only played takes less, and is asked for by itself.
+#[test]
+fn the_memory_of_what_is_played_is_not_that_of_what_is_learned() {
+    let problem = slow_links(300, 3);
+    for kind in [Kind::Placeto, Kind::Hsdag, Kind::Hdp] {
+        let scene = Scene::new(&problem);
+        let reading = Reading::new(&scene, kind.most_units()).expect("few edges");
+        let edges = problem.graph().tensor_count();
+        let [learn, draw] =
+            [true, false].map(|learns| kind.bytes(&kind.settings(3), reading.units(), edges, learns));
+        assert!(draw < 0.9 * learn, "{kind:?}: {draw} of {learn}");
+        let between = Limits { memory: Some((0.5 * draw + 0.5 * learn) as u64), ..FEW };
+        let learning = solve(&Learned::new(name(kind), "a test", kind), &problem, between, 1);
+        assert_eq!(learning.stop, Some(StopReason::Memory), "{kind:?}");
+        let drawing = solve(&Learned::untrained(name(kind), "a test", kind), &problem, between, 1);
+        assert!(drawing.plan.is_some(), "{kind:?}: {:?}", drawing.reason);
+        let little = Limits { memory: Some((0.5 * draw) as u64), ..FEW };
+        let refused = solve(&Learned::untrained(name(kind), "a test", kind), &problem, little, 1);
+        assert_eq!(refused.stop, Some(StopReason::Memory), "{kind:?}");
+    }
+}
+
+#[test]
+fn graphs_of_too_many_units_are_refused() {
+    assert_eq!(Kind::Placeto.too_large(1024), None);
+    assert!(Kind::Placeto.too_large(1025).is_some_and(|why| why.contains("`placeto` reads at most 1024")));
+    assert_eq!(Kind::Gdp.too_large(8192), None);
+    assert!(Kind::Gdp.too_large(8193).is_some());
+}
+
 /// Where everything is best on the faster of two devices, each of them ends there: none leaves out placements on one device by
 /// construction, and none has this one before it has learned.
 #[test]

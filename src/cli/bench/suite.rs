@@ -231,3 +231,31 @@ fn resolve(folder: &Path, path: &str) -> Option<PathBuf> {
         None => Some(folder.join(path)),
     }
 }
+
+#[cfg(all(test, feature = "milp", feature = "policy", feature = "metis"))]
+mod tests {
+    use stagewright::registry;
+
+    use super::*;
+
+    /// All but what is made for them first: inputs and checkpoints.
+    #[test]
+    fn shipped_suites_read_and_name_solvers_that_there_are() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/suites");
+        let files: Vec<PathBuf> =
+            folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+        assert!(files.len() > 20);
+        for file in files {
+            if let Err(error) = Suite::read(&file) {
+                assert!(error.to_string().contains("error[B001]"), "{}: {error}", file.display());
+            }
+            let text = std::fs::read_to_string(&file).expect("a file");
+            let suite: Suite = toml::from_str(&text).expect("read above");
+            let is_there = |name: &str| {
+                name == "auto" || registry::named(name).is_some() || suite.variant(name).is_some()
+            };
+            let unknown: Vec<_> = suite.solvers.iter().filter(|name| !is_there(name)).collect();
+            assert!(unknown.is_empty(), "{}: {unknown:?}", file.display());
+        }
+    }
+}

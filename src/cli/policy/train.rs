@@ -110,7 +110,11 @@ fn system(arguments: &TrainArguments, label: &str, text: &str) -> Result<Exit, C
     }
     let is_done = episodes >= document.episodes;
     let how = if is_done { "done" } else { "interrupted; the same command goes on" };
-    output::result(&format!("{episodes} episodes, {how}; {}\n", folder.state().display()))?;
+    let best = match folder.best().is_file() {
+        true => format!("the best that was measured is {}", folder.best().display()),
+        false => "nothing was measured yet".into(),
+    };
+    output::result(&format!("{episodes} episodes, {how}; {best}\n"))?;
     Ok(if is_done { Exit::Done } else { Exit::NoPlan })
 }
 

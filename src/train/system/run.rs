@@ -12,7 +12,7 @@ use stagewright_core::bound::strongest;
 use stagewright_core::seed;
 use stagewright_core::solver::{SolveError, Stop};
 use stagewright_policy::learn::{Descent, TrainError};
-use stagewright_policy::systems::{Agent, Reading, Trials};
+use stagewright_policy::systems::{Agent, Kind, Reading, Trials};
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::Judge;
 
@@ -71,8 +71,21 @@ struct Kept {
     episode: u64,
     placements: u64,
     seconds: f64,
-    /// What fits, and the mean of what does; better ones come first in this order.
-    best: Option<(f64, f64)>,
+    /// What was measured of the best.
+    best: Option<Measured>,
+}
+
+/// What is measured of a system: the share of what is held out where the best of one greedy episode fits, and the geometric mean
+/// there of its value over the lower bound, if it has one.
+type Measured = (f64, Option<f64>);
+
+/// Whether what was measured later is better: where more fits, then where it is shorter. While nothing does, what has learned for
+/// longer is.
+fn is_better(later: Measured, best: Measured) -> bool {
+    let over_bound = |measured: Measured| measured.1.unwrap_or(f64::INFINITY);
+    later.0 == 0.0 && best.0 == 0.0
+        || later.0 > best.0
+        || (later.0 == best.0 && over_bound(later) < over_bound(best))
 }
 
 /// Plays episodes until they are done, or it is interrupted. What an earlier run in the folder has done is not done again.
@@ -86,7 +99,7 @@ pub fn run(
     folder: &Folder,
     watch: &Watch<'_>,
 ) -> Result<u64, RunError> {
-    let [recipe, held_out] = document.recipes()?;
+    let [learned, held_out] = document.recipes()?;
     let (mut agent, mut descent, mut kept) = begin(document, beside, folder)?;
     let mut metrics: Metrics<Episodes> = Metrics::read(folder, kept.episode)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
@@ -100,7 +113,7 @@ pub fn run(
         let rate = descent.config.rate_at(number, document.episodes);
         kept.placements += pool.install(|| {
             let mut rng = seed::stream(document.seed ^ (DRAWS << 32), number);
-            with_trials(&recipe, problem, agent.kind().most_units(), |reading, trials| {
+            with_trials(("data.recipe", &learned), problem, agent.kind(), |reading, trials| {
                 agent.learn(problem, reading, trials, (&mut descent, rate), &mut rng)?;
                 Ok(trials.played())
             })
@@ -110,7 +123,8 @@ pub fn run(
         is_kept = false;
         (watch.played)(kept.episode, document.episodes);
         if kept.episode.is_multiple_of(document.measure_every) || kept.episode == document.episodes {
-            let (fits, over_bound) = pool.install(|| measure(&agent, document, &held_out))?;
+            let found = pool.install(|| measure(&agent, document, &held_out))?;
+            let (fits, over_bound) = found;
             let now = Episodes {
                 episode: kept.episode,
                 steps: descent.steps(),
@@ -119,13 +133,8 @@ pub fn run(
                 over_bound,
                 fits,
             };
-            let found = over_bound.map(|over_bound| (fits, over_bound));
-            let is_better = |found: (f64, f64), best: (f64, f64)| {
-                found.0 > best.0 || (found.0 == best.0 && found.1 < best.1)
-            };
-            let is_best = found.is_some_and(|found| kept.best.is_none_or(|best| is_better(found, best)));
-            if is_best {
-                kept.best = found;
+            if kept.best.is_none_or(|best| is_better(found, best)) {
+                kept.best = Some(found);
                 let made = serde_json::json!({ "configuration": document, "episode": kept.episode });
                 Folder::write(&folder.best(), &agent.to_bytes(&descent, made)?)?;
             }
@@ -206,30 +215,30 @@ fn begin(
     Ok((agent, descent, kept))
 }
 
-/// Plays on a problem of a recipe without limits.
+/// Plays on a problem of a recipe without limits. Problems that the system is not asked of are refused.
 fn with_trials<T>(
-    recipe: &Recipe,
+    (field, recipe): (&'static str, &Recipe),
     number: u64,
-    most_units: usize,
+    kind: Kind,
     play: impl for<'a, 's, 'p> FnOnce(&'a Reading<'s, 'p>, &mut Trials<'a, 's, 'p>) -> Result<T, TrainError>,
 ) -> Result<T, RunError> {
     let drawn = instance(recipe, number);
     let scene = Scene::new(&drawn.problem);
-    let reading = Reading::new(&scene, most_units).map_err(TrainError::from)?;
+    let reading = Reading::new(&scene, kind.most_units()).map_err(TrainError::from)?;
+    if let Some(why) = kind.too_large(reading.units()) {
+        let cause = format!("problem {number} of `{field}`: {why}; draw smaller ones");
+        return Err(RunError::Config { cause, line: None });
+    }
     let stop = Stop::new(None, Arc::new(AtomicBool::new(false)));
     Ok(play(&reading, &mut Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, stop))?)
 }
 
-/// The share of what is held out where the best of one greedy episode fits, and its geometric mean there over the lower bound.
-fn measure(
-    agent: &Agent,
-    document: &SystemRunDocument,
-    held_out: &Recipe,
-) -> Result<(f64, Option<f64>), RunError> {
+/// Plays one greedy episode on every problem that is held out.
+fn measure(agent: &Agent, document: &SystemRunDocument, held_out: &Recipe) -> Result<Measured, RunError> {
     let (mut fits, mut logs) = (0.0, Vec::new());
     for number in 0..document.held_out.count {
         let mut rng = seed::stream(document.seed ^ (HELD_OUT << 32), number);
-        let ratio = with_trials(held_out, number, agent.kind().most_units(), |reading, trials| {
+        let ratio = with_trials(("held_out.recipe", held_out), number, agent.kind(), |reading, trials| {
             agent.greedy(reading, trials, &mut rng)?;
             let bound = strongest(reading.problem()).value;
             Ok(trials.best().filter(|best| best.score.fits()).map(|best| best.score.makespan / bound))

@@ -21,6 +21,7 @@
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
+use stagewright_search::makespan::schedule::Score;
 
 use super::kind::Settings;
 use super::reading::{FIGURES, Reading};
@@ -221,6 +222,11 @@ impl Seen {
     }
 }
 
+/// −√seconds of what fits; what does not is never better than if it did.
+fn reward(score: Score) -> f64 {
+    if score.fits() { -score.makespan.sqrt() } else { INVALID.min(-score.energy().sqrt()) }
+}
+
 impl System for Gdp {
     fn episode(
         &self,
@@ -236,12 +242,7 @@ impl System for Gdp {
         for _ in 0..draws {
             let homes: Vec<u32> = shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
             let Some(score) = play.trials.play(&homes) else { break };
-            // Never better than what fits would be.
-            rewards.push(if score.fits() {
-                -score.makespan.sqrt()
-            } else {
-                INVALID.min(-score.energy().sqrt())
-            });
+            rewards.push(reward(score));
             for (unit, &home) in homes.iter().enumerate() {
                 chosen.push((unit * devices) as u32 + home);
                 old.push(shares[unit][home as usize].max(f64::MIN_POSITIVE).ln() as f32);
@@ -301,9 +302,8 @@ mod tests {
         })
     }
 
-    /// Along the gradient of what is pooled, a loss changes as the gradient says, equal neighbours or not.
-    #[test]
-    fn equal_neighbours_count_once() -> Result<()> {
+    /// A system of one layer and three devices whose head is not zero.
+    fn small() -> Result<(Gdp, Weights)> {
         let settings = Settings { devices: 3, width: 8, layers: 1 };
         let mut nursery = Nursery::new(Source::Seed(4), false, DType::F32, &Device::Cpu);
         let gdp = Gdp::new(&mut nursery, settings).map_err(candle_core::Error::wrap)?;
@@ -311,6 +311,72 @@ mod tests {
         let head = &weights.vars()["head.weight"];
         let numbers: Vec<f32> = (0..head.elem_count()).map(|at| (at * 7 % 11) as f32 / 5.0 - 1.0).collect();
         head.set(&Tensor::from_vec(numbers, head.dims(), &Device::Cpu)?)?;
+        Ok((gdp, weights))
+    }
+
+    /// Two segments of units that are no neighbours.
+    fn apart(units: usize, figures: Vec<f32>) -> Result<Seen> {
+        let ids: Vec<u32> = (0..units as u32).collect();
+        Ok(Seen {
+            figures: Tensor::from_vec(figures, (units, FIGURES), &Device::Cpu)?,
+            neighbours: Tensor::new(vec![units as u32; units], &Device::Cpu)?,
+            most: 1,
+            order: Tensor::new(ids.clone(), &Device::Cpu)?,
+            places: Tensor::new(ids, &Device::Cpu)?,
+            not_able: Tensor::zeros((units, 3), DType::F32, &Device::Cpu)?,
+        })
+    }
+
+    /// Where the summary of the graph conditions nothing, a unit is read by those of its own segment and of the next alone.
+    #[test]
+    fn a_segment_sees_the_one_before_it_and_none_after() -> Result<()> {
+        let (gdp, weights) = small()?;
+        for part in ["weight", "bias"] {
+            let condition = &weights.vars()[&format!("layer.0.condition.{part}")];
+            condition.set(&condition.as_tensor().zeros_like()?)?;
+        }
+        let units = SEGMENT + 40;
+        let plain: Vec<f32> = (0..units * FIGURES).map(|at| (at * 5 % 7) as f32 / 7.0).collect();
+        let changed = |unit: usize| {
+            let mut figures = plain.clone();
+            figures[unit * FIGURES..][..FIGURES].iter_mut().for_each(|figure| *figure = 1.0 - *figure);
+            figures
+        };
+        let of = |figures: Vec<f32>| gdp.forward(&apart(units, figures)?)?.to_vec2::<f32>();
+        let before = of(plain.clone())?;
+        let (first, last) = (of(changed(0))?, of(changed(units - 1))?);
+        assert!(first[units - 1] != before[units - 1] && last[units - 2] != before[units - 2]);
+        assert!(last[..SEGMENT] == before[..SEGMENT]);
+        Ok(())
+    }
+
+    /// With the segment before it a segment is what it would be as the end of one segment of both.
+    #[test]
+    fn what_is_remembered_counts_as_if_it_were_there() -> Result<()> {
+        let (gdp, _) = small()?;
+        let x = Tensor::from_vec((0..72).map(|at| (at * 11 % 17) as f32).collect(), (9, 8), &Device::Cpu)?;
+        let condition = Tensor::from_vec((1..9).map(|at| at as f32 / 4.0).collect(), (1, 8), &Device::Cpu)?;
+        let (before, own) = (x.narrow(0, 0, 5)?, x.narrow(0, 5, 4)?);
+        let apart = gdp.layers[0].forward(&own, Some(&before), &condition)?.to_vec2::<f32>()?;
+        let whole = gdp.layers[0].forward(&x, None, &condition)?.to_vec2::<f32>()?;
+        for (apart, whole) in apart.iter().flatten().zip(whole[5..].iter().flatten()) {
+            assert!((apart - whole).abs() < 1e-4 * whole.abs().max(1.0), "{apart} {whole}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_does_not_fit_is_no_better_than_ten_below_nothing() {
+        assert_eq!(reward(Score { lack: 0.0, makespan: 4.0 }), -2.0);
+        assert_eq!(reward(Score { lack: 0.1, makespan: 4.0 }), -10.0);
+        // Nor than the same if it fitted.
+        assert!(reward(Score { lack: 0.1, makespan: 400.0 }) < -20.0);
+    }
+
+    /// Along the gradient of what is pooled, a loss changes as the gradient says, equal neighbours or not.
+    #[test]
+    fn equal_neighbours_count_once() -> Result<()> {
+        let (gdp, weights) = small()?;
         let seen = twins()?;
         let loss = || gdp.forward(&seen)?.narrow(1, 0, 1)?.sum_all();
         let gradients = loss()?.backward()?;

@@ -19,6 +19,7 @@
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
+use stagewright_search::makespan::schedule::Score;
 
 use super::kind::Settings;
 use super::lstm::{Lstm, Memory};
@@ -64,11 +65,13 @@ pub(super) fn parameters(settings: &Settings) -> f64 {
     (4 * width * (OF_GROUP + groups + width / 2) + 4 * width * (LAST + 2 * width) + 2 * width.pow(2)) as f64
 }
 
-/// Numbers that are kept for the gradient, and copies of the recurrent parameters on the way back through time.
-pub(super) fn kept(settings: &Settings) -> f64 {
+/// Numbers that are kept for the gradient, and copies of the recurrent parameters on the way back through time; where nothing is
+/// learned, groups look at each other one at a time.
+pub(super) fn kept(settings: &Settings, learns: bool) -> f64 {
     let groups = groups(settings.devices);
-    let codes = groups * (groups * PER_PAIR + PER_GROUP);
-    (DRAWS * settings.width) as f64 * codes as f64 + COPIES * parameters(settings)
+    let (at_once, copies) = if learns { (groups, COPIES) } else { (1, 0.0) };
+    let codes = groups * (at_once * PER_PAIR + PER_GROUP);
+    (DRAWS * settings.width) as f64 * codes as f64 + copies * parameters(settings)
 }
 
 /// The system.
@@ -223,6 +226,11 @@ impl Hdp {
     }
 }
 
+/// −√seconds; what does not fit takes `failing` seconds, and is never better than if it did.
+fn reward(score: Score, failing: f64) -> f64 {
+    -(if score.fits() { score.makespan } else { failing.max(score.energy()) }).sqrt()
+}
+
 impl System for Hdp {
     fn episode(
         &self,
@@ -244,8 +252,7 @@ impl System for Hdp {
         for (group_of, homes) in groupings.iter().zip(&places) {
             let homes: Vec<u32> = group_of.iter().map(|&group| homes[group as usize]).collect();
             let Some(score) = play.trials.play(&homes) else { break };
-            // Never better than what fits would be.
-            let reward = -(if score.fits() { score.makespan } else { failing.max(score.energy()) }).sqrt();
+            let reward = reward(score, failing);
             if !play.is_to_learn() {
                 continue;
             }
@@ -295,6 +302,13 @@ mod tests {
             sum = (sum + chosen(&log, &drawn)?)?;
         }
         Ok(sum)
+    }
+
+    #[test]
+    fn what_does_not_fit_counts_as_failing_or_worse() {
+        assert_eq!(reward(Score { lack: 0.0, makespan: 9.0 }, 100.0), -3.0);
+        assert_eq!(reward(Score { lack: 0.1, makespan: 9.0 }, 100.0), -10.0);
+        assert!(reward(Score { lack: 0.1, makespan: 900.0 }, 100.0) < -30.0);
     }
 
     #[test]

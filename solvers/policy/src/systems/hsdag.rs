@@ -1,10 +1,11 @@
 //! HSDAG: how units are grouped learned together with where the groups go.
 //!
-//! A graph convolution of two layers codes the units; an edge's score is read off the codes of its ends, every unit
-//! keeps the edge of its highest score, and what hangs together are the groups, whose number nobody says (graph
-//! parsing: Song, Huang, Wang, Zhang and Lin, "Graph parsing networks", ICLR 2024). A perceptron places the groups. An
-//! episode has 20 steps; what a unit's group was coded as is added to what the next step reads of it. Learned by policy
-//! gradient: the reward is one over the seconds, with no baseline.
+//! Chains are contracted: a unit goes where the one before it goes, if that one sends to it alone and it reads from
+//! that one alone. A graph convolution of two layers codes what is left, called units from here on; an edge's score is
+//! read off the codes of its ends, every unit keeps the edge of its highest score, and what hangs together are the
+//! groups, whose number nobody says (graph parsing: Song, Huang, Wang, Zhang and Lin, "Graph parsing networks", ICLR
+//! 2024). A perceptron places the groups. An episode has 20 steps; what a unit's group was coded as is added to what
+//! the next step reads of it. Learned by policy gradient: the reward is one over the seconds, with no baseline.
 //!
 //! Duan et al., "A structure-aware framework for learning device placements on computation graphs", NeurIPS 2024, with
 //! what its authors released: width 128, Adam 1e-3, dropout 0.2. The released program gives placements with everything
@@ -12,20 +13,22 @@
 //! here: rewards are relative to the first placement of a graph, since one over the seconds differs by orders of
 //! magnitude between models, and nothing for what does not fit; every step counts by its own reward, where the paper
 //! multiplies all of them by the sum over the episode (discounted by 0.95 in the program), which a placement has a
-//! twentieth part in; the graph is parsed once, where the program goes on parsing what it has grouped as long as
-//! anything merges, which leaves a group for every connected piece; a group's code is the mean over its members, since
-//! sums that are added to what the next step reads grow without end, and no gradient goes from a step to those before
-//! it; the convolution is a plain mean over neighbours and the unit itself, and there are no residuals, no
-//! normalisation and no second convolution for what is pooled; gradients are clipped at a norm of 1, which a sum over
-//! 20 steps without a baseline mostly exceeds; units are colocated operators, and coarsened like those of all systems
-//! where there are too many, in place of contracted chains; a unit that cannot run where its group goes runs on the
-//! first device that can.
+//! twentieth part in (tried: 1% worse at most, and so is neither a baseline nor advantages within the episode better by
+//! more); the graph is parsed once, where the program goes on parsing what it has grouped as long as anything merges,
+//! which leaves a group for every connected piece; a group's code is the mean over its members, since sums that are
+//! added to what the next step reads grow without end, and no gradient goes from a step to those before it; the
+//! convolution is a plain mean over neighbours and the unit itself, and there are no residuals, no normalisation and no
+//! second convolution for what is pooled; gradients are clipped at a norm of 1, which a sum over 20 steps without a
+//! baseline mostly exceeds; what is contracted to chains are colocated operators, coarsened like those of all systems
+//! where there are too many, and a chain is what its members are on average; a unit that cannot run where its group
+//! goes runs on the first device that can.
 
 use candle_core::{Device, Result, Tensor};
 use candle_nn::ops::sigmoid;
 use petgraph::unionfind::UnionFind;
 use rand::{Rng, RngExt};
 
+use super::chains::Chains;
 use super::kind::Settings;
 use super::reading::{FIGURES, Reading};
 use super::system::{Play, System};
@@ -51,10 +54,11 @@ pub(super) fn parameters(settings: &Settings) -> f64 {
     (settings.width.pow(2) * (settings.layers + 2)) as f64
 }
 
-/// Numbers that are kept for the gradient.
-pub(super) fn kept(settings: &Settings, units: usize, edges: usize) -> f64 {
+/// Numbers that are kept for the gradient of all steps; where nothing is learned, of one.
+pub(super) fn kept(settings: &Settings, units: usize, edges: usize, learns: bool) -> f64 {
     let widths = units * (PER_LAYER * settings.layers + PER_UNIT) + edges * PER_EDGE;
-    (STEPS * settings.width) as f64 * widths as f64
+    let steps = if learns { STEPS } else { 1 };
+    (steps * settings.width) as f64 * widths as f64
 }
 
 /// The system.
@@ -66,11 +70,15 @@ pub(super) struct Hsdag {
     place: [Linear; 2],
 }
 
-/// A problem as tensors.
+/// A problem as tensors, its chains contracted: they are the units of all that follows.
 struct Seen {
-    /// Units × figures, the fractal dimension last.
+    /// By unit of the reading.
+    chain_of: Vec<u32>,
+    /// Edges between chains.
+    ends: Vec<(u32, u32)>,
+    /// Chains × figures, each the mean over its members, the fractal dimension last.
     figures: Tensor,
-    /// Neighbours on both sides and the unit itself, and one part in how many they are.
+    /// Neighbours on both sides and the chain itself, and one part in how many they are.
     around: Rows,
     by_around: Tensor,
     from: Rows,
@@ -79,9 +87,11 @@ struct Seen {
 
 impl Seen {
     fn new(reading: &Reading<'_, '_>) -> Result<Seen> {
-        let units = reading.units();
+        let Chains { chain_of, count: units, ends } = Chains::new(reading.subject.order(), &reading.ends);
+        let members = Rows::segments(units, &chain_of).map_err(candle_core::Error::wrap)?;
+        let figures = mean(&members, &chain_of, &reading.figures()?)?;
         let mut around: Vec<Vec<u32>> = (0..units as u32).map(|unit| vec![unit]).collect();
-        for &(from, to) in &reading.ends {
+        for &(from, to) in &ends {
             around[from as usize].push(to);
             around[to as usize].push(from);
         }
@@ -95,13 +105,22 @@ impl Seen {
         let rows = |offsets, entries| Rows::new(units, offsets, entries).map_err(candle_core::Error::wrap);
         let gather = |ends: Vec<u32>| Rows::gather(units, ends).map_err(candle_core::Error::wrap);
         Ok(Seen {
-            figures: Tensor::cat(&[reading.figures()?, dimensions], 1)?,
+            figures: Tensor::cat(&[figures, dimensions], 1)?,
             around: rows(offsets, around.concat())?,
             by_around: Tensor::from_vec(by, (units, 1), &Device::Cpu)?,
-            from: gather(reading.ends.iter().map(|ends| ends.0).collect())?,
-            to: gather(reading.ends.iter().map(|ends| ends.1).collect())?,
+            from: gather(ends.iter().map(|ends| ends.0).collect())?,
+            to: gather(ends.iter().map(|ends| ends.1).collect())?,
+            chain_of,
+            ends,
         })
     }
+}
+
+/// What members are on average: of a row for each to a row for each set.
+fn mean(members: &Rows, set_of: &[u32], x: &Tensor) -> Result<Tensor> {
+    let mut sizes = vec![0.0f32; members.row_count()];
+    set_of.iter().for_each(|&set| sizes[set as usize] += 1.0);
+    members.sum(x)?.broadcast_div(&Tensor::from_vec(sizes, (members.row_count(), 1), &Device::Cpu)?)
 }
 
 /// How the number of units within a distance grows with it: the slope of its logarithm over that of the distance (Song,
@@ -153,7 +172,7 @@ struct Drawn {
     homes: Vec<u32>,
     /// The logarithm of how likely it was.
     likely: Tensor,
-    /// What is added to what the next step reads: units × width.
+    /// What is added to what the next step reads: chains × width.
     added: Tensor,
 }
 
@@ -178,7 +197,7 @@ impl Hsdag {
         })
     }
 
-    /// One step from what is read of the units, units × width.
+    /// One step from what is read of the chains, chains × width.
     fn step(&self, x: &Tensor, seen: &Seen, play: &mut Play<'_, '_, '_, '_, '_>) -> Result<Drawn> {
         let mut code = x.clone();
         for layer in &self.layers {
@@ -188,14 +207,11 @@ impl Hsdag {
                 code = dropped(&code, play.rng)?;
             }
         }
-        let (group_of, kept) = self.groups(&code, seen, &play.reading.ends)?;
+        let (group_of, kept) = self.groups(&code, seen)?;
         let count = group_of.iter().map(|&group| group + 1).max().unwrap_or(0) as usize;
         let members = Rows::segments(count, &group_of).map_err(candle_core::Error::wrap)?;
         // A unit counts as much as the edge that it keeps: so the scores have a gradient.
-        let mut sizes = vec![0.0f32; count];
-        group_of.iter().for_each(|&group| sizes[group as usize] += 1.0);
-        let sizes = Tensor::from_vec(sizes, (count, 1), &Device::Cpu)?;
-        let groups = members.sum(&code.broadcast_mul(&kept)?)?.broadcast_div(&sizes)?;
+        let groups = mean(&members, &group_of, &code.broadcast_mul(&kept)?)?;
         let hidden = self.place[0].forward(&groups)?.relu()?;
         let devices = self.settings.devices;
         let log = log_likelihoods(
@@ -204,15 +220,16 @@ impl Hsdag {
         let shares = likelihoods(&log)?;
         let drawn: Vec<u32> = shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
         Ok(Drawn {
-            homes: group_of.iter().map(|&group| drawn[group as usize]).collect(),
+            homes: seen.chain_of.iter().map(|&chain| drawn[group_of[chain as usize] as usize]).collect(),
             likely: chosen(&log, &drawn)?.sum_all()?,
             added: members.transposed().sum(&groups)?.detach(),
         })
     }
 
     /// The group of every unit, and the score of the edge that it keeps, units × 1.
-    fn groups(&self, code: &Tensor, seen: &Seen, ends: &[(u32, u32)]) -> Result<(Vec<u32>, Tensor)> {
-        let (units, edges) = (code.dim(0)?, ends.len());
+    fn groups(&self, code: &Tensor, seen: &Seen) -> Result<(Vec<u32>, Tensor)> {
+        let (units, ends) = (code.dim(0)?, &seen.ends);
+        let edges = ends.len();
         if edges == 0 {
             let alone = Tensor::ones((units, 1), code.dtype(), code.device())?;
             return Ok(((0..units as u32).collect(), alone));
@@ -285,5 +302,129 @@ impl System for Hsdag {
         }
         let loss = Tensor::stack(&terms, 0)?.sum_all()?;
         play.learn(weights, &loss)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::DType;
+    use stagewright_core::solver::Stop;
+    use stagewright_search::makespan::scene::Scene;
+    use stagewright_search::makespan::schedule::Judge;
+
+    use super::super::system::Purpose;
+    use super::super::testing::{DIAMOND, graph};
+    use super::super::trials::Trials;
+    use super::*;
+    use crate::weights::Source;
+
+    fn small() -> Result<(Hsdag, Weights)> {
+        let settings = Settings { devices: 2, width: 8, layers: 2 };
+        let mut nursery = Nursery::new(Source::Seed(4), false, DType::F32, &Device::Cpu);
+        let hsdag = Hsdag::new(&mut nursery, settings).map_err(candle_core::Error::wrap)?;
+        Ok((hsdag, nursery.finish().map_err(candle_core::Error::wrap)?))
+    }
+
+    /// By hand, with scores that rise with the first number of the codes: every unit keeps the best edge at it, and what that
+    /// joins is a group.
+    #[test]
+    fn groups_hang_together_by_the_edges_that_units_keep() -> Result<()> {
+        let (hsdag, weights) = small()?;
+        let set = |name: &str, of: &dyn Fn(usize) -> f32| {
+            let var = &weights.vars()[name];
+            let numbers: Vec<f32> = (0..var.elem_count()).map(of).collect();
+            var.set(&Tensor::from_vec(numbers, var.dims(), &Device::Cpu)?)
+        };
+        // One hidden number is the first of the product of both ends, and the score its sigmoid.
+        for name in ["score.0.weight", "score.1.weight"] {
+            set(name, &|at| if at == 0 { 1.0 } else { 0.0 })?;
+        }
+        set("score.0.bias", &|_| 0.0)?;
+        set("score.1.bias", &|_| 0.0)?;
+        // 0 – 1 – 2 – 3 – 4 and 5 alone, in forks so that nothing is contracted.
+        let problem = graph(6, &[(1, 0), (1, 2), (3, 2), (3, 4)], 2);
+        let scene = Scene::new(&problem);
+        let reading = Reading::new(&scene, usize::MAX)?;
+        let seen = Seen::new(&reading)?;
+        assert_eq!(seen.ends.len(), 4);
+        // Products along the edges: 0 – 1: 6, 1 – 2: 3, 2 – 3: 1, 3 – 4: 5.
+        let by_unit = [2.0, 3.0, 1.0, 1.0, 5.0, 9.0f32];
+        let mut code = vec![0.0f32; 6 * 8];
+        for (unit, &chain) in seen.chain_of.iter().enumerate() {
+            code[chain as usize * 8] = by_unit[unit];
+        }
+        let (group_of, kept) = hsdag.groups(&Tensor::from_vec(code, (6, 8), &Device::Cpu)?, &seen)?;
+        let of = |unit: usize| group_of[seen.chain_of[unit] as usize];
+        assert!(of(0) == of(1) && of(1) == of(2) && of(3) == of(4));
+        assert!(of(2) != of(3) && of(5) != of(0) && of(5) != of(3));
+        assert_eq!(group_of.iter().max(), Some(&2));
+        let kept = kept.flatten_all()?.to_vec1::<f32>()?;
+        let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
+        for (unit, expected) in [6.0, 6.0, 3.0, 5.0, 5.0].into_iter().enumerate() {
+            assert!(
+                (kept[seen.chain_of[unit] as usize] - sigmoid(expected)).abs() < 1e-6,
+                "{unit}: {kept:?}"
+            );
+        }
+        assert_eq!(kept[seen.chain_of[5] as usize], 1.0);
+        Ok(())
+    }
+
+    /// What decides the groups is learned as well: the likelihoods of what was drawn have a gradient by the scores.
+    #[test]
+    fn scores_have_a_gradient() -> Result<()> {
+        let (hsdag, weights) = small()?;
+        let problem = graph(6, &DIAMOND, 2);
+        let scene = Scene::new(&problem);
+        let reading = Reading::new(&scene, usize::MAX)?;
+        let seen = Seen::new(&reading)?;
+        let stop = Stop::new(None, Default::default());
+        let mut trials = Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, stop);
+        let mut rng = stagewright_core::seed::stream(1, 0);
+        let (baselines, purpose) = (&mut Vec::new(), Purpose::Draw);
+        let mut play = Play { baselines, reading: &reading, trials: &mut trials, purpose, rng: &mut rng };
+        let x = hsdag.figures.forward(&seen.figures)?.relu()?;
+        let drawn = hsdag.step(&x, &seen, &mut play)?;
+        assert_eq!(drawn.homes.len(), 6);
+        // 3 and 4 are a chain.
+        assert_eq!((seen.chain_of[3], drawn.homes[3]), (seen.chain_of[4], drawn.homes[4]));
+        let gradients = drawn.likely.backward()?;
+        for name in ["score.0.weight", "score.1.weight", "place.1.weight", "layer.0.weight"] {
+            let gradient = gradients.get(&weights.vars()[name]).expect("the loss depends on it");
+            let square = gradient.sqr()?.sum_all()?.to_scalar::<f32>()?;
+            assert!(square > 0.0 && square.is_finite(), "{name}: {square}");
+        }
+        Ok(())
+    }
+
+    /// On a long line as many are within a distance as twice that and one; on a grid about its square.
+    #[test]
+    fn a_grid_has_twice_the_dimension_of_a_line() {
+        let with_self = |mut around: Vec<u32>, own: usize| {
+            around.push(own as u32);
+            around
+        };
+        let line: Vec<Vec<u32>> = (0..41usize)
+            .map(|at| {
+                let near = (0..41u32).filter(|&other| other.abs_diff(at as u32) == 1).collect();
+                with_self(near, at)
+            })
+            .collect();
+        let grid: Vec<Vec<u32>> = (0..41 * 41usize)
+            .map(|at| {
+                let (x, y) = (at % 41, at / 41);
+                let near = [(1, 0), (-1, 0), (0, 1), (0, -1)].iter().filter_map(|&(right, down)| {
+                    let (x, y) = (x.checked_add_signed(right)?, y.checked_add_signed(down)?);
+                    (x < 41 && y < 41).then_some((y * 41 + x) as u32)
+                });
+                with_self(near.collect(), at)
+            })
+            .collect();
+        let middle = fractal_dimensions(&line)[20];
+        assert!((middle - 0.84).abs() < 0.05, "{middle}");
+        let center = fractal_dimensions(&grid)[20 * 41 + 20];
+        assert!((center - 2.0 * middle).abs() < 0.15, "{center} {middle}");
+        // At a distance of one everything is seen, which has no slope; alone there is nothing.
+        assert_eq!(fractal_dimensions(&[vec![0, 1], vec![1, 0], vec![2]]), [0.0; 3]);
     }
 }

@@ -47,19 +47,27 @@ impl Kind {
         }
     }
 
-    /// Units above which it is not asked: some graphs cannot be coarsened to so few as it reads.
-    pub fn too_many_units(self) -> usize {
-        4 * self.most_units()
+    /// Why it is not asked of a graph of so many units, if so: some graphs cannot be coarsened to so few as it reads.
+    pub fn too_large(self, units: usize) -> Option<String> {
+        let (name, most) = (self.name(), 4 * self.most_units());
+        let why = || {
+            format!(
+                "the graph cannot be coarsened to fewer than {units} units, of which `{name}` reads at most {most}"
+            )
+        };
+        (units > most).then(why)
     }
 
-    /// Bytes that it takes to learn on a graph of so many units and edges between them, about. The counts are of what is held at
-    /// once, and came within a third of what was seen on graphs of 178 to 2048 units and 2 to 8 devices.
-    pub fn bytes(self, settings: &Settings, units: usize, edges: usize) -> f64 {
+    /// Bytes that an episode takes on a graph of so many units and edges between them, about: one that is learned from, or one that
+    /// is only played. The counts are of what is held at once, and came within a third of what was seen of learning on graphs of 178
+    /// to 2048 units and 2 to 8 devices; of playing alone up to three times what was seen, and never more than 5 MB less.
+    pub fn bytes(self, settings: &Settings, units: usize, edges: usize, learns: bool) -> f64 {
         let kept = match self {
+            // A single pass, whose numbers are there either way.
             Kind::Gdp => super::gdp::kept(settings, units),
-            Kind::Placeto => super::placeto::kept(settings, units),
-            Kind::Hsdag => super::hsdag::kept(settings, units, edges),
-            Kind::Hdp => super::hdp::kept(settings),
+            Kind::Placeto => super::placeto::kept(settings, units, learns),
+            Kind::Hsdag => super::hsdag::kept(settings, units, edges, learns),
+            Kind::Hdp => super::hdp::kept(settings, learns),
         };
         BYTES * (PER_PARAMETER * settings.parameters(self) + kept)
     }

@@ -10,6 +10,7 @@
 //! ([`Descent`](crate::learn::Descent)). Networks, rewards, baselines and episodes are each system's own. Where a paper
 //! leaves something open, the module says what was chosen.
 
+mod chains;
 mod gdp;
 mod hdp;
 mod hsdag;
@@ -20,6 +21,8 @@ mod reading;
 mod solver;
 mod state;
 mod system;
+#[cfg(test)]
+mod testing;
 mod trials;
 
 pub use kind::{Kind, Settings};

@@ -11,31 +11,33 @@
 //! the features, a classifier of 8 to 16 to 8 times that, no discount, a baseline for every step that is the mean of
 //! the last 10 episodes with the one at hand, Adam from 1e-3 to 1e-4 with gradients clipped at 1.25. Chosen here:
 //! rewards are shares of the time at the episode's beginning, since models differ by orders of magnitude, and what is
-//! lacking counts as it does for every other search here rather than 2 seconds for a GB; there is one worker instead of
-//! 4 to 8; after up to two runs each of 30 s on Inception-v3, ResNet-50 and Transformer-XL, every episode begins with
-//! another placement, where their program has one for all unless told otherwise, and there is no entropy bonus, which
-//! theirs weighs 1 from the first episode on: with that nothing was learned in that time, with 0.001 it did as well,
-//! and with 0.01 worse on two of the three.
+//! lacking counts as it does for every other search here, up to 10 times a device's memory, rather than 2 seconds for a
+//! GB with a bound of 10; there is one worker instead of 4 to 8; after up to two runs each of 30 s on Inception-v3,
+//! ResNet-50 and Transformer-XL, every episode begins with another placement, where their program has one for all
+//! unless told otherwise, and there is no entropy bonus, which theirs weighs 1 from the first episode on: with that
+//! nothing was learned in that time, with 0.001 it did as well, and with 0.01 worse on two of the three.
 
 use candle_core::{Device, Result, Tensor};
+use rand::RngExt;
+use stagewright_search::makespan::schedule::Score;
 
 use super::kind::Settings;
 use super::reading::Reading;
 use super::system::{Play, System};
-use super::trials::penalised;
 use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
 use crate::learn::TrainError;
 use crate::network::layers::Linear;
 use crate::rows::Rows;
 use crate::weights::{Nursery, Weights, WeightsError};
-use rand::RngExt;
 
 /// Figures of a group besides the device that it is on.
 const PLAIN: usize = 6;
 /// Figures of the steps that are learned from at once.
 const FIGURES_AT_ONCE: usize = 1 << 19;
 /// Episodes that a baseline is the mean of.
-const EPISODES: usize = 10;
+const REMEMBERED: usize = 10;
+/// Most that counts of what is lacking, in memories of a device: without a bound one placement would outweigh all others.
+const MOST_LACK: f64 = 10.0;
 
 /// Figures of a group.
 fn width(devices: usize) -> usize {
@@ -51,10 +53,11 @@ pub(super) fn parameters(settings: &Settings) -> f64 {
     (SQUARES * width(settings.devices).pow(2)) as f64
 }
 
-/// Numbers that are kept: the figures of every step of an episode, and of some steps what the gradient needs.
-pub(super) fn kept(settings: &Settings, units: usize) -> f64 {
+/// Numbers that are kept: the figures of every step of an episode, and of some steps what the gradient needs; where nothing is
+/// learned, those of one step.
+pub(super) fn kept(settings: &Settings, units: usize, learns: bool) -> f64 {
     let figures = units as f64 * width(settings.devices) as f64;
-    let all = figures * units as f64;
+    let all = if learns { figures * units as f64 } else { figures };
     let at_once = all.min(figures.max(FIGURES_AT_ONCE as f64));
     all + at_once * (PER_FIGURE * settings.layers) as f64
 }
@@ -284,6 +287,11 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
     }
 }
 
+/// Seconds of a step, more where memory is lacking: what rewards are the differences of.
+fn penalised(score: Score) -> f64 {
+    Score { lack: score.lack.min(MOST_LACK), ..score }.energy()
+}
+
 impl System for Placeto {
     fn episode(
         &self,
@@ -327,7 +335,7 @@ impl System for Placeto {
         // The returns of every step in the last episodes, this one among them.
         let (steps, known) = (drawn.len(), &mut *play.baselines);
         known.push(rewards);
-        if known.len() > EPISODES {
+        if known.len() > REMEMBERED {
             known.remove(0);
         }
         let rewards = &known[known.len() - 1];
@@ -346,5 +354,72 @@ impl System for Placeto {
             (chosen(&log, &drawn[first..end])? * advantages)?.sum_all()?.neg()
         };
         play.learn_in_parts(weights, (0..steps).step_by(at_once).map(part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::DType;
+    use stagewright_search::makespan::scene::Scene;
+
+    use super::super::testing::{DIAMOND, graph};
+    use super::*;
+    use crate::weights::Source;
+
+    /// Every pair of groups is one of before, after and beside.
+    #[test]
+    fn others_come_before_after_or_beside() {
+        let problem = graph(6, &DIAMOND, 2);
+        let scene = Scene::new(&problem);
+        let reading = Reading::new(&scene, usize::MAX).expect("few edges");
+        let around = Around::new(&reading);
+        let of = |unit: u32| {
+            let at =
+                reading.subject.order().iter().position(|&other| other == unit).expect("it is in the order");
+            around.sets[at].clone()
+        };
+        assert_eq!(of(0), [vec![], vec![1, 2, 3, 4], vec![5]]);
+        assert_eq!(of(1), [vec![0], vec![3, 4], vec![2, 5]]);
+        assert_eq!(of(3), [vec![0, 1, 2], vec![4], vec![5]]);
+        assert_eq!(of(5), [vec![], vec![], vec![0, 1, 2, 3, 4]]);
+    }
+
+    /// What is learned of several steps at once is what was drawn at each.
+    #[test]
+    fn steps_together_are_as_likely_as_one_by_one() -> Result<()> {
+        let problem = graph(6, &DIAMOND, 3);
+        let scene = Scene::new(&problem);
+        let reading = Reading::new(&scene, usize::MAX)?;
+        let settings = Settings { devices: 3, width: 0, layers: 2 };
+        let mut nursery = Nursery::new(Source::Seed(8), false, DType::F32, &Device::Cpu);
+        let placeto = Placeto::new(&mut nursery, settings).map_err(candle_core::Error::wrap)?;
+        let seen = Seen::new(&reading, 3)?;
+        let starts = [0.0, 1.0, 1.5, 4.0, 5.0, 0.5];
+        let steps: Vec<Tensor> = (0..6)
+            .map(|step| {
+                let homes: Vec<u32> = (0..6).map(|unit| (unit * 2 + step) % 3).collect();
+                let figures = seen.figures(step as usize, &homes, &starts, 3);
+                Tensor::from_slice(&figures, (6, 1, width(3)), &Device::Cpu)
+            })
+            .collect::<Result<_>>()?;
+        for (first, end) in [(0, 6), (2, 5)] {
+            let all =
+                placeto.forward(&Tensor::cat(&steps[first..end], 1)?, first, &seen)?.to_vec2::<f32>()?;
+            for (step, row) in (first..end).zip(&all) {
+                let one = placeto.forward(&steps[step], step, &seen)?.to_vec2::<f32>()?;
+                let is_same = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-4;
+                assert!(row.iter().zip(&one[0]).all(is_same), "step {step}: {row:?} {:?}", one[0]);
+                assert!(row.iter().any(|log| (log - row[0]).abs() > 1e-4), "devices are alike: {row:?}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_lacking_counts_up_to_a_bound() {
+        let of = |lack| penalised(Score { lack, makespan: 2.0 });
+        assert_eq!(of(0.0), 2.0);
+        assert!(of(0.0) < of(0.1) && of(0.1) < of(5.0) && of(5.0) < of(10.0));
+        assert_eq!(of(10.0), of(1e12));
     }
 }

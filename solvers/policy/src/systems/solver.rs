@@ -114,20 +114,18 @@ impl Learned {
         if let Some(mistake) = settings.mistake(self.kind) {
             return Some((None, format!("`{name}` cannot place on {devices} devices: {mistake}")));
         }
-        if units > self.kind.too_many_units() {
-            let most = self.kind.too_many_units();
-            let why = format!(
-                "the graph cannot be coarsened to fewer than {units} units, of which `{name}` reads at most {most}"
-            );
+        if let Some(why) = self.kind.too_large(units) {
             return Some((None, why));
         }
-        let bytes = self.kind.bytes(settings, units, reading.ends.len());
+        let learns = self.mode == Mode::Learn;
+        let bytes = self.kind.bytes(settings, units, reading.ends.len(), learns);
         let limit = memory.map(|limit| limit as f64).filter(|&limit| bytes > limit)?;
+        let what = if learns { "learn" } else { "play" };
         let why = format!(
-            "`{name}` would take about {bytes:.1e} bytes of memory to learn, more than the limit of {limit:.1e}; raise it, or \
-             ask another solver"
+            "`{name}` would take about {bytes:.1e} bytes of memory to {what}, more than the limit of {limit:.1e}; raise it, \
+             or ask another solver"
         );
-        (self.mode == Mode::Learn).then_some((Some(StopReason::Memory), why))
+        Some((Some(StopReason::Memory), why))
     }
 }
 

@@ -16,11 +16,11 @@ use crate::weights::{Nursery, Source, Weights, WeightsError};
 /// What an episode is for.
 pub(super) enum Purpose<'e> {
     /// Choices are drawn and learned from, with steps of gradients at a rate.
-    Learning(&'e mut Descent, f64),
+    Learn(&'e mut Descent, f64),
     /// Choices are drawn, and nothing is learned.
-    Drawing,
+    Draw,
     /// The likeliest is chosen, and nothing is learned.
-    Showing,
+    Greedy,
 }
 
 /// How an episode is played.
@@ -37,7 +37,7 @@ pub(super) struct Play<'e, 't, 'a, 's, 'p> {
 impl Play<'_, '_, '_, '_, '_> {
     /// Whether it is played to learn from.
     pub(super) fn is_to_learn(&self) -> bool {
-        matches!(self.purpose, Purpose::Learning(..))
+        matches!(self.purpose, Purpose::Learn(..))
     }
 
     /// Whether what was played is to be learned from: what is learned when the trials are over is of no use.
@@ -55,7 +55,7 @@ impl Play<'_, '_, '_, '_, '_> {
 
     /// Whether the likeliest is played.
     pub(super) fn is_greedy(&self) -> bool {
-        matches!(self.purpose, Purpose::Showing)
+        matches!(self.purpose, Purpose::Greedy)
     }
 
     /// A step against the sum of several losses, held one at a time, if anything is learned. None is made where the trials end
@@ -65,7 +65,7 @@ impl Play<'_, '_, '_, '_, '_> {
         weights: &Weights,
         losses: impl Iterator<Item = candle_core::Result<Tensor>>,
     ) -> Result<(), TrainError> {
-        if let Purpose::Learning(descent, rate) = &mut self.purpose {
+        if let Purpose::Learn(descent, rate) = &mut self.purpose {
             descent.step_in_parts(weights, losses, *rate, || !self.trials.is_over())?;
         }
         Ok(())
@@ -73,7 +73,7 @@ impl Play<'_, '_, '_, '_, '_> {
 
     /// A step against a loss, if anything is learned.
     pub(super) fn learn(&mut self, weights: &Weights, loss: &Tensor) -> Result<(), TrainError> {
-        if let Purpose::Learning(descent, rate) = &mut self.purpose {
+        if let Purpose::Learn(descent, rate) = &mut self.purpose {
             descent.step(weights, loss, *rate)?;
         }
         Ok(())
@@ -146,8 +146,8 @@ impl Agent {
         &self.weights
     }
 
-    /// One episode that is learned from. `graph` tells graphs apart, since baselines are of a graph. Nothing is played on
-    /// a graph of too many units ([`Kind::too_many_units`]).
+    /// One episode that is learned from. `graph` tells graphs apart, since baselines are of a graph. Here as below, whether
+    /// a graph is too large is for the caller to ask ([`Kind::too_large`]).
     ///
     /// # Errors
     /// Gradients that are no numbers.
@@ -160,13 +160,10 @@ impl Agent {
         rng: &mut ChaCha8Rng,
     ) -> Result<(), TrainError> {
         let mut baselines = self.baselines.remove(&graph).unwrap_or_default();
-        let played = self.play(Play {
-            baselines: &mut baselines,
-            reading,
-            trials,
-            purpose: Purpose::Learning(descent, rate),
-            rng,
-        });
+        let purpose = Purpose::Learn(descent, rate);
+        let played = self
+            .system
+            .episode(&self.weights, Play { baselines: &mut baselines, reading, trials, purpose, rng });
         if !baselines.is_empty() {
             self.baselines.insert(graph, baselines);
         }
@@ -183,7 +180,7 @@ impl Agent {
         trials: &mut Trials<'a, 's, 'p>,
         rng: &mut ChaCha8Rng,
     ) -> Result<(), TrainError> {
-        self.play(Play { baselines: &mut Vec::new(), reading, trials, purpose: Purpose::Drawing, rng })
+        self.play(Purpose::Draw, reading, trials, rng)
     }
 
     /// One episode that takes the likeliest choice everywhere, from which nothing is learned. How many placements it plays
@@ -197,13 +194,18 @@ impl Agent {
         trials: &mut Trials<'a, 's, 'p>,
         rng: &mut ChaCha8Rng,
     ) -> Result<(), TrainError> {
-        self.play(Play { baselines: &mut Vec::new(), reading, trials, purpose: Purpose::Showing, rng })
+        self.play(Purpose::Greedy, reading, trials, rng)
     }
 
-    fn play(&self, play: Play<'_, '_, '_, '_, '_>) -> Result<(), TrainError> {
-        if play.reading.units() > self.kind.too_many_units() {
-            return Ok(());
-        }
-        self.system.episode(&self.weights, play)
+    /// One episode from which nothing is learned.
+    fn play<'a, 's, 'p>(
+        &self,
+        purpose: Purpose<'_>,
+        reading: &'a Reading<'s, 'p>,
+        trials: &mut Trials<'a, 's, 'p>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<(), TrainError> {
+        let baselines = &mut Vec::new();
+        self.system.episode(&self.weights, Play { baselines, reading, trials, purpose, rng })
     }
 }

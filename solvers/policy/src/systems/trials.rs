@@ -115,8 +115,3 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
         self.best
     }
 }
-
-/// Seconds of a step, of one that does not fit the memory more: the penalty that walks over schedules use as well.
-pub(super) fn penalised(score: Score) -> f64 {
-    score.energy()
-}

@@ -1,0 +1,68 @@
+//! Chains contracted: units that nothing parts.
+
+/// Units in chains. A unit is in the chain of the one before it where that one sends to no other and it reads from no other.
+pub(super) struct Chains {
+    /// By unit, numbered in topological order of their first units.
+    pub(super) chain_of: Vec<u32>,
+    /// How many there are.
+    pub(super) count: usize,
+    /// Edges between them, each once.
+    pub(super) ends: Vec<(u32, u32)>,
+}
+
+impl Chains {
+    /// Of units in topological order and the edges between them, each once. O(units + edges).
+    pub(super) fn new(order: &[u32], ends: &[(u32, u32)]) -> Chains {
+        let mut readers = vec![0u32; order.len()];
+        let mut sources: Vec<(u32, Option<u32>)> = vec![(0, None); order.len()];
+        for &(from, to) in ends {
+            readers[from as usize] += 1;
+            let (count, source) = &mut sources[to as usize];
+            (*count, *source) = (*count + 1, Some(from));
+        }
+        let (mut chain_of, mut count) = (vec![0; order.len()], 0u32);
+        for &unit in order {
+            chain_of[unit as usize] = match sources[unit as usize] {
+                (1, Some(source)) if readers[source as usize] == 1 => chain_of[source as usize],
+                _ => {
+                    count += 1;
+                    count - 1
+                }
+            };
+        }
+        let between = |&(from, to): &(u32, u32)| {
+            let ends = (chain_of[from as usize], chain_of[to as usize]);
+            (ends.0 != ends.1).then_some(ends)
+        };
+        // Two chains have at most one edge between them: only the last of one sends, and only the first of the other reads.
+        let ends = ends.iter().filter_map(between).collect();
+        Chains { chain_of, count: count as usize, ends }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 0 → 1 → {2 → 3, 4} → 5 → 6, and 7 by itself, numbered backwards.
+    #[test]
+    fn what_nothing_parts_is_together() {
+        let order: Vec<u32> = (0..8).rev().collect();
+        let ends: Vec<(u32, u32)> = [(0, 1), (1, 2), (2, 3), (1, 4), (3, 5), (4, 5), (5, 6)]
+            .iter()
+            .map(|&(from, to)| (7 - from, 7 - to))
+            .collect();
+        let chains = Chains::new(&order, &ends);
+        let by_place: Vec<u32> = order.iter().map(|&unit| chains.chain_of[unit as usize]).collect();
+        assert_eq!(by_place, [0, 0, 1, 1, 2, 3, 3, 4]);
+        assert_eq!((chains.count, chains.ends), (5, vec![(0, 1), (0, 2), (1, 3), (2, 3)]));
+    }
+
+    #[test]
+    fn nothing_is_no_chain_and_a_line_is_one() {
+        let nothing = Chains::new(&[], &[]);
+        assert_eq!((nothing.count, nothing.ends.len()), (0, 0));
+        let line = Chains::new(&[0, 1, 2], &[(0, 1), (1, 2)]);
+        assert_eq!((line.chain_of, line.count, line.ends.len()), (vec![0, 0, 0], 1, 0));
+    }
+}

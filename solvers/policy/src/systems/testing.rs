@@ -1,0 +1,47 @@
+//! Graphs for the tests of single systems.
+
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument,
+    PinsDocument,
+};
+use stagewright_core::graph::GraphBuilder;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+
+/// 0 sends to 1 and 2, these to 3, and that to 4.
+pub(super) const DIAMOND: [(usize, usize); 5] = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)];
+
+/// A step of operators of a second more each, and the edges between them, on devices that are alike.
+pub(super) fn graph(operators: usize, edges: &[(usize, usize)], devices: u32) -> Problem {
+    let mut graph = GraphBuilder::new("a test");
+    let names: Vec<String> = (0..operators).map(|at| format!("o{at}")).collect();
+    for (at, name) in names.iter().enumerate() {
+        let seconds = [("gpu".to_owned(), 1.0 + at as f64)].into_iter().collect();
+        graph.operator(OperatorDocument { seconds, ..OperatorDocument::named(name) });
+    }
+    for &(from, to) in edges {
+        graph.tensor(&names[from], [names[to].as_str()], 1.0);
+    }
+    let kind = KindDocument {
+        name: "gpu".into(),
+        class: "gpu".into(),
+        count: devices,
+        host: false,
+        memory_bytes: None,
+        link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
+        group: None,
+    };
+    let cluster = ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: "alike".into(),
+        classes: Default::default(),
+        kinds: vec![kind],
+        groups: Vec::new(),
+        matrix: None,
+    };
+    let cluster = Cluster::from_document(cluster).expect("a valid cluster");
+    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let graph = graph.build().expect("a valid graph");
+    Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
+}

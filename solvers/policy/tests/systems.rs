@@ -20,7 +20,7 @@ use stagewright_policy::learn::{AdamConfig, Descent, TrainError};
 use stagewright_policy::systems::{Agent, Kind, Learned, Mode, Reading, Settings, Trials};
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::Judge;
-use support::{empty, second_is_faster, slow_links, split, step};
+use support::{empty, second_is_faster, slow_links, slow_links_between_diamonds, split, step};
 
 const FEW: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: Some(60) };
 
@@ -145,7 +145,7 @@ fn one_operator_and_one_device_are_enough_and_nothing_is_a_plan() {
 /// Whatever ends it, what was played until then is answered, and something always was.
 #[test]
 fn a_limit_and_an_interrupt_end_it_with_a_plan() {
-    let problem = slow_links(300, 3);
+    let problem = slow_links_between_diamonds(300, 3);
     for kind in Kind::ALL {
         let learned = Learned::new(name(kind), "a test", kind);
         let limits = |time| Limits { time, simulations: None, ..FEW };
@@ -189,13 +189,11 @@ fn what_is_too_large_is_not_begun() {
 /// What is only played takes less, and is asked for by itself.
 #[test]
 fn the_memory_of_what_is_played_is_not_that_of_what_is_learned() {
-    let problem = slow_links(300, 3);
+    let problem = slow_links_between_diamonds(300, 3);
     for kind in [Kind::Placeto, Kind::Hsdag, Kind::Hdp] {
         let scene = Scene::new(&problem);
         let reading = Reading::new(&scene, kind.most_units()).expect("few edges");
-        let edges = problem.graph().tensor_count();
-        let [learn, draw] =
-            [true, false].map(|learns| kind.bytes(&kind.settings(3), reading.units(), edges, learns));
+        let [learn, draw] = [true, false].map(|learns| kind.bytes(&kind.settings(3), &reading, learns));
         assert!(draw < 0.9 * learn, "{kind:?}: {draw} of {learn}");
         let between = Limits { memory: Some((0.5 * draw + 0.5 * learn) as u64), ..FEW };
         let learning = solve(&Learned::new(name(kind), "a test", kind), &problem, between, 1);
@@ -206,6 +204,18 @@ fn the_memory_of_what_is_played_is_not_that_of_what_is_learned() {
         let refused = solve(&Learned::untrained(name(kind), "a test", kind), &problem, little, 1);
         assert_eq!(refused.stop, Some(StopReason::Memory), "{kind:?}");
     }
+}
+
+/// What HSDAG contracts takes no memory: a chain of many is as small as one of two.
+#[test]
+fn the_memory_of_contracted_chains_is_that_of_what_is_left() {
+    let bytes = |problem: &Problem| {
+        let scene = Scene::new(problem);
+        let reading = Reading::new(&scene, Kind::Hsdag.most_units()).expect("few edges");
+        Kind::Hsdag.bytes(&Kind::Hsdag.settings(3), &reading, true)
+    };
+    assert_eq!(bytes(&slow_links(300, 3)), bytes(&slow_links(2, 3)));
+    assert!(bytes(&slow_links_between_diamonds(300, 3)) > 10.0 * bytes(&slow_links(300, 3)));
 }
 
 #[test]

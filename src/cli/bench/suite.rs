@@ -113,38 +113,12 @@ impl Suite {
         };
         let text = std::str::from_utf8(&input.bytes).map_err(|error| bad(error.to_string()))?;
         let mut suite: Suite = toml::from_str(text).map_err(|error| bad(error.message().to_owned()))?;
-        if suite.repeat == 0 || suite.threads == 0 {
-            return Err(bad("repeat and threads are at least 1".into()));
-        }
-        if suite.inputs.is_empty()
-            || suite.solvers.is_empty()
-            || suite.objectives.is_empty()
-            || suite.seeds.is_empty()
-        {
-            return Err(bad("inputs, solvers, objectives and seeds each have to have one at least".into()));
-        }
-        if let Some(looked_at) = suite.look_at.as_ref().filter(|name| !suite.solvers.contains(name)) {
-            return Err(bad(format!("look_at is `{looked_at}`, which is none of the solvers")));
-        }
-        let mut seconds = suite.convergence.iter().flat_map(|asked| &asked.seconds);
-        if seconds.any(|&limit| !(limit.is_finite() && limit > 0.0)) {
-            return Err(bad("the seconds of convergence are above 0".into()));
-        }
-        let reaches = suite.convergence.iter().flat_map(|asked| &asked.reaches);
-        if let Some(unknown) = reaches.into_iter().find(|name| !suite.solvers.contains(name)) {
-            return Err(bad(format!("convergence reaches `{unknown}`, which is none of the solvers")));
+        if let Some(mistake) = suite.mistake() {
+            return Err(bad(mistake));
         }
         suite.folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        for variant in std::mem::take(&mut suite.variants) {
-            let is_twice = suite.variant(&variant.name).is_some();
-            let twice = is_twice.then(|| format!("there are two variants called `{}`", variant.name));
-            let unused = !suite.solvers.contains(&variant.name);
-            let unused = unused.then(|| format!("the variant `{}` is none of the solvers", variant.name));
-            if let Some(mistake) = variant.mistake().or(twice).or(unused) {
-                return Err(bad(mistake));
-            }
-            suite.variants.push(variant.beside(&suite.folder)?);
-        }
+        let variants = std::mem::take(&mut suite.variants).into_iter();
+        suite.variants = variants.map(|variant| variant.beside(&suite.folder)).collect::<Result<_, _>>()?;
         let inputs = std::mem::take(&mut suite.inputs);
         for pattern in &inputs {
             let found = suite.expand(pattern)?;
@@ -166,6 +140,39 @@ impl Suite {
             };
         }
         Ok(suite)
+    }
+
+    /// Says what is wrong with it whatever files there are, if anything.
+    fn mistake(&self) -> Option<String> {
+        if self.repeat == 0 || self.threads == 0 {
+            return Some("repeat and threads are at least 1".into());
+        }
+        if self.inputs.is_empty()
+            || self.solvers.is_empty()
+            || self.objectives.is_empty()
+            || self.seeds.is_empty()
+        {
+            return Some("inputs, solvers, objectives and seeds each have to have one at least".into());
+        }
+        if let Some(looked_at) = self.look_at.as_ref().filter(|name| !self.solvers.contains(name)) {
+            return Some(format!("look_at is `{looked_at}`, which is none of the solvers"));
+        }
+        let mut seconds = self.convergence.iter().flat_map(|asked| &asked.seconds);
+        if seconds.any(|&limit| !(limit.is_finite() && limit > 0.0)) {
+            return Some("the seconds of convergence are above 0".into());
+        }
+        let reaches = self.convergence.iter().flat_map(|asked| &asked.reaches);
+        if let Some(unknown) = reaches.into_iter().find(|name| !self.solvers.contains(name)) {
+            return Some(format!("convergence reaches `{unknown}`, which is none of the solvers"));
+        }
+        self.variants.iter().enumerate().find_map(|(at, variant)| {
+            let name = &variant.name;
+            let is_twice = self.variants[..at].iter().any(|other| other.name == *name);
+            let twice = is_twice.then(|| format!("there are two variants called `{name}`"));
+            let is_unused = !self.solvers.contains(name);
+            let unused = is_unused.then(|| format!("the variant `{name}` is none of the solvers"));
+            variant.mistake().or(twice).or(unused)
+        })
     }
 
     /// The files of a pattern, sorted. What needs a variable that is not set is skipped, saying so; a file that
@@ -238,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// All but what is made for them first: inputs and checkpoints.
+    /// What is made for a suite first, in `target`, and what is shared need not be there; all else has to be.
     #[test]
     fn shipped_suites_read_and_name_solvers_that_there_are() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/suites");
@@ -246,16 +253,25 @@ mod tests {
             folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
         assert!(files.len() > 20);
         for file in files {
-            if let Err(error) = Suite::read(&file) {
-                assert!(error.to_string().contains("error[B001]"), "{}: {error}", file.display());
-            }
             let text = std::fs::read_to_string(&file).expect("a file");
-            let suite: Suite = toml::from_str(&text).expect("read above");
+            let suite: Suite =
+                toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            assert_eq!(suite.mistake(), None, "{}", file.display());
             let is_there = |name: &str| {
                 name == "auto" || registry::named(name).is_some() || suite.variant(name).is_some()
             };
             let unknown: Vec<_> = suite.solvers.iter().filter(|name| !is_there(name)).collect();
             assert!(unknown.is_empty(), "{}: {unknown:?}", file.display());
+            let mut named: Vec<String> = suite.inputs.iter().chain(&suite.clusters).cloned().collect();
+            named.extend(suite.baseline.as_ref().map(|baseline| baseline.file.clone()));
+            let checkpoints = suite.variants.iter().filter_map(|variant| variant.checkpoint.as_ref());
+            named.extend(checkpoints.map(|checkpoint| checkpoint.display().to_string()));
+            let is_made =
+                |name: &str| name.starts_with("../../target/") || name.starts_with(&format!("${SHARED}/"));
+            let here = Suite { folder: folder.clone(), ..suite };
+            for name in named.iter().filter(|name| !is_made(name) && clusters::find(name).is_err()) {
+                assert!(here.expand(name).is_ok(), "{}: there is no {name}", file.display());
+            }
         }
     }
 }

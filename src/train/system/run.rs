@@ -104,6 +104,10 @@ pub fn run(
     let mut metrics: Metrics<Episodes> = Metrics::read(folder, kept.episode)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
     let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
+    // Before hours of learning rather than after them.
+    for number in 0..document.held_out.count {
+        with_trials(("held_out.recipe", &held_out), number, agent.kind(), |_, _| Ok(()))?;
+    }
     let mut is_kept = true;
     while kept.episode < document.episodes && !watch.interrupt.load(Ordering::Relaxed) {
         let began = Instant::now();
@@ -111,13 +115,18 @@ pub fn run(
         let mut draw = seed::stream(document.seed ^ (PROBLEMS << 32), number);
         let problem = draw.random_range(0..document.data.count);
         let rate = descent.config.rate_at(number, document.episodes);
-        kept.placements += pool.install(|| {
+        let played = pool.install(|| {
             let mut rng = seed::stream(document.seed ^ (DRAWS << 32), number);
             with_trials(("data.recipe", &learned), problem, agent.kind(), |reading, trials| {
                 agent.learn(problem, reading, trials, (&mut descent, rate), &mut rng)?;
                 Ok(trials.played())
             })
-        })?;
+        });
+        // What is refused was not begun, and what was learned before it is kept.
+        if matches!(played, Err(RunError::Config { .. })) && !is_kept {
+            Folder::write(&folder.state(), &state(&agent, &descent, &kept, folder)?)?;
+        }
+        kept.placements += played?;
         kept.episode += 1;
         kept.seconds += began.elapsed().as_secs_f64();
         is_kept = false;

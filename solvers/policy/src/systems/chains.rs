@@ -1,5 +1,7 @@
 //! Chains contracted: units that nothing parts.
 
+use super::reading::Reading;
+
 /// Units in chains. A unit is in the chain of the one before it where that one sends to no other and it reads from no other.
 pub(super) struct Chains {
     /// By unit, numbered in topological order of their first units.
@@ -11,8 +13,13 @@ pub(super) struct Chains {
 }
 
 impl Chains {
+    /// Of what is read of a problem.
+    pub(super) fn of(reading: &Reading<'_, '_>) -> Chains {
+        Chains::new(reading.subject.order(), &reading.ends)
+    }
+
     /// Of units in topological order and the edges between them, each once. O(units + edges).
-    pub(super) fn new(order: &[u32], ends: &[(u32, u32)]) -> Chains {
+    fn new(order: &[u32], ends: &[(u32, u32)]) -> Chains {
         let mut readers = vec![0u32; order.len()];
         let mut sources: Vec<(u32, Option<u32>)> = vec![(0, None); order.len()];
         for &(from, to) in ends {

@@ -1,11 +1,11 @@
 //! HSDAG: how units are grouped learned together with where the groups go.
 //!
-//! Chains are contracted: a unit goes where the one before it goes, if that one sends to it alone and it reads from
-//! that one alone. A graph convolution of two layers codes what is left, called units from here on; an edge's score is
-//! read off the codes of its ends, every unit keeps the edge of its highest score, and what hangs together are the
-//! groups, whose number nobody says (graph parsing: Song, Huang, Wang, Zhang and Lin, "Graph parsing networks", ICLR
-//! 2024). A perceptron places the groups. An episode has 20 steps; what a unit's group was coded as is added to what
-//! the next step reads of it. Learned by policy gradient: the reward is one over the seconds, with no baseline.
+//! Units that nothing parts are contracted to chains: a unit is in the chain of the one before it, if that one sends to
+//! it alone and it reads from that one alone. A graph convolution of two layers codes the chains; the score of an edge
+//! between two is read off their codes, every chain keeps the edge of its highest score, and what hangs together are
+//! the groups, whose number nobody says (graph parsing: Song, Huang, Wang, Zhang and Lin, "Graph parsing networks",
+//! ICLR 2024). A perceptron places the groups. An episode has 20 steps; what a chain's group was coded as is added to
+//! what the next step reads of it. Learned by policy gradient: the reward is one over the seconds, with no baseline.
 //!
 //! Duan et al., "A structure-aware framework for learning device placements on computation graphs", NeurIPS 2024, with
 //! what its authors released: width 128, Adam 1e-3, dropout 0.2. The released program gives placements with everything
@@ -13,15 +13,15 @@
 //! here: rewards are relative to the first placement of a graph, since one over the seconds differs by orders of
 //! magnitude between models, and nothing for what does not fit; every step counts by its own reward, where the paper
 //! multiplies all of them by the sum over the episode (discounted by 0.95 in the program), which a placement has a
-//! twentieth part in (tried: 1% worse at most, and so is neither a baseline nor advantages within the episode better by
-//! more); the graph is parsed once, where the program goes on parsing what it has grouped as long as anything merges,
+//! twentieth part in (the paper's way, a baseline, and advantages within the episode were tried, and came within 1% of
+//! this); the graph is parsed once, where the program goes on parsing what it has grouped as long as anything merges,
 //! which leaves a group for every connected piece; a group's code is the mean over its members, since sums that are
 //! added to what the next step reads grow without end, and no gradient goes from a step to those before it; the
-//! convolution is a plain mean over neighbours and the unit itself, and there are no residuals, no normalisation and no
+//! convolution is a plain mean over neighbours and the chain itself, and there are no residuals, no normalisation and no
 //! second convolution for what is pooled; gradients are clipped at a norm of 1, which a sum over 20 steps without a
-//! baseline mostly exceeds; what is contracted to chains are colocated operators, coarsened like those of all systems
-//! where there are too many, and a chain is what its members are on average; a unit that cannot run where its group
-//! goes runs on the first device that can.
+//! baseline mostly exceeds; units are colocated operators, coarsened like those of all systems where there are too many,
+//! and a chain is what its units are on average; a unit that cannot run where its group goes runs on the first device
+//! that can.
 
 use candle_core::{Device, Result, Tensor};
 use candle_nn::ops::sigmoid;
@@ -44,9 +44,9 @@ const DROPOUT: f64 = 0.2;
 /// Hops in which the fractal dimension is measured.
 const HOPS: usize = 8;
 
-/// Numbers that a gradient keeps of a unit in a step, in widths: in a layer, and in all that comes after; and of an edge.
+/// Numbers that a gradient keeps of a chain in a step, in widths: in a layer, and in all that comes after; and of an edge.
 const PER_LAYER: usize = 10;
-const PER_UNIT: usize = 18;
+const PER_CHAIN: usize = 18;
 const PER_EDGE: usize = 8;
 
 pub(super) fn parameters(settings: &Settings) -> f64 {
@@ -55,8 +55,9 @@ pub(super) fn parameters(settings: &Settings) -> f64 {
 }
 
 /// Numbers that are kept for the gradient of all steps; where nothing is learned, of one.
-pub(super) fn kept(settings: &Settings, units: usize, edges: usize, learns: bool) -> f64 {
-    let widths = units * (PER_LAYER * settings.layers + PER_UNIT) + edges * PER_EDGE;
+pub(super) fn kept(settings: &Settings, reading: &Reading<'_, '_>, learns: bool) -> f64 {
+    let chains = Chains::of(reading);
+    let widths = chains.count * (PER_LAYER * settings.layers + PER_CHAIN) + chains.ends.len() * PER_EDGE;
     let steps = if learns { STEPS } else { 1 };
     (steps * settings.width) as f64 * widths as f64
 }
@@ -70,13 +71,13 @@ pub(super) struct Hsdag {
     place: [Linear; 2],
 }
 
-/// A problem as tensors, its chains contracted: they are the units of all that follows.
+/// A problem as tensors, its chains contracted.
 struct Seen {
     /// By unit of the reading.
     chain_of: Vec<u32>,
     /// Edges between chains.
     ends: Vec<(u32, u32)>,
-    /// Chains × figures, each the mean over its members, the fractal dimension last.
+    /// Chains × figures, each the mean over its units, the fractal dimension last.
     figures: Tensor,
     /// Neighbours on both sides and the chain itself, and one part in how many they are.
     around: Rows,
@@ -87,27 +88,27 @@ struct Seen {
 
 impl Seen {
     fn new(reading: &Reading<'_, '_>) -> Result<Seen> {
-        let Chains { chain_of, count: units, ends } = Chains::new(reading.subject.order(), &reading.ends);
-        let members = Rows::segments(units, &chain_of).map_err(candle_core::Error::wrap)?;
+        let Chains { chain_of, count, ends } = Chains::of(reading);
+        let members = Rows::segments(count, &chain_of).map_err(candle_core::Error::wrap)?;
         let figures = mean(&members, &chain_of, &reading.figures()?)?;
-        let mut around: Vec<Vec<u32>> = (0..units as u32).map(|unit| vec![unit]).collect();
+        let mut around: Vec<Vec<u32>> = (0..count as u32).map(|chain| vec![chain]).collect();
         for &(from, to) in &ends {
             around[from as usize].push(to);
             around[to as usize].push(from);
         }
         let dimensions = fractal_dimensions(&around);
-        let dimensions = Tensor::from_vec(dimensions, (units, 1), &Device::Cpu)?;
+        let dimensions = Tensor::from_vec(dimensions, (count, 1), &Device::Cpu)?;
         let by: Vec<f32> = around.iter().map(|row| 1.0 / row.len() as f32).collect();
         let mut offsets = vec![0u32];
         for row in &around {
             offsets.push(offsets[offsets.len() - 1] + row.len() as u32);
         }
-        let rows = |offsets, entries| Rows::new(units, offsets, entries).map_err(candle_core::Error::wrap);
-        let gather = |ends: Vec<u32>| Rows::gather(units, ends).map_err(candle_core::Error::wrap);
+        let rows = |offsets, entries| Rows::new(count, offsets, entries).map_err(candle_core::Error::wrap);
+        let gather = |ends: Vec<u32>| Rows::gather(count, ends).map_err(candle_core::Error::wrap);
         Ok(Seen {
             figures: Tensor::cat(&[figures, dimensions], 1)?,
             around: rows(offsets, around.concat())?,
-            by_around: Tensor::from_vec(by, (units, 1), &Device::Cpu)?,
+            by_around: Tensor::from_vec(by, (count, 1), &Device::Cpu)?,
             from: gather(ends.iter().map(|ends| ends.0).collect())?,
             to: gather(ends.iter().map(|ends| ends.1).collect())?,
             chain_of,
@@ -123,20 +124,20 @@ fn mean(members: &Rows, set_of: &[u32], x: &Tensor) -> Result<Tensor> {
     members.sum(x)?.broadcast_div(&Tensor::from_vec(sizes, (members.row_count(), 1), &Device::Cpu)?)
 }
 
-/// How the number of units within a distance grows with it: the slope of its logarithm over that of the distance (Song,
-/// Havlin and Makse, "Self-similarity of complex networks", Nature 2005). O(units · what is near).
+/// How the number of chains within a distance grows with it: the slope of its logarithm over that of the distance (Song,
+/// Havlin and Makse, "Self-similarity of complex networks", Nature 2005). O(chains · what is near).
 fn fractal_dimensions(around: &[Vec<u32>]) -> Vec<f32> {
     let mut seen = vec![usize::MAX; around.len()];
-    let slope = |unit: usize| {
-        let mut front = vec![unit as u32];
-        seen[unit] = unit;
+    let slope = |chain: usize| {
+        let mut front = vec![chain as u32];
+        seen[chain] = chain;
         let (mut mass, mut points) = (1.0f64, Vec::new());
         for hop in 1..=HOPS {
             let mut next = Vec::new();
             for &at in &front {
                 for &other in &around[at as usize] {
-                    if seen[other as usize] != unit {
-                        seen[other as usize] = unit;
+                    if seen[other as usize] != chain {
+                        seen[other as usize] = chain;
                         next.push(other);
                     }
                 }
@@ -169,6 +170,7 @@ fn dropped(x: &Tensor, rng: &mut impl Rng) -> Result<Tensor> {
 
 /// What one step drew.
 struct Drawn {
+    /// The device of every unit.
     homes: Vec<u32>,
     /// The logarithm of how likely it was.
     likely: Tensor,
@@ -210,7 +212,7 @@ impl Hsdag {
         let (group_of, kept) = self.groups(&code, seen)?;
         let count = group_of.iter().map(|&group| group + 1).max().unwrap_or(0) as usize;
         let members = Rows::segments(count, &group_of).map_err(candle_core::Error::wrap)?;
-        // A unit counts as much as the edge that it keeps: so the scores have a gradient.
+        // A chain counts as much as the edge that it keeps: so the scores have a gradient.
         let groups = mean(&members, &group_of, &code.broadcast_mul(&kept)?)?;
         let hidden = self.place[0].forward(&groups)?.relu()?;
         let devices = self.settings.devices;
@@ -226,37 +228,37 @@ impl Hsdag {
         })
     }
 
-    /// The group of every unit, and the score of the edge that it keeps, units × 1.
+    /// The group of every chain, and the score of the edge that it keeps, chains × 1.
     fn groups(&self, code: &Tensor, seen: &Seen) -> Result<(Vec<u32>, Tensor)> {
-        let (units, ends) = (code.dim(0)?, &seen.ends);
+        let (chains, ends) = (code.dim(0)?, &seen.ends);
         let edges = ends.len();
         if edges == 0 {
-            let alone = Tensor::ones((units, 1), code.dtype(), code.device())?;
-            return Ok(((0..units as u32).collect(), alone));
+            let alone = Tensor::ones((chains, 1), code.dtype(), code.device())?;
+            return Ok(((0..chains as u32).collect(), alone));
         }
         let both = (seen.from.sum(code)? * seen.to.sum(code)?)?;
         let scores = sigmoid(&self.score[1].forward(&self.score[0].forward(&both)?.relu()?)?)?;
         let figures: Vec<f32> = scores.detach().flatten_all()?.to_vec1()?;
-        let mut best: Vec<Option<u32>> = vec![None; units];
+        let mut best: Vec<Option<u32>> = vec![None; chains];
         for (edge, &(from, to)) in ends.iter().enumerate() {
-            for unit in [from, to] {
-                let kept = &mut best[unit as usize];
+            for chain in [from, to] {
+                let kept = &mut best[chain as usize];
                 if kept.is_none_or(|kept| figures[edge] > figures[kept as usize]) {
                     *kept = Some(edge as u32);
                 }
             }
         }
-        let mut sets = UnionFind::<u32>::new(units);
+        let mut sets = UnionFind::<u32>::new(chains);
         for &edge in best.iter().flatten() {
             let (from, to) = ends[edge as usize];
             sets.union(from, to);
         }
-        // Numbered in the order of their first units.
-        let mut name = vec![None; units];
+        // Numbered in the order of their first chains.
+        let mut name = vec![None; chains];
         let mut count = 0;
-        let group_of = (0..units as u32)
-            .map(|unit| {
-                *name[sets.find_mut(unit) as usize].get_or_insert_with(|| {
+        let group_of = (0..chains as u32)
+            .map(|chain| {
+                *name[sets.find_mut(chain) as usize].get_or_insert_with(|| {
                     count += 1;
                     count - 1
                 })
@@ -325,10 +327,10 @@ mod tests {
         Ok((hsdag, nursery.finish().map_err(candle_core::Error::wrap)?))
     }
 
-    /// By hand, with scores that rise with the first number of the codes: every unit keeps the best edge at it, and what that
+    /// By hand, with scores that rise with the first number of the codes: every chain keeps the best edge at it, and what that
     /// joins is a group.
     #[test]
-    fn groups_hang_together_by_the_edges_that_units_keep() -> Result<()> {
+    fn groups_hang_together_by_the_edges_that_chains_keep() -> Result<()> {
         let (hsdag, weights) = small()?;
         let set = |name: &str, of: &dyn Fn(usize) -> f32| {
             let var = &weights.vars()[name];

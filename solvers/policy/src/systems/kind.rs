@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::reading::Reading;
 use crate::learn::AdamConfig;
 
 /// Bytes of a number.
@@ -58,15 +59,15 @@ impl Kind {
         (units > most).then(why)
     }
 
-    /// Bytes that an episode takes on a graph of so many units and edges between them, about: one that is learned from, or one that
-    /// is only played. The counts are of what is held at once, and came within a third of what was seen of learning on graphs of 178
-    /// to 2048 units and 2 to 8 devices; of playing alone up to three times what was seen, and never more than 5 MB less.
-    pub fn bytes(self, settings: &Settings, units: usize, edges: usize, learns: bool) -> f64 {
+    /// Bytes that an episode takes on a graph, about: one that is learned from, or one that is only played. The counts are of what is
+    /// held at once, and came within a third of what was seen of learning on graphs of 178 to 2048 units and 2 to 8 devices; of
+    /// playing alone up to three times what was seen, and never more than 5 MB less. O(units + edges).
+    pub fn bytes(self, settings: &Settings, reading: &Reading<'_, '_>, learns: bool) -> f64 {
         let kept = match self {
             // A single pass, whose numbers are there either way.
-            Kind::Gdp => super::gdp::kept(settings, units),
-            Kind::Placeto => super::placeto::kept(settings, units, learns),
-            Kind::Hsdag => super::hsdag::kept(settings, units, edges, learns),
+            Kind::Gdp => super::gdp::kept(settings, reading.units()),
+            Kind::Placeto => super::placeto::kept(settings, reading.units(), learns),
+            Kind::Hsdag => super::hsdag::kept(settings, reading, learns),
             Kind::Hdp => super::hdp::kept(settings, learns),
         };
         BYTES * (PER_PARAMETER * settings.parameters(self) + kept)

@@ -118,7 +118,7 @@ impl Learned {
             return Some((None, why));
         }
         let learns = self.mode == Mode::Learn;
-        let bytes = self.kind.bytes(settings, units, reading.ends.len(), learns);
+        let bytes = self.kind.bytes(settings, reading, learns);
         let limit = memory.map(|limit| limit as f64).filter(|&limit| bytes > limit)?;
         let what = if learns { "learn" } else { "play" };
         let why = format!(

@@ -53,17 +53,36 @@ pub(crate) fn empty(kind: ObjectiveKind) -> Problem {
 
 /// A chain of operators, a second each, and links that take a hundred for what each sends.
 pub(crate) fn slow_links(operators: usize, devices: u32) -> Problem {
-    chain(operators, 100.0, &[("gpu", devices, 1.0)])
+    let edges = (1..operators).map(|at| (at - 1, at)).collect();
+    alike_operators(operators, edges, 100.0, &[("gpu", devices, 1.0)])
 }
 
-/// A chain on two devices, the second of which takes a second for an operator and the first two; sending takes half a second.
+/// Diamonds as of [`diamonds`], and links like those of [`slow_links`].
+pub(crate) fn slow_links_between_diamonds(operators: usize, devices: u32) -> Problem {
+    alike_operators(operators, diamonds(operators), 100.0, &[("gpu", devices, 1.0)])
+}
+
+/// Diamonds on two devices, the second of which takes a second for an operator and the first two; sending takes half a second, so
+/// that what another device would do beside comes too late.
 pub(crate) fn second_is_faster(operators: usize) -> Problem {
-    chain(operators, 0.5, &[("old", 1, 2.0), ("gpu", 1, 1.0)])
+    alike_operators(operators, diamonds(operators), 0.5, &[("old", 1, 2.0), ("gpu", 1, 1.0)])
 }
 
-/// A chain on devices of kinds: the seconds of what an operator sends, and by kind the name, how many there are, and the
-/// seconds of an operator.
-fn chain(operators: usize, sending: f64, kinds: &[(&str, u32, f64)]) -> Problem {
+/// One diamond after the other, the last of each the first of the next.
+fn diamonds(operators: usize) -> Vec<(usize, usize)> {
+    let ends =
+        |first| [(first, first + 1), (first, first + 2), (first + 1, first + 3), (first + 2, first + 3)];
+    (0..operators).step_by(3).flat_map(ends).filter(|&(_, to)| to < operators).collect()
+}
+
+/// Operators that are alike on devices of kinds: the seconds of what goes along an edge, and by kind the name, how many there are,
+/// and the seconds of an operator.
+fn alike_operators(
+    operators: usize,
+    edges: Vec<(usize, usize)>,
+    sending: f64,
+    kinds: &[(&str, u32, f64)],
+) -> Problem {
     let mut graph = GraphBuilder::new("a test");
     let names: Vec<String> = (0..operators).map(|at| format!("o{at}")).collect();
     for name in &names {
@@ -74,8 +93,8 @@ fn chain(operators: usize, sending: f64, kinds: &[(&str, u32, f64)]) -> Problem 
             ..OperatorDocument::named(name)
         });
     }
-    for pair in names.windows(2) {
-        graph.tensor(&pair[0], [pair[1].as_str()], sending);
+    for (from, to) in edges {
+        graph.tensor(&names[from], [names[to].as_str()], sending);
     }
     let kind = |&(name, count, _): &(&str, u32, f64)| KindDocument {
         name: name.into(),

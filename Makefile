@@ -232,9 +232,9 @@ target/release/stagewright train data/policy/ablation/$(1).toml --out target/pol
 endef
 
 # The field's learned systems on five small models and on HELD_OUT problems of held-out families: a night. What was interrupted
-# goes on where it was; without the journal all is measured anew.
+# goes on where it was. After a change of the code delete target/systems.journal and target/policy/systems: neither knows of it.
 HELD_OUT ?= 24
-SYSTEMS := target/release/stagewright bench --journal target/systems.journal
+BENCH_SYSTEMS := target/release/stagewright bench --journal target/systems.journal
 bench-systems: systems
 	$(call step,systems-small/inception-v3,inception-v3 --batch 32 --training)
 	$(call step,systems-small/resnet-50,resnet --variant 50 --batch 32 --training)
@@ -243,10 +243,10 @@ bench-systems: systems
 	$(call step,systems-small/wavenet-2,wavenet --variant 2 --batch 8 --training)
 	$(call problems,systems-held-out,held-out-systems,$(HELD_OUT))
 	$(hsdag_graphs)
-	$(SYSTEMS) data/suites/systems-small.toml
-	$(SYSTEMS) data/suites/systems-calls.toml
-	$(SYSTEMS) data/suites/systems-held-out.toml
-	$(SYSTEMS) data/suites/systems-hsdag.toml
+	$(BENCH_SYSTEMS) data/suites/systems-small.toml
+	$(BENCH_SYSTEMS) data/suites/systems-calls.toml
+	$(BENCH_SYSTEMS) data/suites/systems-held-out.toml
+	$(BENCH_SYSTEMS) data/suites/systems-hsdag.toml
 
 # The systems trained on many graphs. What was interrupted goes on.
 systems: setup
@@ -258,7 +258,7 @@ target/release/stagewright train data/policy/systems/$(1).toml --out target/poli
 
 endef
 
-# The larger models of the papers, ten minutes a system: days.
+# The larger models of the papers, ten minutes a solver: some 15 hours.
 bench-systems-large: setup
 	$(CARGO) build --release --bin stagewright
 	$(call step,systems-2/rnnlm-2,rnnlm --variant 2 --batch 64 --training)
@@ -272,6 +272,6 @@ bench-systems-large: setup
 	$(call step,systems-8/rnnlm-8,rnnlm --variant 8 --batch 64 --training)
 	$(call step,systems-8/gnmt-8,gnmt --variant 8 --batch 128 --training)
 	$(call step,systems-8/transformer-xl-8,transformer-xl --variant 8 --batch 16 --training)
-	$(SYSTEMS) data/suites/systems-2.toml
-	$(SYSTEMS) data/suites/systems-4.toml
-	$(SYSTEMS) data/suites/systems-8.toml
+	$(BENCH_SYSTEMS) data/suites/systems-2.toml
+	$(BENCH_SYSTEMS) data/suites/systems-4.toml
+	$(BENCH_SYSTEMS) data/suites/systems-8.toml

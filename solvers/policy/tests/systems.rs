@@ -284,7 +284,7 @@ fn placeto_learns_from_how_episodes_differ() {
 #[test]
 fn what_is_untrained_stays_so() {
     for kind in Kind::ALL {
-        let mut most = 0;
+        let (mut most, mut plans) = (0, 0);
         for number in 0..6 {
             let problem = step(number, 14, 3);
             let solution = solve(&Learned::untrained(name(kind), "a test", kind), &problem, FEW, 1);
@@ -296,7 +296,9 @@ fn what_is_untrained_stays_so() {
             };
             most = most.max(statistic("simulations").expect("they are counted"));
             assert_eq!(statistic("steps"), Some(0), "{kind:?} {number}");
+            plans += usize::from(solution.plan.is_some());
         }
+        assert!(plans > 1, "{kind:?}");
         // Where the bound does not end it at once, a step could have been made.
         assert_eq!(most, 60, "{kind:?}");
     }

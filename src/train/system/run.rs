@@ -104,8 +104,11 @@ pub fn run(
     let mut metrics: Metrics<Episodes> = Metrics::read(folder, kept.episode)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
     let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
-    // Before hours of learning rather than after them.
+    // Before hours of learning rather than after them, and not where nothing is left to learn.
     for number in 0..document.held_out.count {
+        if kept.episode >= document.episodes || watch.interrupt.load(Ordering::Relaxed) {
+            break;
+        }
         with_trials(("held_out.recipe", &held_out), number, agent.kind(), |_, _| Ok(()))?;
     }
     let mut is_kept = true;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use stagewright::train::Recipe;
 use stagewright::train::system::SystemRunDocument;
-use stagewright_policy::systems::Kind;
+use stagewright_policy::systems::{Agent, Kind};
 
 const CONFIGURATION: &str = r#"
 schema = "stagewright.training/1"
@@ -285,6 +285,17 @@ fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
     assert!(refused(&SYSTEM.replace("width = 16", "width = 15")).contains("multiple of 8"));
     assert!(refused(&SYSTEM.replace("devices = 3", "devices = 2")).contains("`settings.devices` is 2"));
 
+    // Nor does what another version has learned.
+    let state = Path::new(&killed).join("state.safetensors");
+    let mut bytes = fs::read(&state).expect("a file");
+    let field = br#"generations\":["#;
+    let at =
+        bytes.windows(field.len()).position(|window| window == field).expect("generations") + field.len();
+    bytes[at] = b'0';
+    fs::write(&state, bytes).expect("room");
+    let refused = train(&configured(&folder, SYSTEM), &killed);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("D021"));
+
     let checkpoint = format!("{whole}/best.safetensors");
     let plan = |more: &[&str]| {
         let mut arguments = vec!["plan", "data/demo/model.json", "--cluster", "1xt4:fp32+1xrtx-4090:fp32"];
@@ -359,6 +370,10 @@ fn a_learned_system_that_fits_nowhere_is_kept_all_the_same() {
     assert!(story.contains("held out – times the bound, 0.0% fit"), "{story}");
     assert!(said.contains("best.safetensors"), "{said}");
     let checkpoint = format!("{run}/best.safetensors");
+    // As long as nothing fits, the last is the best.
+    let bytes = fs::read(&checkpoint).expect("a file");
+    let (_, _, card) = Agent::from_bytes(&bytes, None).expect("a system");
+    assert_eq!(card.progress["episode"], 2, "{}", card.progress);
     let plan = ["plan", "data/demo/model.json", "--cluster", "2xt4:fp32", "--objective", "makespan"];
     let output =
         stagewright(&[&plan[..], &["--solver", "gdp", "--checkpoint", &checkpoint, "--zero-shot"]].concat());

@@ -68,7 +68,7 @@ pub(crate) enum Command {
     Compare(CompareArguments),
     /// Solve a list of inputs and print a table
     Bench(BenchArguments),
-    /// Train the learned policy
+    /// Train the learned policy, or one of the field's learned systems
     Train(TrainArguments),
     /// Adapt the learned policy to one model and cluster
     Finetune(FinetuneArguments),
@@ -386,10 +386,12 @@ pub(crate) struct ExportArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct TrainArguments {
-    /// Configuration, TOML; those of the shipped checkpoint are in data/policy
+    /// Configuration, TOML; those of the shipped checkpoint are in data/policy, those of GDP, Placeto, HSDAG and HDP in
+    /// data/policy/systems
     #[arg(value_name = "CONFIG")]
     pub(crate) configuration: PathBuf,
-    /// Folder of the run: labels, state, measurements, best checkpoint. A run that is there goes on
+    /// Folder of the run: state, measurements, best checkpoint, and labels where the policy learns from them. A run that
+    /// is there goes on
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) out: PathBuf,
     /// Worker threads [default: one per processor]

@@ -55,6 +55,17 @@ fn a_suite_goes_on_from_its_journal() {
         assert!(!stderr(&third).contains("1 of 2"), "{}", stderr(&third));
     }
     assert_eq!(stderr(&run(&["bench", &suite, "--journal", &journal])), "");
+    // What another build found is run again.
+    let text = std::fs::read_to_string(&journal).expect("a journal");
+    let mut lines: Vec<serde_json::Value> =
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let digests: Vec<_> =
+        lines[1..].iter_mut().map(|line| std::mem::replace(&mut line["case"][0], "other".into())).collect();
+    assert!(digests.iter().all(|digest| digest.as_str() == digests[0].as_str()), "{digests:?}");
+    let of_another: Vec<String> = lines.iter().map(serde_json::Value::to_string).collect();
+    std::fs::write(&journal, of_another.join("\n") + "\n").expect("room");
+    let output = run(&["bench", &suite, "--journal", &journal]);
+    assert_eq!(stderr(&output).matches(" of 2: ").count(), 2, "{}", stderr(&output));
     // Other rules are other cases.
     let text = std::fs::read_to_string(&suite).expect("a suite");
     std::fs::write(&suite, format!("{text}threads = 2\n")).expect("room");

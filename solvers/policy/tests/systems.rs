@@ -221,7 +221,11 @@ fn the_memory_of_contracted_chains_is_that_of_what_is_left() {
 #[test]
 fn graphs_of_too_many_units_are_refused() {
     assert_eq!(Kind::Placeto.too_large(1024), None);
-    assert!(Kind::Placeto.too_large(1025).is_some_and(|why| why.contains("`placeto` reads at most 1024")));
+    assert!(
+        Kind::Placeto
+            .too_large(1025)
+            .is_some_and(|why| why.contains("`placeto` asks for 256 and reads at most 1024"))
+    );
     assert_eq!(Kind::Gdp.too_large(8192), None);
     assert!(Kind::Gdp.too_large(8193).is_some());
 }

@@ -88,16 +88,16 @@ impl Case {
     }
 
     /// All that its outcome depends on, for the journal: the command that runs it, how often, what is in its files,
-    /// and the version of the program.
-    pub(super) fn key(&self, suite: &Suite) -> Vec<String> {
-        let version = concat!("stagewright ", env!("CARGO_PKG_VERSION")).to_owned();
+    /// and the program by its digest.
+    pub(super) fn key(&self, suite: &Suite, program: &str) -> Vec<String> {
         let contents = [Some(&self.input), self.cluster.as_ref()].map(|path| {
             // A cluster may go by a name, which is no file.
             let bytes = path.and_then(|path| std::fs::read(path).ok());
             bytes.map(|bytes| BASE64.encode(Sha256::digest(bytes))).unwrap_or_default()
         });
-        let key =
-            [version, format!("runs {}", suite.repeat), self.solver.clone()].into_iter().chain(contents);
+        let key = [program.to_owned(), format!("runs {}", suite.repeat), self.solver.clone()]
+            .into_iter()
+            .chain(contents);
         let variant = self.variant.iter().flat_map(|variant| {
             let digest =
                 |file: &PathBuf| std::fs::read(file).map(|bytes| BASE64.encode(Sha256::digest(bytes)));

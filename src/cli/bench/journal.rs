@@ -9,7 +9,10 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Mutex;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::case::Row;
 use crate::cli::error::CliError;
@@ -19,6 +22,8 @@ pub(super) struct Journal {
     done: BTreeMap<Vec<String>, Row>,
     file: Option<Mutex<File>>,
     label: String,
+    /// The digest of the program that runs: what another build found is not what this one would.
+    program: String,
 }
 
 /// The first line of a journal, so that no other file is taken for one and written to.
@@ -26,6 +31,21 @@ const HEAD: &[u8] = b"{\"schema\":\"stagewright.journal/1\"}\n";
 
 /// Ends a line that a kill cut off.
 const CUT_OFF: &[u8] = b" cut off\n";
+
+/// O(bytes of the program), some tenths of a second.
+fn digest_of_program() -> Result<String, CliError> {
+    let hash = || -> std::io::Result<String> {
+        let (mut file, mut hasher) = (File::open(std::env::current_exe()?)?, Sha256::new());
+        let mut chunk = vec![0; 1 << 20];
+        loop {
+            match file.read(&mut chunk)? {
+                0 => return Ok(BASE64.encode(hasher.finalize())),
+                count => hasher.update(&chunk[..count]),
+            }
+        }
+    };
+    hash().map_err(|error| CliError::new("B004", format!("cannot read this program: {error}")))
+}
 
 #[derive(Serialize, Deserialize)]
 struct Line {
@@ -37,7 +57,12 @@ impl Journal {
     /// Reads what is done; begins a file where there is none.
     pub(super) fn open(path: Option<&Path>) -> Result<Journal, CliError> {
         let Some(path) = path else {
-            return Ok(Journal { done: BTreeMap::new(), file: None, label: String::new() });
+            return Ok(Journal {
+                done: BTreeMap::new(),
+                file: None,
+                label: String::new(),
+                program: String::new(),
+            });
         };
         let label = path.display().to_string();
         let bad = |cause: String| {
@@ -65,7 +90,12 @@ impl Journal {
             }
         }
         file.write_all(end).map_err(|error| bad(format!("cannot write the journal: {error}")))?;
-        Ok(Journal { done, file: Some(Mutex::new(file)), label })
+        Ok(Journal { done, file: Some(Mutex::new(file)), label, program: digest_of_program()? })
+    }
+
+    /// The digest of the program that runs, part of what tells cases apart. Empty where nothing is kept.
+    pub(super) fn program(&self) -> &str {
+        &self.program
     }
 
     /// The row of a case that is done.

@@ -112,7 +112,7 @@ impl Bench {
 
     /// The row of a case: from the journal, or run now and kept there. None where it was interrupted.
     fn row(&self, at: usize, case: &Case, interrupt: &AtomicBool) -> Result<Option<Row>, CliError> {
-        let key = case.key(&self.suite);
+        let key = case.key(&self.suite, self.journal.program());
         if let Some(row) = self.journal.row(&key) {
             let mut row = row.clone();
             row.compare(self.baseline.as_ref());

@@ -58,8 +58,8 @@ pub enum RunError {
         /// Why it failed.
         cause: String,
     },
-    /// A folder with the run of another configuration.
-    #[error("the folder holds a run of another configuration")]
+    /// A folder with the run of another configuration, or of a version that learned otherwise.
+    #[error("the folder holds a run of another configuration, or of another version of stagewright")]
     OtherRun,
     /// No device for the network.
     #[error("{0}")]
@@ -86,7 +86,7 @@ impl RunError {
     /// What to do about it.
     pub fn help(&self) -> String {
         match self {
-            RunError::Config { .. } => "compare with the configurations in data/policy".into(),
+            RunError::Config { .. } => "compare with the configurations in data/policy, and in data/policy/systems those of learned systems".into(),
             RunError::Recipe { error, .. } => error.help(),
             RunError::Store(error) => error.help().into(),
             RunError::Checkpoint { error, .. } => error.help().into(),

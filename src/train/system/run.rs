@@ -19,7 +19,13 @@ use stagewright_search::makespan::schedule::Judge;
 use super::super::instance::instance;
 use super::super::recipe::Recipe;
 use super::super::run::{At, Folder, Metrics, RunError};
+use super::super::store;
 use super::SystemRunDocument;
+
+/// How systems learn. It is to be raised with every change of what one makes of the same configuration: what was learned before
+/// would be taken for what is learned now otherwise.
+const LEARNING: u32 = 1;
+const GENERATIONS: [u32; 2] = [LEARNING, store::GENERATION];
 
 /// Streams of draws: the problem of an episode, its draws, and those of measurements.
 const PROBLEMS: u64 = 1;
@@ -65,6 +71,8 @@ impl At for Episodes {
 /// What a state has to know besides parameters, moments and baselines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Kept {
+    /// How it was learned, see [`LEARNING`], and what its problems look like, see [`store::GENERATION`].
+    generations: [u32; 2],
     document: SystemRunDocument,
     /// The digest of the file that it began with.
     from: Option<String>,
@@ -104,13 +112,6 @@ pub fn run(
     let mut metrics: Metrics<Episodes> = Metrics::read(folder, kept.episode)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
     let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
-    // Before hours of learning rather than after them, and not where nothing is left to learn.
-    for number in 0..document.held_out.count {
-        if kept.episode >= document.episodes || watch.interrupt.load(Ordering::Relaxed) {
-            break;
-        }
-        with_trials(("held_out.recipe", &held_out), number, agent.kind(), |_, _| Ok(()))?;
-    }
     let mut is_kept = true;
     while kept.episode < document.episodes && !watch.interrupt.load(Ordering::Relaxed) {
         let began = Instant::now();
@@ -118,18 +119,13 @@ pub fn run(
         let mut draw = seed::stream(document.seed ^ (PROBLEMS << 32), number);
         let problem = draw.random_range(0..document.data.count);
         let rate = descent.config.rate_at(number, document.episodes);
-        let played = pool.install(|| {
+        kept.placements += pool.install(|| {
             let mut rng = seed::stream(document.seed ^ (DRAWS << 32), number);
-            with_trials(("data.recipe", &learned), problem, agent.kind(), |reading, trials| {
+            with_trials(&learned, problem, agent.kind(), |reading, trials| {
                 agent.learn(problem, reading, trials, (&mut descent, rate), &mut rng)?;
                 Ok(trials.played())
             })
-        });
-        // What is refused was not begun, and what was learned before it is kept.
-        if matches!(played, Err(RunError::Config { .. })) && !is_kept {
-            Folder::write(&folder.state(), &state(&agent, &descent, &kept, folder)?)?;
-        }
-        kept.placements += played?;
+        })?;
         kept.episode += 1;
         kept.seconds += began.elapsed().as_secs_f64();
         is_kept = false;
@@ -194,10 +190,8 @@ fn begin(
         let (agent, descent, card) =
             Agent::from_bytes(&bytes, Some(adam)).map_err(|error| refused(&folder.state(), error))?;
         let kept: Kept = serde_json::from_value(card.progress).map_err(|_| RunError::OtherRun)?;
-        return match kept.document == *document && kept.from == digest {
-            true => Ok((agent, descent, kept)),
-            false => Err(RunError::OtherRun),
-        };
+        let is_same = kept.generations == GENERATIONS && kept.document == *document && kept.from == digest;
+        return if is_same { Ok((agent, descent, kept)) } else { Err(RunError::OtherRun) };
     }
     let new =
         |error: stagewright_policy::weights::WeightsError| refused(Path::new("a new system"), error.into());
@@ -217,6 +211,7 @@ fn begin(
     };
     let descent = Descent::new(agent.weights(), adam).map_err(TrainError::from)?;
     let kept = Kept {
+        generations: GENERATIONS,
         document: document.clone(),
         from: digest,
         episode: 0,
@@ -227,9 +222,10 @@ fn begin(
     Ok((agent, descent, kept))
 }
 
-/// Plays on a problem of a recipe without limits. Problems that the system is not asked of are refused.
+/// Plays on a problem of a recipe, without limits: every system reads what recipes draw. They go to 4000 operators, and of 3000
+/// sparse random graphs of so many Placeto, which coarsens most, had none of more than 1000 units.
 fn with_trials<T>(
-    (field, recipe): (&'static str, &Recipe),
+    recipe: &Recipe,
     number: u64,
     kind: Kind,
     play: impl for<'a, 's, 'p> FnOnce(&'a Reading<'s, 'p>, &mut Trials<'a, 's, 'p>) -> Result<T, TrainError>,
@@ -237,10 +233,6 @@ fn with_trials<T>(
     let drawn = instance(recipe, number);
     let scene = Scene::new(&drawn.problem);
     let reading = Reading::new(&scene, kind.most_units()).map_err(TrainError::from)?;
-    if let Some(why) = kind.too_large(reading.units()) {
-        let cause = format!("problem {number} of `{field}`: {why}; draw smaller ones");
-        return Err(RunError::Config { cause, line: None });
-    }
     let stop = Stop::new(None, Arc::new(AtomicBool::new(false)));
     Ok(play(&reading, &mut Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, stop))?)
 }
@@ -250,7 +242,7 @@ fn measure(agent: &Agent, document: &SystemRunDocument, held_out: &Recipe) -> Re
     let (mut fits, mut logs) = (0.0, Vec::new());
     for number in 0..document.held_out.count {
         let mut rng = seed::stream(document.seed ^ (HELD_OUT << 32), number);
-        let ratio = with_trials(("held_out.recipe", held_out), number, agent.kind(), |reading, trials| {
+        let ratio = with_trials(held_out, number, agent.kind(), |reading, trials| {
             agent.greedy(reading, trials, &mut rng)?;
             let bound = strongest(reading.problem()).value;
             Ok(trials.best().filter(|best| best.score.fits()).map(|best| best.score.makespan / bound))
@@ -263,4 +255,23 @@ fn measure(agent: &Agent, document: &SystemRunDocument, held_out: &Recipe) -> Re
     }
     let mean = (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp());
     Ok((fits / document.held_out.count as f64, mean))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_better;
+
+    #[test]
+    fn what_fits_more_is_better_then_what_is_shorter_then_what_came_later_where_nothing_fits() {
+        for (better, worse) in [
+            ((0.5, Some(3.0)), (0.25, Some(2.0))),
+            ((0.5, Some(2.0)), (0.5, Some(3.0))),
+            ((0.5, Some(2.0)), (0.5, None)),
+            ((0.5, None), (0.0, None)),
+        ] {
+            assert!(is_better(better, worse) && !is_better(worse, better), "{better:?} {worse:?}");
+        }
+        assert!(!is_better((0.5, Some(2.0)), (0.5, Some(2.0))), "the first of equals stays");
+        assert!(is_better((0.0, None), (0.0, None)), "what has learned for longer");
+    }
 }

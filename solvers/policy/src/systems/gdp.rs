@@ -11,13 +11,13 @@
 //! open; those of a published version of its successor are used: 2 layers of GraphSAGE, 3 of attention with 8 heads,
 //! width 128, segments of 256. Chosen here: 8 draws an update, whose advantages are relative to each other, since the
 //! paper's mean over all earlier draws is ruled by those that did not fit long after there are none; ratios clipped at
-//! 0.2 by unit; gradients clipped at a norm of 1; only attention reads the conditioned x, and what is added to stays as
-//! it was; the first 32 neighbours of a unit; kinds of operators as coarse as the policy's and their seconds and bytes
-//! in place of shapes, as for all systems here, and where a unit stands in the order among its figures, though
-//! attention has no positions; a learning rate of 1e-3, 2 epochs and an entropy bonus of 0.01, after one run each of 40
-//! s on a step of Inception-v3, Transformer-XL, BERT or WaveNet with rates of 1e-4 to 3e-3, 1 to 4 epochs and bonuses
-//! of 0.01 to 1. With the successor's 1e-4 it was still worse than one device on Inception-v3 then; 1 epoch did as well
-//! as 2.
+//! 0.2 by unit; gradients clipped at a norm of 1; what does not fit counts for less than −10 where the penalty of the
+//! searches here does; only attention reads the conditioned x, and what is added to stays as it was; the first 32
+//! neighbours of a unit; kinds of operators as coarse as the policy's and their seconds and bytes in place of shapes,
+//! as for all systems here, and where a unit stands in the order among its figures, though attention has no positions;
+//! a learning rate of 1e-3, 2 epochs and an entropy bonus of 0.01, after one run each of 40 s on a step of
+//! Inception-v3, Transformer-XL, BERT or WaveNet with rates of 1e-4 to 3e-3, 1 to 4 epochs and bonuses of 0.01 to 1.
+//! With the successor's 1e-4 it was still worse than one device on Inception-v3 then; 1 epoch did as well as 2.
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
@@ -26,6 +26,7 @@ use stagewright_search::makespan::schedule::Score;
 use super::kind::Settings;
 use super::reading::{FIGURES, Reading};
 use super::system::{Play, System};
+use super::trials::penalised;
 use crate::choices::{likelihoods, log_likelihoods, pick};
 use crate::learn::{LEAST_DEVIATION, TrainError, clipped_gain, relative};
 use crate::network::layers::{Linear, Norm};
@@ -222,9 +223,9 @@ impl Seen {
     }
 }
 
-/// −√seconds of what fits; what does not is never better than if it did.
+/// −√seconds of what fits; what does not is never better than if it did, and is worse than [`INVALID`] where its penalty is.
 fn reward(score: Score) -> f64 {
-    if score.fits() { -score.makespan.sqrt() } else { INVALID.min(-score.energy().sqrt()) }
+    if score.fits() { -score.makespan.sqrt() } else { INVALID.min(-penalised(score).sqrt()) }
 }
 
 impl System for Gdp {
@@ -373,6 +374,8 @@ mod tests {
         assert_eq!(reward(Score { lack: 0.1, makespan: 4.0 }), -10.0);
         // Nor than the same if it fitted.
         assert!(reward(Score { lack: 0.1, makespan: 400.0 }) < -20.0);
+        // However much is lacking.
+        assert!(reward(Score { lack: 1e12, makespan: 400.0 }) > -400.0);
     }
 
     /// Along the gradient of what is pooled, a loss changes as the gradient says, equal neighbours or not.

@@ -8,14 +8,15 @@
 //! Mirhoseini et al., "A hierarchical model for device placement", ICLR 2018; sizes and constants as its authors
 //! released them (TensorFlow, `python/grappler/hierarchical_controller.py`). Chosen here: 4 placements an update, each
 //! of a grouping of its own; what does not fit counts as 100 times the seconds of all operators one after the other,
-//! for 100 s in their program, whose models take about one, and is learned from to the end, where theirs leaves it out
-//! after 1000 updates; the decoder reads the code of the group that it places instead of beginning where the encoder
-//! ended, and the device of the group before in 16 numbers for their 512; a ReLU in the grouper, which reads degrees
-//! and the place in the order for up to 20 of a unit's neighbours; of a group only whether it sends to another, not how
-//! often or what it receives; a learning rate of 1e-3 for their 0.1, after one run each of 15 s on the five small
-//! models, in which 1e-2 did as well; it does not fall, and devices are drawn to the end, where theirs changes after
-//! 400 and 500 updates; a baseline that begins with the first reward and not with that of a failure, and moves with
-//! every placement; no noise on logits; a unit that cannot run where its group goes runs on the first device that can.
+//! for 100 s in their program, whose models take about one, or as the penalty of the searches here where that is more,
+//! and is learned from to the end, where theirs leaves it out after 1000 updates; the decoder reads the code of the
+//! group that it places instead of beginning where the encoder ended, and the device of the group before in 16 numbers
+//! for their 512; a ReLU in the grouper, which reads degrees and the place in the order for up to 20 of a unit's
+//! neighbours; of a group only whether it sends to another, not how often or what it receives; a learning rate of 1e-3
+//! for their 0.1, after one run each of 15 s on the five small models, in which 1e-2 did as well; it does not fall, and
+//! devices are drawn to the end, where theirs changes after 400 and 500 updates; a baseline that begins with the first
+//! reward and not with that of a failure, and moves with every placement; no noise on logits; a unit that cannot run
+//! where its group goes runs on the first device that can.
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
@@ -25,6 +26,7 @@ use super::kind::Settings;
 use super::lstm::{Lstm, Memory};
 use super::reading::{FIGURES, Reading};
 use super::system::{Play, System};
+use super::trials::penalised;
 use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
 use crate::learn::TrainError;
 use crate::network::layers::Linear;
@@ -226,9 +228,10 @@ impl Hdp {
     }
 }
 
-/// −√seconds; what does not fit takes `failing` seconds, and is never better than if it did.
+/// −√seconds; what does not fit takes `failing` seconds, or those that it is penalised with where these are more, so that it is
+/// never better than if it did.
 fn reward(score: Score, failing: f64) -> f64 {
-    -(if score.fits() { score.makespan } else { failing.max(score.energy()) }).sqrt()
+    -(if score.fits() { score.makespan } else { failing.max(penalised(score)) }).sqrt()
 }
 
 impl System for Hdp {
@@ -309,6 +312,8 @@ mod tests {
         assert_eq!(reward(Score { lack: 0.0, makespan: 9.0 }, 100.0), -3.0);
         assert_eq!(reward(Score { lack: 0.1, makespan: 9.0 }, 100.0), -10.0);
         assert!(reward(Score { lack: 0.1, makespan: 900.0 }, 100.0) < -30.0);
+        // However much is lacking.
+        assert!(reward(Score { lack: 1e12, makespan: 900.0 }, 100.0) > -400.0);
     }
 
     #[test]

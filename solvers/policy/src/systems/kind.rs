@@ -10,6 +10,9 @@ const BYTES: f64 = 4.0;
 /// Numbers of a parameter: itself, its gradient, two moments, and what a step makes of them on the way.
 const PER_PARAMETER: f64 = 8.0;
 
+/// It reads so many times the units that graphs are coarsened to.
+const MOST_TIMES: usize = 4;
+
 /// A system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -39,8 +42,8 @@ impl Kind {
         }
     }
 
-    /// Most units that it reads; a larger graph is coarsened to about so many. Placeto, which plays every group of every episode,
-    /// reads fewer; its paper groups as well.
+    /// Units that a larger graph is coarsened to, about. Fewer for Placeto, which plays every group of every episode; its paper
+    /// groups as well.
     pub fn most_units(self) -> usize {
         match self {
             Kind::Placeto => 256,
@@ -48,15 +51,17 @@ impl Kind {
         }
     }
 
-    /// Why it is not asked of a graph of so many units, if so: some graphs cannot be coarsened to so few as it reads.
+    /// Why it is not asked of a graph of so many units, if so: some graphs cannot be coarsened to so few as it asks for, and it
+    /// reads four times as many.
     pub fn too_large(self, units: usize) -> Option<String> {
-        let (name, most) = (self.name(), 4 * self.most_units());
+        let (name, aim) = (self.name(), self.most_units());
         let why = || {
             format!(
-                "the graph cannot be coarsened to fewer than {units} units, of which `{name}` reads at most {most}"
+                "the graph cannot be coarsened to fewer than {units} units, where `{name}` asks for {aim} and reads at most {}",
+                MOST_TIMES * aim
             )
         };
-        (units > most).then(why)
+        (units > MOST_TIMES * aim).then(why)
     }
 
     /// Bytes that an episode takes on a graph, about: one that is learned from, or one that is only played. The counts are of what is

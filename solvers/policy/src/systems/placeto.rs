@@ -19,11 +19,11 @@
 
 use candle_core::{Device, Result, Tensor};
 use rand::RngExt;
-use stagewright_search::makespan::schedule::Score;
 
 use super::kind::Settings;
 use super::reading::Reading;
 use super::system::{Play, System};
+use super::trials::penalised;
 use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
 use crate::learn::TrainError;
 use crate::network::layers::Linear;
@@ -36,8 +36,6 @@ const PLAIN: usize = 6;
 const FIGURES_AT_ONCE: usize = 1 << 19;
 /// Episodes that a baseline is the mean of.
 const REMEMBERED: usize = 10;
-/// Most that counts of what is lacking, in memories of a device: without a bound one placement would outweigh all others.
-const MOST_LACK: f64 = 10.0;
 
 /// Figures of a group.
 fn width(devices: usize) -> usize {
@@ -287,11 +285,6 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
     }
 }
 
-/// Seconds of a step, more where memory is lacking: what rewards are the differences of.
-fn penalised(score: Score) -> f64 {
-    Score { lack: score.lack.min(MOST_LACK), ..score }.energy()
-}
-
 impl System for Placeto {
     fn episode(
         &self,
@@ -413,13 +406,5 @@ mod tests {
             }
         }
         Ok(())
-    }
-
-    #[test]
-    fn what_is_lacking_counts_up_to_a_bound() {
-        let of = |lack| penalised(Score { lack, makespan: 2.0 });
-        assert_eq!(of(0.0), 2.0);
-        assert!(of(0.0) < of(0.1) && of(0.1) < of(5.0) && of(5.0) < of(10.0));
-        assert_eq!(of(10.0), of(1e12));
     }
 }

@@ -10,6 +10,14 @@ use stagewright_search::makespan::schedule::{Best, Judge, Schedule, Score, is_be
 
 use super::Reading;
 
+/// Most that counts of what is lacking, in memories of a device: without a bound one placement would outweigh all others.
+const MOST_LACK: f64 = 10.0;
+
+/// Seconds of a step as rewards have them: more where memory is lacking, as for the searches over schedules, up to a bound.
+pub(super) fn penalised(score: Score) -> f64 {
+    Score { lack: score.lack.min(MOST_LACK), ..score }.energy()
+}
+
 /// The trials of one problem.
 ///
 /// A system places units; who goes first on a device follows from where everything is, by the same rule as for every other
@@ -113,5 +121,18 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
     /// The best placement.
     pub fn into_best(self) -> Option<Best> {
         self.best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lacking_counts_up_to_a_bound() {
+        let of = |lack| penalised(Score { lack, makespan: 2.0 });
+        assert_eq!(of(0.0), 2.0);
+        assert!(of(0.0) < of(0.1) && of(0.1) < of(5.0) && of(5.0) < of(10.0));
+        assert_eq!(of(10.0), of(1e12));
     }
 }

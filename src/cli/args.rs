@@ -423,7 +423,7 @@ pub(crate) struct BenchArguments {
     /// Cases at a time; times are only comparable one at a time
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
-    /// Keep finished cases in a file, and run only those that it lacks
+    /// Keep finished cases in a file, and run only those that it lacks or another build ran
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
     /// Write plots as SVG into a folder: performance profiles, mean ratios and, where the

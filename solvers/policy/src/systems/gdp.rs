@@ -12,10 +12,10 @@
 //! width 128, segments of 256. Chosen here: 8 draws an update, whose advantages are relative to each other, since the
 //! paper's mean over all earlier draws is ruled by those that did not fit long after there are none; ratios clipped at
 //! 0.2 by unit; gradients clipped at a norm of 1; what does not fit counts for less than −10 where the penalty of the
-//! searches here does; only attention reads the conditioned x, and what is added to stays as it was; the first 32
-//! neighbours of a unit; kinds of operators as coarse as the policy's and their seconds and bytes in place of shapes,
-//! as for all systems here, and where a unit stands in the order among its figures, though attention has no positions;
-//! a learning rate of 1e-3, 2 epochs and an entropy bonus of 0.01, after one run each of 40 s on a step of
+//! searches here does, up to a bound; only attention reads the conditioned x, and what is added to stays as it was; the
+//! first 32 neighbours of a unit; kinds of operators as coarse as the policy's and their seconds and bytes in place of
+//! shapes, as for all systems here, and where a unit stands in the order among its figures, though attention has no
+//! positions; a learning rate of 1e-3, 2 epochs and an entropy bonus of 0.01, after one run each of 40 s on a step of
 //! Inception-v3, Transformer-XL, BERT or WaveNet with rates of 1e-4 to 3e-3, 1 to 4 epochs and bonuses of 0.01 to 1.
 //! With the successor's 1e-4 it was still worse than one device on Inception-v3 then; 1 epoch did as well as 2.
 

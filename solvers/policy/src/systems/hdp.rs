@@ -8,15 +8,15 @@
 //! Mirhoseini et al., "A hierarchical model for device placement", ICLR 2018; sizes and constants as its authors
 //! released them (TensorFlow, `python/grappler/hierarchical_controller.py`). Chosen here: 4 placements an update, each
 //! of a grouping of its own; what does not fit counts as 100 times the seconds of all operators one after the other,
-//! for 100 s in their program, whose models take about one, or as the penalty of the searches here where that is more,
-//! and is learned from to the end, where theirs leaves it out after 1000 updates; the decoder reads the code of the
-//! group that it places instead of beginning where the encoder ended, and the device of the group before in 16 numbers
-//! for their 512; a ReLU in the grouper, which reads degrees and the place in the order for up to 20 of a unit's
-//! neighbours; of a group only whether it sends to another, not how often or what it receives; a learning rate of 1e-3
-//! for their 0.1, after one run each of 15 s on the five small models, in which 1e-2 did as well; it does not fall, and
-//! devices are drawn to the end, where theirs changes after 400 and 500 updates; a baseline that begins with the first
-//! reward and not with that of a failure, and moves with every placement; no noise on logits; a unit that cannot run
-//! where its group goes runs on the first device that can.
+//! for 100 s in their program, whose models take about one, or as the penalty of the searches here, up to a bound,
+//! where that is more, and is learned from to the end, where theirs leaves it out after 1000 updates; the decoder reads
+//! the code of the group that it places instead of beginning where the encoder ended, and the device of the group
+//! before in 16 numbers for their 512; a ReLU in the grouper, which reads degrees and the place in the order for up to
+//! 20 of a unit's neighbours; of a group only whether it sends to another, not how often or what it receives; a
+//! learning rate of 1e-3 for their 0.1, after one run each of 15 s on the five small models, in which 1e-2 did as well;
+//! it does not fall, and devices are drawn to the end, where theirs changes after 400 and 500 updates; a baseline that
+//! begins with the first reward and not with that of a failure, and moves with every placement; no noise on logits; a
+//! unit that cannot run where its group goes runs on the first device that can.
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;

@@ -1,14 +1,18 @@
 //! One step under dataflow execution, on random small problems: the evaluation agrees with the independent
-//! checker, with ports and without contention, and the timeline of a plan that is reported feasible never holds more than a device has.
+//! checker, with ports and without contention, the timeline of a plan that is reported feasible never holds more than a device has,
+//! and `auto` announces what it answers.
 
 #[path = "simulate/problems.rs"]
 mod problems;
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::time::Duration;
 
 use problems::{placed, problem};
 use rand::RngExt;
 use stagewright::placement::placement;
+use stagewright::portfolio;
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::bound::LowerBound;
 use stagewright_core::cluster::DeviceId;
@@ -20,7 +24,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::simulate::{Flow, Simulator, Timeline};
-use stagewright_core::solver::{Plan, Solution};
+use stagewright_core::solver::{Context, Event, Limits, Observer, Plan, Solution};
 use stagewright_core::tolerance;
 use stagewright_verify::{Report, ViolationKind, check};
 
@@ -208,4 +212,33 @@ fn a_feasible_plan_never_holds_more_than_a_device_has() {
         }
     }
     assert!(feasible > 1_000 && limited > 1_000 && exact > 50, "{feasible}, {limited}, {exact}");
+}
+
+/// The values that a solver announces.
+struct Announced(Vec<f64>);
+
+impl Observer for Announced {
+    fn event(&mut self, event: &Event) -> ControlFlow<()> {
+        if let Event::Incumbent { value } = event {
+            self.0.push(*value);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Without time a single device and list schedulers are all that there is; whoever watches hears of their plans as well.
+#[test]
+fn auto_announces_the_plans_that_it_begins_with() {
+    let mut plans = 0;
+    for number in 0..200 {
+        let problem = problem(number);
+        let auto = portfolio::auto(problem.objective()).expect("auto takes steps").solver;
+        let mut announced = Announced(Vec::new());
+        let limits = Limits { time: Some(Duration::ZERO), ..Limits::default() };
+        let solution = auto.solve(&problem, &mut Context::new(limits, Default::default(), &mut announced));
+        let value = solution.expect("an answer").value();
+        assert_eq!(announced.0.last().copied(), value, "{number}: {:?}", announced.0);
+        plans += u32::from(value.is_some());
+    }
+    assert!(plans > 50, "{plans}");
 }

@@ -180,8 +180,12 @@ fn best_of(
         if best.is_some() && context.stop().reason().is_some() {
             break;
         }
-        let found = solver.solve(problem, &mut context.part(1.0))?.plan;
-        best = [best, found].into_iter().flatten().min_by(|a, b| a.value().total_cmp(&b.value()));
+        let Some(found) = solver.solve(problem, &mut context.part(1.0))?.plan else { continue };
+        if best.as_ref().is_none_or(|best| found.value() < best.value()) {
+            // Who ends with the first plan need not announce it.
+            context.emit(Event::Incumbent { value: found.value() });
+            best = Some(found);
+        }
     }
     Ok(best)
 }

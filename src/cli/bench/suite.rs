@@ -262,6 +262,13 @@ mod tests {
             };
             let unknown: Vec<_> = suite.solvers.iter().filter(|name| !is_there(name)).collect();
             assert!(unknown.is_empty(), "{}: {unknown:?}", file.display());
+            let counts = |name: &&String| {
+                let solver = suite.variant(name).map_or(name.as_str(), |variant| &variant.solver);
+                registry::named(solver).is_some_and(|solver| solver.capabilities().counts_simulations)
+            };
+            let is_counted = suite.objectives.iter().any(|objective| objective.contains_key("simulations"));
+            let uncounted: Vec<_> = suite.solvers.iter().filter(|name| is_counted && !counts(name)).collect();
+            assert!(uncounted.is_empty(), "{}: {uncounted:?} count no simulations", file.display());
             let mut named: Vec<String> = suite.inputs.iter().chain(&suite.clusters).cloned().collect();
             named.extend(suite.baseline.as_ref().map(|baseline| baseline.file.clone()));
             let checkpoints = suite.variants.iter().filter_map(|variant| variant.checkpoint.as_ref());

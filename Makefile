@@ -232,7 +232,8 @@ target/release/stagewright train data/policy/ablation/$(1).toml --out target/pol
 endef
 
 # The field's learned systems on five small models and on HELD_OUT problems of held-out families: a night, half of it with JOBS=2
-# on two cores. What was interrupted goes on where it was, as long as the program is the same.
+# on two cores. What was interrupted goes on where it was, as long as the program is the same; with other JOBS as well, but times
+# are only comparable at the same.
 HELD_OUT ?= 24
 JOBS ?= 1
 BENCH_SYSTEMS := target/release/stagewright bench --jobs $(JOBS) --journal target/systems.journal

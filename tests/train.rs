@@ -105,6 +105,20 @@ fn kill_three_times(configuration: &str, out: &str) {
     }
 }
 
+/// Two runs of six measurements with the same best checkpoint, and the same figures in all fields that are no times.
+fn assert_same(whole: &str, killed: &str, fields: &[&str]) {
+    let best = |run: &str| fs::read(Path::new(run).join("best.safetensors")).expect("a file");
+    assert!(best(whole) == best(killed), "the checkpoints differ");
+    let measured = |run: &str| -> Vec<Vec<serde_json::Value>> {
+        let lines = fs::read_to_string(Path::new(run).join("metrics.jsonl")).expect("a file");
+        let lines = lines.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
+        lines.map(|row: serde_json::Value| fields.iter().map(|&field| row[field].clone()).collect()).collect()
+    };
+    let rows = measured(whole);
+    assert_eq!(rows, measured(killed));
+    assert!(rows.len() == 6 && rows.iter().flatten().all(serde_json::Value::is_number), "{rows:?}");
+}
+
 #[test]
 fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     let folder = folder();
@@ -123,21 +137,7 @@ fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     }
     kill_three_times(&configuration, &killed);
     assert_done(&train(&configuration, &killed));
-    let best = |run: &str| fs::read(Path::new(run).join("best.safetensors")).expect("a file");
-    assert!(best(&whole) == best(&killed), "the checkpoints differ");
-    let steps = |run: &str| {
-        let lines = fs::read_to_string(Path::new(run).join("metrics.jsonl")).expect("a file");
-        let step = |line: &str| {
-            let value: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
-            (
-                value["step"].as_u64().expect("a number"),
-                value["held_out"].as_f64().expect("a number").to_bits(),
-            )
-        };
-        lines.lines().map(step).collect::<Vec<_>>()
-    };
-    assert_eq!(steps(&whole), steps(&killed));
-    assert_eq!(steps(&whole).len(), 6);
+    assert_same(&whole, &killed, &["step", "held_out"]);
 
     // Nothing is left to do.
     let again = train(&configuration, &whole);
@@ -261,11 +261,10 @@ devices = [2, 3]
 objectives = ["makespan"]
 "#;
 
-#[test]
-fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
-    let folder = folder();
-    let configuration = configured(&folder, SYSTEM);
-    let [whole, killed] = ["whole", "killed"].map(|run| path(&folder, run));
+/// Trains a system, and again with three kills on the way, which has to come to the same.
+fn train_with_kills(folder: &tempfile::TempDir, text: &str) -> [String; 2] {
+    let configuration = configured(folder, text);
+    let [whole, killed] = ["whole", "killed"].map(|run| path(folder, run));
     let output = train(&configuration, &whole);
     assert_done(&output);
     let said = String::from_utf8_lossy(&output.stdout);
@@ -273,8 +272,23 @@ fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
     fs::create_dir(&killed).expect("a folder");
     kill_three_times(&configuration, &killed);
     assert_done(&train(&configuration, &killed));
-    let best = |run: &str| fs::read(Path::new(run).join("best.safetensors")).expect("a file");
-    assert!(best(&whole) == best(&killed), "the checkpoints differ");
+    assert_same(&whole, &killed, &["episode", "steps", "placements", "over_bound", "fits"]);
+    [whole, killed]
+}
+
+/// Placeto, which compares with the episodes before, and HSDAG, which compares with the first placement.
+#[test]
+fn a_learned_system_that_is_killed_remembers_what_it_compares_with() {
+    let placeto = SYSTEM.replace("\"gdp\"", "\"placeto\"").replace("width = 16\n", "");
+    for text in [placeto, SYSTEM.replace("\"gdp\"", "\"hsdag\"")] {
+        train_with_kills(&folder(), &text);
+    }
+}
+
+#[test]
+fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
+    let folder = folder();
+    let [whole, killed] = train_with_kills(&folder, SYSTEM);
     // Another configuration does not go into this folder, and settings that no system has are refused.
     let refused = |text: &str| {
         let refused = train(&configured(&folder, text), &whole);
@@ -283,6 +297,7 @@ fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
     };
     assert!(refused(&SYSTEM.replace("episodes = 24", "episodes = 25")).contains("D021"));
     assert!(refused(&SYSTEM.replace("width = 16", "width = 15")).contains("multiple of 8"));
+    assert!(refused(&format!("{SYSTEM}\n[adam]\nclip = inf\n")).contains("`adam.clip` is inf"));
     assert!(refused(&SYSTEM.replace("devices = 3", "devices = 2")).contains("`settings.devices` is 2"));
 
     // Nor does what another version has learned.

@@ -67,9 +67,9 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Whether its runs printed a plan, or that there is none.
-    pub(super) fn is_answered(&self) -> bool {
-        !self.solving.is_empty()
+    /// Whether every one of so many runs printed a plan, or that there is none.
+    pub(super) fn is_answered(&self, runs: usize) -> bool {
+        self.solving.len() == runs
     }
 
     /// Puts its value beside that of the file of values.
@@ -87,8 +87,8 @@ impl Case {
         format!("{} with {}{objective}", stem(&self.input), self.solver)
     }
 
-    /// All that its outcome depends on, for the journal: the command that runs it, how often, what is in its files,
-    /// and the program by its digest.
+    /// What its outcome depends on, for the journal: the command that runs it, how often, what is in its files, and the
+    /// program by its digest; not what runs beside it, so that a suite goes on with any number of jobs.
     pub(super) fn key(&self, suite: &Suite, program: &str) -> Vec<String> {
         let contents = [Some(&self.input), self.cluster.as_ref()].map(|path| {
             // A cluster may go by a name, which is no file.

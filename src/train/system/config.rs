@@ -152,8 +152,11 @@ impl SystemRunDocument {
             ));
         }
         let adam = self.adam();
-        if !(adam.rate > 0.0 && adam.rate.is_finite() && adam.clip > 0.0) {
-            return Some("`adam.rate` and `adam.clip` must be above 0".into());
+        let positive = [("adam.rate", adam.rate), ("adam.clip", adam.clip)];
+        if let Some((field, number)) =
+            positive.iter().find(|(_, number)| !(*number > 0.0 && number.is_finite()))
+        {
+            return Some(format!("`{field}` is {number}, it must be above 0 and finite"));
         }
         if !(0.0..=1.0).contains(&adam.last) || !(0.0..=1.0).contains(&adam.decay) {
             return Some("`adam.last` and `adam.decay` must be from 0 to 1".into());

@@ -108,6 +108,11 @@ pub fn run(
     watch: &Watch<'_>,
 ) -> Result<u64, RunError> {
     let [learned, held_out] = document.recipes()?;
+    // With the families by name: what is drawn from is part of the run, however many there will be one day.
+    let mut document = document.clone();
+    document.data.recipe = learned.document().clone();
+    document.held_out.recipe = held_out.document().clone();
+    let document = &document;
     let (mut agent, mut descent, mut kept) = begin(document, beside, folder)?;
     let mut metrics: Metrics<Episodes> = Metrics::read(folder, kept.episode)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();

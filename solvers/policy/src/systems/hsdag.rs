@@ -27,6 +27,7 @@ use candle_core::{Device, Result, Tensor};
 use candle_nn::ops::sigmoid;
 use petgraph::unionfind::UnionFind;
 use rand::{Rng, RngExt};
+use stagewright_search::makespan::schedule::Score;
 
 use super::chains::Chains;
 use super::kind::Settings;
@@ -272,6 +273,17 @@ impl Hsdag {
     }
 }
 
+/// One over the seconds, those of the first placement being one; nothing for what does not fit.
+fn reward(score: Score, first: f64) -> f64 {
+    let reward = first / score.makespan;
+    match score.fits() {
+        true if reward.is_finite() => reward,
+        // A step that takes no time is as good as the first of them.
+        true => 1.0,
+        false => 0.0,
+    }
+}
+
 impl System for Hsdag {
     fn episode(
         &self,
@@ -290,13 +302,7 @@ impl System for Hsdag {
                 continue;
             }
             // The graph's first placement is the measure.
-            let reward = *play.baseline(score.makespan) / score.makespan;
-            // A step that takes no time is as good as the first of them.
-            let reward = match score.fits() {
-                true if reward.is_finite() => reward,
-                true => 1.0,
-                false => 0.0,
-            };
+            let reward = reward(score, *play.baseline(score.makespan));
             terms.push((drawn.likely * (-reward))?);
         }
         if !play.is_learning() || terms.is_empty() {
@@ -325,6 +331,14 @@ mod tests {
         let mut nursery = Nursery::new(Source::Seed(4), false, DType::F32, &Device::Cpu);
         let hsdag = Hsdag::new(&mut nursery, settings).map_err(candle_core::Error::wrap)?;
         Ok((hsdag, nursery.finish().map_err(candle_core::Error::wrap)?))
+    }
+
+    #[test]
+    fn what_fits_counts_by_how_short_it_is_and_what_does_not_counts_nothing() {
+        let of = |lack, makespan, first| reward(Score { lack, makespan }, first);
+        assert_eq!((of(0.0, 2.0, 3.0), of(0.0, 6.0, 3.0)), (1.5, 0.5));
+        assert_eq!((of(0.1, 2.0, 3.0), of(0.1, 0.0, 0.0)), (0.0, 0.0));
+        assert_eq!((of(0.0, 0.0, 0.0), of(0.0, 0.0, 3.0)), (1.0, 1.0));
     }
 
     /// By hand, with scores that rise with the first number of the codes: every chain keeps the best edge at it, and what that

@@ -285,6 +285,28 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
     }
 }
 
+/// What is still to come of every step, its own reward included.
+fn returns(mut rewards: Vec<f64>) -> Vec<f64> {
+    for step in (1..rewards.len()).rev() {
+        rewards[step - 1] += rewards[step];
+    }
+    rewards
+}
+
+/// By how much every step's return is above its mean over the last episodes, this one among them, which is remembered with them.
+fn advantages(known: &mut Vec<Vec<f64>>, returns: Vec<f64>) -> Vec<f32> {
+    known.push(returns);
+    if known.len() > REMEMBERED {
+        known.remove(0);
+    }
+    let mean = |step: usize| {
+        let of: Vec<f64> = known.iter().filter_map(|episode| episode.get(step).copied()).collect();
+        of.iter().sum::<f64>() / of.len() as f64
+    };
+    let last = &known[known.len() - 1];
+    last.iter().enumerate().map(|(step, found)| (found - mean(step)) as f32).collect()
+}
+
 impl System for Placeto {
     fn episode(
         &self,
@@ -321,23 +343,7 @@ impl System for Placeto {
         if !play.is_learning() || all.is_empty() {
             return Ok(());
         }
-        // What is still to come of every step.
-        for step in (1..rewards.len()).rev() {
-            rewards[step - 1] += rewards[step];
-        }
-        // The returns of every step in the last episodes, this one among them.
-        let (steps, known) = (drawn.len(), &mut *play.baselines);
-        known.push(rewards);
-        if known.len() > REMEMBERED {
-            known.remove(0);
-        }
-        let rewards = &known[known.len() - 1];
-        let mean = |step: usize| {
-            let of: Vec<f64> = known.iter().filter_map(|episode| episode.get(step).copied()).collect();
-            of.iter().sum::<f64>() / of.len() as f64
-        };
-        let advantages: Vec<f32> =
-            rewards.iter().enumerate().map(|(step, reward)| (reward - mean(step)) as f32).collect();
+        let (steps, advantages) = (drawn.len(), advantages(play.baselines, returns(rewards)));
         // So many steps at a time as take a bounded number of figures.
         let at_once = (FIGURES_AT_ONCE / (units * width)).clamp(1, steps);
         let part = |first: usize| -> Result<Tensor> {
@@ -406,5 +412,19 @@ mod tests {
             }
         }
         Ok(())
+    }
+    #[test]
+    fn a_step_is_worth_what_comes_from_it_on_beside_the_last_ten_episodes() {
+        assert_eq!(returns(vec![1.0, 2.0, 3.0]), [6.0, 5.0, 3.0]);
+        assert_eq!(returns(Vec::new()), [0.0; 0]);
+        let mut known = Vec::new();
+        assert_eq!(advantages(&mut known, vec![1000.0, 1.0]), [0.0, 0.0], "alone it is as good as itself");
+        for _ in 1..REMEMBERED {
+            advantages(&mut known, vec![0.0, 0.0]);
+        }
+        // The first is forgotten; of the last, which was cut off, there is one step.
+        assert_eq!(advantages(&mut known, vec![10.0]), [9.0]);
+        assert_eq!(known.len(), REMEMBERED);
+        assert_eq!(advantages(&mut known, vec![9.0, 9.0]), [9.0 - 1.9, 8.0]);
     }
 }

@@ -260,7 +260,8 @@ target/release/stagewright train data/policy/systems/$(1).toml --out target/poli
 
 endef
 
-# The larger models of the papers, ten minutes a solver, and at equal simulations: some 14 hours.
+# The larger models of the papers, ten minutes a solver, and at equal simulations: some 14 hours, half of it with JOBS=2 (see
+# `bench-systems`).
 bench-systems-large: setup
 	$(CARGO) build --release --bin stagewright
 	$(call step,systems-2/rnnlm-2,rnnlm --variant 2 --batch 64 --training)

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use stagewright::train::Recipe;
 use stagewright::train::system::SystemRunDocument;
+use stagewright_policy::learn::AdamConfig;
 use stagewright_policy::systems::{Agent, Kind};
 
 const CONFIGURATION: &str = r#"
@@ -255,7 +256,7 @@ count = 2
 
 [held_out.recipe]
 seed = 2
-families = ["layered"]
+except = ["layered", "residual-training"]
 operators = [20, 40]
 devices = [2, 3]
 objectives = ["makespan"]
@@ -273,6 +274,18 @@ fn train_with_kills(folder: &tempfile::TempDir, text: &str) -> [String; 2] {
     kill_three_times(&configuration, &killed);
     assert_done(&train(&configuration, &killed));
     assert_same(&whole, &killed, &["episode", "steps", "placements", "over_bound", "fits"]);
+    // All that goes on with them, but for the seconds.
+    let state = |run: &str| {
+        let bytes = fs::read(Path::new(run).join("state.safetensors")).expect("a file");
+        let read = Agent::from_bytes(&bytes, Some(AdamConfig::default())).expect("a state");
+        let (agent, descent, mut card) = read;
+        card.progress["seconds"].take();
+        // By name, since what is drawn from is part of the run, however many families there will be one day.
+        let families = &card.progress["document"]["held_out"]["recipe"]["families"];
+        assert!(families.as_array().is_some_and(|names| names.len() > 10), "{families}");
+        agent.to_bytes(&descent, card.progress).expect("a state")
+    };
+    assert!(state(&whole) == state(&killed), "the states differ");
     [whole, killed]
 }
 

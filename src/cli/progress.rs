@@ -71,7 +71,8 @@ impl Observer for Progress {
                     note(&format!("phase: {name}"));
                 }
             }
-            Event::Incumbent { value } => {
+            // A solver inside another begins anew, and its first plan may be worse than what there is.
+            Event::Incumbent { value } if self.value.is_none_or(|best| *value < best) => {
                 self.value = Some(*value);
                 if self.verbose {
                     note(&format!("plan: {}", seconds(*value)));
@@ -83,7 +84,7 @@ impl Observer for Progress {
                     note(&format!("bound: {} ({source})", seconds(*value)));
                 }
             }
-            Event::Simulations { .. } => {}
+            Event::Incumbent { .. } | Event::Simulations { .. } => {}
             Event::Progress { done, total: Some(total) } => progress = format!("{done} of {total}"),
             Event::Progress { done, total: None } => progress = format!("{done}"),
         }

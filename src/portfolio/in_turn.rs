@@ -168,6 +168,15 @@ fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Pla
     )
 }
 
+/// The plan of a warm start, if it is one.
+fn announced(warm: Option<Placement>, problem: &Problem, context: &mut Context<'_>) -> Option<Plan> {
+    let plan = warm.and_then(|warm| Plan::new(problem, warm).ok());
+    if let Some(plan) = &plan {
+        context.emit(Event::Incumbent { value: plan.value() });
+    }
+    plan
+}
+
 /// The best of a warm start and of the plans of some solvers.
 fn best_of(
     solvers: &[&dyn Solver],
@@ -175,14 +184,14 @@ fn best_of(
     context: &mut Context<'_>,
     warm: Option<Placement>,
 ) -> Result<Option<Plan>, SolveError> {
-    let mut best = warm.and_then(|warm| Plan::new(problem, warm).ok());
+    let mut best = announced(warm, problem, context);
     for solver in solvers {
         if best.is_some() && context.stop().reason().is_some() {
             break;
         }
         let Some(found) = solver.solve(problem, &mut context.part(1.0))?.plan else { continue };
         if best.as_ref().is_none_or(|best| found.value() < best.value()) {
-            // Who ends with the first plan need not announce it.
+            // A solver that finds one plan need not announce it itself.
             context.emit(Event::Incumbent { value: found.value() });
             best = Some(found);
         }
@@ -192,7 +201,8 @@ fn best_of(
 
 /// The better of the warm start and the best contiguous split without replicas, as a plan of the problem.
 fn contiguous(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
-    let warm = context.warm_start.take().and_then(|warm| Plan::new(problem, warm).ok());
+    let warm = context.warm_start.take();
+    let warm = announced(warm, problem, context);
     let rules = Objective { split: Split::Contiguous, max_replicas: 1, ..*problem.objective() };
     let Ok(contiguous) = problem.with_objective(rules) else { return Ok(warm) };
     context.emit(Event::Phase { name: "the best contiguous split".into() });

@@ -262,3 +262,14 @@ fn stem(path: &str) -> String {
 fn plain(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Row;
+
+    #[test]
+    fn a_row_of_which_a_run_failed_is_no_answer() {
+        let row = Row { seconds: vec![0.1, 0.2], solving: vec![0.1], ..Row::default() };
+        assert!(row.is_answered(1) && !row.is_answered(2));
+    }
+}

@@ -413,6 +413,7 @@ mod tests {
         }
         Ok(())
     }
+
     #[test]
     fn a_step_is_worth_what_comes_from_it_on_beside_the_last_ten_episodes() {
         assert_eq!(returns(vec![1.0, 2.0, 3.0]), [6.0, 5.0, 3.0]);

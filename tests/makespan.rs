@@ -235,13 +235,14 @@ fn auto_announces_the_plans_that_it_begins_with() {
         let auto = portfolio::auto(problem.objective()).expect("auto takes steps").solver;
         let limits = Limits { time: Some(Duration::ZERO), ..Limits::default() };
         let mut warm_start = None;
-        // The second time from the first's answer, which is announced where nothing is better.
-        for _ in 0..2 {
+        // The second time from the first's answer, and then nothing else is looked at.
+        for most in [usize::MAX, 1] {
             let mut announced = Announced(Vec::new());
             let mut context = Context::new(limits, Default::default(), &mut announced);
             context.warm_start = warm_start.take();
             let solution = auto.solve(&problem, &mut context).expect("an answer");
             assert_eq!(announced.0.last().copied(), solution.value(), "{number}: {:?}", announced.0);
+            assert!(announced.0.len() <= most, "{number}: {:?}", announced.0);
             plans += u32::from(solution.value().is_some());
             warm_start = solution.plan.map(|plan| plan.placement);
         }

@@ -206,7 +206,7 @@ fn contiguous(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Pla
     let rules = Objective { split: Split::Contiguous, max_replicas: 1, ..*problem.objective() };
     let Ok(contiguous) = problem.with_objective(rules) else { return Ok(warm) };
     context.emit(Event::Phase { name: "the best contiguous split".into() });
-    let Some(found) = Dp.solve(&contiguous, context)?.plan else { return Ok(warm) };
+    let Some(found) = Dp.solve(&contiguous, &mut context.for_restriction())?.plan else { return Ok(warm) };
     let device_of = problem.graph().operators().map(|op| found.placement.device_of(op)).collect();
     let found = Plan::new(problem, Placement::new(device_of)).ok();
     Ok([warm, found].into_iter().flatten().min_by(|a, b| a.value().total_cmp(&b.value())))

@@ -1,5 +1,7 @@
 //! Random small problems of one step, and placements for them.
 
+#![allow(dead_code, reason = "each test target uses its own part")]
+
 #[path = "../../solvers/dp/tests/support/random.rs"]
 pub(crate) mod random;
 

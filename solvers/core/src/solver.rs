@@ -202,7 +202,20 @@ pub struct Context<'a> {
     pub warm_start: Option<Placement>,
     stop: Stop,
     observer: &'a mut dyn Observer,
+    /// Whether plans and bounds are those of the whole, and so reported.
+    tells: Tells,
     started: Instant,
+}
+
+/// Which events of a part are events of the whole.
+#[derive(Debug, Clone, Copy)]
+struct Tells {
+    plans: bool,
+    bounds: bool,
+}
+
+impl Tells {
+    const ALL: Tells = Tells { plans: true, bounds: true };
 }
 
 impl<'a> Context<'a> {
@@ -215,13 +228,19 @@ impl<'a> Context<'a> {
             warm_start: None,
             stop: Stop::new(limits.time, interrupt),
             observer,
+            tells: Tells::ALL,
             started: Instant::now(),
         }
     }
 
     /// Reports an event; a `Break` from the observer stops the solve.
     pub fn emit(&mut self, event: Event) {
-        if self.observer.event(&event).is_break() {
+        let is_told = match event {
+            Event::Incumbent { .. } => self.tells.plans,
+            Event::Bound { .. } => self.tells.bounds,
+            Event::Phase { .. } | Event::Simulations { .. } | Event::Progress { .. } => true,
+        };
+        if is_told && self.observer.event(&event).is_break() {
             self.stop.flag.store(true, Ordering::Relaxed);
         }
     }
@@ -245,26 +264,32 @@ impl<'a> Context<'a> {
     /// observer, and an interrupt of either ends both.
     pub fn part(&mut self, share: f64) -> Context<'_> {
         let time = self.stop.remaining().map(|left| left.mul_f64(share));
-        Context {
-            limits: Limits { time, ..self.limits },
-            seed: self.seed,
-            threads: self.threads,
-            warm_start: self.warm_start.clone(),
-            stop: Stop::new(time, self.stop.flag.clone()),
-            observer: &mut *self.observer,
-            started: self.started,
-        }
+        let stop = Stop::new(time, self.stop.flag.clone());
+        Context { limits: Limits { time, ..self.limits }, stop, ..self.same() }
     }
 
-    /// The same context with another observer, for work whose values are not those of the whole.
-    pub fn with_observer<'b>(&self, observer: &'b mut dyn Observer) -> Context<'b> {
+    /// The same context for a restriction of the problem, whose plans are plans of the whole: its bounds are not, and
+    /// not reported.
+    pub fn for_restriction(&mut self) -> Context<'_> {
+        let tells = Tells { bounds: false, ..self.tells };
+        Context { tells, ..self.same() }
+    }
+
+    /// The same context for work whose plans and bounds are not those of the whole, of another objective for one:
+    /// neither are reported.
+    pub fn apart(&mut self) -> Context<'_> {
+        Context { tells: Tells { plans: false, bounds: false }, ..self.same() }
+    }
+
+    fn same(&mut self) -> Context<'_> {
         Context {
             limits: self.limits,
             seed: self.seed,
             threads: self.threads,
             warm_start: self.warm_start.clone(),
             stop: self.stop.clone(),
-            observer,
+            observer: &mut *self.observer,
+            tells: self.tells,
             started: self.started,
         }
     }

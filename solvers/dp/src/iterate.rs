@@ -7,9 +7,7 @@
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{
-    Context, Event, Plan, Silent, Solution, SolveError, Solver, Status, StopReason,
-};
+use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason};
 use stagewright_core::tolerance;
 use stagewright_search::dpl::{Room, plan_of};
 use stagewright_search::pipeline::{Effort, Poset, Search, keep_better, over_orders};
@@ -86,8 +84,7 @@ impl Answer<'_> {
         };
         context.emit(Event::Phase { name: "the least bottleneck".into() });
         let warm = context.warm_start.clone();
-        let mut silent = Silent;
-        let found = Dp.solve(&relaxed, &mut context.with_observer(&mut silent).part(BOTTLENECK_SHARE))?;
+        let found = Dp.solve(&relaxed, &mut context.apart().part(BOTTLENECK_SHARE))?;
         if found.status == Status::Infeasible {
             return Ok(Outcome::Infeasible);
         }

@@ -51,7 +51,7 @@ impl Solver for MaxLoadSplit {
             Err(error) => return without(bound, None, error.to_string()),
         };
         context.warm_start = None;
-        let split = Dp.solve(&pipeline, context)?;
+        let split = Dp.solve(&pipeline, &mut context.apart())?;
         let Some(plan) = split.plan else {
             let why = split.reason.unwrap_or_else(|| "there is no contiguous split".into());
             return without(bound, split.stop, why);

@@ -6,7 +6,7 @@ use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Silent, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status};
 use stagewright_core::tolerance;
 use stagewright_search::dpl::Dpl;
 use stagewright_search::makespan::scene::Scene;
@@ -145,8 +145,7 @@ impl<'s, 'p> Run<'s, 'p> {
         };
         if with_splits
             && let Ok(pipeline) = problem.with_objective(rules)
-            && let Some(plan) =
-                Dpl.solve(&pipeline, &mut context.with_observer(&mut Silent).part(LINEAR))?.plan
+            && let Some(plan) = Dpl.solve(&pipeline, &mut context.apart().part(LINEAR))?.plan
         {
             let schedule = Schedule::of_placement(self.scene, &plan.placement);
             if self.scene.admits(&schedule.device_of) {

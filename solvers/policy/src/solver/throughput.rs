@@ -40,7 +40,11 @@ pub(super) fn solve(
     let units = Units::new(problem);
     let mut bound = strongest(problem);
     let room = Room::new(problem, &units, context.limits.memory);
-    let base = best_over_orders(problem, &units, Effort::Plain, context)?;
+    // What the network reads is a plan of the answer only where it is kept.
+    let base = match parts.floor {
+        true => best_over_orders(problem, &units, Effort::Plain, context)?,
+        false => best_over_orders(problem, &units, Effort::Plain, &mut context.apart())?,
+    };
     let mut best = base.clone().filter(|_| parts.floor);
     let mut rng = seed::stream(context.seed, 0);
     let plain = of_order(&Rule::DepthFirst.order(problem, &units));

@@ -2,7 +2,7 @@
 
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Silent, SolveError};
+use stagewright_core::solver::{Context, Event, Plan, SolveError};
 
 use super::{Effort, Poset, Search};
 use crate::dpl::{self, Positions, Room, best_over_orders};
@@ -42,16 +42,14 @@ pub fn over_orders(
 }
 
 /// The plan of least bottleneck, where it is one under the schedule.
-fn of_least_bottleneck(problem: &Problem, context: &Context<'_>) -> Result<Option<Plan>, SolveError> {
+fn of_least_bottleneck(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
     let Ok(relaxed) =
         problem.with_objective(problem.objective().bottleneck(problem.cluster().group_count() > 0))
     else {
         return Ok(None);
     };
     let units = Units::new(&relaxed);
-    let mut silent = Silent;
-    let mut quiet = context.with_observer(&mut silent);
-    let found = best_over_orders(&relaxed, &units, dpl::Effort::Plain, &mut quiet)?;
+    let found = best_over_orders(&relaxed, &units, dpl::Effort::Plain, &mut context.apart())?;
     Ok(found.and_then(|plan| Plan::try_new(problem, plan.placement).ok()))
 }
 

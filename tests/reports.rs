@@ -1,0 +1,106 @@
+//! What solvers report while they work is so of the problem that they were given: no plan is better than the answer, and no
+//! bound is above it, though many solve other problems on the way.
+
+#[path = "simulate/problems.rs"]
+mod problems;
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use problems::random::{self, Size};
+use stagewright::portfolio;
+use stagewright::registry::SOLVERS;
+use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Event, Limits, Observer, Solver};
+
+/// Relative error of values and bounds, those of the integer programs included.
+const ERROR: f64 = 1e-5;
+
+/// The values and bounds that a solver reports.
+#[derive(Default)]
+struct Heard {
+    values: Vec<f64>,
+    bounds: Vec<f64>,
+}
+
+impl Observer for Heard {
+    fn event(&mut self, event: &Event) -> ControlFlow<()> {
+        match event {
+            Event::Incumbent { value } => self.values.push(*value),
+            Event::Bound { value, .. } => self.bounds.push(*value),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Solves with every solver that takes the objective and with `auto`, if it does, and answers how many plans and bounds were reported.
+fn heard(problems: impl Iterator<Item = Problem>) -> [usize; 2] {
+    let mut reported = [0; 2];
+    for (number, problem) in problems.enumerate() {
+        let takes = |solver: &&dyn Solver| (solver.capabilities().missing)(problem.objective()).is_none();
+        let named = SOLVERS.iter().map(|entry| entry.solver).filter(takes);
+        let auto = portfolio::auto(problem.objective()).ok().map(|choice| choice.solver);
+        for solver in named.chain(auto) {
+            let mut heard = Heard::default();
+            let limits =
+                Limits { time: Some(Duration::from_millis(30)), simulations: Some(60), ..Limits::default() };
+            let solution = solver.solve(&problem, &mut Context::new(limits, Default::default(), &mut heard));
+            let who = format!("{number}, {}", solver.name());
+            let solution = solution.unwrap_or_else(|error| panic!("{who}: {error}"));
+            let Some(value) = solution.value() else {
+                assert!(heard.values.is_empty(), "{who}: no plan after {:?}", heard.values);
+                continue;
+            };
+            let error = ERROR * value;
+            let Heard { values, bounds } = heard;
+            assert!(values.iter().all(|&told| told >= value - error), "{who}: {value} after {values:?}");
+            assert!(bounds.iter().all(|&told| told <= value + error), "{who}: {value} below {bounds:?}");
+            reported[0] += values.len();
+            reported[1] += bounds.len();
+        }
+    }
+    reported
+}
+
+/// Random problems of throughput, with an objective of one's own.
+fn throughput(objective: impl Fn(u64) -> Objective) -> impl Iterator<Item = Problem> {
+    (0..20).map(move |number| {
+        let size = Size { operators: 8, devices: 4, groups: number % 4 == 0 };
+        let problem = random::problem(number, size);
+        problem.with_objective(objective(number)).expect("a sound objective")
+    })
+}
+
+#[test]
+fn reports_of_contiguous_splits_are_of_the_problem() {
+    let size = Size { operators: 8, devices: 4, groups: false };
+    let [values, bounds] = heard((0..20).map(|number| random::problem(number, size)));
+    assert!(values > 20 && bounds > 0, "{values}, {bounds}");
+}
+
+#[test]
+fn reports_of_free_and_convex_splits_are_of_the_problem() {
+    let [values, bounds] = heard(throughput(|number| {
+        let split = if number % 2 == 0 { Split::Free } else { Split::Convex };
+        Objective { split, max_replicas: 1 + number as u32 % 3, ..Objective::default() }
+    }));
+    assert!(values > 20 && bounds > 0, "{values}, {bounds}");
+}
+
+#[test]
+fn reports_of_latency_are_of_the_problem() {
+    let [values, bounds] = heard(throughput(|number| {
+        let calls = 1 + number as u32 % 2;
+        Objective { kind: ObjectiveKind::Latency, split: Split::Free, calls, ..Objective::default() }
+    }));
+    assert!(values > 20 && bounds > 0, "{values}, {bounds}");
+}
+
+#[test]
+fn reports_of_the_makespan_are_of_the_problem() {
+    let [values, _] = heard((0..20).map(problems::problem));
+    assert!(values > 20, "{values}");
+}

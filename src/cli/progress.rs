@@ -71,20 +71,20 @@ impl Observer for Progress {
                     note(&format!("phase: {name}"));
                 }
             }
-            // A solver inside another begins anew, and its first plan may be worse than what there is.
+            // A solver inside another begins anew, and its first plan and bound may be worse than what there is.
             Event::Incumbent { value } if self.value.is_none_or(|best| *value < best) => {
                 self.value = Some(*value);
                 if self.verbose {
                     note(&format!("plan: {}", seconds(*value)));
                 }
             }
-            Event::Bound { value, source } => {
+            Event::Bound { value, source } if self.bound.is_none_or(|best| *value > best) => {
                 self.bound = Some(*value);
                 if self.verbose {
                     note(&format!("bound: {} ({source})", seconds(*value)));
                 }
             }
-            Event::Incumbent { .. } | Event::Simulations { .. } => {}
+            Event::Incumbent { .. } | Event::Bound { .. } | Event::Simulations { .. } => {}
             Event::Progress { done, total: Some(total) } => progress = format!("{done} of {total}"),
             Event::Progress { done, total: None } => progress = format!("{done}"),
         }

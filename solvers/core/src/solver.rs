@@ -202,20 +202,16 @@ pub struct Context<'a> {
     pub warm_start: Option<Placement>,
     stop: Stop,
     observer: &'a mut dyn Observer,
-    /// Whether plans and bounds are those of the whole, and so reported.
-    tells: Tells,
+    reports: Reports,
     started: Instant,
 }
 
-/// Which events of a part are events of the whole.
-#[derive(Debug, Clone, Copy)]
-struct Tells {
-    plans: bool,
-    bounds: bool,
-}
-
-impl Tells {
-    const ALL: Tells = Tells { plans: true, bounds: true };
+/// Which events are so of the whole and reach its observer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reports {
+    None,
+    AllButBounds,
+    All,
 }
 
 impl<'a> Context<'a> {
@@ -228,17 +224,17 @@ impl<'a> Context<'a> {
             warm_start: None,
             stop: Stop::new(limits.time, interrupt),
             observer,
-            tells: Tells::ALL,
+            reports: Reports::All,
             started: Instant::now(),
         }
     }
 
     /// Reports an event; a `Break` from the observer stops the solve.
     pub fn emit(&mut self, event: Event) {
-        let is_told = match event {
-            Event::Incumbent { .. } => self.tells.plans,
-            Event::Bound { .. } => self.tells.bounds,
-            Event::Phase { .. } | Event::Simulations { .. } | Event::Progress { .. } => true,
+        let is_told = match self.reports {
+            Reports::All => true,
+            Reports::AllButBounds => !matches!(event, Event::Bound { .. }),
+            Reports::None => false,
         };
         if is_told && self.observer.event(&event).is_break() {
             self.stop.flag.store(true, Ordering::Relaxed);
@@ -271,14 +267,13 @@ impl<'a> Context<'a> {
     /// The same context for a restriction of the problem, whose plans are plans of the whole: its bounds are not, and
     /// not reported.
     pub fn for_restriction(&mut self) -> Context<'_> {
-        let tells = Tells { bounds: false, ..self.tells };
-        Context { tells, ..self.same() }
+        Context { reports: self.reports.min(Reports::AllButBounds), ..self.same() }
     }
 
     /// The same context for work whose plans and bounds are not those of the whole, of another objective for one:
-    /// neither are reported.
+    /// nothing of it is reported.
     pub fn apart(&mut self) -> Context<'_> {
-        Context { tells: Tells { plans: false, bounds: false }, ..self.same() }
+        Context { reports: Reports::None, ..self.same() }
     }
 
     fn same(&mut self) -> Context<'_> {
@@ -289,7 +284,7 @@ impl<'a> Context<'a> {
             warm_start: self.warm_start.clone(),
             stop: self.stop.clone(),
             observer: &mut *self.observer,
-            tells: self.tells,
+            reports: self.reports,
             started: self.started,
         }
     }

@@ -1,6 +1,6 @@
-//! One step under dataflow execution, on random small problems: the evaluation agrees with the independent
-//! checker, with ports and without contention, the timeline of a plan that is reported feasible never holds more than a device has,
-//! and `auto` announces what it answers.
+//! One step under dataflow execution, on random small problems: the evaluation agrees with the independent checker, with
+//! ports and without contention, the timeline of a plan that is reported feasible never holds more than a device has, and
+//! `auto` announces what it answers.
 
 #[path = "simulate/problems.rs"]
 mod problems;

@@ -90,6 +90,7 @@ fn parallel_chains(chains: u64, length: u64, number: u64) -> Problem {
         name: "six equal devices".into(),
         classes: Default::default(),
         kinds: vec![KindDocument {
+            reserve_bytes: None,
             name: "acc".into(),
             class: "acc".into(),
             count: DEVICES,

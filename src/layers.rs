@@ -184,6 +184,7 @@ mod tests {
             name: String::new(),
             tensors: Vec::new(),
             cluster: None,
+            parameters: Vec::new(),
             pipedream_skips: Vec::new(),
         };
         keep_whole(&mut graph);

@@ -107,6 +107,7 @@ fn model() -> GraphDocument {
         operators,
         tensors,
         cluster: None,
+        parameters: Vec::new(),
         pipedream_skips: Vec::new(),
     }
 }

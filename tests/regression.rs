@@ -25,6 +25,7 @@ fn devices(count: u32) -> Cluster {
         name: String::new(),
         classes: Default::default(),
         kinds: vec![KindDocument {
+            reserve_bytes: None,
             name: "acc".into(),
             class: "acc".into(),
             count,
@@ -249,6 +250,7 @@ fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
         });
     }
     let kind = |name: &str| KindDocument {
+        reserve_bytes: None,
         name: name.into(),
         class: "acc".into(),
         count: 1,

@@ -192,6 +192,7 @@ impl Device {
         let peak = *self.peak_flops.get(&precision)?;
         let Device { title, source, estimates, .. } = self;
         Some(ClassDocument {
+            peaks: Default::default(),
             peak_flops: Some(peak),
             memory_bandwidth: self.memory_bandwidth,
             launch_overhead_s: estimates.launch_overhead_s,

@@ -55,6 +55,7 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
             cluster.classes.insert(class.clone(), document);
         }
         cluster.kinds.push(KindDocument {
+            reserve_bytes: None,
             name: kind_name(&terms, at),
             class,
             count: *count,

@@ -23,6 +23,7 @@ fn chain(length: usize, devices: u32, memory: f64, pins: PinsDocument) -> Proble
         builder.tensor(&format!("op{}", at - 1), [format!("op{at}").as_str()], 1.0);
     }
     let kind = |name: &str, class: &str, count| KindDocument {
+        reserve_bytes: None,
         name: name.into(),
         class: class.into(),
         count,

@@ -110,6 +110,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         operators: forward.chain(backward).collect(),
         tensors: tensors(&nodes, &readers, training.then_some(options.gradients)),
         cluster: None,
+        parameters: Vec::new(),
         pipedream_skips: Vec::new(),
     };
     Ok(Imported { graph, format: Format::PipeDream, ids: None })

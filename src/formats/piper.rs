@@ -137,6 +137,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         operators,
         tensors,
         cluster: Some(cluster),
+        parameters: Vec::new(),
         pipedream_skips: Vec::new(),
     };
     Ok(Imported { graph, format: Format::Piper, ids: None })
@@ -236,6 +237,7 @@ fn cluster(label: &str, file: &File, options: &ImportOptions) -> Result<ClusterD
         name: "piper".to_owned(),
         classes: BTreeMap::new(),
         kinds: vec![KindDocument {
+            reserve_bytes: None,
             name: class.clone(),
             class,
             count: file.max_devices,

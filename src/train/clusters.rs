@@ -106,6 +106,7 @@ fn classes(rng: &mut ChaCha8Rng) -> BTreeMap<String, ClassDocument> {
     let speeds =
         [1.0, log_uniform(rng, SPEEDS[0], SPEEDS[1]), log_uniform(rng, HOST_SPEEDS[0], HOST_SPEEDS[1])];
     let class = |speed: f64| ClassDocument {
+        peaks: Default::default(),
         peak_flops: Some(REFERENCE_FLOPS * speed * balance),
         memory_bandwidth: Some(REFERENCE_BANDWIDTH * speed),
         launch_overhead_s,
@@ -117,6 +118,7 @@ fn classes(rng: &mut ChaCha8Rng) -> BTreeMap<String, ClassDocument> {
 
 fn kinds(layout: &Layout) -> Vec<KindDocument> {
     let kind = |name: &str, class: &str, count: u32| KindDocument {
+        reserve_bytes: None,
         name: name.into(),
         class: class.into(),
         count,

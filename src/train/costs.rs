@@ -92,6 +92,7 @@ pub(super) fn document(rng: &mut ChaCha8Rng, name: &str, shape: &Shape, is_train
         operators,
         tensors,
         cluster: None,
+        parameters: Vec::new(),
         pipedream_skips: Vec::new(),
     };
     for (operator, (&role, &bytes)) in document.operators.iter_mut().zip(shape.roles.iter().zip(&bytes)) {

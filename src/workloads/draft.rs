@@ -59,6 +59,7 @@ impl Draft {
             operators: self.operators,
             tensors,
             cluster: None,
+            parameters: Vec::new(),
             pipedream_skips: Vec::new(),
         }
     }

@@ -71,6 +71,7 @@ pub(crate) fn graph(operators: Vec<OperatorDocument>, edges: &[(&str, &str)]) ->
         operators,
         tensors: edges.iter().map(tensor).collect(),
         cluster: None,
+        parameters: Vec::new(),
         pipedream_skips: Vec::new(),
     };
     Graph::from_document(document).expect("it is a graph")

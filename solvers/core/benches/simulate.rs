@@ -210,6 +210,7 @@ fn problem(operators: usize, devices: u32, rng: &mut ChaCha8Rng) -> Problem {
         name: String::new(),
         classes: Default::default(),
         kinds: vec![KindDocument {
+            reserve_bytes: None,
             name: "acc".into(),
             class: "acc".into(),
             count: devices,

@@ -134,6 +134,7 @@ mod tests {
                     name: String::new(),
                     classes: Default::default(),
                     kinds: vec![KindDocument {
+                        reserve_bytes: None,
                         name: "acc".into(),
                         class: "acc".into(),
                         count: 2,

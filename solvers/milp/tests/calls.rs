@@ -77,6 +77,7 @@ fn problem(number: u64) -> Problem {
         [("fast", fast, false), ("slow", slow, false), ("cpu", cpu, true), ("old", old, true)]
     {
         kinds.push(KindDocument {
+            reserve_bytes: None,
             name: class.into(),
             class: class.into(),
             count,

@@ -118,6 +118,7 @@ impl Choices<'_> {
             operators,
             tensors,
             cluster: None,
+            parameters: Vec::new(),
             pipedream_skips: Vec::new(),
         }
     }
@@ -131,6 +132,7 @@ impl Choices<'_> {
         document.schema = self.schema(CLUSTER_SCHEMA);
         let class = |choices: &mut Self| {
             let class = ClassDocument {
+                peaks: Default::default(),
                 peak_flops: choices.maybe(|choices| choices.number() + 1.0),
                 memory_bandwidth: choices.maybe(|choices| choices.number() + 1.0),
                 launch_overhead_s: choices.number(),

@@ -113,6 +113,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         operators,
         tensors: readers.iter().map(tensor).collect(),
         cluster: None,
+        parameters: Vec::new(),
         pipedream_skips: Vec::new(),
     };
     Ok(Imported { graph, format: Format::CostGraph, ids: None })

@@ -137,6 +137,7 @@ fn document(name: &str, walked: &Walked<'_>) -> GraphDocument {
         operators,
         tensors: readers.iter().map(tensor).collect(),
         cluster: None,
+        parameters: Vec::new(),
         pipedream_skips: Vec::new(),
     }
 }

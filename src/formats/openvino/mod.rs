@@ -239,6 +239,7 @@ impl Net<'_> {
             operators,
             tensors: readers.iter().map(tensor).collect(),
             cluster: None,
+            parameters: Vec::new(),
             pipedream_skips: Vec::new(),
         })
     }

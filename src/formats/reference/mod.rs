@@ -101,6 +101,7 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
         operators,
         tensors,
         cluster: Some(cluster(&file, &checked)),
+        parameters: Vec::new(),
         pipedream_skips: Vec::new(),
     };
     let ids = ReferenceIds { by_id: checked.by_id, colors };
@@ -148,6 +149,7 @@ fn tensors(file: &ModelFile, checked: &Checked, names: &[String]) -> Vec<TensorD
 /// The accelerators have no link: every tensor says what it costs.
 fn cluster(file: &ModelFile, checked: &Checked) -> ClusterDocument {
     let kind = |name: &str, count, host, memory_bytes| KindDocument {
+        reserve_bytes: None,
         name: name.to_owned(),
         class: name.to_owned(),
         count,

@@ -43,6 +43,7 @@ fn timed(operators: &[(String, Option<String>)], seconds: impl Fn(usize) -> f64)
         operators: operators.iter().enumerate().map(document).collect(),
         tensors: operators.windows(2).map(tensor).collect(),
         cluster: None,
+        parameters: Vec::new(),
         pipedream_skips: Vec::new(),
     })
     .expect("a sound graph")
@@ -54,6 +55,7 @@ fn problem(operators: &[(String, Option<String>)], devices: u32) -> Problem {
 
 fn problem_of(graph: Graph, devices: u32) -> Problem {
     let kind = KindDocument {
+        reserve_bytes: None,
         name: "acc".into(),
         class: "acc".into(),
         count: devices,

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Precision;
+
 /// The value of `schema` in a cluster document.
 pub const CLUSTER_SCHEMA: &str = "stagewright.cluster/1";
 
@@ -42,6 +44,9 @@ pub struct ClassDocument {
     /// Peak floating-point operations per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_flops: Option<f64>,
+    /// Peaks by the type of the numbers; an operator whose type is not among them has `peak_flops`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub peaks: BTreeMap<Precision, f64>,
     /// Memory bandwidth in bytes per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bandwidth: Option<f64>,
@@ -72,6 +77,10 @@ pub struct KindDocument {
     /// Memory of one device; unlimited where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<f64>,
+    /// Bytes of it that a runtime keeps for itself and that no plan may use. Where it is not given, a graph of version 2
+    /// leaves free the larger of 1 GiB and 6% of the memory of a device that is no host, and a graph of version 1 nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve_bytes: Option<f64>,
     /// The link of each device to the fabric. Needed unless the kind is a host or every tensor has measured
     /// seconds for the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,7 @@
-//! `stagewright.graph/1`: a model as operators and the tensors between them.
+//! `stagewright.graph/2`: a model as operators, the tensors between them and the parameters that they share.
+//!
+//! Version 1, `stagewright.graph/1`, is read as well. It has neither shared parameters nor live tensors: the memory of a
+//! device is the sum of what its operators declare, and replicas synchronise parameters whatever the passes are.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +10,17 @@ use serde::{Deserialize, Serialize};
 
 use super::ClusterDocument;
 
-/// The value of `schema` in a graph document.
+/// The value of `schema` in a graph document of version 1.
 pub const GRAPH_SCHEMA: &str = "stagewright.graph/1";
+
+/// The value of `schema` in a graph document of version 2.
+pub const GRAPH_SCHEMA_2: &str = "stagewright.graph/2";
 
 /// A model graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GraphDocument {
-    /// Always `stagewright.graph/1`.
+    /// `stagewright.graph/1` or `stagewright.graph/2`.
     pub schema: String,
     /// Name of the model, for people.
     #[serde(default)]
@@ -24,6 +30,9 @@ pub struct GraphDocument {
     /// The tensors, each a hyperedge from one producer to its consumers.
     #[serde(default)]
     pub tensors: Vec<TensorDocument>,
+    /// Parameters, constants and caches that several operators read where they are; in version 2 alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<ParameterDocument>,
     /// The cluster the file was profiled for, used where no other is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterDocument>,
@@ -31,6 +40,60 @@ pub struct GraphDocument {
     /// hand by whoever made the file). Only the `pipedream` baseline reads it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pipedream_skips: Vec<String>,
+}
+
+impl GraphDocument {
+    /// Whether the document is of version 2, whose memory counts live tensors and shared parameters.
+    pub fn is_version_2(&self) -> bool {
+        self.schema == GRAPH_SCHEMA_2
+    }
+}
+
+/// Bytes that operators read where they are: every device with a reader holds them once.
+///
+/// A tied embedding, a causal mask, a rotary table or the key-value cache of a layer is one of these. A parameter with
+/// a single reader may be declared as its `parameter_bytes` instead.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ParameterDocument {
+    /// Name, for people.
+    pub name: String,
+    /// Its size.
+    pub bytes: f64,
+    /// Bytes of optimiser state, on every device that holds it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub optimizer_bytes: f64,
+    /// Names of the operators that read it, without repetition; at least one.
+    pub readers: Vec<String>,
+    /// Whether training changes it. Where the graph has a backward pass and several devices hold it, they synchronise
+    /// its gradient once a step.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trained: bool,
+    /// Whether all readers share a device, so that no second copy is made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
+}
+
+/// The type of the numbers that an operator computes with, which decides the peak of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// IEEE double precision.
+    Fp64,
+    /// IEEE single precision.
+    Fp32,
+    /// Single precision, multiplied with 10 bits of mantissa on tensor cores.
+    Tf32,
+    /// IEEE half precision.
+    Fp16,
+    /// bfloat16.
+    Bf16,
+    /// 8-bit floating point.
+    Fp8,
+    /// 8-bit integers.
+    Int8,
+    /// 4-bit integers.
+    Int4,
 }
 
 /// The pass of a training step that an operator belongs to.
@@ -75,6 +138,13 @@ pub struct OperatorDocument {
     /// Bytes read and written, from which the time on a class with a memory bandwidth is derived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_moved: Option<f64>,
+    /// Type of the numbers it computes with; the peak of a class is that of the type, where the class says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Precision>,
+    /// Kernels that it launches, 1 where it is not given: 0 for a view, or for what runs in the kernel of another
+    /// operator. The roofline adds the launch overhead of the class once for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launches: Option<f64>,
     /// Device classes that cannot run it whatever its costs say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsupported: Vec<String>,
@@ -84,10 +154,12 @@ pub struct OperatorDocument {
     /// Bytes of optimiser state.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub optimizer_bytes: f64,
-    /// Bytes of activations stashed for the backward pass, for one microbatch.
+    /// Bytes of activations stashed for the backward pass, for one microbatch. In version 2 those that are no tensor of
+    /// the graph: tensors are held as long as they are live.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub activation_bytes: f64,
-    /// Bytes of workspace while it runs.
+    /// Bytes of workspace while it runs. In version 2 a device needs the most of any moment, in version 1 the sum over
+    /// its operators.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub workspace_bytes: f64,
 }
@@ -109,6 +181,8 @@ impl OperatorDocument {
             seconds: BTreeMap::new(),
             flop: None,
             bytes_moved: None,
+            precision: None,
+            launches: None,
             unsupported: Vec::new(),
             parameter_bytes: 0.0,
             optimizer_bytes: 0.0,

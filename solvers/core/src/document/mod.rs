@@ -22,7 +22,10 @@ mod plan;
 pub use cluster::{
     CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
 };
-pub use graph::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, Pass, TensorDocument};
+pub use graph::{
+    GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, Precision,
+    TensorDocument,
+};
 pub use pins::{PinTargets, PinsDocument};
 pub use plan::{
     BoundDocument, CertificateDocument, Communication, DeviceDocument, Execution, ObjectiveDocument,

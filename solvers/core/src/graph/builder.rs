@@ -177,6 +177,7 @@ impl GraphBuilder {
                 operators: Vec::new(),
                 tensors: Vec::new(),
                 cluster: None,
+                parameters: Vec::new(),
                 pipedream_skips: Vec::new(),
             },
         }

@@ -49,6 +49,7 @@ impl Small {
             builder.tensor(&format!("o{from}"), readers.iter().map(String::as_str), *bytes);
         }
         let kind = KindDocument {
+            reserve_bytes: None,
             name: "acc".into(),
             class: "acc".into(),
             count,

@@ -63,6 +63,7 @@ impl Task {
             builder.tensor(&format!("o{from}"), [format!("o{to}").as_str()], *bytes);
         }
         let kind = |device| KindDocument {
+            reserve_bytes: None,
             name: format!("device{device}-"),
             class: class(device),
             count: 1,

@@ -153,6 +153,7 @@ fn cluster(rng: &mut impl Rng, size: Size) -> Cluster {
         let count = rng.random_range(0..=left.min(3));
         left -= count;
         kinds.push(KindDocument {
+            reserve_bytes: None,
             name: name.into(),
             class: name.into(),
             count,

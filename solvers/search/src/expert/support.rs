@@ -40,6 +40,7 @@ impl Model {
             operators: Vec::new(),
             tensors: Vec::new(),
             cluster: None,
+            parameters: Vec::new(),
             pipedream_skips: Vec::new(),
         };
         for pair in operators.windows(2) {

@@ -48,6 +48,7 @@ fn cluster() -> ClusterDocument {
             },
         )]),
         kinds: vec![KindDocument {
+            reserve_bytes: None,
             name: "gpu".into(),
             class: "gpu".into(),
             count: 4,

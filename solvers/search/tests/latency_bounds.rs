@@ -251,6 +251,7 @@ fn the_bound_is_its_definition() {
 /// A model on a few accelerators of some memory and a host.
 fn problem_of(builder: GraphBuilder, accelerators: u32, memory: Option<f64>) -> Problem {
     let kind = |name: &str, count, host, memory_bytes| KindDocument {
+        reserve_bytes: None,
         name: name.into(),
         class: name.into(),
         count,

@@ -10,6 +10,7 @@
 //! transfers of a tensor. The engine then needs no table but offsets.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::Rules;
 use crate::graph::Compressed;
@@ -99,6 +100,10 @@ pub struct Flow {
     pub(super) ports: Vec<u32>,
     /// Bytes that are always on a device.
     pub(super) fixed: Vec<f64>,
+    /// Bytes that are on every device with one of some operators, once.
+    pub(super) shared: Arc<[(f64, Vec<u32>)]>,
+    /// Whether a tensor that nothing reads stays until the end of the step.
+    pub(super) keeps_outputs: bool,
     /// Tensors that each operator makes.
     pub(super) outputs: Compressed<u32>,
     /// Copies that each operator reads.
@@ -123,6 +128,8 @@ impl Default for Flow {
             readers: Vec::new(),
             ports: Vec::new(),
             fixed: Vec::new(),
+            shared: Arc::default(),
+            keeps_outputs: false,
             outputs: Compressed::default(),
             inputs: Compressed::default(),
             waits: Vec::new(),
@@ -216,6 +223,24 @@ impl Flow {
         for Task { operator, .. } in &self.tasks {
             self.fixed[operator.device as usize] += operator.fixed_bytes;
         }
+        let mut devices: Vec<u32> = Vec::new();
+        for (bytes, readers) in &*self.shared {
+            devices.clear();
+            devices.extend(readers.iter().map(|&op| self.tasks[op as usize].operator.device));
+            devices.sort_unstable();
+            devices.dedup();
+            for &device in &devices {
+                self.fixed[device as usize] += bytes;
+            }
+        }
+    }
+
+    /// How many need the first copy of a tensor besides its readers: its producer, its transfers and, where nothing
+    /// reads it, the model.
+    pub(super) fn holds_at_home(&self, tensor: u32, transfers: u32) -> u32 {
+        let Tensor { home, .. } = self.tensors[tensor as usize];
+        let is_output = self.keeps_outputs && transfers == 0 && self.readers_of(home).is_empty();
+        1 + transfers + u32::from(is_output)
     }
 
     /// The readers of a copy.

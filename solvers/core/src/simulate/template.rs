@@ -18,6 +18,8 @@
 //! of the matrix. What an operator makes is sent in the order of the document, each tensor to its readers as it
 //! names them, to those at home at the place of the first.
 
+use std::sync::Arc;
+
 use super::builder::FlowBuilder;
 use super::flow::{Flow, Operator};
 use super::ports::Fabric;
@@ -38,6 +40,8 @@ pub struct Template<'p> {
     seconds: Vec<f64>,
     /// Fixed bytes and workspace of every operator.
     bytes: Vec<[f64; 2]>,
+    /// Bytes and readers of the shared parameters.
+    shared: Arc<[(f64, Vec<u32>)]>,
     /// The readers of a tensor on its own device, and by device those elsewhere.
     at_home: Vec<u32>,
     away: Vec<(u32, u32)>,
@@ -51,14 +55,20 @@ impl<'p> Template<'p> {
         let per_pool = |op| (0..pools).map(move |pool| problem.seconds(op, pool).unwrap_or(0.0));
         let bytes = |op| {
             let document = graph.operator(op);
-            [document.parameter_bytes + document.optimizer_bytes, document.workspace_bytes]
+            let declared = if graph.is_version_2() { document.activation_bytes } else { 0.0 };
+            [document.parameter_bytes + document.optimizer_bytes + declared, document.workspace_bytes]
         };
+        let shared = graph.parameters().iter().enumerate().map(|(parameter, document)| {
+            let readers = graph.readers(parameter).iter().map(|op| op.0).collect();
+            (document.bytes + document.optimizer_bytes, readers)
+        });
         Template {
             problem,
             fabric: Fabric::new(problem),
             pools,
             seconds: graph.operators().flat_map(per_pool).collect(),
             bytes: graph.operators().map(bytes).collect(),
+            shared: shared.collect(),
             at_home: Vec::new(),
             away: Vec::new(),
         }
@@ -103,6 +113,7 @@ impl<'p> Template<'p> {
             Execution::ContentionFree => (Rules::CONTENTION_FREE, 0),
         };
         let mut flow = FlowBuilder::over(spare, rules, devices, ports, !ranks.is_empty());
+        flow.residents(self.shared.clone(), problem.graph().is_version_2());
         for (op, (&device, &[fixed_bytes, workspace_bytes])) in device_of.iter().zip(&self.bytes).enumerate()
         {
             let rank = ranks.get(op).copied().unwrap_or(0);

@@ -7,7 +7,7 @@
 use stagewright_core::document::{ClassDocument, LinkDocument, OperatorDocument};
 
 use crate::error::CheckError;
-use crate::read::{Cluster, Graph, Kind, Tensor};
+use crate::read::{Cluster, Gradient, Graph, Kind, Tensor};
 
 /// Seconds of an operator on a device of a kind; none where it can't run there.
 pub(crate) fn seconds(operator: &OperatorDocument, kind: &Kind) -> Option<f64> {
@@ -51,6 +51,15 @@ pub(crate) fn transfer(tensor: &Tensor, kind: &Kind) -> Result<f64, CheckError> 
     match &kind.document.link {
         Some(link) => Ok(over(link, tensor.document.bytes)),
         None => Err(no_link(kind, tensor.label())),
+    }
+}
+
+/// Seconds that a device of a kind pays to synchronise the gradient of a parameter that another device holds as well.
+pub(crate) fn gradient(gradient: &Gradient, kind: &Kind) -> Result<f64, CheckError> {
+    match &kind.document.link {
+        _ if kind.document.host => Ok(0.0),
+        Some(link) => Ok(over(link, gradient.bytes)),
+        None => Err(no_link(kind, format!("the gradient of {:?}", gradient.parameter.document.name))),
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! | format | module | carries |
 //! | --- | --- | --- |
-//! | `stagewright.graph/1` JSON | [`native`] | whatever a [`GraphDocument`] can say |
+//! | `stagewright.graph/2` and `/1` JSON | [`native`] | whatever a [`GraphDocument`] can say |
 //! | the NeurIPS 2020 package's JSON | [`mod@reference`] | measured times, a cluster, colour classes |
 //! | PipeDream's `graph.txt` | [`pipedream`] | measured times of both passes, bytes |
 //! | Piper's JSON | [`piper`] | measured times, bytes, a cluster |
@@ -68,7 +68,7 @@ use text::Sniff;
 /// A format of models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// `stagewright.graph/1`.
+    /// `stagewright.graph/2` or `stagewright.graph/1`.
     Native,
     /// JSON of the package of "Efficient Algorithms for Device Placement of DNN Graph Operators" (NeurIPS
     /// 2020).
@@ -120,7 +120,7 @@ pub const FORMATS: &[FormatEntry] = &[
     FormatEntry {
         format: Format::Native,
         name: "native",
-        description: "stagewright.graph/1 JSON",
+        description: "stagewright.graph/2 or /1 JSON",
         detect: native::detect,
         import: Import::Bytes(native::import),
     },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Rules;
 use super::error::{FlowError, runnable};
-use super::flow::{Copy, Flow, MOST, Operator, Task, Tensor, Transfer};
+use super::flow::{Copy, Flow, MOST, Operator, Shared, Task, Tensor, Transfer};
 use crate::tolerance::LARGEST_SUM;
 
 /// Adds operators, tensors and transfers to a flow, in that order: all operators first, and the copies and
@@ -28,6 +28,7 @@ impl FlowBuilder {
         flow.port_count = ports;
         flow.tasks.clear();
         flow.shared = Arc::default();
+        flow.synchronisation = 0.0;
         flow.keeps_outputs = false;
         flow.fixed.clear();
         flow.fixed.resize(devices as usize, 0.0);
@@ -36,9 +37,9 @@ impl FlowBuilder {
         builder
     }
 
-    /// Adds parameters that operators share, each as its bytes and its readers, and says whether tensors that nothing
+    /// Adds parameters that operators share, and says whether tensors that nothing
     /// reads stay until the end of the step.
-    pub(super) fn residents(&mut self, shared: Arc<[(f64, Vec<u32>)]>, keeps_outputs: bool) {
+    pub(super) fn residents(&mut self, shared: Arc<[Shared]>, keeps_outputs: bool) {
         self.flow.shared = shared;
         self.flow.keeps_outputs = keeps_outputs;
     }

@@ -68,6 +68,16 @@ pub(super) struct Tensor {
     pub(super) announced: bool,
 }
 
+/// A parameter that operators share.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shared {
+    /// Bytes that are on every device with a reader, once.
+    pub(super) bytes: f64,
+    pub(super) readers: Vec<u32>,
+    /// Seconds by device to synchronise its gradient where several devices hold it.
+    pub(super) seconds: Vec<f64>,
+}
+
 /// A tensor on its way.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Transfer {
@@ -100,8 +110,10 @@ pub struct Flow {
     pub(super) ports: Vec<u32>,
     /// Bytes that are always on a device.
     pub(super) fixed: Vec<f64>,
-    /// Bytes that are on every device with one of some operators, once.
-    pub(super) shared: Arc<[(f64, Vec<u32>)]>,
+    /// The parameters that operators share.
+    pub(super) shared: Arc<[Shared]>,
+    /// Seconds after the last operator until every device has synchronised the gradients of what it shares with others.
+    pub(super) synchronisation: f64,
     /// Whether a tensor that nothing reads stays until the end of the step.
     pub(super) keeps_outputs: bool,
     /// Tensors that each operator makes.
@@ -129,6 +141,7 @@ impl Default for Flow {
             ports: Vec::new(),
             fixed: Vec::new(),
             shared: Arc::default(),
+            synchronisation: 0.0,
             keeps_outputs: false,
             outputs: Compressed::default(),
             inputs: Compressed::default(),
@@ -217,22 +230,27 @@ impl Flow {
         seconds
     }
 
-    /// Adds up what is always on every device.
+    /// Adds up what is always on every device, and how long synchronising takes.
     pub(super) fn add_up_fixed(&mut self) {
         self.fixed.fill(0.0);
         for Task { operator, .. } in &self.tasks {
             self.fixed[operator.device as usize] += operator.fixed_bytes;
         }
         let mut devices: Vec<u32> = Vec::new();
-        for (bytes, readers) in &*self.shared {
+        let mut synchronising = vec![0.0; if self.shared.is_empty() { 0 } else { self.fixed.len() }];
+        for shared in &*self.shared {
             devices.clear();
-            devices.extend(readers.iter().map(|&op| self.tasks[op as usize].operator.device));
+            devices.extend(shared.readers.iter().map(|&op| self.tasks[op as usize].operator.device));
             devices.sort_unstable();
             devices.dedup();
             for &device in &devices {
-                self.fixed[device as usize] += bytes;
+                self.fixed[device as usize] += shared.bytes;
+                if devices.len() > 1 {
+                    synchronising[device as usize] += shared.seconds[device as usize];
+                }
             }
         }
+        self.synchronisation = synchronising.into_iter().fold(0.0, f64::max);
     }
 
     /// How many need the first copy of a tensor besides its readers: its producer, its transfers and, where nothing

@@ -21,7 +21,7 @@
 use std::sync::Arc;
 
 use super::builder::FlowBuilder;
-use super::flow::{Flow, Operator};
+use super::flow::{Flow, Operator, Shared};
 use super::ports::Fabric;
 use super::rules::Rules;
 use crate::cluster::DeviceId;
@@ -40,8 +40,7 @@ pub struct Template<'p> {
     seconds: Vec<f64>,
     /// Fixed bytes and workspace of every operator.
     bytes: Vec<[f64; 2]>,
-    /// Bytes and readers of the shared parameters.
-    shared: Arc<[(f64, Vec<u32>)]>,
+    shared: Arc<[Shared]>,
     /// The readers of a tensor on its own device, and by device those elsewhere.
     at_home: Vec<u32>,
     away: Vec<(u32, u32)>,
@@ -60,7 +59,10 @@ impl<'p> Template<'p> {
         };
         let shared = graph.parameters().iter().enumerate().map(|(parameter, document)| {
             let readers = graph.readers(parameter).iter().map(|op| op.0).collect();
-            (document.bytes + document.optimizer_bytes, readers)
+            let cluster = problem.cluster();
+            let kinds = cluster.devices().map(|device| cluster.kind_of(device));
+            let seconds = kinds.map(|kind| problem.costs().gradient(parameter, kind)).collect();
+            Shared { bytes: document.bytes + document.optimizer_bytes, readers, seconds }
         });
         Template {
             problem,

@@ -99,7 +99,14 @@ pub(super) fn constructed<'a>(
         let mut rng = seed::stream(seed, task);
         let blur = if task == 0 { 0.0 } else { BLUR };
         if let Some(device_of) = packed(problem, units, blur, &mut rng) {
-            return Some(Assignment::new(problem, units, device_of));
+            // In version 2 devices may need more than the sums that were packed.
+            let packed = Assignment::new(problem, units, device_of);
+            if packed.all_fit() {
+                return Some(packed);
+            }
+            if let Some(packed) = repaired(packed, lines, stop) {
+                return Some(packed);
+            }
         }
     }
     None

@@ -289,6 +289,11 @@ impl<'a> Assignment<'a> {
             && tolerance::fits(units.device_bytes(members.chain(more)).total(1), memory)
     }
 
+    /// Bytes that a device needs at least, and in version 1 those that it needs.
+    pub fn least_bytes(&self, device: u32) -> f64 {
+        self.bytes[device as usize][0].value()
+    }
+
     /// Memory of a device, infinite where unlimited.
     pub fn memory(&self, device: u32) -> f64 {
         self.problem.pools()[self.pool_of[device as usize] as usize].memory

@@ -3,10 +3,11 @@
 //! An operator's time is measured (`seconds` in the graph) or derived by the roofline
 //!
 //! ```text
-//! max(flop / (peak · efficiency), bytes moved / memory bandwidth) + launch overhead
+//! max(flop / (peak · efficiency), bytes moved / memory bandwidth) + launches · launch overhead
 //! ```
 //!
-//! (Williams, Waterman and Patterson, "Roofline", CACM 2009). An operator that a kind cannot run has no time
+//! (Williams, Waterman and Patterson, "Roofline", CACM 2009). The peak is that of the operator's precision where the class
+//! says it, else the peak of the class. An operator that a kind cannot run has no time
 //! there; it is not infinitely slow.
 
 use thiserror::Error;
@@ -198,9 +199,11 @@ fn operator_seconds(operator: &OperatorDocument, name: &str, class: Option<&Clas
         (Some(amount), Some(rate)) => Some(amount / rate),
         (Some(_), None) => None,
     };
-    let compute = term(operator.flop, class.peak_flops.map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
+    let peak =
+        operator.precision.and_then(|precision| class.peaks.get(&precision).copied()).or(class.peak_flops);
+    let compute = term(operator.flop, peak.map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
     let memory = term(operator.bytes_moved, class.memory_bandwidth)?;
-    Some(compute.max(memory) + class.launch_overhead_s)
+    Some(compute.max(memory) + operator.launches.unwrap_or(1.0) * class.launch_overhead_s)
 }
 
 fn transfer_seconds(
@@ -224,5 +227,57 @@ fn transfer_seconds(
             tensor: tensor.index(),
             name: graph.tensor_name(tensor),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::document::Precision;
+
+    fn class() -> ClassDocument {
+        ClassDocument {
+            peak_flops: Some(100.0),
+            peaks: BTreeMap::from([(Precision::Fp32, 10.0), (Precision::Int8, 200.0)]),
+            memory_bandwidth: Some(4.0),
+            launch_overhead_s: 0.5,
+            efficiency: Some(0.5),
+            source: None,
+        }
+    }
+
+    fn seconds(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
+        operator_seconds(operator, "gpu", Some(class))
+    }
+
+    #[test]
+    fn the_peak_is_that_of_the_precision_where_the_class_says_it() {
+        let of = |precision| OperatorDocument {
+            flop: Some(1000.0),
+            precision,
+            ..OperatorDocument::named("product")
+        };
+        assert_eq!(seconds(&of(Some(Precision::Fp32)), &class()), Some(200.5));
+        assert_eq!(seconds(&of(Some(Precision::Int8)), &class()), Some(10.5));
+        assert_eq!(seconds(&of(Some(Precision::Bf16)), &class()), Some(20.5), "not among the peaks");
+        assert_eq!(seconds(&of(None), &class()), Some(20.5));
+        let one = ClassDocument { peak_flops: None, ..class() };
+        assert_eq!(seconds(&of(Some(Precision::Fp32)), &one), Some(200.5), "a class may have peaks alone");
+        assert_eq!(seconds(&of(Some(Precision::Bf16)), &one), None);
+    }
+
+    #[test]
+    fn the_overhead_is_paid_once_for_each_launch() {
+        let of = |launches| OperatorDocument {
+            bytes_moved: Some(8.0),
+            launches,
+            ..OperatorDocument::named("copy")
+        };
+        assert_eq!(seconds(&of(None), &class()), Some(2.5));
+        assert_eq!(seconds(&of(Some(1.0)), &class()), Some(2.5));
+        assert_eq!(seconds(&of(Some(0.0)), &class()), Some(2.0));
+        assert_eq!(seconds(&of(Some(6.0)), &class()), Some(5.0));
     }
 }

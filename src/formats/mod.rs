@@ -35,6 +35,7 @@ pub mod cluster;
 pub mod constants;
 pub mod cost_graph;
 pub mod error;
+pub mod foreign;
 pub(crate) mod names;
 pub mod native;
 pub mod notation;
@@ -57,6 +58,7 @@ use stagewright_core::document::GraphDocument;
 
 pub use cluster::{import_cluster, write_cluster};
 pub use error::{At, InputError, Place};
+pub use foreign::Foreign;
 pub use native::write_graph;
 pub use notation::Notation;
 pub use options::{Gradients, ImportOptions, TimeUnit};
@@ -204,6 +206,9 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format, InputError> {
     match FORMATS.iter().find(|entry| (entry.detect)(bytes, &json)) {
         Some(entry) => Ok(entry.format),
         None => {
+            if let Some(foreign) = Foreign::of(bytes) {
+                return Err(foreign.refused(label));
+            }
             text?;
             let known: Vec<&str> = FORMATS.iter().map(|entry| entry.description).collect();
             let help = format!("give a model in one of these formats: {}", known.join("; "));
@@ -262,6 +267,12 @@ pub fn import_file(
     if let Some(FormatEntry { import: Import::Stream(import), .. }) = FORMATS.iter().find(streamed) {
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         return import(label, file, options);
+    }
+    // Such files are large, and nothing after their head would help.
+    if options.format.is_none()
+        && let Some(foreign) = Foreign::of(&bytes)
+    {
+        return Err(foreign.refused(label));
     }
     file.read_to_end(&mut bytes).map_err(failed)?;
     import_model(label, &bytes, options)

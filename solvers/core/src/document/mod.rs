@@ -14,6 +14,7 @@
 //!
 //! Quantities are in SI units: seconds, bytes, floating-point operations (a multiply-add counts two).
 
+mod bytes;
 mod cluster;
 mod graph;
 mod pins;

@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -511,8 +511,11 @@ class Net(torch.nn.Module):
     def forward(self, x):
         x = torch.relu(self.norm(self.conv(x))).flatten(1)
         return self.second(torch.relu(self.first(x)))
-program = torch.export.export(Net().eval(), (torch.randn(2, 3, 8, 8),))
+net, image = Net(), torch.randn(2, 3, 8, 8)
+program = torch.export.export(net.eval(), (image,))
 stagewright_exporter.write(program, 'model.json', name='net')
+stagewright_exporter.write(program, 'kernels.json', fuse=False)
+stagewright_exporter.write_training_step(net, (image,), 'step.json', loss=lambda made: made.square().mean())
 ";
     let output = run(model).expect("Python runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -523,9 +526,51 @@ stagewright_exporter.write(program, 'model.json', name='net')
     };
     assert_eq!(flop("convolution"), [2.0 * (2.0 * 576.0) * 27.0 + 2.0 * 576.0]);
     assert_eq!(flop("mm"), [2.0 * 2.0 * 576.0 * 576.0; 2]);
-    let parameters: f64 = graph.operators.iter().map(|operator| operator.parameter_bytes).sum();
-    assert_eq!(parameters, 4.0 * (16.0 * 27.0 + 16.0 + 32.0 + 576.0 * 576.0));
-    let tied: Vec<_> =
-        graph.operators.iter().filter_map(|o| o.colocation.as_ref().and(o.layer.as_deref())).collect();
-    assert_eq!(tied, ["first", "second"]);
+    let weights = |graph: &GraphDocument| {
+        let own: f64 = graph.operators.iter().map(|operator| operator.parameter_bytes).sum();
+        own + graph.parameters.iter().filter(|entry| entry.trained).map(|entry| entry.bytes).sum::<f64>()
+    };
+    let bytes = 4.0 * (16.0 * 27.0 + 16.0 + 32.0 + 576.0 * 576.0);
+    assert_eq!(weights(&graph), bytes);
+    let names: Vec<&str> = graph.operators.iter().map(|operator| operator.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "conv/convolution",
+            "norm/_native_batch_norm_legit_no_training",
+            "norm/relu",
+            "first/mm",
+            "first/relu",
+            "second/mm"
+        ]
+    );
+    let launches = |graph: &GraphDocument| graph.operators.iter().map(|o| o.launches.unwrap_or(1.0)).sum::<f64>();
+    assert_eq!(launches(&graph), 3.0);
+    let tied: Vec<_> = graph.parameters.iter().filter(|entry| entry.trained).collect();
+    assert_eq!(tied[0].readers, ["first/mm", "second/mm"]);
+    assert_eq!(tied.len(), 1);
+    assert!(graph.tensors.iter().any(|tensor| tensor.producer == "second/mm" && tensor.consumers.is_empty()));
+
+    let kernels = import_file(&folder.path().join("kernels.json"), &ImportOptions::default());
+    assert_eq!(launches(&kernels), 6.0);
+    let moved = |graph: &GraphDocument| graph.operators.iter().map(|o| o.bytes_moved.unwrap()).sum::<f64>();
+    assert!(moved(&graph) < moved(&kernels));
+
+    let step = import_file(&folder.path().join("step.json"), &ImportOptions::default());
+    assert_eq!(weights(&step), bytes);
+    let of_pass = |pass| step.operators.iter().filter(move |operator| operator.pass == pass);
+    // Seven weights, and two copies of the tied one, whose gradients are not added up.
+    let updates: Vec<_> = of_pass(Pass::Update).collect();
+    assert_eq!(updates.len(), 6);
+    assert_eq!(updates.iter().filter(|operator| operator.layer.as_deref() == Some("first")).count(), 1);
+    assert_eq!(updates.iter().filter(|operator| operator.layer.as_deref() == Some("second")).count(), 1);
+    let homes: BTreeSet<_> = of_pass(Pass::Forward).map(|o| o.colocation.as_deref()).collect();
+    for operator in of_pass(Pass::Backward).chain(of_pass(Pass::Update)) {
+        assert!(operator.colocation.is_some() && homes.contains(&operator.colocation.as_deref()), "{operator:?}");
+    }
+    let colocation = |name: &str| &step.operators.iter().find(|o| o.name == name).unwrap().colocation;
+    assert_ne!(colocation("first/mm"), colocation("second/mm"));
+    // Forward, and twice that for the gradients of what is read and of the weight.
+    let products = step.operators.iter().filter(|o| o.kind.as_deref() == Some("mm"));
+    assert_eq!(products.map(|o| o.flop.unwrap()).sum::<f64>(), 6.0 * 2.0 * 2.0 * 576.0 * 576.0);
 }

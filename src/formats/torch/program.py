@@ -1,0 +1,152 @@
+
+
+def decomposed(program):
+    """The program in the operators of core ATen, and attention."""
+    table = torch.export.default_decompositions()
+    table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)
+    return program.run_decompositions(table)
+
+
+def layer_of(node, inside=""):
+    """The path of the module that a node of a program came from, below `inside`; none at the top."""
+    stack = node.meta.get("nn_module_stack") or {}
+    paths = [path for path, _ in stack.values() if path]
+    path = paths[-1] if paths else ""
+    # A module that is called twice has the number of the call behind its path.
+    path = path.split("@")[0]
+    if path == inside:
+        return None
+    if inside and (path + ".").startswith(inside + "."):
+        path = path[len(inside) + 1 :]
+    return path or None
+
+
+INSIDE = "model"
+
+
+class Whole(torch.nn.Module):
+    """A model whose outputs are its tensors, whatever classes it gives out; with `loss`, the loss of what it gives."""
+
+    def __init__(self, model, loss=None):
+        super().__init__()
+        self.model, self.loss = model, loss
+
+    def forward(self, *args, **kwargs):
+        given = self.model(*args, **kwargs)
+        return inner_tensors(given) if self.loss is None else self.loss(given)
+
+
+def inner_tensors(value):
+    """The tensors in an output: a ModelOutput, the cache in it, lists and dictionaries."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    elif hasattr(value, "__dict__"):
+        value = list(vars(value).values())
+    if not isinstance(value, (list, tuple)):
+        return []
+    return list({id(tensor): tensor for part in value for tensor in inner_tensors(part)}.values())
+
+
+def program_of(model, inputs, loss=None):
+    """The ExportedProgram of a model, with inputs in a tuple, or by name in a dictionary."""
+    args, kwargs = ((), inputs) if isinstance(inputs, dict) else (tuple(inputs), {})
+    return torch.export.export(Whole(model, loss), args, kwargs, strict=False)
+
+
+def needed(graph):
+    """The nodes that outputs depend on."""
+    wanted = set()
+    for node in reversed(graph.nodes):
+        if node.op == "output" or node in wanted:
+            wanted.add(node)
+            wanted.update(node.all_input_nodes)
+    return wanted
+
+
+def same_weight(program):
+    """What tells the weights of a program apart: a tied one has several names."""
+    seen, found = {}, {}
+    for node, target in program.graph_signature.inputs_to_parameters.items():
+        tensor = program.state_dict.get(target)
+        key = target
+        if tensor is not None:
+            storage = tensor.untyped_storage()
+            key = (storage._cdata, tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()))
+        found[node] = seen.setdefault(key, target)
+    return found
+
+
+def is_cache(name):
+    return "past_key_value" in name or "cache" in name
+
+
+def roles(program, inside="", states=0):
+    """What is held, by the name of its placeholder; `states` are the optimiser's numbers for each of a weight."""
+    def known(target):
+        return target.removeprefix(inside + ".") if inside else target
+
+    signature, found, weights = program.graph_signature, {}, {}
+    tied = same_weight(program)
+    named = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            continue
+        size = float(size_in_bytes(value, node.name))
+        if node.name in tied:
+            target = tied[node.name]
+            optimizer = 4.0 * states * elements(value, node.name)
+            weights.setdefault(target, Held(known(target), size, "weight", optimizer))
+            found[node.name] = weights[target]
+        elif node.name in named:
+            found[node.name] = Held(known(named[node.name]), size, "constant")
+        elif is_cache(node.name):
+            found[node.name] = Held(node.name, size, "cache")
+    return found
+
+
+def document(program, name="", fuse=True, inside=""):
+    """The graph document of an ExportedProgram, as a dictionary; paths are below the module `inside`."""
+    program = decomposed(program)
+    held, wanted = roles(program, inside), needed(program.graph)
+    builder = Builder(fuse)
+    for node in program.graph.nodes:
+        if node not in wanted:
+            continue
+        if node.op == "placeholder":
+            builder.source[node] = None
+            if node.name in held:
+                builder.hold(node, held[node.name])
+        elif node.op == "output":
+            for given in node.all_input_nodes:
+                builder.give_out(given)
+        elif node.op == "call_function":
+            check_body(node)
+            builder.add(node, layer_of(node, inside))
+        else:
+            raise NotExportable(f"{node.name} has a body of its own: export without control flow")
+    builder.adopt()
+    return builder.document(name)
+
+
+def check_body(node):
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        raise NotExportable(f"{node.name} has a body of its own: export without control flow")
+
+
+def write_document(made, path):
+    text = json.dumps(made, indent=1)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
+def write(program, path, name="", fuse=True):
+    """Writes the document of an ExportedProgram to a file."""
+    write_document(document(program, name, fuse), path)
+
+
+def write_model(model, inputs, path, name="", fuse=True):
+    """Exports a model and writes its document; `inputs` is a tuple, or a dictionary by name."""
+    write_document(document(program_of(model, inputs), name, fuse, INSIDE), path)

@@ -49,7 +49,7 @@ fn model() -> Imported {
 
 #[test]
 fn a_reference_model_becomes_operators_tensors_and_a_cluster() {
-    let Imported { graph, format, ids } = model();
+    let Imported { graph, format, ids, .. } = model();
     assert_eq!((format, graph.name.as_str()), (Format::Reference, "tiny"));
     let names: Vec<&str> = graph.operators.iter().map(|operator| operator.name.as_str()).collect();
     assert_eq!(names, ["weights", "matmul", "lookup", "lookup gradient", "matmul gradient", "node20"]);

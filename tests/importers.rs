@@ -544,7 +544,8 @@ stagewright_exporter.write_training_step(net, (image,), 'step.json', loss=lambda
             "second/mm"
         ]
     );
-    let launches = |graph: &GraphDocument| graph.operators.iter().map(|o| o.launches.unwrap_or(1.0)).sum::<f64>();
+    let launches =
+        |graph: &GraphDocument| graph.operators.iter().map(|o| o.launches.unwrap_or(1.0)).sum::<f64>();
     assert_eq!(launches(&graph), 3.0);
     let tied: Vec<_> = graph.parameters.iter().filter(|entry| entry.trained).collect();
     assert_eq!(tied[0].readers, ["first/mm", "second/mm"]);
@@ -566,7 +567,10 @@ stagewright_exporter.write_training_step(net, (image,), 'step.json', loss=lambda
     assert_eq!(updates.iter().filter(|operator| operator.layer.as_deref() == Some("second")).count(), 1);
     let homes: BTreeSet<_> = of_pass(Pass::Forward).map(|o| o.colocation.as_deref()).collect();
     for operator in of_pass(Pass::Backward).chain(of_pass(Pass::Update)) {
-        assert!(operator.colocation.is_some() && homes.contains(&operator.colocation.as_deref()), "{operator:?}");
+        assert!(
+            operator.colocation.is_some() && homes.contains(&operator.colocation.as_deref()),
+            "{operator:?}"
+        );
     }
     let colocation = |name: &str| &step.operators.iter().find(|o| o.name == name).unwrap().colocation;
     assert_ne!(colocation("first/mm"), colocation("second/mm"));

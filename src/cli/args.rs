@@ -100,11 +100,15 @@ pub(crate) struct AroundArguments {
     /// Pins file: operators and the devices, kinds or classes each may use
     #[arg(long, value_name = "FILE")]
     pub(crate) pins: Option<PathBuf>,
+    /// Memory to keep free on every device that is no host, in place of what the cluster says: 1GiB, none
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory_reserve: Option<String>,
     #[command(flatten)]
     pub(crate) import: ImportArguments,
 }
 
-/// What the format of a model leaves open.
+/// What the format of a model leaves open. A plan keeps what was given, and commands that read the plan need not be told
+/// again.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading the model")]
 pub(crate) struct ImportArguments {

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit, Cli
     let objective = resolve::objective(&arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
     let chosen = arguments.solver.as_deref().map(|name| resolve::solver(name, &objective)).transpose()?;
-    let problem = resolve::problem(resolve::documents(&arguments.model, None)?, objective)?;
+    let problem = resolve::problem(resolve::documents(&arguments.model)?, objective)?;
     let mut bounds: Vec<BoundDocument> = BOUNDS
         .iter()
         .filter(|bound| bound.applies(&problem))

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use stagewright::calls::assign_calls;
-use stagewright::core::document::{ObjectiveDocument, PlanDocument};
-use stagewright::formats::import_plan;
+use stagewright::core::document::{ObjectiveDocument, PlanDocument, PlanStatus};
 use stagewright::report::table::{self, DeviceRow};
+use stagewright::report::throughput::throughput;
 use stagewright::report::units::seconds;
 use stagewright::report::wrap::{self, facts};
 use stagewright_verify::{BoundVerdict, Report, check};
@@ -12,13 +12,11 @@ use stagewright_verify::{BoundVerdict, Report, check};
 use super::args::CheckArguments;
 use super::error::CliError;
 use super::exit::Exit;
-use super::files::{Input, read};
-use super::{output, resolve};
+use super::output;
+use super::resolve::{self, Documents};
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
-    let documents = resolve::documents(&arguments.model, Some(&arguments.plan))?;
-    let Input { label, bytes } = read(&arguments.plan)?;
-    let mut plan = import_plan(&label, &bytes, &documents.model)?;
+    let (documents, mut plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
     resolve::override_objective(&mut plan.objective, &arguments.objective)?;
     if assign_calls(&documents.model.graph, &documents.cluster, &mut plan) {
         output::note(
@@ -35,14 +33,17 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
     output::result(&if arguments.json {
         output::json(&summary(&plan, &report))?
     } else {
-        text(&plan, &report, output::width())
+        text(&plan, &report, &documents, output::width())
     })?;
     Ok(if report.holds() { Exit::Done } else { Exit::Violation })
 }
 
-fn text(plan: &PlanDocument, report: &Report, width: Option<u16>) -> String {
+fn text(plan: &PlanDocument, report: &Report, documents: &Documents, width: Option<u16>) -> String {
     let value = match report.value_s {
-        Some(value) => table::value_line(&plan.objective, value),
+        Some(value) => {
+            let known = throughput(&plan.objective, value, documents.contents(), &documents.model.graph);
+            table::value_line(&plan.objective, value, known.as_ref())
+        }
         None if plan.devices.is_empty() => "no plan to value".into(),
         None => "none: the placement cannot be valued".into(),
     };
@@ -61,6 +62,7 @@ fn text(plan: &PlanDocument, report: &Report, width: Option<u16>) -> String {
     lines.push((
         "result",
         match report.violations.len() {
+            0 if plan.status == PlanStatus::Infeasible => "not verified: that there is no plan".into(),
             0 => "the plan is what it says".into(),
             1 => "1 violation".into(),
             count => format!("{count} violations"),

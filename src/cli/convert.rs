@@ -6,13 +6,14 @@ use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{CLUSTER_SCHEMA, ClusterDocument};
 use stagewright::core::graph::Graph;
 use stagewright::formats::{
-    Notation, detect, import_cluster, import_plan, write_cluster, write_graph, write_plan, write_reference,
+    Notation, PlanFile, detect, import_cluster, write_cluster, write_graph, write_plan, write_reference,
 };
 
 use super::args::ConvertArguments;
 use super::error::CliError;
 use super::exit::Exit;
 use super::files::{self, Input, Opened, at_most_one_standard, is_standard, open, read};
+use super::model_options::{Kept, ModelOptions};
 use super::{output, resolve};
 
 pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit, CliError> {
@@ -34,8 +35,9 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit, CliError> {
 fn text(arguments: &ConvertArguments) -> Result<String, CliError> {
     if let Some(model) = &arguments.plan_of {
         let input = read(&arguments.input)?;
-        let (_, model) = resolve::model(model, &arguments.import)?;
-        return Ok(write_plan(&import_plan(&input.label, &input.bytes, &model)?));
+        let plan = PlanFile::read(&input.label, &input.bytes)?;
+        let (_, model) = resolve::model(model, &arguments.import, Kept::of(&input.label, plan.native()))?;
+        return Ok(write_plan(&plan.of(&model)?));
     }
     let any = arguments.import.format.is_none();
     if any && let Some((label, cluster)) = resolve::built_in_cluster(&arguments.input)? {
@@ -82,7 +84,7 @@ fn cluster_text(
 }
 
 fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result<String, CliError> {
-    let (label, model) = resolve::opened_model(opened, &arguments.import)?;
+    let (label, model) = resolve::opened_model(opened, &ModelOptions::new(&arguments.import, None, None)?)?;
     let mut model = model.graph;
     if let Some(path) = &arguments.cluster {
         model.cluster = Some(resolve::cluster_file(path)?.1);

@@ -10,14 +10,13 @@ use stagewright::core::cluster::{Cluster, DeviceId};
 use stagewright::core::document::{ObjectiveDocument, PinTargets, PinsDocument, PlanDocument};
 use stagewright::core::problem::Problem;
 use stagewright::explain::{Effort, Explanation, WhatIf, changes, explain, text, what_if};
-use stagewright::formats::import_plan;
 use stagewright::placement::placement;
 use stagewright::report::document::objective_document;
+use stagewright::report::throughput::throughput;
 
 use super::args::ExplainArguments;
 use super::error::CliError;
 use super::exit::Exit;
-use super::files::{Input, read};
 use super::resolve::{Parts, Solving};
 use super::{interrupt, output, resolve};
 
@@ -35,12 +34,11 @@ const SCHEMA: &str = "stagewright.explanation/1";
 
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, CliError> {
     let solving = resolve::solving(&arguments.solve)?;
-    let documents = resolve::documents(&arguments.model, Some(&arguments.plan))?;
-    let Input { label, bytes } = read(&arguments.plan)?;
-    let mut plan = import_plan(&label, &bytes, &documents.model)?;
+    let (documents, mut plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
     resolve::override_objective(&mut plan.objective, &arguments.objective)?;
     assign_calls(&documents.model.graph, &documents.cluster, &mut plan);
     let objective = resolve::objective_of(&plan.objective)?;
+    let contents = documents.contents();
     let Parts { label: model, graph, cluster, pins } = resolve::parts(documents)?;
     // As for `check`, those of the plan and those given beside it both apply.
     let pins = both(&cluster, &plan.pins, &pins);
@@ -58,6 +56,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, CliError> {
         false => ask(&problem, &plan, &solving),
     };
     let document = objective_document(problem.objective(), Some(explanation.value_s));
+    let known = throughput(&document, explanation.value_s, contents, problem.graph().document());
     output::result(&if arguments.json {
         output::json(&Document {
             schema: SCHEMA,
@@ -66,7 +65,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, CliError> {
             what_ifs: &what_ifs,
         })?
     } else {
-        text(&document, &explanation, &what_ifs, output::width())
+        text(&document, &explanation, &what_ifs, known.as_ref(), output::width())
     })?;
     Ok(Exit::Done)
 }

@@ -6,13 +6,14 @@ use stagewright::core::document::{ClusterDocument, PlanDocument};
 use stagewright::core::graph::Graph;
 use stagewright::core::problem::Problem;
 use stagewright::export::{ExportError, Placed, TARGETS, Target, target};
-use stagewright::formats::{import_plan, import_plan_alone};
+use stagewright::formats::{PlanFile, import_plan_alone};
 use stagewright::report::wrap::facts;
 
 use super::args::ExportArguments;
 use super::error::CliError;
 use super::exit::Exit;
 use super::files::{self, Input, at_most_one_standard, is_standard, read};
+use super::model_options::Kept;
 use super::{output, resolve};
 
 pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit, CliError> {
@@ -24,11 +25,15 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit, CliError> {
     let (model, cluster) = (arguments.model.as_deref(), arguments.cluster.as_deref());
     at_most_one_standard(&[Some(plan), model, cluster])?;
     let cluster = cluster.map(|path| resolve::cluster_file(path).map(|(_, cluster)| cluster)).transpose()?;
-    let model = model.map(|path| resolve::model(path, &arguments.import)).transpose()?;
     let Input { label, bytes } = read(plan)?;
-    let plan = match &model {
-        Some((_, model)) => import_plan(&label, &bytes, model)?,
-        None => import_plan_alone(&label, &bytes)?,
+    let (model, plan) = match model {
+        None => (None, import_plan_alone(&label, &bytes)?),
+        Some(path) => {
+            let plan = PlanFile::read(&label, &bytes)?;
+            let model = resolve::model(path, &arguments.import, Kept::of(&label, plan.native()))?;
+            let plan = plan.of(&model.1)?;
+            (Some(model), plan)
+        }
     };
     let graph = model
         .map(|(label, model)| {

@@ -20,6 +20,7 @@ mod files;
 mod interrupt;
 mod iteration;
 mod man;
+mod model_options;
 mod output;
 mod plan;
 #[cfg(feature = "policy")]

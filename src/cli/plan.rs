@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use stagewright::core::problem::Problem;
 use stagewright::core::solver::{Context, Observer, Solution, SolveError, Status};
 use stagewright::diagnose::{Effort, diagnose};
+use stagewright::explain::Merged;
 use stagewright::formats::write_plan;
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright::report::html::{self, Page};
 use stagewright::report::step::Step;
 use stagewright::report::table;
+use stagewright::report::throughput::throughput;
 
 use super::args::PlanArguments;
 use super::error::CliError;
@@ -35,8 +37,12 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
         chosen = policy::of_checkpoint(path, arguments.zero_shot, &chosen)?;
     }
     resolve::counts(&chosen, &solving)?;
-    let documents = resolve::documents(&arguments.model, None)?;
+    let documents = resolve::documents(&arguments.model)?;
+    let (options, contents) = (documents.options.clone(), documents.contents());
     let problem = resolve::problem(documents, objective)?;
+    if let Some(merged) = Merged::of(&problem) {
+        output::note(&format!("note: {}", merged.text()));
+    }
     let interrupt = interrupt::watch();
     if arguments.solver == "auto" && verbose {
         output::note(&format!("solver: {}", chosen.label));
@@ -49,6 +55,10 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     let provenance =
         Provenance { solver: chosen.label.clone(), seconds: elapsed.as_secs_f64(), seed: solving.seed };
     let mut document = plan_document(&problem, &solution, provenance);
+    document.model = options;
+    document.throughput = solution
+        .value()
+        .and_then(|value| throughput(&document.objective, value, contents, problem.graph().document()));
     if solution.status == Status::Infeasible {
         let why = explain(&problem, &chosen, &solving, elapsed, interrupt);
         document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));

@@ -5,28 +5,27 @@ use std::path::Path;
 use stagewright::clusters;
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{
-    ClusterDocument, Communication, Execution, ObjectiveDocument, ObjectiveKind, PinsDocument, Schedule,
-    Split, Training,
+    ClusterDocument, Communication, Execution, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind,
+    PinsDocument, PlanDocument, Schedule, Split, Training,
 };
 use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::{Problem, ProblemError};
 use stagewright::core::solver::{Limits, Solver};
 use stagewright::formats::{
-    FORMATS, Foreign, Format, Gradients, ImportOptions, Imported, TimeUnit, import_cluster, import_file,
-    import_model, import_pins,
+    Contents, Foreign, Imported, PlanFile, import_cluster, import_file, import_model, import_pins,
 };
 use stagewright::layers::keep_whole;
 use stagewright::nearest::{instead, nearest_three};
 use stagewright::{portfolio, registry};
 
 use super::args::{
-    AroundArguments, CommunicationArgument, ExecutionArgument, GradientsArgument, ImportArguments,
-    KindArgument, ModelArguments, ObjectiveArguments, ScheduleArgument, SolveArguments, SplitArgument,
-    TimeUnitArgument, TrainingArgument,
+    AroundArguments, CommunicationArgument, ExecutionArgument, ImportArguments, KindArgument, ModelArguments,
+    ObjectiveArguments, ScheduleArgument, SolveArguments, SplitArgument, TrainingArgument,
 };
 use super::error::CliError;
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
+use super::model_options::{Kept, ModelOptions};
 use super::{output, profiled, quantity, unpriced};
 
 /// The documents of a problem, with what errors call them.
@@ -41,6 +40,17 @@ pub(crate) struct Documents {
     pub(crate) cluster: ClusterDocument,
     /// The pins, where a file was given.
     pub(crate) pins: Option<PinsDocument>,
+    /// What a plan keeps of how these were read.
+    pub(crate) options: Option<ModelOptionsDocument>,
+}
+
+impl Documents {
+    /// What a batch of the model holds, as far as it is known.
+    pub(crate) fn contents(&self) -> Contents {
+        let given = self.options.as_ref().and_then(|options| options.batch);
+        let Contents { samples, tokens } = self.model.contents;
+        Contents { samples: given.or(samples), tokens }
+    }
 }
 
 /// How to solve.
@@ -63,22 +73,37 @@ pub(crate) struct Chosen {
     pub(crate) label: String,
 }
 
-/// Reads the files of a problem; `also` is a further input that may be standard input.
-pub(crate) fn documents(arguments: &ModelArguments, also: Option<&Path>) -> Result<Documents, CliError> {
-    documents_of(&arguments.model, &arguments.around, also)
+/// Reads the files of a problem.
+pub(crate) fn documents(arguments: &ModelArguments) -> Result<Documents, CliError> {
+    documents_of(&arguments.model, &arguments.around, None)
 }
 
-/// The same for one of several models.
+/// Reads the files of a problem and a plan for it, whose options hold where none are given.
+pub(crate) fn planned(
+    arguments: &ModelArguments,
+    plan: &Path,
+) -> Result<(Documents, PlanDocument, String), CliError> {
+    let ModelArguments { model, around } = arguments;
+    at_most_one_standard(&[Some(model), around.cluster.as_deref(), around.pins.as_deref(), Some(plan)])?;
+    let Input { label, bytes } = read(plan)?;
+    let plan = PlanFile::read(&label, &bytes)?;
+    let documents = documents_of(model, around, Kept::of(&label, plan.native()))?;
+    let plan = plan.of(&documents.model)?;
+    Ok((documents, plan, label))
+}
+
+/// Reads the files of a problem of one of several models, with the options that a plan keeps where none are given.
 pub(crate) fn documents_of(
     path: &Path,
     around: &AroundArguments,
-    also: Option<&Path>,
+    kept: Option<Kept<'_>>,
 ) -> Result<Documents, CliError> {
     let (cluster, pins) = (around.cluster.as_deref(), around.pins.as_deref());
-    at_most_one_standard(&[Some(path), cluster, pins, also])?;
-    let (label, mut model) = model(path, &around.import)?;
-    let asked = around.import.profile_class.as_deref();
-    let (cluster_label, cluster) = match cluster {
+    at_most_one_standard(&[Some(path), cluster, pins])?;
+    let options = ModelOptions::new(&around.import, around.memory_reserve.as_deref(), kept)?;
+    refuse_folder(path)?;
+    let (label, mut model) = opened_model(open(path)?, &options)?;
+    let (cluster_label, mut cluster) = match cluster {
         Some(path) => cluster_file(path)?,
         None => match model.graph.cluster.take() {
             Some(cluster) => {
@@ -92,7 +117,7 @@ pub(crate) fn documents_of(
             }
         },
     };
-    profiled::on(&mut model, asked, &cluster)?;
+    profiled::on(&mut model, options.profile_class(), &cluster)?;
     let pins = match pins {
         Some(path) => {
             let Input { label, bytes } = read(path)?;
@@ -100,61 +125,47 @@ pub(crate) fn documents_of(
         }
         None => None,
     };
-    Ok(Documents { label, model, cluster_label, cluster, pins })
+    options.reserve(&mut cluster);
+    Ok(Documents { label, model, cluster_label, cluster, pins, options: options.kept() })
 }
 
 /// Reads a model; a large file is not held in memory beyond what its format needs.
-pub(crate) fn model(path: &Path, arguments: &ImportArguments) -> Result<(String, Imported), CliError> {
-    if path.is_dir() && path.join("config.json").is_file() {
-        return Err(Foreign::Folder.refused(&path.display().to_string()).into());
+pub(crate) fn model(
+    path: &Path,
+    arguments: &ImportArguments,
+    kept: Option<Kept<'_>>,
+) -> Result<(String, Imported), CliError> {
+    let options = ModelOptions::new(arguments, None, kept)?;
+    refuse_folder(path)?;
+    opened_model(open(path)?, &options)
+}
+
+/// Refuses the folder of a Hugging Face model, saying what makes a graph of it.
+fn refuse_folder(path: &Path) -> Result<(), CliError> {
+    match path.is_dir() && path.join("config.json").is_file() {
+        true => Err(Foreign::Folder.refused(&path.display().to_string()).into()),
+        false => Ok(()),
     }
-    opened_model(open(path)?, arguments)
 }
 
 /// Reads a model from an input that is open already.
-pub(crate) fn opened_model(
-    opened: Opened,
-    arguments: &ImportArguments,
-) -> Result<(String, Imported), CliError> {
-    let options = import_options(arguments)?;
+pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(String, Imported), CliError> {
+    let reading = options.reading()?;
     let (label, mut model) = match opened {
         Opened::Memory(Input { label, bytes }) => {
-            let model = import_model(&label, &bytes, &options)?;
+            let model = import_model(&label, &bytes, &reading)?;
             (label, model)
         }
         Opened::File(label, mut file) => {
-            let model = import_file(&label, &mut file, &options)?;
+            let model = import_file(&label, &mut file, &reading)?;
             (label, model)
         }
     };
-    if arguments.whole_layers {
+    if options.whole_layers() {
         keep_whole(&mut model.graph);
     }
     unpriced::tell(&label, &model.graph);
     Ok((label, model))
-}
-
-/// What the options say about reading a model.
-fn import_options(arguments: &ImportArguments) -> Result<ImportOptions, CliError> {
-    if arguments.batch == Some(0) {
-        return Err(CliError::new("U001", "a batch of 0 is no batch").at("--batch").help("give at least 1"));
-    }
-    Ok(ImportOptions {
-        format: format(arguments.format.as_deref())?,
-        batch: arguments.batch,
-        time_unit: arguments.time_unit.map(|unit| match unit {
-            TimeUnitArgument::S => TimeUnit::Seconds,
-            TimeUnitArgument::Ms => TimeUnit::Milliseconds,
-            TimeUnitArgument::Us => TimeUnit::Microseconds,
-            TimeUnitArgument::Ns => TimeUnit::Nanoseconds,
-        }),
-        keep_input_costs: arguments.keep_input_costs,
-        profile_class: arguments.profile_class.clone(),
-        gradients: match arguments.gradients {
-            None | Some(GradientsArgument::Mirrored) => Gradients::Mirrored,
-            Some(GradientsArgument::Reversed) => Gradients::Reversed,
-        },
-    })
 }
 
 /// The cluster of a file, of a name or of a shorthand, and what errors call it.
@@ -184,16 +195,6 @@ fn name_of_no_file(path: &Path) -> Option<&str> {
     let name = path.to_str().filter(|text| !text.contains(['/', '\\', '.']))?;
     let readable = is_standard(path) || (path.exists() && !path.is_dir());
     (!readable).then_some(name)
-}
-
-/// A format of models by name.
-fn format(name: Option<&str>) -> Result<Option<Format>, CliError> {
-    let Some(name) = name else { return Ok(None) };
-    Format::named(name).map(Some).ok_or_else(|| {
-        let known = FORMATS.iter().map(|entry| entry.name);
-        CliError::new("U005", format!("there is no format of models called `{name}`"))
-            .help(format!("{}; without --format it is recognised", instead(name, known)))
-    })
 }
 
 /// The problem of the documents under an objective.
@@ -247,7 +248,7 @@ pub(crate) struct Parts {
 
 /// The documents, validated one by one.
 pub(crate) fn parts(documents: Documents) -> Result<Parts, CliError> {
-    let Documents { label, model, cluster_label, cluster, pins } = documents;
+    let Documents { label, model, cluster_label, cluster, pins, .. } = documents;
     let graph = Graph::from_document(model.graph).map_err(|error| CliError::graph(&label, &error))?;
     let path = if cluster_label == label { format!("{label}: cluster") } else { cluster_label };
     let cluster = Cluster::from_document(cluster).map_err(|error| CliError::cluster(&path, &error))?;
@@ -366,10 +367,18 @@ pub(crate) fn schedule(argument: ScheduleArgument) -> Schedule {
     }
 }
 
+/// Most worker threads: more than any machine has processors for one solve, and few enough to start in moments.
+const MOST_THREADS: usize = 512;
+
 /// Worker threads: as many as are asked for, or one per processor.
 pub(crate) fn threads(asked: Option<usize>) -> Result<usize, CliError> {
     match asked {
         Some(0) => Err(CliError::new("U001", "0 threads do nothing; give at least 1").at("--threads")),
+        Some(threads) if threads > MOST_THREADS => {
+            Err(CliError::new("U001", format!("{threads} threads take longer to start than they save"))
+                .at("--threads")
+                .help(format!("give at most {MOST_THREADS}")))
+        }
         Some(threads) => Ok(threads),
         None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
     }

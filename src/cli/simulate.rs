@@ -7,7 +7,6 @@ use stagewright::core::evaluate::{Violation, evaluate};
 use stagewright::core::objective::Objective;
 use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
-use stagewright::formats::import_plan;
 use stagewright::placement::placement;
 use stagewright::report::step::document::{DeviceNames, StepDocument};
 use stagewright::report::step::{Step, text, trace};
@@ -15,16 +14,14 @@ use stagewright::report::step::{Step, text, trace};
 use super::args::SimulateArguments;
 use super::error::CliError;
 use super::exit::Exit;
-use super::files::{self, Input, read};
+use super::files;
 use super::{iteration, output, resolve};
 
 /// Constraints that are told of when a plan breaks them; the rest are counted.
 const TOLD: usize = 5;
 
 pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
-    let documents = resolve::documents(&arguments.model, Some(&arguments.plan))?;
-    let Input { label, bytes } = read(&arguments.plan)?;
-    let plan = import_plan(&label, &bytes, &documents.model)?;
+    let (documents, plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
     if let Some(schedule) = arguments.schedule.map(resolve::schedule).filter(|&it| it != Schedule::None) {
         return iteration::run(arguments, schedule, documents, &plan, &label);
     }

@@ -7,6 +7,7 @@
 mod bottleneck;
 mod change;
 mod load;
+mod merged;
 mod path;
 mod text;
 mod what_if;
@@ -19,6 +20,7 @@ use stagewright_core::problem::Problem;
 
 pub use bottleneck::{Bottleneck, Item, Part};
 pub use change::{Change, changes};
+pub use merged::Merged;
 pub use text::text;
 pub use what_if::{Effort, WhatIf, what_if};
 
@@ -39,6 +41,9 @@ pub struct Explanation {
     pub tight: Vec<Tight>,
     /// Lower bounds by source, the strongest first.
     pub bounds: Vec<BoundDocument>,
+    /// What colocation merges, where it is much of the work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merged: Option<Merged>,
 }
 
 /// How much more a device could do.
@@ -102,6 +107,7 @@ pub fn explain(problem: &Problem, placement: &Placement) -> Explanation {
         slack: slack(problem, &evaluation),
         tight: tight(problem, placement, &evaluation),
         bounds: bounds(problem),
+        merged: Merged::of(problem),
     }
 }
 

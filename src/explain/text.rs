@@ -1,6 +1,6 @@
 //! An explanation for people.
 
-use stagewright_core::document::{ObjectiveDocument, ObjectiveKind, Schedule};
+use stagewright_core::document::{ObjectiveDocument, ObjectiveKind, Schedule, ThroughputDocument};
 
 use super::{Bottleneck, Explanation, Tight, WhatIf};
 use crate::report::grid::{Column, Grid};
@@ -8,21 +8,23 @@ use crate::report::table;
 use crate::report::units::{bytes, name, percent, seconds};
 use crate::report::wrap::facts;
 
-/// The whole explanation, for a terminal of so many characters.
+/// The whole explanation, for a terminal of so many characters; `known` is what the value is in a second.
 pub fn text(
     objective: &ObjectiveDocument,
     explanation: &Explanation,
     what_ifs: &[WhatIf],
+    known: Option<&ThroughputDocument>,
     width: Option<u16>,
 ) -> String {
     let mut lines = vec![
         ("objective", table::objective(objective)),
-        ("value", table::value_line(objective, explanation.value_s)),
+        ("value", table::value_line(objective, explanation.value_s, known)),
     ];
     lines.push(("bound", bound(explanation, what_ifs)));
     let of_each = if objective.schedule == Schedule::None { "" } else { " a microbatch" };
     lines.extend(explanation.bottlenecks.iter().map(|it| ("bottleneck", parts(it, of_each))));
     lines.extend(explanation.tight.iter().map(|it| ("tight", tight(it))));
+    lines.extend(explanation.merged.iter().map(|it| ("merged", it.text())));
     lines.extend(explanation.violations.iter().map(|it| ("broken", it.clone())));
     let mut sections = vec![facts(lines, width)];
     sections.extend(explanation.bottlenecks.iter().filter_map(items).map(|it| it.text(width)));

@@ -33,6 +33,7 @@
 
 pub mod cluster;
 pub mod constants;
+pub mod contents;
 pub mod cost_graph;
 pub mod error;
 pub mod foreign;
@@ -57,13 +58,14 @@ use std::io::{Cursor, Read, Seek, SeekFrom};
 use stagewright_core::document::GraphDocument;
 
 pub use cluster::{import_cluster, write_cluster};
+pub use contents::Contents;
 pub use error::{At, InputError, Place};
 pub use foreign::Foreign;
 pub use native::write_graph;
 pub use notation::Notation;
 pub use options::{Gradients, ImportOptions, TimeUnit};
 pub use pins::import_pins;
-pub use plan::{import_plan, import_plan_alone, write_plan};
+pub use plan::{PlanFile, import_plan, import_plan_alone, write_plan};
 pub use reference::{ReferenceIds, write_reference};
 use text::Sniff;
 
@@ -197,6 +199,8 @@ pub struct Imported {
     pub format: Format,
     /// The node ids and colour classes of a reference model, which its splits speak of.
     pub ids: Option<ReferenceIds>,
+    /// What a batch of it holds, as far as the file says.
+    pub contents: Contents,
 }
 
 /// Recognises the format of a model.

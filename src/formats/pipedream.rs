@@ -33,7 +33,7 @@ use super::options::{Gradients, ImportOptions, TimeUnit};
 use super::readers::Readers;
 use super::text::{Sniff, position, text};
 use super::work::is_amount;
-use super::{Format, HEAD, Imported, names};
+use super::{Contents, Format, HEAD, Imported, names};
 
 /// What every node line has, and no other format.
 const MARK: &[u8] = b"forward_compute_time=";
@@ -113,7 +113,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         parameters: Vec::new(),
         pipedream_skips: Vec::new(),
     };
-    Ok(Imported { graph, format: Format::PipeDream, ids: None })
+    Ok(Imported { graph, format: Format::PipeDream, ids: None, contents: Contents::default() })
 }
 
 fn backward_name(node: &Node<'_>) -> String {

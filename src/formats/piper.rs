@@ -43,7 +43,7 @@ use super::options::ImportOptions;
 use super::readers::Readers;
 use super::text::{Sniff, text};
 use super::work::is_amount;
-use super::{Format, Imported, names};
+use super::{Contents, Format, Imported, names};
 
 /// Fields that are not known are passed over, as the package does.
 #[derive(Debug, Deserialize)]
@@ -140,7 +140,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         parameters: Vec::new(),
         pipedream_skips: Vec::new(),
     };
-    Ok(Imported { graph, format: Format::Piper, ids: None })
+    Ok(Imported { graph, format: Format::Piper, ids: None, contents: Contents::default() })
 }
 
 /// The first way to run a node on one device.

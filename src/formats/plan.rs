@@ -11,14 +11,56 @@ use super::reference::split;
 use super::text::{Sniff, text};
 use super::{Imported, pretty_json};
 
+/// A file that describes a plan, before there is a model to go with it.
+#[derive(Debug)]
+pub enum PlanFile<'a> {
+    /// A native plan.
+    Native(Box<PlanDocument>),
+    /// A split by the node ids of a model in the reference format.
+    Split {
+        /// What errors call it.
+        label: &'a str,
+        /// What is in it.
+        text: &'a str,
+    },
+}
+
+impl<'a> PlanFile<'a> {
+    /// Reads a native plan, and recognises a split.
+    ///
+    /// # Errors
+    /// What is wrong with the text, or with a native plan.
+    pub fn read(label: &'a str, bytes: &'a [u8]) -> Result<PlanFile<'a>, InputError> {
+        let text = text(label, bytes)?;
+        match split::detect(&Sniff::of(text)) {
+            true => Ok(PlanFile::Split { label, text }),
+            false => Ok(PlanFile::Native(Box::new(Notation::Json.read_as(label, text, &[PLAN_SCHEMA])?))),
+        }
+    }
+
+    /// The plan, where it can be read without its model.
+    pub fn native(&self) -> Option<&PlanDocument> {
+        match self {
+            PlanFile::Native(plan) => Some(plan),
+            PlanFile::Split { .. } => None,
+        }
+    }
+
+    /// The plan for a model.
+    ///
+    /// # Errors
+    /// What is wrong with a split: for one, that the model did not come in the reference format.
+    pub fn of(self, model: &Imported) -> Result<PlanDocument, InputError> {
+        match self {
+            PlanFile::Native(plan) => Ok(*plan),
+            PlanFile::Split { label, text } => split::import(label, text, model),
+        }
+    }
+}
+
 /// Reads a plan for a model: a native one, or a split where the model came in the reference format.
 pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDocument, InputError> {
-    let text = text(label, bytes)?;
-    if split::detect(&Sniff::of(text)) {
-        split::import(label, text, model)
-    } else {
-        Notation::Json.read_as(label, text, &[PLAN_SCHEMA])
-    }
+    PlanFile::read(label, bytes)?.of(model)
 }
 
 /// Reads a native plan without its model.
@@ -27,13 +69,14 @@ pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDo
 /// S006 for a split, whose node ids mean nothing without the model, and whatever may be wrong with a native
 /// plan.
 pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument, InputError> {
-    let text = text(label, bytes)?;
-    if split::detect(&Sniff::of(text)) {
-        let help = "give the model in the reference format that the split was made for";
-        let message = "this is a split by node ids, which mean nothing without the model";
-        return Err(InputError::new("S006", label, At::Whole, message, help));
+    match PlanFile::read(label, bytes)? {
+        PlanFile::Native(plan) => Ok(*plan),
+        PlanFile::Split { label, .. } => {
+            let help = "give the model in the reference format that the split was made for";
+            let message = "this is a split by node ids, which mean nothing without the model";
+            Err(InputError::new("S006", label, At::Whole, message, help))
+        }
     }
-    Notation::Json.read_as(label, text, &[PLAN_SCHEMA])
 }
 
 /// A plan as native JSON.

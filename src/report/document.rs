@@ -39,6 +39,8 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
         seed: provenance.seed,
         stop: solution.stop.map(|stop| stop.name().into()),
         reason: solution.reason.clone(),
+        model: None,
+        throughput: None,
         pins: problem.pins().clone(),
         devices: plan.map(|plan| devices(problem, plan)).unwrap_or_default(),
         uplinks: plan.map(|plan| uplinks(problem, plan)).unwrap_or_default(),

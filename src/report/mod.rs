@@ -8,5 +8,6 @@ pub mod html;
 pub mod schedule;
 pub mod step;
 pub mod table;
+pub mod throughput;
 pub mod units;
 pub mod wrap;

@@ -2,10 +2,11 @@
 
 use stagewright_core::document::{
     BoundDocument, ClusterDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind,
-    PlanDocument, PlanStatus, Schedule, Split, Training,
+    PlanDocument, PlanStatus, Schedule, Split, ThroughputDocument, Training,
 };
 
 use super::grid::{Column, Grid};
+use super::throughput::rate;
 use super::units::{bytes, flop, percent, seconds};
 use super::wrap::facts;
 
@@ -36,7 +37,7 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
     let mut lines = vec![("objective", objective(&plan.objective))];
     match plan.objective.value_s {
         Some(value) => {
-            lines.push(("value", value_line(&plan.objective, value)));
+            lines.push(("value", value_line(&plan.objective, value, plan.throughput.as_ref())));
             let loads: Vec<f64> = plan.devices.iter().map(|device| device.load_s).collect();
             lines.extend(bubble(&plan.objective, value, &loads).map(|bubble| ("bubble", bubble)));
         }
@@ -270,23 +271,12 @@ pub fn schedule(schedule: Schedule) -> Option<&'static str> {
     }
 }
 
-/// A value with its meaning.
-pub fn value_line(objective: &ObjectiveDocument, value: f64) -> String {
+/// A value with its meaning, which is told of samples and tokens where they are known.
+pub fn value_line(objective: &ObjectiveDocument, value: f64, known: Option<&ThroughputDocument>) -> String {
     let unit = if objective.schedule == Schedule::None { "" } else { " an iteration" };
-    match rate(objective, value) {
+    match rate(objective, value, known) {
         Some(rate) => format!("{}{unit}, {rate}", seconds(value)),
         None => seconds(value),
-    }
-}
-
-/// How much a second a value is; none where the objective is no throughput.
-pub(super) fn rate(objective: &ObjectiveDocument, value: f64) -> Option<String> {
-    let microbatches = f64::from(objective.microbatches.unwrap_or(1));
-    match (objective.kind, objective.schedule) {
-        (ObjectiveKind::Throughput, _) if value <= 0.0 => None,
-        (ObjectiveKind::Throughput, Schedule::None) => Some(format!("{:.4} a second", 1.0 / value)),
-        (ObjectiveKind::Throughput, _) => Some(format!("{:.4} microbatches a second", microbatches / value)),
-        _ => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command line from end to end, on the built binary.
 
+mod kept;
 mod suites;
 
 use std::io::{Read, Write};

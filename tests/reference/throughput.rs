@@ -150,6 +150,8 @@ fn one_device_has_the_value_of_all_its_work() {
         let model = import(&path);
         let operators = &model.graph.operators;
         let plan = PlanDocument {
+            model: None,
+            throughput: None,
             schema: PLAN_SCHEMA.into(),
             status: PlanStatus::Unknown,
             solver: "import".into(),

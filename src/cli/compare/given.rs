@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use stagewright::calls::assign_calls;
-use stagewright::core::document::{BoundDocument, PlanStatus};
+use stagewright::core::document::{BoundDocument, ModelOptionsDocument, PlanStatus};
 use stagewright::core::objective::Objective;
-use stagewright::formats::import_plan;
+use stagewright::formats::{PlanFile, import_plan};
 use stagewright::nearest::instead;
 use stagewright::report::comparison::Contender;
 use stagewright::report::document::objective_document;
@@ -13,6 +13,7 @@ use stagewright_verify::check;
 
 use crate::cli::error::CliError;
 use crate::cli::files::{Input, read};
+use crate::cli::model_options::Kept;
 use crate::cli::output;
 use crate::cli::resolve::Documents;
 
@@ -85,28 +86,67 @@ impl Given {
         self.plans.iter().map(|plan| plan.name.as_str())
     }
 
-    /// The plans for a model, valued by the independent checker under the rules of the comparison.
-    pub(super) fn of(
-        &self,
+    /// The files of the plans for a model.
+    pub(super) fn files(&self, model: &str) -> Result<Files<'_>, CliError> {
+        let mut files = Files { files: Vec::new() };
+        // What is for this model alone goes before what is for any.
+        let own = self.plans.iter().filter(|plan| plan.model.as_deref() == Some(model));
+        for plan in own.chain(self.plans.iter().filter(|plan| plan.model.is_none())) {
+            let Some(path) = plan.file(model) else { continue };
+            match plan.open(&path) {
+                Ok(file) => files.files.push(file),
+                Err(error) => plan.fails(model, error)?,
+            }
+        }
+        Ok(files)
+    }
+}
+
+/// The plans for one model, as they are in their files.
+pub(super) struct Files<'a> {
+    files: Vec<PlanOfModel<'a>>,
+}
+
+/// A plan in its file.
+struct PlanOfModel<'a> {
+    plan: &'a Plan,
+    input: Input,
+    /// The options that it keeps.
+    options: Option<ModelOptionsDocument>,
+}
+
+impl Files<'_> {
+    /// The options that the first plan with any was made under. Where another keeps others, that is told.
+    pub(super) fn kept(&self) -> Option<Kept<'_>> {
+        let mut all = self
+            .files
+            .iter()
+            .filter_map(|file| Some(Kept { label: &file.input.label, options: file.options.as_ref()? }));
+        let first = all.next()?;
+        for other in all.filter(|other| other.options != first.options) {
+            output::note(&format!(
+                "note: {} and {} were made with other options of the model: those of the first hold",
+                first.label, other.label
+            ));
+        }
+        Some(first)
+    }
+
+    /// The plans, valued by the independent checker under the rules of the comparison.
+    pub(super) fn contenders(
+        self,
         model: &str,
         documents: &Documents,
         objective: &Objective,
     ) -> Result<Vec<Contender>, CliError> {
         let mut found: Vec<Contender> = Vec::new();
-        // What is for this model alone goes before what is for any.
-        let own = self.plans.iter().filter(|plan| plan.model.as_deref() == Some(model));
-        for plan in own.chain(self.plans.iter().filter(|plan| plan.model.is_none())) {
-            if found.iter().any(|contender| contender.name == plan.name) {
+        for file in self.files {
+            if found.iter().any(|contender| contender.name == file.plan.name) {
                 continue;
             }
-            let Some(path) = plan.file(model) else { continue };
-            match plan.read(&path, documents, objective) {
+            match file.valued(documents, objective) {
                 Ok(contender) => found.push(contender),
-                // A name that fits does not make a plan that does.
-                Err(error) if plan.is_pattern() => {
-                    output::note(&format!("{model}: the plan `{}` does not fit: {error}", plan.name));
-                }
-                Err(error) => return Err(error),
+                Err(error) => file.plan.fails(model, error)?,
             }
         }
         Ok(found)
@@ -132,9 +172,27 @@ impl Plan {
             .find(|path| path.exists())
     }
 
-    fn read(&self, path: &Path, documents: &Documents, objective: &Objective) -> Result<Contender, CliError> {
-        let Input { label, bytes } = read(path)?;
-        let mut plan = import_plan(&label, &bytes, &documents.model)?;
+    fn open(&self, path: &Path) -> Result<PlanOfModel<'_>, CliError> {
+        let input = read(path)?;
+        let options =
+            PlanFile::read(&input.label, &input.bytes)?.native().and_then(|plan| plan.model.clone());
+        Ok(PlanOfModel { plan: self, input, options })
+    }
+
+    /// A plan that cannot be read or valued. A name that fits does not make a plan that does.
+    fn fails(&self, model: &str, error: CliError) -> Result<(), CliError> {
+        if !self.is_pattern() {
+            return Err(error);
+        }
+        output::note(&format!("{model}: the plan `{}` does not fit: {error}", self.name));
+        Ok(())
+    }
+}
+
+impl PlanOfModel<'_> {
+    fn valued(&self, documents: &Documents, objective: &Objective) -> Result<Contender, CliError> {
+        let Input { label, bytes } = &self.input;
+        let mut plan = import_plan(label, bytes, &documents.model)?;
         // Only the placement counts: what it claims to be worth was under rules of its own.
         plan.objective = objective_document(objective, None);
         plan.status = PlanStatus::Feasible;
@@ -160,6 +218,6 @@ impl Plan {
         breaks.sort_unstable();
         breaks.dedup();
         plan.reason = report.value_s.is_none().then(|| "the placement cannot be valued".to_owned());
-        Ok(Contender { name: self.name.clone(), plan, given: Some(breaks) })
+        Ok(Contender { name: self.plan.name.clone(), plan, given: Some(breaks) })
     }
 }

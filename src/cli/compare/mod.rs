@@ -49,9 +49,11 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit, C
     // Everything is read before anything is solved: what is wrong with the last input costs no solve.
     let mut grounds = Vec::new();
     for model in &arguments.models {
-        let documents = resolve::documents_of(model, &arguments.around, None)?;
-        let contenders = given.of(&stem(model), &documents, &objective)?;
-        grounds.push((stem(model), documents.cluster.clone(), contenders, resolve::parts(documents)?));
+        let name = stem(model);
+        let files = given.files(&name)?;
+        let documents = resolve::documents_of(model, &arguments.around, files.kept())?;
+        let contenders = files.contenders(&name, &documents, &objective)?;
+        grounds.push((name, documents.cluster.clone(), contenders, resolve::parts(documents)?));
     }
     let interrupt = interrupt::watch();
     let mut comparisons = Vec::new();

@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
     let objective = resolve::objective(&arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
     resolve::solver(learned::NAME, &objective)?;
-    let problem = resolve::problem(resolve::documents(&arguments.model, None)?, objective)?;
+    let problem = resolve::problem(resolve::documents(&arguments.model)?, objective)?;
     // Before the time is spent, not after.
     let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {

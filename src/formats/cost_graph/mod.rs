@@ -39,7 +39,7 @@ use super::options::{ImportOptions, TimeUnit};
 use super::readers::Readers;
 use super::text::{Sniff, text};
 use super::work::is_amount;
-use super::{Format, Imported, names};
+use super::{Contents, Format, Imported, names};
 use textproto::{Event, Reader, unquoted};
 
 /// A node. What is read of the text remembers its place for errors.
@@ -116,7 +116,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         parameters: Vec::new(),
         pipedream_skips: Vec::new(),
     };
-    Ok(Imported { graph, format: Format::CostGraph, ids: None })
+    Ok(Imported { graph, format: Format::CostGraph, ids: None, contents: Contents::default() })
 }
 
 fn is_end(name: &str) -> bool {

@@ -24,6 +24,7 @@
 //! (`If`, `Loop`, `Scan`) and calls of a model's own functions are errors, since their work would be missed.
 
 mod call;
+mod contents;
 mod cost;
 mod declared;
 mod infer;
@@ -79,7 +80,12 @@ pub(super) fn import(
         return Err(InputError::at_path("M004", label, "graph.node", message, help));
     }
     let name = if graph.name().is_empty() { names::stem(label) } else { graph.name() };
-    Ok(Imported { graph: document(name, &walked), format: Format::Onnx, ids: None })
+    Ok(Imported {
+        graph: document(name, &walked),
+        format: Format::Onnx,
+        ids: None,
+        contents: contents::contents(&walked),
+    })
 }
 
 /// A node is called what it is called, or else what it makes.

@@ -34,7 +34,7 @@ use super::options::ImportOptions;
 use super::readers::Readers;
 use super::text::{Sniff, end_of, text};
 use super::work::is_amount;
-use super::{Format, Imported, names};
+use super::{Contents, Format, Imported, names};
 use net::Net;
 
 /// A file with more elements than this is no model: each takes some hundred bytes of memory.
@@ -83,7 +83,12 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
         ));
     }
     let name = root.attribute("name").filter(|name| !name.is_empty()).unwrap_or(names::stem(label));
-    Ok(Imported { graph: net.graph(name)?, format: Format::OpenVino, ids: None })
+    Ok(Imported {
+        graph: net.graph(name)?,
+        format: Format::OpenVino,
+        ids: None,
+        contents: Contents::default(),
+    })
 }
 
 /// The first element that is nested too deeply or has too many attributes: its place, and what is wrong. The

@@ -53,7 +53,7 @@ use stagewright_core::document::{
 use super::error::InputError;
 use super::notation::Notation;
 use super::text::{Sniff, text};
-use super::{Format, ImportOptions, Imported, names};
+use super::{Contents, Format, ImportOptions, Imported, names};
 use check::Checked;
 use file::{ModelFile, Node};
 pub use write::write_reference;
@@ -105,7 +105,7 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
         pipedream_skips: Vec::new(),
     };
     let ids = ReferenceIds { by_id: checked.by_id, colors };
-    Ok(Imported { graph, format: Format::Reference, ids: Some(ids) })
+    Ok(Imported { graph, format: Format::Reference, ids: Some(ids), contents: Contents::default() })
 }
 
 fn operator(node: &Node, name: String, colocation: Option<String>) -> OperatorDocument {

@@ -196,6 +196,8 @@ fn plan(graph: &GraphDocument, devices: &[(&str, usize)], device_of: &[Option<us
         seed: 0,
         stop: None,
         reason: None,
+        model: None,
+        throughput: None,
         pins: PinsDocument::default(),
         devices: documents,
         uplinks: Vec::new(),

@@ -9,6 +9,7 @@ use super::markup::{self, count, escape};
 use super::names::visible;
 use super::shell::Section;
 use crate::report::table;
+use crate::report::throughput::rate;
 
 /// The figures of a plan, or why there is none.
 pub(super) fn section(page: &Page) -> Section {
@@ -54,7 +55,8 @@ fn verdict(plan: &PlanDocument) -> String {
 fn figures(plan: &PlanDocument) -> String {
     let none = || "none".to_owned();
     let value = plan.objective.value_s;
-    let rate = value.and_then(|value| table::rate(&plan.objective, value)).unwrap_or_default();
+    let rate =
+        value.and_then(|value| rate(&plan.objective, value, plan.throughput.as_ref())).unwrap_or_default();
     let source = plan.bound.value_s.map_or("", |_| plan.bound.source.as_str());
     let stop = plan.stop.as_ref().map(|stop| format!("stopped by {stop}")).unwrap_or_default();
     let rows = [

@@ -29,6 +29,7 @@ pub use graph::{
 };
 pub use pins::{PinTargets, PinsDocument};
 pub use plan::{
-    BoundDocument, CertificateDocument, Communication, DeviceDocument, Execution, ObjectiveDocument,
-    ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus, Schedule, Split, Training, UplinkDocument,
+    BoundDocument, CertificateDocument, Communication, DeviceDocument, Execution, GradientsDocument,
+    ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus, Schedule,
+    Split, ThroughputDocument, TimeUnitDocument, Training, UplinkDocument,
 };

@@ -36,6 +36,12 @@ pub struct PlanDocument {
     /// Why there is no plan, or what the search for it left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Options about the model and the memory that the plan was made under; what was not given is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelOptionsDocument>,
+    /// For throughput: how much the plan does in a second, where it is known of what.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<ThroughputDocument>,
     /// The pins that the plan was made under.
     #[serde(default, skip_serializing_if = "no_pins")]
     pub pins: PinsDocument,
@@ -52,6 +58,75 @@ pub struct PlanDocument {
 
 fn no_pins(pins: &PinsDocument) -> bool {
     pins.0.is_empty()
+}
+
+/// How the model of a plan was read, and how much memory was kept free: what the model and the cluster leave open, and
+/// what has to be the same when the plan is read again. The names are those of the options of the command line.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelOptionsDocument {
+    /// Format of the model, where it was not recognised but told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// Samples of a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u64>,
+    /// Whether the operators of every layer share a device.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub whole_layers: bool,
+    /// Unit of the model's times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_unit: Option<TimeUnitDocument>,
+    /// Whether input nodes keep their profiled times.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keep_input_costs: bool,
+    /// Class of devices that profiled times are for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile_class: Option<String>,
+    /// How gradients are sent, where a profile lists forward edges alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gradients: Option<GradientsDocument>,
+    /// Bytes that are kept free on every device that is no host, in place of what the cluster says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_reserve: Option<u64>,
+}
+
+/// A unit of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TimeUnitDocument {
+    /// Seconds.
+    S,
+    /// Milliseconds.
+    Ms,
+    /// Microseconds.
+    Us,
+    /// Nanoseconds.
+    Ns,
+}
+
+/// How gradients are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GradientsDocument {
+    /// Like the activations.
+    Mirrored,
+    /// From each reader back.
+    Reversed,
+}
+
+/// How much a plan does in a second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ThroughputDocument {
+    /// Batches; under a schedule, microbatches.
+    pub batches_per_s: f64,
+    /// Samples, where it is known how many a batch has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_per_s: Option<f64>,
+    /// Tokens, where it is known as well how many a sample has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_s: Option<f64>,
 }
 
 /// What was proved of a plan.

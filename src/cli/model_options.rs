@@ -1,0 +1,231 @@
+//! Options about the model: those that were typed, over those that a plan keeps.
+//!
+//! A plan is of a model as it was read. So the options of the reading are written into the plan, and whatever reads the
+//! plan again begins with them. One that is typed again wins, and where it says something else that is told.
+//!
+//! # Adding an option
+//!
+//! A field of `ModelOptionsDocument`, of which nothing is written where nothing was given, and its line in [`typed`] and
+//! in [`ModelOptions::reading`]. Keeping, merging and telling go by the names of the fields.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+use stagewright::core::document::{
+    ClusterDocument, GradientsDocument, ModelOptionsDocument, PlanDocument, TimeUnitDocument,
+};
+use stagewright::formats::{FORMATS, Format, Gradients, ImportOptions, TimeUnit};
+use stagewright::nearest::instead;
+
+use super::args::{GradientsArgument, ImportArguments, TimeUnitArgument};
+use super::error::CliError;
+use super::{output, quantity};
+
+/// What holds for one reading of a model.
+#[derive(Debug, Clone)]
+pub(crate) struct ModelOptions {
+    document: ModelOptionsDocument,
+    /// Fields that were typed; the others are of the plan.
+    typed: BTreeSet<String>,
+    /// What errors call the plan.
+    plan: String,
+}
+
+/// What a plan keeps, with what errors call the plan.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) options: &'a ModelOptionsDocument,
+}
+
+impl<'a> Kept<'a> {
+    /// Those of a plan, if it has any.
+    pub(crate) fn of(label: &'a str, plan: Option<&'a PlanDocument>) -> Option<Kept<'a>> {
+        plan.and_then(|plan| plan.model.as_ref()).map(|options| Kept { label, options })
+    }
+}
+
+/// What was typed.
+fn typed(arguments: &ImportArguments, reserve: Option<&str>) -> Result<ModelOptionsDocument, CliError> {
+    Ok(ModelOptionsDocument {
+        format: arguments.format.clone(),
+        batch: arguments.batch,
+        whole_layers: arguments.whole_layers,
+        time_unit: arguments.time_unit.map(|unit| match unit {
+            TimeUnitArgument::S => TimeUnitDocument::S,
+            TimeUnitArgument::Ms => TimeUnitDocument::Ms,
+            TimeUnitArgument::Us => TimeUnitDocument::Us,
+            TimeUnitArgument::Ns => TimeUnitDocument::Ns,
+        }),
+        keep_input_costs: arguments.keep_input_costs,
+        profile_class: arguments.profile_class.clone(),
+        gradients: arguments.gradients.map(|gradients| match gradients {
+            GradientsArgument::Mirrored => GradientsDocument::Mirrored,
+            GradientsArgument::Reversed => GradientsDocument::Reversed,
+        }),
+        memory_reserve: reserve.map(bytes).transpose()?,
+    })
+}
+
+/// A reserve as it is typed, where `none` is none.
+fn bytes(text: &str) -> Result<u64, CliError> {
+    let size = quantity::size(text).map_err(|cause| {
+        CliError::new("U001", cause).at("--memory-reserve").help("none keeps nothing free")
+    })?;
+    Ok(size.unwrap_or(0))
+}
+
+impl ModelOptions {
+    /// What was typed, over what a plan keeps. What both say, and say differently, is told.
+    pub(crate) fn new(
+        arguments: &ImportArguments,
+        reserve: Option<&str>,
+        kept: Option<Kept<'_>>,
+    ) -> Result<ModelOptions, CliError> {
+        let typed = fields(&typed(arguments, reserve)?);
+        let names: BTreeSet<String> = typed.keys().cloned().collect();
+        let mut all = kept.map(|kept| fields(kept.options)).unwrap_or_default();
+        let plan = kept.map(|kept| kept.label.to_owned()).unwrap_or_default();
+        for (name, value) in typed {
+            let said = all.insert(name.clone(), value.clone());
+            if let Some(said) = said.filter(|said| *said != value) {
+                let option = option(&name);
+                output::note(&format!("note: {option} is {value}; {plan} was made with {said}"));
+            }
+        }
+        let document = serde_json::from_value(Value::Object(all)).map_err(|error| {
+            CliError::new("X001", format!("options of a plan cannot be put together: {error}"))
+        })?;
+        let options = ModelOptions { document, typed: names, plan };
+        if options.document.batch == Some(0) {
+            let error = CliError::new("U001", "a batch of 0 is no batch").at(options.place("batch"));
+            return Err(error.help("give at least 1"));
+        }
+        Ok(options)
+    }
+
+    /// Where a field was said: an option, or a path in the plan.
+    fn place(&self, name: &str) -> String {
+        match self.typed.contains(name) {
+            true => option(name),
+            false => format!("{}: model.{name}", self.plan),
+        }
+    }
+
+    /// What a plan of this reading keeps: nothing where nothing was said.
+    pub(crate) fn kept(&self) -> Option<ModelOptionsDocument> {
+        (self.document != ModelOptionsDocument::default()).then(|| self.document.clone())
+    }
+
+    /// The device class that profiled times are for.
+    pub(crate) fn profile_class(&self) -> Option<&str> {
+        self.document.profile_class.as_deref()
+    }
+
+    /// Whether the operators of every layer share a device.
+    pub(crate) fn whole_layers(&self) -> bool {
+        self.document.whole_layers
+    }
+
+    /// How importers read the model.
+    pub(crate) fn reading(&self) -> Result<ImportOptions, CliError> {
+        let ModelOptionsDocument { batch, keep_input_costs, ref profile_class, .. } = self.document;
+        Ok(ImportOptions {
+            format: self.format()?,
+            batch,
+            time_unit: self.document.time_unit.map(|unit| match unit {
+                TimeUnitDocument::S => TimeUnit::Seconds,
+                TimeUnitDocument::Ms => TimeUnit::Milliseconds,
+                TimeUnitDocument::Us => TimeUnit::Microseconds,
+                TimeUnitDocument::Ns => TimeUnit::Nanoseconds,
+            }),
+            keep_input_costs,
+            profile_class: profile_class.clone(),
+            gradients: match self.document.gradients {
+                None | Some(GradientsDocument::Mirrored) => Gradients::Mirrored,
+                Some(GradientsDocument::Reversed) => Gradients::Reversed,
+            },
+        })
+    }
+
+    /// The format of models that was told.
+    fn format(&self) -> Result<Option<Format>, CliError> {
+        let Some(name) = self.document.format.as_deref() else { return Ok(None) };
+        Format::named(name).map(Some).ok_or_else(|| {
+            let known = FORMATS.iter().map(|entry| entry.name);
+            let error = CliError::new("U005", format!("there is no format of models called `{name}`"));
+            let error = if self.typed.contains("format") { error } else { error.at(self.place("format")) };
+            error.help(format!("{}; without --format it is recognised", instead(name, known)))
+        })
+    }
+
+    /// Keeps the reserve that was told free on every device that is no host.
+    pub(crate) fn reserve(&self, cluster: &mut ClusterDocument) {
+        if let Some(bytes) = self.document.memory_reserve {
+            for kind in cluster.kinds.iter_mut().filter(|kind| !kind.host) {
+                kind.reserve_bytes = Some(bytes as f64);
+            }
+        }
+    }
+}
+
+/// What was said, by name.
+fn fields(document: &ModelOptionsDocument) -> Map<String, Value> {
+    match serde_json::to_value(document) {
+        Ok(Value::Object(fields)) => fields,
+        // A structure of names, numbers and switches is an object.
+        _ => Map::new(),
+    }
+}
+
+/// The option of a field.
+fn option(name: &str) -> String {
+    format!("--{}", name.replace('_', "-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing() -> ImportArguments {
+        ImportArguments {
+            format: None,
+            batch: None,
+            whole_layers: false,
+            time_unit: None,
+            keep_input_costs: false,
+            profile_class: None,
+            gradients: None,
+        }
+    }
+
+    #[test]
+    fn what_is_typed_goes_before_what_a_plan_keeps() {
+        let kept = ModelOptionsDocument {
+            batch: Some(8),
+            whole_layers: true,
+            memory_reserve: Some(5),
+            ..ModelOptionsDocument::default()
+        };
+        let kept = Some(Kept { label: "plan.json", options: &kept });
+        let arguments = ImportArguments { batch: Some(16), ..nothing() };
+        let options = ModelOptions::new(&arguments, None, kept).expect("options");
+        assert_eq!(options.reading().expect("a reading").batch, Some(16));
+        assert!(options.whole_layers());
+        assert_eq!(options.kept().and_then(|kept| kept.memory_reserve), Some(5));
+        assert_eq!([options.place("batch"), options.place("format")], ["--batch", "plan.json: model.format"]);
+    }
+
+    #[test]
+    fn nothing_said_is_nothing_kept() {
+        assert_eq!(ModelOptions::new(&nothing(), None, None).expect("options").kept(), None);
+        let said = ModelOptions::new(&nothing(), Some("none"), None).expect("options");
+        assert_eq!(said.kept().and_then(|kept| kept.memory_reserve), Some(0));
+    }
+
+    /// Every field is left out by default, which is how one that was not typed is told from one that was.
+    #[test]
+    fn no_field_is_written_by_default() {
+        assert_eq!(fields(&ModelOptionsDocument::default()), Map::new());
+    }
+}

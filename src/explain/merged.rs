@@ -1,0 +1,156 @@
+//! Work that colocation makes one piece of.
+//!
+//! No device runs less than a whole unit, so a unit with much of the work bounds the value by itself, and no other plan
+//! helps against that. Whether it has to be one piece is a question about the model: a tied weight, a constant with many
+//! readers or a layer kept whole are choices.
+
+use serde::Serialize;
+use stagewright_core::bound::{Bound, HeaviestUnit};
+use stagewright_core::contract::Units;
+use stagewright_core::document::Pass;
+use stagewright_core::graph::OpId;
+use stagewright_core::problem::Problem;
+use stagewright_core::tolerance::round_down;
+
+use crate::report::units::{name, percent, seconds};
+
+/// The share of the work from which a unit is worth a word.
+const MUCH: f64 = 0.2;
+
+/// A unit with much of the work.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Merged {
+    /// Its colocation group; of several, the one with the most work.
+    pub group: String,
+    /// Colocation groups in it, and operators without one: of a contiguous split, those on a cycle of its order.
+    pub groups: usize,
+    /// Its operators.
+    pub operators: usize,
+    /// Its share of the work of all operators, each on the fastest class of devices.
+    pub share: f64,
+    /// Seconds that no value is below, for this unit alone.
+    pub bound_s: f64,
+}
+
+impl Merged {
+    /// The unit with the most work, if colocation made it and it has more than a fifth of all. Operators that belong to
+    /// one forward operator, its gradients and updates, are no merged work. O(pools · operators) beyond the contraction.
+    pub fn of(problem: &Problem) -> Option<Merged> {
+        // What runs outside the calls of an accelerator overlaps, so a unit bounds nothing there.
+        if !HeaviestUnit.applies(problem) {
+            return None;
+        }
+        let graph = problem.graph();
+        let pools = problem.pools().len();
+        let fastest = |op: OpId| {
+            let seconds = (0..pools).filter_map(|pool| problem.seconds(op, pool));
+            seconds.min_by(f64::total_cmp).unwrap_or(0.0)
+        };
+        let all: f64 = graph.operators().map(fastest).sum();
+        let units = Units::new(problem);
+        let work = |unit: usize| units.members(unit).iter().map(|&op| fastest(op)).sum::<f64>();
+        let (unit, most) = (0..units.len())
+            .map(|unit| (unit, work(unit)))
+            .max_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)))?;
+        let members = units.members(unit);
+        let forward = members.iter().filter(|&&op| graph.operator(op).pass == Pass::Forward).count();
+        let mut classes: Vec<usize> = members.iter().map(|&op| graph.class_of(op)).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        let of_class = |class: usize| graph.class(class).iter().map(|&op| fastest(op)).sum::<f64>();
+        let heaviest = classes
+            .iter()
+            .filter(|&&class| graph.class(class).len() > 1)
+            .max_by(|&&one, &&other| of_class(one).total_cmp(&of_class(other)).then(other.cmp(&one)))?;
+        if forward < 2 || most <= MUCH * all {
+            return None;
+        }
+        let first = graph.operator(graph.class(*heaviest)[0]);
+        Some(Merged {
+            group: first.colocation.clone().unwrap_or_else(|| first.name.clone()),
+            groups: classes.len(),
+            operators: members.len(),
+            share: most / all,
+            bound_s: bound(problem, &units, unit),
+        })
+    }
+
+    /// In a sentence.
+    pub fn text(&self) -> String {
+        let group = name(&self.group);
+        let others = match self.groups {
+            1 => String::new(),
+            2 => ", with what lies between its operators,".into(),
+            _ => ", with what lies between its operators and other groups,".into(),
+        };
+        format!(
+            "colocation group `{group}`{others} makes one unit of {} operators with {} of the work: no plan is below {} \
+             for it",
+            self.operators,
+            percent(self.share),
+            seconds(self.bound_s)
+        )
+    }
+}
+
+/// As for [`HeaviestUnit`], whose proof holds for any operators that share a device.
+fn bound(problem: &Problem, units: &Units, unit: usize) -> f64 {
+    let objective = problem.objective();
+    let on = |(pool, spec): (usize, &stagewright_core::problem::Pool)| {
+        let replicas = objective.max_replicas.min(spec.count());
+        Some(units.seconds(unit, pool)? / f64::from(replicas))
+    };
+    let least = problem.pools().iter().enumerate().filter_map(on).min_by(f64::total_cmp).unwrap_or(0.0);
+    round_down(objective.repetitions() * least)
+}
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::cluster::Cluster;
+    use stagewright_core::document::{OperatorDocument, TensorDocument};
+    use stagewright_core::graph::GraphBuilder;
+    use stagewright_core::objective::Objective;
+
+    use super::*;
+    use crate::clusters;
+
+    /// A chain of forward operators of a second each, some of them in the group `tied`.
+    fn chain(length: usize, tied: &[usize]) -> Problem {
+        let mut builder = GraphBuilder::new("chain");
+        for at in 0..length {
+            builder.operator(OperatorDocument {
+                seconds: [("acc".to_owned(), 1.0)].into(),
+                colocation: tied.contains(&at).then(|| "tied".to_owned()),
+                ..OperatorDocument::named(format!("op{at}"))
+            });
+        }
+        for at in 1..length {
+            builder.timed_tensor(TensorDocument {
+                name: None,
+                producer: format!("op{}", at - 1),
+                consumers: vec![format!("op{at}")],
+                bytes: 1.0,
+                seconds: [("acc".to_owned(), 0.0)].into(),
+            });
+        }
+        let mut cluster = clusters::find("4xa100").expect("a built-in cluster");
+        cluster.kinds[0].class = "acc".into();
+        let cluster = Cluster::from_document(cluster).expect("a valid cluster");
+        Problem::new(builder.build().expect("a graph"), cluster, Objective::default(), Default::default())
+            .expect("a problem")
+    }
+
+    #[test]
+    fn a_group_merges_what_lies_between_its_operators() {
+        let merged = Merged::of(&chain(10, &[1, 4])).expect("four of ten operators");
+        assert_eq!((merged.group.as_str(), merged.groups, merged.operators), ("tied", 3, 4));
+        assert!((merged.share - 0.4).abs() < 1e-12 && (merged.bound_s - 4.0).abs() < 1e-6, "{merged:?}");
+        assert!(merged.text().contains("`tied`"), "{}", merged.text());
+    }
+
+    #[test]
+    fn a_fifth_and_less_is_not_told() {
+        assert_eq!(Merged::of(&chain(10, &[4, 5])), None);
+        assert_eq!(Merged::of(&chain(4, &[])), None);
+    }
+}

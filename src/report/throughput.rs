@@ -1,0 +1,121 @@
+//! How much a plan does in a second, and of what.
+//!
+//! The value of a plan for throughput is the time of one run of the model, which is a batch: under a schedule, the time
+//! of all microbatches of an iteration. People count samples or tokens, which is as far as it is known what a batch holds.
+
+use stagewright_core::document::{
+    GraphDocument, ObjectiveDocument, ObjectiveKind, Schedule, ThroughputDocument,
+};
+
+use crate::formats::Contents;
+
+/// What a value is in a second. None where the objective is no throughput or the value is 0; and of a graph of version 1
+/// of whose batch nothing is known, where what it counts is not said.
+pub fn throughput(
+    objective: &ObjectiveDocument,
+    value: f64,
+    contents: Contents,
+    graph: &GraphDocument,
+) -> Option<ThroughputDocument> {
+    let batches = batches(objective, value)?;
+    if contents == Contents::default() && !graph.is_version_2() {
+        return None;
+    }
+    let samples = contents.samples.map(|samples| batches * samples as f64);
+    let tokens = samples.zip(contents.tokens).map(|(samples, tokens)| samples * tokens as f64);
+    Some(ThroughputDocument { batches_per_s: batches, samples_per_s: samples, tokens_per_s: tokens })
+}
+
+/// Batches a second, under a schedule microbatches; none where the objective is no throughput or the value is 0.
+fn batches(objective: &ObjectiveDocument, value: f64) -> Option<f64> {
+    let microbatches = match objective.schedule {
+        Schedule::None => 1.0,
+        _ => f64::from(objective.microbatches.unwrap_or(1)),
+    };
+    (objective.kind == ObjectiveKind::Throughput && value > 0.0).then(|| microbatches / value)
+}
+
+/// How much a second a value is, in words: of samples and of tokens as far as they are known.
+pub(super) fn rate(
+    objective: &ObjectiveDocument,
+    value: f64,
+    known: Option<&ThroughputDocument>,
+) -> Option<String> {
+    let batches = batches(objective, value)?;
+    let batch = if objective.schedule == Schedule::None { "batches" } else { "microbatches" };
+    let Some(known) = known else {
+        let of = if objective.schedule == Schedule::None { "" } else { " microbatches" };
+        return Some(format!("{batches:.4}{of} a second"));
+    };
+    let rates = [(known.samples_per_s, "samples"), (known.tokens_per_s, "tokens")];
+    let words: Vec<String> =
+        rates.iter().filter_map(|&(rate, of)| Some(format!("{} {of} a second", figure(rate?)))).collect();
+    Some(if words.is_empty() { format!("{} {batch} a second", figure(batches)) } else { words.join(", ") })
+}
+
+/// A rate with the digits that tell plans apart.
+fn figure(rate: f64) -> String {
+    let digits = match rate {
+        0.0..100.0 => 4,
+        100.0..10_000.0 => 2,
+        _ => 0,
+    };
+    format!("{rate:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::document::{GRAPH_SCHEMA, GRAPH_SCHEMA_2};
+    use stagewright_core::objective::Objective;
+
+    use super::*;
+    use crate::report::document::objective_document;
+
+    fn graph(schema: &str) -> GraphDocument {
+        GraphDocument {
+            schema: schema.into(),
+            name: String::new(),
+            operators: Vec::new(),
+            tensors: Vec::new(),
+            parameters: Vec::new(),
+            cluster: None,
+            pipedream_skips: Vec::new(),
+        }
+    }
+
+    fn words(objective: &Objective, value: f64, contents: Contents, schema: &str) -> Option<String> {
+        let objective = objective_document(objective, Some(value));
+        let known = throughput(&objective, value, contents, &graph(schema));
+        rate(&objective, value, known.as_ref())
+    }
+
+    #[test]
+    fn what_is_counted_is_what_is_known() {
+        let plain = Objective::default();
+        let samples = Contents { samples: Some(8), tokens: None };
+        let tokens = Contents { tokens: Some(128), ..samples };
+        let said = |contents, schema| words(&plain, 0.5, contents, schema).expect("a rate");
+        assert_eq!(said(Contents::default(), GRAPH_SCHEMA), "2.0000 a second");
+        assert_eq!(said(Contents::default(), GRAPH_SCHEMA_2), "2.0000 batches a second");
+        assert_eq!(said(samples, GRAPH_SCHEMA), "16.0000 samples a second");
+        assert_eq!(said(tokens, GRAPH_SCHEMA_2), "16.0000 samples a second, 2048.00 tokens a second");
+    }
+
+    #[test]
+    fn an_iteration_runs_all_microbatches() {
+        let schedule = Objective { schedule: Schedule::OneFOneB, microbatches: 4, ..Objective::default() };
+        let contents = Contents { samples: Some(2), tokens: None };
+        let said = |contents, schema| words(&schedule, 2.0, contents, schema).expect("a rate");
+        assert_eq!(said(Contents::default(), GRAPH_SCHEMA), "2.0000 microbatches a second");
+        assert_eq!(said(Contents::default(), GRAPH_SCHEMA_2), "2.0000 microbatches a second");
+        assert_eq!(said(contents, GRAPH_SCHEMA), "4.0000 samples a second");
+    }
+
+    #[test]
+    fn a_step_has_no_rate() {
+        let step = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+        let contents = Contents { samples: Some(2), tokens: None };
+        assert_eq!(words(&step, 2.0, contents, GRAPH_SCHEMA_2), None);
+        assert_eq!(words(&Objective::default(), 0.0, contents, GRAPH_SCHEMA_2), None);
+    }
+}

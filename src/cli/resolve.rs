@@ -1,28 +1,29 @@
 //! From what was typed to what it means: files to documents, options to an objective and limits.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use stagewright::clusters;
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{
-    ClusterDocument, Communication, Execution, ObjectiveDocument, ObjectiveKind, PinsDocument, Schedule,
-    Split, Training,
+    ClusterDocument, Communication, Execution, ObjectiveDocument, ObjectiveKind, PinsDocument, Precision,
+    Schedule, Split, Training,
 };
 use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::{Problem, ProblemError};
 use stagewright::core::solver::{Limits, Solver};
 use stagewright::formats::{
-    FORMATS, Format, Gradients, ImportOptions, Imported, TimeUnit, import_cluster, import_file, import_model,
-    import_pins,
+    CostRules, FORMATS, Format, Fusion, Gradients, ImportOptions, Imported, Tied, TimeUnit, import_cluster,
+    import_file, import_model, import_pins,
 };
 use stagewright::layers::keep_whole;
 use stagewright::{portfolio, registry};
 
 use super::args::{
-    AroundArguments, CommunicationArgument, ExecutionArgument, GradientsArgument, ImportArguments,
-    KindArgument, ModelArguments, ObjectiveArguments, ScheduleArgument, SolveArguments, SplitArgument,
-    TimeUnitArgument, TrainingArgument,
+    AroundArguments, CastArgument, CommunicationArgument, CostRulesArgument, ExecutionArgument,
+    GradientsArgument, ImportArguments, KindArgument, ModelArguments, ObjectiveArguments, ScheduleArgument,
+    SolveArguments, SplitArgument, SwitchArgument, TiedArgument, TimeUnitArgument, TrainingArgument,
 };
 use super::error::CliError;
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
@@ -130,12 +131,42 @@ pub(crate) fn opened_model(
 
 /// What the options say about reading a model.
 fn import_options(arguments: &ImportArguments) -> Result<ImportOptions, CliError> {
+    for (option, size) in [("--context", arguments.context), ("--sequences", arguments.sequences)] {
+        if size == Some(0) {
+            return Err(CliError::new("U001", format!("{option} is 0")).at(option).help("give at least 1"));
+        }
+    }
     if arguments.batch == Some(0) {
         return Err(CliError::new("U001", "a batch of 0 is no batch").at("--batch").help("give at least 1"));
     }
     Ok(ImportOptions {
         format: format(arguments.format.as_deref())?,
         batch: arguments.batch,
+        dims: dims(&arguments.dims)?,
+        context: arguments.context,
+        sequences: arguments.sequences,
+        precision: arguments.precision.map(|precision| match precision {
+            CastArgument::Fp64 => Precision::Fp64,
+            CastArgument::Fp32 => Precision::Fp32,
+            CastArgument::Tf32 => Precision::Tf32,
+            CastArgument::Fp16 => Precision::Fp16,
+            CastArgument::Bf16 => Precision::Bf16,
+            CastArgument::Fp8 => Precision::Fp8,
+            CastArgument::Int8 => Precision::Int8,
+            CastArgument::Int4 => Precision::Int4,
+        }),
+        tied: match arguments.tied {
+            None | Some(TiedArgument::Copy) => Tied::Copy,
+            Some(TiedArgument::Together) => Tied::Together,
+        },
+        fusion: match arguments.fusion {
+            None | Some(SwitchArgument::On) => Fusion::On,
+            Some(SwitchArgument::Off) => Fusion::Off,
+        },
+        cost_rules: match arguments.cost_rules {
+            None | Some(CostRulesArgument::Two) => CostRules::Two,
+            Some(CostRulesArgument::One) => CostRules::One,
+        },
         time_unit: arguments.time_unit.map(|unit| match unit {
             TimeUnitArgument::S => TimeUnit::Seconds,
             TimeUnitArgument::Ms => TimeUnit::Milliseconds,
@@ -149,6 +180,28 @@ fn import_options(arguments: &ImportArguments) -> Result<ImportOptions, CliError
             Some(GradientsArgument::Reversed) => Gradients::Reversed,
         },
     })
+}
+
+/// Sizes by name, each typed as `NAME=N`.
+fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>, CliError> {
+    let mut dims = BTreeMap::new();
+    for text in typed {
+        let size = text.rsplit_once('=').and_then(|(name, size)| Some((name, size.parse::<u64>().ok()?)));
+        let (name, size) = match size {
+            Some((name, size)) if !name.is_empty() && size > 0 => (name, size),
+            _ => {
+                return Err(CliError::new("U001", format!("`{text}` gives no dimension a size"))
+                    .at("--dim")
+                    .help("write NAME=N, as in --dim sequence_length=128"));
+            }
+        };
+        if dims.insert(name.to_owned(), size).is_some_and(|other| other != size) {
+            return Err(CliError::new("U001", format!("`{name}` is given two sizes"))
+                .at("--dim")
+                .help("give every name one size"));
+        }
+    }
+    Ok(dims)
 }
 
 /// The cluster of a file, of a name or of a shorthand, and what errors call it.

@@ -59,7 +59,7 @@ pub use cluster::{import_cluster, write_cluster};
 pub use error::{At, InputError, Place};
 pub use native::write_graph;
 pub use notation::Notation;
-pub use options::{Gradients, ImportOptions, TimeUnit};
+pub use options::{CostRules, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 pub use pins::import_pins;
 pub use plan::{import_plan, import_plan_alone, write_plan};
 pub use reference::{ReferenceIds, write_reference};
@@ -236,10 +236,11 @@ pub fn import_model(label: &str, bytes: &[u8], options: &ImportOptions) -> Resul
         Some(format) => format,
         None => detect(label, bytes)?,
     };
-    match format.entry().import {
+    let imported = match format.entry().import {
         Import::Bytes(import) => import(label, bytes, options),
         Import::Stream(import) => import(label, &mut Cursor::new(bytes), options),
-    }
+    };
+    imported.map(|imported| options.finish(imported))
 }
 
 /// Reads a model from a file, of which no more is held in memory than its format needs.
@@ -261,7 +262,7 @@ pub fn import_file(
     };
     if let Some(FormatEntry { import: Import::Stream(import), .. }) = FORMATS.iter().find(streamed) {
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
-        return import(label, file, options);
+        return import(label, file, options).map(|imported| options.finish(imported));
     }
     file.read_to_end(&mut bytes).map_err(failed)?;
     import_model(label, &bytes, options)

@@ -6,6 +6,7 @@ pub mod diagnose;
 pub mod explain;
 pub mod export;
 pub mod formats;
+pub mod fusion;
 #[cfg(feature = "milp")]
 mod integer;
 #[cfg(not(feature = "milp"))]

@@ -118,6 +118,28 @@ pub(crate) struct ImportArguments {
     /// Batch, where the model leaves it open (onnx)
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<u64>,
+    /// Size of a dimension that the model only names, for every such name (onnx)
+    #[arg(long = "dim", value_name = "NAME=N")]
+    pub(crate) dims: Vec<String>,
+    /// Tokens in the cache of keys and values, where the model leaves that open (onnx)
+    #[arg(long, value_name = "N")]
+    pub(crate) context: Option<u64>,
+    /// Sequences that have such a cache [default: the batch] (onnx)
+    #[arg(long, value_name = "N")]
+    pub(crate) sequences: Option<u64>,
+    /// Cast all numbers with a fraction [default: as the model has them] (onnx)
+    #[arg(long, value_enum, value_name = "TYPE")]
+    pub(crate) precision: Option<CastArgument>,
+    /// Where weights are that several operators read: a copy on each device, or all of them together
+    /// [default: copy]
+    #[arg(long, value_enum)]
+    pub(crate) tied: Option<TiedArgument>,
+    /// Run what runtimes fuse in one kernel [default: on] (onnx)
+    #[arg(long, value_enum)]
+    pub(crate) fusion: Option<SwitchArgument>,
+    /// How operators are priced: 1 as before views were free and parameters shared, 2 as they are [default: 2] (onnx)
+    #[arg(long, value_enum, value_name = "VERSION")]
+    pub(crate) cost_rules: Option<CostRulesArgument>,
     /// Keep the operators of every layer on one device, which runtimes that divide layers ask for
     #[arg(long)]
     pub(crate) whole_layers: bool,
@@ -519,6 +541,38 @@ pub(crate) struct ExporterArguments {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum FrameworkArgument {
     Torch,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum CastArgument {
+    Fp64,
+    Fp32,
+    Tf32,
+    Fp16,
+    Bf16,
+    Fp8,
+    Int8,
+    Int4,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum TiedArgument {
+    Copy,
+    Together,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum SwitchArgument {
+    On,
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum CostRulesArgument {
+    #[value(name = "1")]
+    One,
+    #[value(name = "2")]
+    Two,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -8,16 +8,19 @@
 //! A field of `ModelOptionsDocument`, of which nothing is written where nothing was given, and its line in [`typed`] and
 //! in [`ModelOptions::reading`]. Keeping, merging and telling go by the names of the fields.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 use stagewright::core::document::{
-    ClusterDocument, GradientsDocument, ModelOptionsDocument, PlanDocument, TimeUnitDocument,
+    ClusterDocument, GradientsDocument, ModelOptionsDocument, PlanDocument, Precision, TimeUnitDocument,
 };
-use stagewright::formats::{FORMATS, Format, Gradients, ImportOptions, TimeUnit};
+use stagewright::formats::{CostRules, FORMATS, Format, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 use stagewright::nearest::instead;
 
-use super::args::{GradientsArgument, ImportArguments, TimeUnitArgument};
+use super::args::{
+    CastArgument, CostRulesArgument, GradientsArgument, ImportArguments, SwitchArgument, TiedArgument,
+    TimeUnitArgument,
+};
 use super::error::CliError;
 use super::{output, quantity};
 
@@ -51,6 +54,22 @@ fn typed(arguments: &ImportArguments, reserve: Option<&str>) -> Result<ModelOpti
         format: arguments.format.clone(),
         batch: arguments.batch,
         whole_layers: arguments.whole_layers,
+        dims: dims(&arguments.dims)?,
+        context: arguments.context,
+        sequences: arguments.sequences,
+        precision: arguments.precision.map(|precision| match precision {
+            CastArgument::Fp64 => Precision::Fp64,
+            CastArgument::Fp32 => Precision::Fp32,
+            CastArgument::Tf32 => Precision::Tf32,
+            CastArgument::Fp16 => Precision::Fp16,
+            CastArgument::Bf16 => Precision::Bf16,
+            CastArgument::Fp8 => Precision::Fp8,
+            CastArgument::Int8 => Precision::Int8,
+            CastArgument::Int4 => Precision::Int4,
+        }),
+        tied_together: arguments.tied == Some(TiedArgument::Together),
+        without_fusion: arguments.fusion == Some(SwitchArgument::Off),
+        cost_rules: (arguments.cost_rules == Some(CostRulesArgument::One)).then_some(1),
         time_unit: arguments.time_unit.map(|unit| match unit {
             TimeUnitArgument::S => TimeUnitDocument::S,
             TimeUnitArgument::Ms => TimeUnitDocument::Ms,
@@ -65,6 +84,28 @@ fn typed(arguments: &ImportArguments, reserve: Option<&str>) -> Result<ModelOpti
         }),
         memory_reserve: reserve.map(bytes).transpose()?,
     })
+}
+
+/// Sizes by name, each typed as `NAME=N`.
+fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>, CliError> {
+    let mut dims = BTreeMap::new();
+    for text in typed {
+        let size = text.rsplit_once('=').and_then(|(name, size)| Some((name, size.parse::<u64>().ok()?)));
+        let (name, size) = match size {
+            Some((name, size)) if !name.is_empty() && size > 0 => (name, size),
+            _ => {
+                return Err(CliError::new("U001", format!("`{text}` gives no dimension a size"))
+                    .at("--dim")
+                    .help("write NAME=N, as in --dim sequence_length=128"));
+            }
+        };
+        if dims.insert(name.to_owned(), size).is_some_and(|other| other != size) {
+            return Err(CliError::new("U001", format!("`{name}` is given two sizes"))
+                .at("--dim")
+                .help("give every name one size"));
+        }
+    }
+    Ok(dims)
 }
 
 /// A reserve as it is typed, where `none` is none.
@@ -129,10 +170,32 @@ impl ModelOptions {
 
     /// How importers read the model.
     pub(crate) fn reading(&self) -> Result<ImportOptions, CliError> {
-        let ModelOptionsDocument { batch, keep_input_costs, ref profile_class, .. } = self.document;
+        let ModelOptionsDocument { batch, context, sequences, keep_input_costs, .. } = self.document;
+        for (name, size) in [("batch", batch), ("context", context), ("sequences", sequences)] {
+            if size == Some(0) {
+                let message = format!("the {name} is 0");
+                return Err(CliError::new("U001", message).at(self.place(name)).help("give at least 1"));
+            }
+        }
         Ok(ImportOptions {
             format: self.format()?,
             batch,
+            dims: self.document.dims.clone(),
+            context,
+            sequences,
+            precision: self.document.precision,
+            tied: if self.document.tied_together { Tied::Together } else { Tied::Copy },
+            fusion: if self.document.without_fusion { Fusion::Off } else { Fusion::On },
+            cost_rules: match self.document.cost_rules {
+                None | Some(2) => CostRules::Two,
+                Some(1) => CostRules::One,
+                Some(other) => {
+                    let message = format!("there are no cost rules {other}");
+                    return Err(CliError::new("U001", message)
+                        .at(self.place("cost_rules"))
+                        .help("use 1 or 2"));
+                }
+            },
             time_unit: self.document.time_unit.map(|unit| match unit {
                 TimeUnitDocument::S => TimeUnit::Seconds,
                 TimeUnitDocument::Ms => TimeUnit::Milliseconds,
@@ -140,7 +203,7 @@ impl ModelOptions {
                 TimeUnitDocument::Ns => TimeUnit::Nanoseconds,
             }),
             keep_input_costs,
-            profile_class: profile_class.clone(),
+            profile_class: self.document.profile_class.clone(),
             gradients: match self.document.gradients {
                 None | Some(GradientsDocument::Mirrored) => Gradients::Mirrored,
                 Some(GradientsDocument::Reversed) => Gradients::Reversed,
@@ -192,6 +255,13 @@ mod tests {
             format: None,
             batch: None,
             whole_layers: false,
+            dims: Vec::new(),
+            context: None,
+            sequences: None,
+            precision: None,
+            tied: None,
+            fusion: None,
+            cost_rules: None,
             time_unit: None,
             keep_input_costs: false,
             profile_class: None,

@@ -63,7 +63,7 @@ pub use error::{At, InputError, Place};
 pub use foreign::Foreign;
 pub use native::write_graph;
 pub use notation::Notation;
-pub use options::{Gradients, ImportOptions, TimeUnit};
+pub use options::{CostRules, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 pub use pins::import_pins;
 pub use plan::{PlanFile, import_plan, import_plan_alone, write_plan};
 pub use reference::{ReferenceIds, write_reference};
@@ -245,10 +245,11 @@ pub fn import_model(label: &str, bytes: &[u8], options: &ImportOptions) -> Resul
         Some(format) => format,
         None => detect(label, bytes)?,
     };
-    match format.entry().import {
+    let imported = match format.entry().import {
         Import::Bytes(import) => import(label, bytes, options),
         Import::Stream(import) => import(label, &mut Cursor::new(bytes), options),
-    }
+    };
+    imported.map(|imported| options.finish(imported))
 }
 
 /// Reads a model from a file, of which no more is held in memory than its format needs.
@@ -270,7 +271,7 @@ pub fn import_file(
     };
     if let Some(FormatEntry { import: Import::Stream(import), .. }) = FORMATS.iter().find(streamed) {
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
-        return import(label, file, options);
+        return import(label, file, options).map(|imported| options.finish(imported));
     }
     // Such files are large, and nothing after their head would help.
     if options.format.is_none()

@@ -101,7 +101,7 @@ impl CostTable {
         let mut gradient = Vec::with_capacity(graph.parameters().len() * kinds);
         let mut gradient_uplink = Vec::with_capacity(graph.parameters().len() * groups);
         for parameter in 0..graph.parameters().len() {
-            let bytes = gradient_bytes(graph, cluster, parameter);
+            let bytes = gradient_bytes(graph, parameter);
             for kind in 0..kinds {
                 gradient.push(gradient_seconds(graph, cluster, parameter, bytes, kind)?);
             }
@@ -144,10 +144,10 @@ impl CostTable {
 /// is synchronised.
 ///
 /// A ring all-reduce among m devices moves 2 (m − 1)/m of the bytes over each link (Patarasuk and Yuan, JPDC 2009). Here m
-/// is the most devices that can hold a copy: the colocation classes with a reader, and no more than there are devices. So
-/// what a device pays does not depend on how many others hold a copy; it is exact for two readers, as of a tied embedding,
-/// and where every class has a device of its own, and too high by less than a factor of two elsewhere.
-fn gradient_bytes(graph: &Graph, cluster: &Cluster, parameter: usize) -> Option<f64> {
+/// is the most devices that can hold a copy: the colocation classes with a reader. So what a device pays depends neither on
+/// how many others hold a copy nor on the size of the cluster; it is exact for two readers, as of a tied embedding, and
+/// where every class has a device of its own, and too high by less than a factor of two elsewhere.
+fn gradient_bytes(graph: &Graph, parameter: usize) -> Option<f64> {
     let document = &graph.parameters()[parameter];
     if !document.trained || !graph.has_backward() {
         return None;
@@ -155,7 +155,7 @@ fn gradient_bytes(graph: &Graph, cluster: &Cluster, parameter: usize) -> Option<
     let mut classes: Vec<usize> = graph.readers(parameter).iter().map(|&op| graph.class_of(op)).collect();
     classes.sort_unstable();
     classes.dedup();
-    let copies = classes.len().min(cluster.device_count()) as f64;
+    let copies = classes.len() as f64;
     (copies > 1.0).then(|| 2.0 * (copies - 1.0) / copies * document.bytes)
 }
 

@@ -45,8 +45,15 @@ mod tests {
             name,
             value: Value::new(elem as i32, dims.to_vec()),
             origin: Origin::Input,
+            weights: [].into(),
+            is_stored: false,
+            is_quantized: false,
         };
-        contents(&Walked { values: inputs.iter().map(entry).collect(), operators: Vec::new() })
+        contents(&Walked {
+            values: inputs.iter().map(entry).collect(),
+            operators: Vec::new(),
+            outputs: Vec::new(),
+        })
     }
 
     #[test]

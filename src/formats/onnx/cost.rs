@@ -64,14 +64,20 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
 
 /// Bytes read and written; none where something has no size.
 pub(super) fn bytes_moved(call: &Call<'_>, inputs: &[&Value], outputs: &[&Value]) -> Option<f64> {
-    let total = |values: &[&Value]| values.iter().map(|value| value.bytes()).sum::<Option<f64>>();
-    Some(match call.kind() {
+    let bytes = |values: &[&Value]| values.iter().map(|value| value.bytes()).collect::<Option<Vec<f64>>>();
+    Some(moved(call.kind(), &bytes(inputs)?, &bytes(outputs)?))
+}
+
+/// Bytes that an operator reads and writes, from those of its inputs and outputs.
+pub(super) fn moved(kind: &str, inputs: &[f64], outputs: &[f64]) -> f64 {
+    let total = |bytes: &[f64]| bytes.iter().sum::<f64>();
+    match kind {
         // Another name for the same bytes.
         "Dropout" | "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" => 0.0,
         // Only what is taken is read, by all but the first input.
         "Gather" | "GatherElements" | "GatherND" | "Slice" | "Split" => {
-            2.0 * total(outputs)? + total(inputs.get(1..).unwrap_or_default())?
+            2.0 * total(outputs) + total(inputs.get(1..).unwrap_or_default())
         }
-        _ => total(inputs)? + total(outputs)?,
-    })
+        _ => total(inputs) + total(outputs),
+    }
 }

@@ -7,7 +7,9 @@ use super::proto::tensor_shape_proto::dimension::Value as Dimension;
 use super::proto::type_proto::Value as Kind;
 use super::proto::{GraphProto, TypeProto, ValueInfoProto, tensor_shape_proto};
 use super::value::{LARGEST_DIM, LARGEST_RANK, Value};
+use super::walk::is_cache;
 use crate::formats::error::InputError;
+use crate::formats::options::ImportOptions;
 
 /// The declared values whose shapes are known.
 pub(super) struct Declared<'a> {
@@ -22,20 +24,29 @@ impl<'a> Declared<'a> {
     pub(super) fn of(
         label: &str,
         graph: &'a GraphProto,
-        batch: Option<u64>,
+        options: &ImportOptions,
         is_constant: impl Fn(&str) -> bool,
     ) -> Result<Self, InputError> {
-        if let Some(batch) = batch.filter(|&batch| batch > LARGEST_DIM) {
+        if let Some(batch) = options.batch.filter(|&batch| batch > LARGEST_DIM) {
             let message = format!("a batch of {batch} is larger than any dimension may be");
             let help = format!("give --batch at most {LARGEST_DIM}");
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
-        let mut bound: FxHashMap<&str, u64> = FxHashMap::default();
+        let batch = options.batch;
+        for (name, size) in given(options).filter(|&(_, size)| size > LARGEST_DIM) {
+            let message = format!("{size} for {name} is larger than any dimension may be");
+            let help = format!("give at most {LARGEST_DIM}");
+            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+        }
+        let mut bound: FxHashMap<&str, u64> =
+            options.dims.iter().map(|(name, &size)| (name.as_str(), size)).collect();
         let mut used = false;
         let inputs: Vec<(usize, &ValueInfoProto)> =
             graph.input.iter().enumerate().filter(|(_, input)| !is_constant(input.name())).collect();
         for (_, input) in &inputs {
-            if let (Some(first), Some(batch)) = (dims(input).and_then(|dims| dims.first()), batch)
+            let is_past = is_past(input);
+            let open = if is_past { options.sequences.or(batch) } else { batch.or(options.sequences) };
+            if let (Some(first), Some(batch)) = (dims(input).and_then(|dims| dims.first()), open)
                 && size(first, &bound).is_none()
             {
                 used = true;
@@ -47,6 +58,27 @@ impl<'a> Declared<'a> {
                 }
             }
         }
+        let mut asked = false;
+        for (_, input) in inputs.iter().filter(|(_, input)| is_past(input)) {
+            for dim in dims(input).unwrap_or_default().iter().skip(1) {
+                if let (Some(context), None) = (options.context, size(dim, &bound)) {
+                    asked = true;
+                    if let Some(Dimension::DimParam(name)) = &dim.value
+                        && !name.is_empty()
+                    {
+                        bound.insert(name, context);
+                    }
+                }
+            }
+        }
+        if let (Some(context), false) = (options.context, asked) {
+            let help =
+                "leave --context out, or export the model with past keys and values of a symbolic length";
+            let message = format!(
+                "a context of {context} is asked for, and no input for past keys and values leaves its length open"
+            );
+            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+        }
         if let (Some(batch), false) = (batch, used) {
             let help = "leave --batch out, or export the model with a symbolic batch";
             let message =
@@ -56,7 +88,7 @@ impl<'a> Declared<'a> {
         let mut values = FxHashMap::default();
         let mut known = Vec::with_capacity(inputs.len());
         for (at, input) in inputs {
-            let value = self::input(label, at, input, &bound, batch)?;
+            let value = self::input(label, at, input, &bound, options)?;
             values.insert(input.name(), value.clone());
             known.push((input.name(), value));
         }
@@ -81,7 +113,7 @@ fn input(
     at: usize,
     input: &ValueInfoProto,
     bound: &FxHashMap<&str, u64>,
-    batch: Option<u64>,
+    options: &ImportOptions,
 ) -> Result<Value, InputError> {
     let path = format!("graph.input[{at}] (`{}`)", input.name());
     let Some((elem, shape)) = tensor(input).filter(|(_, shape)| shape.len() <= LARGEST_RANK) else {
@@ -91,7 +123,12 @@ fn input(
     };
     let mut known = Vec::with_capacity(shape.len());
     for (axis, dim) in shape.iter().enumerate() {
-        let open = if axis == 0 { batch } else { None };
+        let open = match axis {
+            0 if is_past(input) => options.sequences.or(options.batch),
+            0 => options.batch.or(options.sequences),
+            _ if is_past(input) => options.context,
+            _ => None,
+        };
         let Some(size) = size(dim, bound).or(open).filter(|&size| size <= LARGEST_DIM) else {
             let name = match &dim.value {
                 Some(Dimension::DimParam(name)) if !name.is_empty() => name.as_str(),
@@ -99,23 +136,38 @@ fn input(
             };
             let message = format!("dimension {axis} of the input is open: `{name}`");
             let help = match (axis, name) {
-                (0, _) => "give the batch with --batch N".to_owned(),
+                (0, "") => "give the batch with --batch N".to_owned(),
+                (0, name) => format!(
+                    "give the batch with --batch N, or the dimension with --dim '{}=N'",
+                    in_a_command(name)
+                ),
+                (_, _) if is_past(input) => {
+                    "give the tokens that the cache holds with --context N".to_owned()
+                }
                 (_, "") => format!(
                     "fix it with: python3 -m onnxruntime.tools.make_dynamic_shape_fixed --input_name '{}' \
                      --input_shape 1,… {label} fixed.onnx",
                     in_a_command(input.name())
                 ),
-                (_, name) => format!(
-                    "fix it with: python3 -m onnxruntime.tools.make_dynamic_shape_fixed --dim_param '{}' \
-                     --dim_value 128 {label} fixed.onnx",
-                    in_a_command(name)
-                ),
+                (_, name) => format!("give it with --dim '{}=N', once for every name", in_a_command(name)),
             };
             return Err(InputError::at_path("M010", label, path, message, help));
         };
         known.push(size);
     }
     Ok(Value::new(elem, known))
+}
+
+/// The sizes that options give, with what is sized.
+fn given(options: &ImportOptions) -> impl Iterator<Item = (&str, u64)> {
+    let dims = options.dims.iter().map(|(name, &size)| (name.as_str(), size));
+    let others = [("a context", options.context), ("sequences", options.sequences)];
+    dims.chain(others.into_iter().filter_map(|(name, size)| Some((name, size?))))
+}
+
+/// Whether an input holds past keys or values.
+fn is_past(input: &ValueInfoProto) -> bool {
+    tensor(input).is_some_and(|(elem, dims)| is_cache(input.name(), elem, dims.len()))
 }
 
 /// A name of the file, for a command that people are told to run: one with quotes in it could be another
@@ -142,7 +194,20 @@ fn dims(info: &ValueInfoProto) -> Option<&[tensor_shape_proto::Dimension]> {
 fn size(dim: &tensor_shape_proto::Dimension, bound: &FxHashMap<&str, u64>) -> Option<u64> {
     match &dim.value {
         Some(Dimension::DimValue(size)) => u64::try_from(*size).ok().filter(|&size| size <= LARGEST_DIM),
-        Some(Dimension::DimParam(name)) => bound.get(name.as_str()).copied(),
+        Some(Dimension::DimParam(name)) => bound.get(name.as_str()).copied().or_else(|| sum(name, bound)),
         None => None,
     }
+}
+
+/// A dimension that the file names as a sum of others, as in `past_sequence_length + 1`.
+fn sum(name: &str, bound: &FxHashMap<&str, u64>) -> Option<u64> {
+    if !name.contains('+') {
+        return None;
+    }
+    let mut total = 0_u64;
+    for part in name.split('+').map(str::trim) {
+        let size = bound.get(part).copied().or_else(|| part.parse().ok())?;
+        total = total.checked_add(size).filter(|&total| total <= LARGEST_DIM)?;
+    }
+    Some(total)
 }

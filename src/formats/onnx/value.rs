@@ -1,5 +1,7 @@
 //! What is known of a value: its element type, its shape, and what is in it where that is small and constant.
 
+use stagewright_core::document::Precision;
+
 use super::proto::TensorProto;
 use super::proto::tensor_proto::{DataLocation, DataType};
 
@@ -86,6 +88,38 @@ pub(super) fn is_integer(value: i32) -> bool {
 pub(super) fn is_parameter(value: i32) -> bool {
     use DataType::*;
     !matches!(elem(value), Int32 | Int64 | Uint32 | Uint64 | Bool | String | Undefined)
+}
+
+/// The type of the numbers of an element; none where they are no numbers to compute with.
+pub(super) fn precision(value: i32) -> Option<Precision> {
+    use DataType::*;
+    Some(match elem(value) {
+        Double => Precision::Fp64,
+        Float => Precision::Fp32,
+        Float16 => Precision::Fp16,
+        Bfloat16 => Precision::Bf16,
+        Float8e4m3fn | Float8e4m3fnuz | Float8e5m2 | Float8e5m2fnuz => Precision::Fp8,
+        Int8 | Uint8 => Precision::Int8,
+        Int4 | Uint4 => Precision::Int4,
+        _ => return None,
+    })
+}
+
+/// The element type after a cast of all numbers with a fraction: whole numbers keep theirs.
+pub(super) fn cast(value: i32, to: Option<Precision>) -> i32 {
+    use DataType::*;
+    let Some(to) = to.filter(|_| matches!(elem(value), Double | Float | Float16 | Bfloat16)) else {
+        return value;
+    };
+    (match to {
+        Precision::Fp64 => Double,
+        Precision::Fp32 | Precision::Tf32 => Float,
+        Precision::Fp16 => Float16,
+        Precision::Bf16 => Bfloat16,
+        Precision::Fp8 => Float8e4m3fn,
+        Precision::Int8 => Int8,
+        Precision::Int4 => Int4,
+    }) as i32
 }
 
 /// A tensor of the file; none where its shape makes no sense.

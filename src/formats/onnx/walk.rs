@@ -1,20 +1,30 @@
 //! One pass over the nodes in the order of the file, which ONNX requires to be topological: shapes are
 //! inferred, constants folded away, and what is left is an operator with its work.
 
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
 use rustc_hash::{FxHashMap, FxHashSet};
+use stagewright_core::document::Precision;
 
 use super::call::{Call, Fault};
 use super::declared::Declared;
 use super::proto::{GraphProto, ModelProto, NodeProto};
-use super::value::{LARGEST_RANK, Value, of_tensor};
+use super::value::{LARGEST_RANK, Value, cast, is_parameter, of_tensor};
 use super::work::is_amount;
 use super::{cost, infer};
 use crate::formats::error::InputError;
+use crate::formats::options::ImportOptions;
+
+/// Weights that are remembered of a constant made of several: more are no one constant of a model.
+const MOST_WEIGHTS: usize = 256;
 
 /// Everything that is known after the pass.
 pub(super) struct Walked<'a> {
     pub(super) values: Vec<Entry<'a>>,
     pub(super) operators: Vec<Operator<'a>>,
+    /// The values that are outputs of the model.
+    pub(super) outputs: Vec<usize>,
 }
 
 /// A value and where it comes from.
@@ -22,6 +32,20 @@ pub(super) struct Entry<'a> {
     pub(super) name: &'a str,
     pub(super) value: Value,
     pub(super) origin: Origin,
+    /// Of a constant that is computed from weights, rather than another view of one: those weights.
+    pub(super) weights: Rc<[usize]>,
+    /// Whether it stands in the file as it is, in an initialiser or in a `Constant`.
+    pub(super) is_stored: bool,
+    /// Whether it stands for numbers with a scale.
+    pub(super) is_quantized: bool,
+}
+
+impl Entry<'_> {
+    /// Whether it is a weight: numbers of the file, more than one.
+    pub(super) fn is_weight(&self) -> bool {
+        let is_number = is_parameter(self.value.elem) || self.is_quantized;
+        self.is_stored && is_number && self.value.dims.iter().any(|&dim| dim > 1)
+    }
 }
 
 /// Where a value comes from.
@@ -29,6 +53,8 @@ pub(super) struct Entry<'a> {
 pub(super) enum Origin {
     /// From outside.
     Input,
+    /// From outside, and kept from one step to the next: keys or values of past tokens.
+    Cache,
     /// From the file: a constant, which is the constant `root` itself or another view of it.
     Constant { root: usize },
     /// From an operator.
@@ -38,8 +64,12 @@ pub(super) enum Origin {
 /// A node that is computed.
 pub(super) struct Operator<'a> {
     pub(super) node: &'a NodeProto,
+    /// Its inputs in the order of the node; those left out are none.
+    pub(super) inputs: Vec<Option<usize>>,
     /// Values it reads, each once, in order.
     pub(super) reads: Vec<usize>,
+    /// Values it makes, without those that are not asked for.
+    pub(super) outputs: Vec<usize>,
     pub(super) flop: Option<f64>,
     pub(super) bytes_moved: f64,
 }
@@ -48,6 +78,8 @@ pub(super) struct Operator<'a> {
 struct Walk<'a> {
     label: &'a str,
     declared: Declared<'a>,
+    /// What numbers are cast to, where that is asked for.
+    precision: Option<Precision>,
     by_name: FxHashMap<&'a str, usize>,
     walked: Walked<'a>,
 }
@@ -57,18 +89,20 @@ pub(super) fn walk<'a>(
     label: &'a str,
     model: &'a ModelProto,
     graph: &'a GraphProto,
-    batch: Option<u64>,
+    options: &ImportOptions,
 ) -> Result<Walked<'a>, InputError> {
     let initialized: FxHashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name()).collect();
     let sparse = graph.sparse_initializer.iter().filter_map(|tensor| tensor.values.as_ref());
     let sparse_names: FxHashSet<&str> = sparse.map(|values| values.name()).collect();
     let is_constant = |name: &str| initialized.contains(name) || sparse_names.contains(name);
-    let mut declared = Declared::of(label, graph, batch, is_constant)?;
+    let mut declared = Declared::of(label, graph, options, is_constant)?;
     let inputs = std::mem::take(&mut declared.inputs);
-    let walked = Walked { values: Vec::new(), operators: Vec::new() };
-    let mut walk = Walk { label, declared, by_name: FxHashMap::default(), walked };
+    let walked = Walked { values: Vec::new(), operators: Vec::new(), outputs: Vec::new() };
+    let precision = options.precision;
+    let mut walk = Walk { label, declared, precision, by_name: FxHashMap::default(), walked };
     for (name, value) in inputs {
-        walk.add("graph.input", name, value, Origin::Input)?;
+        let origin = if is_cache(name, value.elem, value.rank()) { Origin::Cache } else { Origin::Input };
+        walk.add("graph.input", name, value, origin)?;
     }
     for (at, tensor) in graph.initializer.iter().enumerate() {
         let path = format!("graph.initializer[{at}]");
@@ -76,7 +110,7 @@ pub(super) fn walk<'a>(
             let message = format!("`{}` has the shape {:?}", tensor.name(), tensor.dims);
             return Err(InputError::at_path("M009", label, path, message, "correct the shape"));
         };
-        walk.constant(&path, tensor.name(), value, None)?;
+        walk.stored(&path, tensor.name(), value)?;
     }
     for (at, tensor) in graph.sparse_initializer.iter().enumerate() {
         let path = format!("graph.sparse_initializer[{at}]");
@@ -87,7 +121,7 @@ pub(super) fn walk<'a>(
             let message = "the sparse tensor has no values, or a shape that makes no sense";
             return Err(InputError::at_path("M009", label, path, message, "correct the shape"));
         };
-        walk.constant(&path, values.name(), Value::new(values.data_type(), dims), None)?;
+        walk.stored(&path, values.name(), Value::new(values.data_type(), dims))?;
     }
     let versions: FxHashMap<&str, i64> =
         model.opset_import.iter().map(|opset| (domain(opset.domain()), opset.version())).collect();
@@ -110,7 +144,9 @@ pub(super) fn walk<'a>(
         }
         walk.node(path, node, versions.get(domain(node.domain())).copied().unwrap_or(1))?;
     }
-    Ok(walk.walked)
+    let Walk { by_name, mut walked, .. } = walk;
+    walked.outputs = graph.output.iter().filter_map(|output| by_name.get(output.name()).copied()).collect();
+    Ok(walked)
 }
 
 /// The standard domain has two names.
@@ -146,7 +182,10 @@ impl<'a> Walk<'a> {
                 help,
             ));
         }
-        let outputs = self.outputs(&path, node, &call)?;
+        let mut outputs = self.outputs(&path, node, &call)?;
+        for (_, value) in &mut outputs {
+            value.elem = cast(value.elem, self.precision);
+        }
         let reads = at.iter().copied().flatten();
         if self.folds(node, reads.clone()) {
             let root = match (
@@ -157,7 +196,19 @@ impl<'a> Walk<'a> {
                 _ => None,
             };
             for (name, value) in outputs {
-                self.constant(&path, name, value, root)?;
+                match root {
+                    _ if node.op_type() == "Constant" => self.stored(&path, name, value)?,
+                    Some(root) => {
+                        self.walked.values[root].is_quantized |= node.op_type() == "DequantizeLinear";
+                        self.add(&path, name, value, Origin::Constant { root })?;
+                    }
+                    None => {
+                        let weights = self.weights_of(&at);
+                        let root = self.walked.values.len();
+                        self.add(&path, name, value, Origin::Constant { root })?;
+                        self.walked.values[root].weights = weights;
+                    }
+                }
             }
             return Ok(());
         }
@@ -176,7 +227,15 @@ impl<'a> Walk<'a> {
             return Err(InputError::at_path("M009", self.label, path, "the node has no end of work", help));
         }
         let operator = self.walked.operators.len();
-        self.walked.operators.push(Operator { node, reads: distinct, flop, bytes_moved });
+        let made: Vec<usize> = (self.walked.values.len()..).take(outputs.len()).collect();
+        self.walked.operators.push(Operator {
+            node,
+            inputs: at,
+            reads: distinct,
+            outputs: made,
+            flop,
+            bytes_moved,
+        });
         for (name, value) in outputs {
             self.add(&path, name, value, Origin::Operator(operator))?;
         }
@@ -238,18 +297,34 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn constant(
-        &mut self,
-        path: &str,
-        name: &'a str,
-        value: Value,
-        root: Option<usize>,
-    ) -> Result<(), InputError> {
-        let root = root.unwrap_or(self.walked.values.len());
-        self.add(path, name, value, Origin::Constant { root })
+    /// A constant that stands in the file.
+    fn stored(&mut self, path: &str, name: &'a str, value: Value) -> Result<(), InputError> {
+        let root = self.walked.values.len();
+        self.add(path, name, value, Origin::Constant { root })?;
+        self.walked.values[root].is_stored = true;
+        Ok(())
     }
 
-    fn add(&mut self, path: &str, name: &'a str, value: Value, origin: Origin) -> Result<(), InputError> {
+    /// The weights that a constant computed from these inputs is made of.
+    fn weights_of(&self, inputs: &[Option<usize>]) -> Rc<[usize]> {
+        let values = &self.walked.values;
+        let mut weights: Rc<[usize]> = Rc::default();
+        for &input in inputs.iter().flatten() {
+            let Origin::Constant { root } = values[input].origin else { continue };
+            let more =
+                if values[root].is_weight() { Rc::from([root]) } else { Rc::clone(&values[root].weights) };
+            if weights.is_empty() {
+                weights = more;
+            } else if !more.is_empty() && more != weights {
+                let all: BTreeSet<usize> = weights.iter().chain(more.iter()).copied().collect();
+                weights = all.into_iter().take(MOST_WEIGHTS).collect();
+            }
+        }
+        weights
+    }
+
+    fn add(&mut self, path: &str, name: &'a str, mut value: Value, origin: Origin) -> Result<(), InputError> {
+        value.elem = cast(value.elem, self.precision);
         if self.by_name.insert(name, self.walked.values.len()).is_some() {
             let help = "give every value a name of its own";
             let message = format!("`{name}` is made twice");
@@ -260,13 +335,22 @@ impl<'a> Walk<'a> {
             let message = format!("`{name}` has the shape {:?}", value.dims);
             return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
         }
-        self.walked.values.push(Entry { name, value, origin });
+        let (weights, is_stored) = (Rc::default(), false);
+        self.walked.values.push(Entry { name, value, origin, weights, is_stored, is_quantized: false });
         Ok(())
     }
 }
 
+/// Whether an input holds the keys or values of past tokens: by its name, its rank and its type.
+pub(super) fn is_cache(name: &str, elem: i32, rank: usize) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_named = name.starts_with("past")
+        || ["past_key", "past_value", "key_cache", "value_cache"].iter().any(|part| name.contains(part));
+    is_named && rank >= 3 && is_parameter(elem)
+}
+
 /// Operators whose output is their first input, seen differently.
-fn is_view(kind: &str) -> bool {
+pub(super) fn is_view(kind: &str) -> bool {
     matches!(
         kind,
         "Cast"

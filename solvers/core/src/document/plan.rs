@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PinsDocument;
+use super::{PinsDocument, Precision};
 
 /// The value of `schema` in a plan document.
 pub const PLAN_SCHEMA: &str = "stagewright.plan/1";
@@ -74,6 +74,27 @@ pub struct ModelOptionsDocument {
     /// Whether the operators of every layer share a device.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub whole_layers: bool,
+    /// Symbolic dimensions that were given a size.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub dims: BTreeMap<String, u64>,
+    /// Tokens that are in the key-value cache already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<u64>,
+    /// Sequences that the key-value cache is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequences: Option<u64>,
+    /// Type of the numbers that the model was cast to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Precision>,
+    /// Whether the readers of shared weights share a device.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tied_together: bool,
+    /// Whether every operator launches a kernel of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub without_fusion: bool,
+    /// Version of the cost rules, where it is not the current one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_rules: Option<u8>,
     /// Unit of the model's times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_unit: Option<TimeUnitDocument>,

@@ -85,14 +85,13 @@ impl<'a> Problem<'a> {
 
     /// The gradients that devices synchronise, one for each trained parameter that operators of several classes share. A
     /// device that holds one of several copies sends, or receives, 2 (m − 1)/m of the bytes for m devices in a ring, of
-    /// which there are as many as classes that read it, but no more than devices.
+    /// which there are as many as classes that read it.
     pub(crate) fn gradients(&self) -> impl Iterator<Item = Gradient<'_>> {
-        let devices: u64 = self.cluster.kinds.iter().map(|kind| u64::from(kind.document.count)).sum();
         let trained = |parameter: &&Parameter<'a>| self.graph.has_backward && parameter.document.trained;
         self.graph.parameters.iter().filter(trained).filter_map(move |parameter| {
             let classes: BTreeSet<usize> =
                 parameter.readers.iter().map(|&reader| self.graph.class_of[reader]).collect();
-            let ring = (classes.len() as u64).min(devices) as f64;
+            let ring = classes.len() as f64;
             let bytes = 2.0 * (ring - 1.0) / ring * parameter.document.bytes;
             (ring > 1.0).then_some(Gradient { parameter, bytes })
         })

@@ -6,8 +6,11 @@ mod published;
 mod resnet;
 mod shapes;
 
+use stagewright_core::document::{GraphDocument, OperatorDocument};
+
 use super::*;
 use crate::formats::import_model;
+use crate::formats::options::Fusion;
 use model::Model;
 
 fn import_bytes(bytes: &[u8], batch: Option<u64>) -> Result<Imported, InputError> {
@@ -16,6 +19,18 @@ fn import_bytes(bytes: &[u8], batch: Option<u64>) -> Result<Imported, InputError
 
 fn graph_of(model: &Model, batch: Option<u64>) -> GraphDocument {
     import_bytes(&model.bytes(), batch).unwrap_or_else(|error| panic!("{error}")).graph
+}
+
+/// Every operator a kernel of its own, every tensor with its bytes.
+fn unfused(model: &Model, batch: Option<u64>) -> GraphDocument {
+    let options = ImportOptions { batch, fusion: Fusion::Off, ..ImportOptions::default() };
+    import_model("model.onnx", &model.bytes(), &options).unwrap_or_else(|error| panic!("{error}")).graph
+}
+
+/// As version 1 has it.
+fn earlier(model: &Model, batch: Option<u64>) -> GraphDocument {
+    let options = ImportOptions { batch, cost_rules: CostRules::One, ..ImportOptions::default() };
+    import_model("model.onnx", &model.bytes(), &options).unwrap_or_else(|error| panic!("{error}")).graph
 }
 
 /// The code of the error and the help that it gives.

@@ -18,6 +18,8 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solver};
 use stagewright_dp::Dp;
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::report::document::{Provenance, plan_document};
 

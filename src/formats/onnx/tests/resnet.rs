@@ -76,12 +76,15 @@ const FLOP: f64 = 2.0 * 4.09e9;
 
 #[test]
 fn resnet50_has_its_published_parameters_and_flop() {
-    let graph = graph_of(&resnet50(), Some(1));
+    let graph = unfused(&resnet50(), Some(1));
     assert_eq!(total(&graph, |operator| operator.parameter_bytes), 4.0 * PARAMETERS);
     let flop = total(&graph, |operator| operator.flop.expect("every operator is known"));
     assert!((flop - FLOP).abs() <= 0.02 * FLOP, "{flop}");
     // Running means and variances are there, and are no parameters.
-    assert_eq!(total(&graph, |operator| operator.workspace_bytes), 4.0 * 53_120.0);
+    let earlier = earlier(&resnet50(), Some(1));
+    assert_eq!(total(&earlier, |operator| operator.workspace_bytes), 4.0 * 53_120.0);
+    assert_eq!(total(&graph, |operator| operator.workspace_bytes), 0.0);
+    assert!(graph.parameters.iter().all(|parameter| !parameter.trained && parameter.readers.len() == 1));
     assert_eq!(graph.operators.len(), 53 + 53 + 49 + 16 + 4);
     let last = graph.tensors.iter().find(|tensor| tensor.name.as_deref() == Some("mean")).unwrap();
     assert_eq!(last.bytes, 4.0 * 2048.0);
@@ -120,12 +123,16 @@ fn a_batch_that_is_open_has_to_be_given_and_one_that_is_not_cannot_be() {
     assert_eq!(import_bytes(&fixed.bytes(), Some(8)).unwrap_err().code, "M010");
     fixed.graph().input[0] = value_info("x", &[Named("batch"), Of(2)]);
     assert_eq!(import_bytes(&fixed.bytes(), Some(u64::MAX)).unwrap_err().code, "M010");
-    // Other dimensions are not the batch, and the help names the program that fixes them.
+    // Other dimensions are not the batch, and the help names the option that gives them.
     let mut open = Model::new(17);
     open.input("x", &[Named("batch"), Named("words")]).node("Relu", &["x"], &["y"], vec![]);
     let error = import_bytes(&open.bytes(), Some(8)).unwrap_err();
     assert_eq!(error.code, "M010");
-    assert!(error.help.contains("--dim_param 'words'"), "{error}");
+    assert!(error.help.contains("--dim 'words=N'"), "{error}");
+    let dims = [("words".to_owned(), 5)].into();
+    let given = ImportOptions { batch: Some(8), dims, ..ImportOptions::default() };
+    let graph = import_model("model.onnx", &open.bytes(), &given).expect("all sizes are given").graph;
+    assert_eq!(graph.operators[0].bytes_moved, Some(2.0 * 4.0 * 40.0));
     // Nor are those that have no name either.
     open.graph().input[0] = value_info("x", &[Named(""), Named(""), Of(4)]);
     let error = import_bytes(&open.bytes(), Some(2)).unwrap_err();
@@ -133,5 +140,5 @@ fn a_batch_that_is_open_has_to_be_given_and_one_that_is_not_cannot_be() {
     // A name with quotes does not get into a command.
     open.graph().input[0] = value_info("x", &[Of(1), Named("w'; touch gotcha; '")]);
     let error = import_bytes(&open.bytes(), None).unwrap_err();
-    assert!(error.help.contains("--dim_param 'NAME'"), "{error}");
+    assert!(error.help.contains("--dim 'NAME=N'"), "{error}");
 }

@@ -3,6 +3,7 @@
 use super::model::Dim::Of;
 use super::model::{Model, int, ints};
 use super::*;
+use crate::formats::options::Tied;
 
 /// Bytes of the output of one node whose inputs have these shapes, as a tensor that a `Relu` reads.
 fn output(
@@ -25,7 +26,7 @@ fn output(
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     model.node(kind, &names, &["y"], attributes).node("Relu", &["y"], &["z"], vec![]);
-    let graph = graph_of(&model, None);
+    let graph = earlier(&model, None);
     graph.tensors.iter().find(|tensor| tensor.name.as_deref() == Some("y")).expect("read by the Relu").bytes
         / 4.0
 }
@@ -79,7 +80,8 @@ fn the_ellipsis_of_an_equation_stands_for_axes() {
         };
         model.node("Einsum", &names[..inputs.len()], &["y"], vec![equation]);
         model.node("Relu", &["y"], &["z"], vec![]);
-        import_bytes(&model.bytes(), None).map(|imported| {
+        let options = ImportOptions { cost_rules: CostRules::One, ..ImportOptions::default() };
+        import_model("model.onnx", &model.bytes(), &options).map(|imported| {
             (imported.graph.operators[0].flop.unwrap(), imported.graph.tensors[0].bytes / 4.0)
         })
     };
@@ -127,7 +129,22 @@ fn large_shared_constants_tie_their_readers_together_and_small_ones_do_not() {
     model.node("Mul", &["a", "scale"], &["b"], vec![]);
     model.node("Mul", &["b", "scale"], &["c"], vec![]);
     model.node("MatMul", &["c", "turned"], &["d"], vec![]);
-    let graph = graph_of(&model, None);
+    let shared = graph_of(&model, None);
+    assert_eq!(shared.parameters.len(), 1, "a scale of one number is an argument");
+    let tied = &shared.parameters[0];
+    assert_eq!(
+        (tied.name.as_str(), tied.bytes, tied.trained, tied.together),
+        ("tied", 160_000.0, true, false)
+    );
+    assert_eq!(tied.readers, ["a", "d"]);
+    assert_eq!(total(&shared, |operator| operator.parameter_bytes), 0.0);
+    let classes: Vec<_> = shared.operators.iter().map(|operator| operator.colocation.as_deref()).collect();
+    assert_eq!(classes, [Some("a"), Some("a"), Some("a"), None], "kernels alone share devices");
+    let options = ImportOptions { tied: Tied::Together, ..ImportOptions::default() };
+    let together = import_model("model.onnx", &model.bytes(), &options).expect("the same model").graph;
+    assert!(together.parameters[0].together);
+    // As version 1 has it.
+    let graph = earlier(&model, None);
     let colocation: Vec<_> = graph.operators.iter().map(|operator| operator.colocation.as_deref()).collect();
     assert_eq!(colocation, [Some("tied"), None, None, Some("tied")]);
     let bytes: Vec<f64> = graph.operators.iter().map(|operator| operator.parameter_bytes).collect();

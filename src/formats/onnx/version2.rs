@@ -1,0 +1,476 @@
+//! The document of version 2: shared parameters, every tensor, and what runtimes really launch.
+//!
+//! | in the file | in the document |
+//! | --- | --- |
+//! | weight that one operator reads | its `parameter_bytes` |
+//! | weight that several read; what is no weight (masks, tables, indices, statistics, scalars, whatever is computed from constants alone) and larger than [`ARGUMENT_BYTES`] | a parameter, trained if it is a weight |
+//! | smaller constant that is no weight | nothing: it is passed to the kernel |
+//! | keys and values of past tokens | a parameter for every layer; appending to them moves the new tokens alone |
+//! | output that is read, or is an output of the model | tensor |
+//! | output of a free operator | nothing: see [`view`](super::view) |
+//!
+//! A constant that is computed from weights stands for them: its reader holds the weights, and besides what the constant
+//! is larger.
+//! A value that is read and is an output of the model as well makes two tensors, one without readers: a device that makes
+//! it holds it to the end.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use stagewright_core::document::{
+    GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Precision, TensorDocument,
+};
+
+use super::cost;
+use super::names;
+use super::value;
+use super::view::{Views, is_product};
+use super::walk::{Operator, Origin, Walked};
+use crate::formats::options::{Fusion, ImportOptions};
+use crate::formats::readers::Readers;
+use crate::fusion::{self, Role, role};
+
+/// A constant that is no weight and no larger than this is an argument of a kernel.
+pub(super) const ARGUMENT_BYTES: f64 = 1024.0;
+
+/// What is read where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Held {
+    /// A constant, by its root.
+    Constant(usize),
+    /// What a constant is larger than the weights that it is computed from.
+    Excess(usize),
+    /// The cache of a layer.
+    Cache(u64),
+}
+
+/// A value that operators hold.
+struct Holding {
+    name: String,
+    bytes: f64,
+    trained: bool,
+    /// Whether one reader takes it into its `parameter_bytes`.
+    is_own: bool,
+    readers: Vec<usize>,
+}
+
+struct Draft<'a, 'b> {
+    walked: &'a Walked<'b>,
+    views: Views,
+    /// Per operator whether it appends to a cache.
+    appends: Vec<bool>,
+    names: Vec<String>,
+}
+
+pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions) -> GraphDocument {
+    let fuses = options.fusion == Fusion::On;
+    let views = Views::of(walked, fuses);
+    let written = walked
+        .operators
+        .iter()
+        .enumerate()
+        .map(|(at, operator)| (super::node_name(operator.node), at as i64));
+    let names = names::unique(written);
+    let appends = walked.operators.iter().map(|operator| appends(walked, &views, operator)).collect();
+    let draft = Draft { walked, views, appends, names };
+    let mut operators = draft.operators();
+    let parameters = draft.parameters(&mut operators);
+    let tensors = draft.tensors();
+    let mut graph = GraphDocument {
+        schema: GRAPH_SCHEMA_2.to_owned(),
+        name: name.to_owned(),
+        operators,
+        tensors,
+        parameters,
+        cluster: None,
+        pipedream_skips: Vec::new(),
+    };
+    let beside = draft.beside();
+    fusion::colocate(&mut graph, beside.into_iter());
+    if fuses {
+        let roles: Vec<Role> = (0..walked.operators.len()).map(|at| draft.role(at)).collect();
+        fusion::fuse(&mut graph, &roles);
+    }
+    graph
+}
+
+/// Whether an operator makes the cache of the next step: what is past, and the new tokens after it.
+fn appends(walked: &Walked<'_>, views: &Views, operator: &Operator<'_>) -> bool {
+    let output = operator.outputs.first().copied();
+    operator.node.op_type() == "Concat"
+        && output.is_some_and(|output| views.is_output[output])
+        && matches!(operator.inputs.first(), Some(Some(input)) if is_cache(walked, views.seen[*input]))
+}
+
+fn is_cache(walked: &Walked<'_>, value: usize) -> bool {
+    walked.values[value].origin == Origin::Cache
+}
+
+/// The first number in a name is the layer; a name without one stands for itself.
+fn layer_of(name: &str, otherwise: usize) -> u64 {
+    let digits: String =
+        name.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(u64::MAX - otherwise as u64)
+}
+
+impl Draft<'_, '_> {
+    /// The bytes that a reader takes of a value.
+    fn read_bytes(&self, value: usize) -> f64 {
+        let values = &self.walked.values;
+        let seen = self.views.seen[value];
+        if let Origin::Operator(producer) = values[seen].origin
+            && self.views.picks[producer]
+        {
+            // Every matrix once, however many tokens take it.
+            let data =
+                self.walked.operators[producer].inputs[0].map_or(f64::INFINITY, |data| self.read_bytes(data));
+            return data.min(values[seen].value.bytes().unwrap_or(0.0));
+        }
+        let from = match values[seen].origin {
+            Origin::Constant { root } => root,
+            _ => seen,
+        };
+        values[from].value.bytes().unwrap_or(0.0)
+    }
+
+    /// The bytes of a value as a tensor.
+    fn tensor_bytes(&self, value: usize) -> f64 {
+        match self.walked.values[value].origin {
+            Origin::Operator(producer) if self.views.picks[producer] => 0.0,
+            Origin::Operator(producer) if self.appends[producer] => self.appended(producer),
+            _ => self.walked.values[value].value.bytes().unwrap_or(0.0),
+        }
+    }
+
+    /// The bytes that an operator appends to a cache.
+    fn appended(&self, operator: usize) -> f64 {
+        self.walked.operators[operator]
+            .inputs
+            .iter()
+            .skip(1)
+            .flatten()
+            .map(|&value| self.read_bytes(value))
+            .sum()
+    }
+
+    fn operators(&self) -> Vec<OperatorDocument> {
+        let each = |(at, operator): (usize, &Operator<'_>)| {
+            let free = self.views.is_free[at] || self.views.picks[at];
+            OperatorDocument {
+                kind: Some(operator.node.op_type().to_owned()),
+                layer: super::scope(operator.node).or_else(|| names::layer(&self.names[at])),
+                flop: if free { Some(0.0) } else { operator.flop },
+                bytes_moved: Some(if free { 0.0 } else { self.moved(at) }),
+                precision: self.precision(at),
+                launches: free.then_some(0.0),
+                ..OperatorDocument::named(self.names[at].clone())
+            }
+        };
+        self.walked.operators.iter().enumerate().map(each).collect()
+    }
+
+    /// Bytes that an operator reads and writes.
+    fn moved(&self, at: usize) -> f64 {
+        if self.appends[at] {
+            return 2.0 * self.appended(at);
+        }
+        let operator = &self.walked.operators[at];
+        let inputs: Vec<f64> = operator.reads.iter().map(|&value| self.read_bytes(value)).collect();
+        let bytes = |&value: &usize| self.walked.values[value].value.bytes().unwrap_or(0.0);
+        let mut outputs: Vec<f64> = operator.outputs.iter().map(bytes).collect();
+        let caches = self.attention_caches(at);
+        if !caches.is_empty() {
+            for (bytes, value) in outputs.iter_mut().zip(&operator.outputs) {
+                if let Some((_, past)) = caches.iter().find(|(present, _)| present == value) {
+                    *bytes = (*bytes - self.read_bytes(*past)).max(0.0);
+                }
+            }
+        }
+        cost::moved(operator.node.op_type(), &inputs, &outputs)
+    }
+
+    /// The caches that an attention in one piece appends to: what it makes, and what was past.
+    fn attention_caches(&self, at: usize) -> Vec<(usize, usize)> {
+        let operator = &self.walked.operators[at];
+        let past = match operator.node.op_type() {
+            "GroupQueryAttention" => [3, 4],
+            "MultiHeadAttention" => [6, 7],
+            "Attention" if operator.node.domain().is_empty() => [4, 5],
+            _ => return Vec::new(),
+        };
+        let pairs = past.into_iter().zip([1, 2]).filter_map(|(input, output)| {
+            let past = operator.inputs.get(input).copied().flatten()?;
+            let name = operator.node.output.get(output)?;
+            let made = operator.outputs.iter().find(|&&value| self.walked.values[value].name == name)?;
+            (is_cache(self.walked, self.views.seen[past]) && self.views.is_output[*made])
+                .then_some((*made, past))
+        });
+        pairs.collect()
+    }
+
+    /// The type that an operator computes with: of the whole numbers that all factors of a product are, else of the first
+    /// input that has one, else of what it makes.
+    fn precision(&self, at: usize) -> Option<Precision> {
+        let operator = &self.walked.operators[at];
+        let of = |value: usize| value::precision(self.walked.values[value].value.elem);
+        if matches!(
+            operator.node.op_type(),
+            "QLinearConv" | "QLinearMatMul" | "ConvInteger" | "MatMulInteger"
+        ) {
+            return Some(Precision::Int8);
+        }
+        if role(operator.node.op_type()) == Role::Product {
+            let factors: Vec<Option<Precision>> = operator
+                .inputs
+                .iter()
+                .take(2)
+                .flatten()
+                .map(|&value| {
+                    let seen = self.views.seen[value];
+                    let from = match self.walked.values[seen].origin {
+                        Origin::Constant { root } => root,
+                        _ => seen,
+                    };
+                    of(from)
+                })
+                .collect();
+            if factors.len() == 2 && factors.iter().all(|factor| *factor == Some(Precision::Int8)) {
+                return Some(Precision::Int8);
+            }
+        }
+        operator.inputs.iter().flatten().chain(&operator.outputs).find_map(|&value| of(value))
+    }
+
+    /// What every operator holds where it is.
+    fn parameters(&self, operators: &mut [OperatorDocument]) -> Vec<ParameterDocument> {
+        let mut index: FxHashMap<Held, usize> = FxHashMap::default();
+        let mut holdings: Vec<Holding> = Vec::new();
+        let mut seen: FxHashSet<(Held, usize)> = FxHashSet::default();
+        let mut hold = |held: Held, reader: usize, make: &dyn Fn() -> Holding| {
+            if seen.insert((held, reader)) {
+                let at = *index.entry(held).or_insert_with(|| {
+                    holdings.push(make());
+                    holdings.len() - 1
+                });
+                holdings[at].readers.push(reader);
+            }
+        };
+        let caches = self.cache_bytes();
+        for (reader, operator) in self.walked.operators.iter().enumerate() {
+            let is_free = self.views.is_free[reader];
+            for &value in &operator.reads {
+                let value = self.views.seen[value];
+                match self.walked.values[value].origin {
+                    Origin::Constant { root } if !is_free => self.constant(reader, value, root, &mut hold),
+                    Origin::Cache if !is_free => self.cache(reader, value, &caches, &mut hold),
+                    // What an operator appended to is read where it is as well.
+                    Origin::Operator(producer) if self.appends[producer] && !is_free => {
+                        if let Some(Some(past)) = self.walked.operators[producer].inputs.first() {
+                            self.cache(reader, self.views.seen[*past], &caches, &mut hold);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let mut parameters = Vec::new();
+        for Holding { name, bytes, trained, is_own, readers } in holdings {
+            match readers.as_slice() {
+                &[reader] if is_own => operators[reader].parameter_bytes += bytes,
+                _ => parameters.push(ParameterDocument {
+                    name,
+                    bytes,
+                    optimizer_bytes: 0.0,
+                    readers: readers.iter().map(|&reader| self.names[reader].clone()).collect(),
+                    trained,
+                    together: false,
+                }),
+            }
+        }
+        parameters
+    }
+
+    fn constant(
+        &self,
+        reader: usize,
+        value: usize,
+        root: usize,
+        hold: &mut dyn FnMut(Held, usize, &dyn Fn() -> Holding),
+    ) {
+        let entry = &self.walked.values[root];
+        let operator = self.walked.operators[reader].node;
+        let bytes = |value: usize| self.walked.values[value].value.bytes().unwrap_or(0.0);
+        let is_statistic = operator.op_type() == "BatchNormalization"
+            && operator.input.iter().skip(3).any(|name| name == self.walked.values[value].name);
+        let holding = |value: usize, bytes: f64, trained: bool| Holding {
+            name: self.walked.values[value].name.to_owned(),
+            bytes,
+            trained,
+            is_own: trained,
+            readers: Vec::new(),
+        };
+        if entry.is_weight() && !is_statistic {
+            return hold(Held::Constant(root), reader, &|| holding(root, bytes(root), true));
+        }
+        for &weight in entry.weights.iter() {
+            hold(Held::Constant(weight), reader, &|| holding(weight, bytes(weight), true));
+        }
+        let excess = bytes(root) - entry.weights.iter().map(|&weight| bytes(weight)).sum::<f64>();
+        if excess > ARGUMENT_BYTES {
+            hold(Held::Excess(root), reader, &|| holding(root, excess, false));
+        }
+    }
+
+    fn cache(
+        &self,
+        reader: usize,
+        value: usize,
+        caches: &BTreeMap<u64, (usize, f64)>,
+        hold: &mut dyn FnMut(Held, usize, &dyn Fn() -> Holding),
+    ) {
+        let layer = layer_of(self.walked.values[value].name, value);
+        let (first, bytes) = caches.get(&layer).copied().unwrap_or((value, 0.0));
+        hold(Held::Cache(layer), reader, &|| Holding {
+            name: self.walked.values[first].name.to_owned(),
+            bytes,
+            trained: false,
+            is_own: false,
+            readers: Vec::new(),
+        });
+    }
+
+    /// Per layer the first value of its cache, and the bytes of all, with what is appended to them.
+    fn cache_bytes(&self) -> BTreeMap<u64, (usize, f64)> {
+        let mut caches: BTreeMap<u64, (usize, f64)> = BTreeMap::new();
+        let mut add = |value: usize, bytes: f64| {
+            let layer = layer_of(self.walked.values[value].name, value);
+            caches.entry(layer).or_insert((value, 0.0)).1 += bytes;
+        };
+        for (value, entry) in self.walked.values.iter().enumerate() {
+            if entry.origin == Origin::Cache {
+                add(value, entry.value.bytes().unwrap_or(0.0));
+            }
+        }
+        for at in 0..self.walked.operators.len() {
+            if let (true, Some(Some(past))) = (self.appends[at], self.walked.operators[at].inputs.first()) {
+                add(self.views.seen[*past], self.appended(at));
+            }
+            for (made, past) in self.attention_caches(at) {
+                let made = self.walked.values[made].value.bytes().unwrap_or(0.0);
+                add(self.views.seen[past], (made - self.read_bytes(past)).max(0.0));
+            }
+        }
+        caches
+    }
+
+    fn tensors(&self) -> Vec<TensorDocument> {
+        let mut readers = Readers::default();
+        let mut views = Readers::default();
+        for (reader, operator) in self.walked.operators.iter().enumerate() {
+            for (place, value) in operator.inputs.iter().enumerate() {
+                let Some(value) = *value else { continue };
+                let seen = self.views.seen[value];
+                if let Origin::Operator(producer) = self.walked.values[seen].origin {
+                    match self.views.is_free[reader] && place == 0 {
+                        true => views.add(producer, seen, reader),
+                        false => readers.add(producer, seen, reader),
+                    }
+                }
+            }
+        }
+        let mut tensors = Vec::new();
+        let mut add = |producer: usize, value: usize, by: &[usize], bytes: f64| {
+            tensors.push(TensorDocument {
+                name: Some(self.walked.values[value].name.to_owned()),
+                producer: self.names[producer].clone(),
+                consumers: by.iter().map(|&reader| self.names[reader].clone()).collect(),
+                bytes,
+                seconds: BTreeMap::new(),
+            });
+        };
+        for (producer, value, by) in readers.iter() {
+            add(producer, value, by, self.tensor_bytes(value));
+        }
+        for (producer, value, by) in views.iter() {
+            add(producer, value, by, 0.0);
+        }
+        // Outputs of the model.
+        for (producer, operator) in self.walked.operators.iter().enumerate() {
+            if self.views.is_free[producer] || self.appends[producer] {
+                continue;
+            }
+            let caches = self.attention_caches(producer);
+            for &value in &operator.outputs {
+                let in_place = caches.iter().any(|(made, _)| *made == value);
+                if self.views.is_output[value] && !in_place {
+                    add(producer, value, &[], self.tensor_bytes(value));
+                }
+            }
+        }
+        tensors
+    }
+
+    /// Free operators and what they share a device with: the operator whose bytes they name, or where these come from
+    /// outside their first reader; picked weights and the products that read them.
+    fn beside(&self) -> Vec<(usize, usize)> {
+        let mut pairs = Vec::new();
+        let mut first_reader: FxHashMap<usize, usize> = FxHashMap::default();
+        for (reader, operator) in self.walked.operators.iter().enumerate() {
+            for &value in &operator.reads {
+                let seen = self.views.seen[value];
+                if let Origin::Operator(producer) = self.walked.values[seen].origin
+                    && self.views.picks[producer]
+                    && is_product(operator)
+                {
+                    pairs.push((producer, reader));
+                }
+                if !self.views.is_free[reader] {
+                    first_reader.entry(value).or_insert(reader);
+                }
+            }
+        }
+        // The last first: a view of a view is where its reader is.
+        for (at, operator) in self.walked.operators.iter().enumerate().rev() {
+            let (true, Some(&output)) = (self.views.is_free[at], operator.outputs.first()) else { continue };
+            match self.walked.values[self.views.seen[output]].origin {
+                Origin::Operator(producer) => pairs.push((producer, at)),
+                _ => {
+                    let Some(&reader) = first_reader.get(&output) else { continue };
+                    pairs.push((reader, at));
+                    if let Some(Some(input)) = operator.inputs.first() {
+                        first_reader.entry(*input).or_insert(reader);
+                    }
+                }
+            }
+        }
+        pairs
+    }
+
+    /// What an operator is to a kernel.
+    fn role(&self, at: usize) -> Role {
+        let operator = &self.walked.operators[at];
+        let kind = operator.node.op_type();
+        if self.views.is_free[at] {
+            return Role::Free;
+        }
+        if operator.flop.is_none() || self.views.picks[at] {
+            return Role::Apart;
+        }
+        match role(kind) {
+            // A sum over other axes than the last ones is no work on rows.
+            Role::Row if kind.starts_with("Reduce") && !self.reduces_rows(operator) => Role::Apart,
+            role => role,
+        }
+    }
+
+    /// Whether a reduction goes over the last axes.
+    fn reduces_rows(&self, operator: &Operator<'_>) -> bool {
+        let (Some(Some(input)), Some(&output)) = (operator.inputs.first(), operator.outputs.first()) else {
+            return false;
+        };
+        let (from, to) = (&self.walked.values[*input].value.dims, &self.walked.values[output].value.dims);
+        let kept: Vec<u64> = to.iter().copied().rev().skip_while(|&dim| dim == 1).collect();
+        let first: Vec<u64> = kept.into_iter().rev().collect();
+        from.len() > first.len() && from.starts_with(&first)
+    }
+}

@@ -1,0 +1,219 @@
+//! What runtimes run in one kernel, and what that costs.
+//!
+//! A chain of operators that a runtime fuses is launched once and keeps what lies between its operators in registers.
+//! Compilers agree on the simple cases (Chen et al., "TVM", OSDI 2018, section 3, tells operators apart much as
+//! [`Role`] does; ONNX Runtime, XLA and TorchInductor fuse at least these):
+//!
+//! | kernel | operators |
+//! | --- | --- |
+//! | a product, and what follows | a product, convolution or pooling, then operators on elements: bias, activation, residual sum |
+//! | rows | normalisations, softmax and sums along rows, in one piece or in primitives, with operators on elements before, between and after |
+//! | elements | operators on elements alone |
+//!
+//! An operator joins the kernel of its readers where all readers of all that it makes are in it, and nothing outside
+//! reads it. So every kernel is left by way of its last operator alone: no path leaves and comes back, and kernels
+//! that are contracted make no cycle (a cycle of kernels would lead through their last operators, which everything in
+//! them reaches). A kernel has one product at most, no product and rows both, and what a product makes is no smaller
+//! than what its kernel makes. Passes of a training step do not mix, and kernels of gradients keep to what shares a
+//! device anyway: else they would tie layer to layer.
+//!
+//! In the document, the members of a kernel share a device; tensors between them have no bytes; the product, or else
+//! the first member, has the launch and all bytes that the kernel moves. Every member keeps its FLOP.
+
+mod table;
+
+use std::collections::BTreeMap;
+
+use petgraph::unionfind::UnionFind;
+use stagewright_core::document::{GraphDocument, Pass};
+
+pub use table::{Role, role};
+
+/// A kernel under construction, known by its last operator.
+#[derive(Debug, Clone, Copy)]
+struct Kernel {
+    has_product: bool,
+    has_rows: bool,
+    /// Bytes that it makes.
+    makes: f64,
+}
+
+/// Operators and tensors by number.
+struct Net {
+    /// Per operator the tensors it makes.
+    makes: Vec<Vec<usize>>,
+    /// Per tensor its readers.
+    readers: Vec<Vec<usize>>,
+    /// Operators, each before what reads it.
+    order: Vec<usize>,
+}
+
+impl Net {
+    /// None where the graph is no sound one, which is for the core to say.
+    fn of(graph: &GraphDocument) -> Option<Net> {
+        let names: BTreeMap<&str, usize> =
+            graph.operators.iter().enumerate().map(|(at, operator)| (operator.name.as_str(), at)).collect();
+        let count = graph.operators.len();
+        let mut makes = vec![Vec::new(); count];
+        let mut readers = Vec::with_capacity(graph.tensors.len());
+        let mut awaited = vec![0_usize; count];
+        for (at, tensor) in graph.tensors.iter().enumerate() {
+            makes[*names.get(tensor.producer.as_str())?].push(at);
+            let by: Vec<usize> = tensor
+                .consumers
+                .iter()
+                .map(|name| names.get(name.as_str()).copied())
+                .collect::<Option<_>>()?;
+            by.iter().for_each(|&reader| awaited[reader] += 1);
+            readers.push(by);
+        }
+        let mut order: Vec<usize> = (0..count).filter(|&at| awaited[at] == 0).collect();
+        let mut next = 0;
+        while let Some(&at) = order.get(next) {
+            next += 1;
+            for &reader in makes[at].iter().flat_map(|&tensor: &usize| &readers[tensor]) {
+                awaited[reader] -= 1;
+                if awaited[reader] == 0 {
+                    order.push(reader);
+                }
+            }
+        }
+        (order.len() == count).then_some(Net { makes, readers, order })
+    }
+}
+
+/// Fuses the operators of a graph by their roles. Tensors that nothing reads are outputs of the model, and a tensor that is
+/// read and an output stands there twice. Takes time linear in operators and pins, but for sorting names.
+pub fn fuse(graph: &mut GraphDocument, roles: &[Role]) {
+    let Some(net) = Net::of(graph) else { return };
+    let kernel_of = kernels(graph, roles, &net);
+    charge(graph, roles, &net, &kernel_of);
+    colocate(graph, kernel_of.iter().copied().enumerate().filter(|(op, kernel)| op != kernel));
+}
+
+/// Per operator the last operator of its kernel.
+fn kernels(graph: &GraphDocument, roles: &[Role], net: &Net) -> Vec<usize> {
+    let operators = &graph.operators;
+    let mut kernel_of: Vec<usize> = (0..operators.len()).collect();
+    let mut kernels: Vec<Kernel> = (0..operators.len())
+        .map(|op| Kernel {
+            has_product: matches!(roles[op], Role::Product | Role::Window),
+            has_rows: roles[op] == Role::Row,
+            makes: net.makes[op].iter().map(|&tensor| graph.tensors[tensor].bytes).sum(),
+        })
+        .collect();
+    for &op in net.order.iter().rev() {
+        if matches!(roles[op], Role::Free | Role::Apart) {
+            continue;
+        }
+        let mut last = None;
+        let mut fuses = operators[op].bytes_moved.is_some();
+        let mut makes = 0.0;
+        for &tensor in &net.makes[op] {
+            let bytes = graph.tensors[tensor].bytes;
+            makes += bytes;
+            fuses &= !net.readers[tensor].is_empty();
+            // Of a view nothing is read.
+            let reads = |reader: &&usize| bytes > 0.0 || roles[**reader] != Role::Free;
+            for &reader in net.readers[tensor].iter().filter(reads) {
+                fuses &= *last.get_or_insert(kernel_of[reader]) == kernel_of[reader];
+            }
+        }
+        let Some(last) = last.filter(|_| fuses) else { continue };
+        let kernel = kernels[last];
+        let joins = match roles[op] {
+            Role::Element | Role::Row => !kernel.has_product,
+            Role::Product | Role::Window => !kernel.has_product && !kernel.has_rows && makes >= kernel.makes,
+            Role::Free | Role::Apart => false,
+        };
+        let (first, second) = (&operators[op], &operators[last]);
+        let shares = first.colocation.is_some() && first.colocation == second.colocation;
+        let passes = first.pass == second.pass && (first.pass == Pass::Forward || shares);
+        if joins && passes && !matches!(roles[last], Role::Free | Role::Apart) {
+            kernel_of[op] = last;
+            kernels[last].has_product |= kernels[op].has_product;
+            kernels[last].has_rows |= kernels[op].has_rows;
+        }
+    }
+    kernel_of
+}
+
+/// Takes bytes off tensors inside kernels, and gives every kernel one launch and the bytes that it moves.
+fn charge(graph: &mut GraphDocument, roles: &[Role], net: &Net, kernel_of: &[usize]) {
+    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for &op in &net.order {
+        members.entry(kernel_of[op]).or_default().push(op);
+    }
+    let twice = read_again(graph, net, kernel_of);
+    for (last, members) in members.into_iter().filter(|(_, members)| members.len() > 1) {
+        let mut moved: f64 = members.iter().filter_map(|&op| graph.operators[op].bytes_moved).sum();
+        moved -= twice.get(&last).copied().unwrap_or(0.0);
+        for &op in members.iter().filter(|&&op| op != last) {
+            for &tensor in &net.makes[op] {
+                let inside = net.readers[tensor].iter().filter(|&&reader| kernel_of[reader] == last).count();
+                moved -= graph.tensors[tensor].bytes * (1 + inside) as f64;
+                graph.tensors[tensor].bytes = 0.0;
+            }
+        }
+        let is_product = |&&op: &&usize| matches!(roles[op], Role::Product | Role::Window);
+        let leader = members.iter().find(is_product).copied().unwrap_or(members[0]);
+        for &op in &members {
+            let operator = &mut graph.operators[op];
+            operator.bytes_moved = Some(if op == leader { moved.max(0.0) } else { 0.0 });
+            if op != leader {
+                operator.launches = Some(0.0);
+            }
+        }
+    }
+}
+
+/// Per kernel the bytes of what comes from outside and several of its operators read: the kernel reads it once.
+fn read_again(graph: &GraphDocument, net: &Net, kernel_of: &[usize]) -> BTreeMap<usize, f64> {
+    let mut again: BTreeMap<usize, f64> = BTreeMap::new();
+    let mut made_by = vec![0; graph.tensors.len()];
+    for (op, tensors) in net.makes.iter().enumerate() {
+        tensors.iter().for_each(|&tensor| made_by[tensor] = op);
+    }
+    for (tensor, readers) in net.readers.iter().enumerate() {
+        let mut kernels: Vec<usize> = readers.iter().map(|&reader| kernel_of[reader]).collect();
+        kernels.retain(|&kernel| kernel != kernel_of[made_by[tensor]]);
+        kernels.sort_unstable();
+        for pair in kernels.windows(2).filter(|pair| pair[0] == pair[1]) {
+            *again.entry(pair[0]).or_default() += graph.tensors[tensor].bytes;
+        }
+    }
+    again
+}
+
+/// Lets pairs of operators share a device, with whatever shares one with them already. A class keeps the name that its
+/// first member has, or else is called after its first member.
+pub fn colocate(graph: &mut GraphDocument, pairs: impl Iterator<Item = (usize, usize)>) {
+    let count = graph.operators.len();
+    let mut classes = UnionFind::<usize>::new(count);
+    let mut named: BTreeMap<String, usize> = BTreeMap::new();
+    for (at, operator) in graph.operators.iter().enumerate() {
+        if let Some(name) = &operator.colocation {
+            classes.union(at, *named.entry(name.clone()).or_insert(at));
+        }
+    }
+    let mut is_member = vec![false; count];
+    for (a, b) in pairs {
+        classes.union(a, b);
+        (is_member[a], is_member[b]) = (true, true);
+    }
+    let mut called: BTreeMap<usize, String> = BTreeMap::new();
+    for at in 0..count {
+        if let Some(name) = &graph.operators[at].colocation {
+            called.entry(classes.find(at)).or_insert_with(|| name.clone());
+        }
+    }
+    for at in (0..count).filter(|&at| is_member[at]) {
+        called.entry(classes.find(at)).or_insert_with(|| graph.operators[at].name.clone());
+    }
+    for at in 0..count {
+        graph.operators[at].colocation = called.get(&classes.find(at)).cloned();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! The table: what an operator is to a kernel, by what it is called.
+//!
+//! Names come from several frameworks, so they are compared in lower case and without separators.
+
+/// What an operator is to the kernel that it runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A product or a convolution: at the head of a kernel, which may go on element by element.
+    Product,
+    /// A pooling: as a product.
+    Window,
+    /// Something for every row: a normalisation, a softmax, a sum along the last axis.
+    Row,
+    /// Something for every element.
+    Element,
+    /// Another name for the same bytes, or an order of them that the reader takes them in: no kernel.
+    Free,
+    /// In a kernel of its own.
+    Apart,
+}
+
+/// The role of an operator of some kind. A reduction counts as one along the last axis, and an operator that may be a view
+/// as one that copies: who knows better says so.
+pub fn role(kind: &str) -> Role {
+    let kind: String =
+        kind.chars().filter(|c| c.is_ascii_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect();
+    match kind.as_str() {
+        "addmm"
+        | "attention"
+        | "batchmatmul"
+        | "bmm"
+        | "conv"
+        | "conv1d"
+        | "conv2d"
+        | "conv3d"
+        | "convinteger"
+        | "convolution"
+        | "convtranspose"
+        | "einsum"
+        | "fusedconv"
+        | "fusedgemm"
+        | "fusedmatmul"
+        | "gemm"
+        | "groupconvolution"
+        | "groupqueryattention"
+        | "linear"
+        | "matmul"
+        | "matmulinteger"
+        | "matmulnbits"
+        | "multiheadattention"
+        | "qlinearconv"
+        | "qlinearmatmul"
+        | "fullyconnected"
+        | "depthwiseconv2d" => Role::Product,
+        "avgpool" | "avgpool2d" | "averagepool" | "globalaveragepool" | "globalmaxpool" | "maxpool"
+        | "maxpool2d" | "lppool" => Role::Window,
+        "embedlayernormalization"
+        | "groupnorm"
+        | "groupnormalization"
+        | "instancenorm"
+        | "instancenormalization"
+        | "layernorm"
+        | "layernormalization"
+        | "logsoftmax"
+        | "lpnormalization"
+        | "meanvariancenormalization"
+        | "mvn"
+        | "normalizel2"
+        | "reducel2"
+        | "reducemax"
+        | "reducemean"
+        | "reducemin"
+        | "reducesum"
+        | "reducesumsquare"
+        | "rms"
+        | "rmsnorm"
+        | "rmsnormalization"
+        | "simplifiedlayernormalization"
+        | "skiplayernormalization"
+        | "skipsimplifiedlayernormalization"
+        | "softmax" => Role::Row,
+        "abs" | "add" | "and" | "batchnorm" | "batchnorminference" | "batchnormalization" | "biasgelu"
+        | "cast" | "castlike" | "ceil" | "ceiling" | "celu" | "clamp" | "clip" | "convert"
+        | "convertlike" | "cos" | "dequantizelinear" | "div" | "divide" | "elu" | "equal" | "erf" | "exp"
+        | "fakequantize" | "fastgelu" | "floor" | "gelu" | "greater" | "greaterequal" | "greaterorequal"
+        | "hardsigmoid" | "hardswish" | "hswish" | "isinf" | "isnan" | "leakyrelu" | "less" | "lessequal"
+        | "lessorequal" | "log" | "logicaland" | "logicalnot" | "logicalor" | "max" | "maximum" | "mean"
+        | "min" | "minimum" | "mish" | "mod" | "mul" | "multiply" | "neg" | "negative" | "not"
+        | "notequal" | "or" | "pow" | "power" | "prelu" | "quantizelinear" | "quickgelu" | "reciprocal"
+        | "relu" | "round" | "scale" | "select" | "selu" | "sigmoid" | "sign" | "silu" | "sin"
+        | "softplus" | "softsign" | "sqrt" | "squareddifference" | "sub" | "subtract" | "sum" | "swish"
+        | "tanh" | "thresholdedrelu" | "where" | "xor" | "biasadd" | "bias" => Role::Element,
+        _ => Role::Apart,
+    }
+}

@@ -44,7 +44,7 @@ MODELS = {
     "whisper": (configurations.whisper, "native"),
     "vit": (configurations.vit, "dynamo"),
     "swin-t": (configurations.swin, "dynamo"),
-    "resnet-50": (configurations.resnet, "torchscript"),
+    "resnet-50": (configurations.resnet, "dynamo"),
     "convnext-tiny": (configurations.convnext, "dynamo"),
     "unet": (configurations.unet, "dynamo"),
     "resnet-50-qdq": (configurations.resnet, "qdq"),

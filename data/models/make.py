@@ -36,7 +36,7 @@ KEPT_BYTES = 1024
 # Name of a file: its configuration, its route.
 MODELS = {
     "gpt2": (configurations.gpt2, "dynamo"),
-    "bert": (configurations.bert, "torchscript"),
+    "bert": (configurations.bert, "dynamo"),
     "llama-3.2-1b": (configurations.llama, "dynamo"),
     "qwen-2.5-0.5b": (configurations.qwen, "native"),
     "mixtral-2l": (configurations.mixtral, "native"),

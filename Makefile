@@ -31,8 +31,9 @@ build-cuda: setup
 	@command -v nvcc >/dev/null || { variables=$$(data/setup/install-cuda-toolkit) && eval "$$variables"; } && \
 	  $(CARGO) test --no-run --package stagewright-policy --features cuda --all-targets
 
-# Loads exports into the runtimes that they are for. Needs Python 3.10 or later and a network; add others with
-# RUNTIMES="… torch accelerate", which are several gigabytes.
+# Loads exports into the runtimes that they are for. Needs Python 3.10 or later and a network; docs/runtimes.md has all of
+# the runtimes that can be added with
+# RUNTIMES="…", several gigabytes.
 RUNTIMES ?= onnx onnxruntime openvino
 test-runtimes: setup
 	$(CARGO) build --bin stagewright

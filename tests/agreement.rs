@@ -83,7 +83,7 @@ fn iterations_pass_the_checker() {
 #[test]
 fn any_placement_is_feasible_for_both_or_neither() {
     let (mut feasible, mut replicated, mut pools) = (0, 0, 0);
-    for number in 0..25_000 {
+    for number in 0..42_000 {
         let problem = stated(problem(number, Size { operators: 4, devices: 4, groups: false }));
         let placement = arbitrary_placement(&problem, &mut seed::stream(0xF00D, number));
         let evaluation = evaluate(&problem, &placement);

@@ -130,6 +130,7 @@ fn model(name: &str, training: bool, granularity: Granularity, split: Split, acc
         ..Default::default()
     };
     let kind = |name: &str, count, host| KindDocument {
+        reserve_bytes: None,
         name: name.into(),
         class: name.into(),
         count,

@@ -144,6 +144,7 @@ fn what_the_reference_format_cannot_say_is_an_error() {
 fn cluster() -> ClusterDocument {
     let link = LinkDocument { latency_s: 2e-6, bandwidth: 3e11 };
     let kind = |name: &str, host: bool| KindDocument {
+        reserve_bytes: None,
         name: name.to_owned(),
         class: name.to_owned(),
         count: 4,
@@ -153,6 +154,7 @@ fn cluster() -> ClusterDocument {
         group: Some("server".to_owned()),
     };
     let class = ClassDocument {
+        peaks: Default::default(),
         peak_flops: Some(3.12e14),
         memory_bandwidth: Some(0.1 + 0.2),
         launch_overhead_s: 1e-6,

@@ -27,11 +27,13 @@ mod policy;
 #[cfg(not(feature = "policy"))]
 #[path = "policy_off.rs"]
 mod policy;
+mod profiled;
 mod progress;
 mod quantity;
 mod recorder;
 mod resolve;
 mod simulate;
+mod style;
 mod unpriced;
 mod workload;
 

@@ -2,13 +2,16 @@
 //!
 //! `print!` panics when a pipe is closed, so nothing here uses it and the lints against it need no exception.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 
 use super::error::CliError;
+use super::style;
 
 /// Writes a result to standard output. A reader that has gone away is no error.
 pub(crate) fn result(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
+    let text = if style::is_coloured(&out) { Cow::Owned(style::coloured(text)) } else { Cow::Borrowed(text) };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -20,7 +23,9 @@ pub(crate) fn result(text: &str) -> Result<(), CliError> {
 
 /// Writes a line of the story to standard error. Where that cannot be written there is nowhere to complain.
 pub(crate) fn note(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let mut out = io::stderr().lock();
+    let line = if style::is_coloured(&out) { Cow::Owned(style::coloured(line)) } else { Cow::Borrowed(line) };
+    let _ = writeln!(out, "{line}");
 }
 
 /// Characters of a line of standard output, where that is a terminal. A file or a pipe has no end of them.

@@ -13,10 +13,11 @@ use stagewright::core::objective::Objective;
 use stagewright::core::problem::{Problem, ProblemError};
 use stagewright::core::solver::{Limits, Solver};
 use stagewright::formats::{
-    FORMATS, Format, Gradients, ImportOptions, Imported, TimeUnit, import_cluster, import_file, import_model,
-    import_pins,
+    FORMATS, Foreign, Format, Gradients, ImportOptions, Imported, TimeUnit, import_cluster, import_file,
+    import_model, import_pins,
 };
 use stagewright::layers::keep_whole;
+use stagewright::nearest::{instead, nearest_three};
 use stagewright::{portfolio, registry};
 
 use super::args::{
@@ -26,7 +27,7 @@ use super::args::{
 };
 use super::error::CliError;
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
-use super::{output, quantity, unpriced};
+use super::{output, profiled, quantity, unpriced};
 
 /// The documents of a problem, with what errors call them.
 pub(crate) struct Documents {
@@ -76,6 +77,7 @@ pub(crate) fn documents_of(
     let (cluster, pins) = (around.cluster.as_deref(), around.pins.as_deref());
     at_most_one_standard(&[Some(path), cluster, pins, also])?;
     let (label, mut model) = model(path, &around.import)?;
+    let asked = around.import.profile_class.as_deref();
     let (cluster_label, cluster) = match cluster {
         Some(path) => cluster_file(path)?,
         None => match model.graph.cluster.take() {
@@ -90,6 +92,7 @@ pub(crate) fn documents_of(
             }
         },
     };
+    profiled::on(&mut model, asked, &cluster)?;
     let pins = match pins {
         Some(path) => {
             let Input { label, bytes } = read(path)?;
@@ -102,6 +105,9 @@ pub(crate) fn documents_of(
 
 /// Reads a model; a large file is not held in memory beyond what its format needs.
 pub(crate) fn model(path: &Path, arguments: &ImportArguments) -> Result<(String, Imported), CliError> {
+    if path.is_dir() && path.join("config.json").is_file() {
+        return Err(Foreign::Folder.refused(&path.display().to_string()).into());
+    }
     opened_model(open(path)?, arguments)
 }
 
@@ -184,16 +190,50 @@ fn name_of_no_file(path: &Path) -> Option<&str> {
 fn format(name: Option<&str>) -> Result<Option<Format>, CliError> {
     let Some(name) = name else { return Ok(None) };
     Format::named(name).map(Some).ok_or_else(|| {
-        let known: Vec<&str> = FORMATS.iter().map(|entry| entry.name).collect();
+        let known = FORMATS.iter().map(|entry| entry.name);
         CliError::new("U005", format!("there is no format of models called `{name}`"))
-            .help(format!("use one of {}", known.join(", ")))
+            .help(format!("{}; without --format it is recognised", instead(name, known)))
     })
 }
 
 /// The problem of the documents under an objective.
 pub(crate) fn problem(documents: Documents, objective: Objective) -> Result<Problem, CliError> {
     let Parts { label, graph, cluster, pins } = parts(documents)?;
-    Problem::new(graph, cluster, objective, pins).map_err(|error| CliError::problem(&label, &error))
+    let names = Pinnable::of(&graph, &cluster, &pins);
+    Problem::new(graph, cluster, objective, pins).map_err(|error| names.refused(&label, &error))
+}
+
+/// What pins may name, for errors; nothing where there are none.
+struct Pinnable {
+    operators: Vec<String>,
+    places: Vec<String>,
+}
+
+impl Pinnable {
+    fn of(graph: &Graph, cluster: &Cluster, pins: &PinsDocument) -> Pinnable {
+        if pins.0.is_empty() {
+            return Pinnable { operators: Vec::new(), places: Vec::new() };
+        }
+        let kinds = &cluster.document().kinds;
+        let kinds = kinds.iter().flat_map(|kind| [kind.name.clone(), kind.class.clone()]);
+        let devices = cluster.devices().map(|device| cluster.device_name(device));
+        Pinnable {
+            operators: graph.operators().map(|op| graph.operator(op).name.clone()).collect(),
+            places: kinds.chain(devices).collect(),
+        }
+    }
+
+    /// The error, with the names that are most like one that is not there.
+    fn refused(&self, label: &str, error: &ProblemError) -> CliError {
+        let plain = CliError::problem(label, error);
+        let (name, known) = match error {
+            ProblemError::UnknownPinnedOperator { name } => (name, &self.operators),
+            ProblemError::UnknownPinTarget { target, .. } => (target, &self.places),
+            _ => return plain,
+        };
+        let told = nearest_three(name, known.iter().map(String::as_str)).join(", ");
+        plain.help(format!("{}; the nearest names are {told}", error.help()))
+    }
 }
 
 /// All that a problem is made of but its objective.
@@ -379,11 +419,11 @@ pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen, CliErr
         let label = format!("{} (auto: {})", choice.solver.name(), choice.rule);
         return Ok(Chosen { solver: choice.solver, label });
     }
-    let known: Vec<&str> = registry::SOLVERS.iter().map(|entry| entry.solver.name()).collect();
+    let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
     let solver = registry::named(name).ok_or_else(|| {
         CliError::new("U003", format!("there is no solver called `{name}`"))
             .at("--solver")
-            .help(format!("use auto or one of {}", known.join(", ")))
+            .help(format!("{}; auto chooses one", instead(name, known)))
     })?;
     match (solver.capabilities().missing)(objective) {
         None => Ok(Chosen { solver, label: name.into() }),

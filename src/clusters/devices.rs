@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use stagewright_core::document::{ClassDocument, LinkDocument};
+use stagewright_core::document::{ClassDocument, LinkDocument, Precision as Numbers};
 
 /// What a device is to a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -62,6 +62,18 @@ impl Precision {
             Precision::Bf16 => "bf16",
             Precision::Fp8 => "fp8",
             Precision::Int8 => "int8",
+        }
+    }
+
+    /// As a document has it.
+    pub fn numbers(self) -> Numbers {
+        match self {
+            Precision::Fp32 => Numbers::Fp32,
+            Precision::Tf32 => Numbers::Tf32,
+            Precision::Fp16 => Numbers::Fp16,
+            Precision::Bf16 => Numbers::Bf16,
+            Precision::Fp8 => Numbers::Fp8,
+            Precision::Int8 => Numbers::Int8,
         }
     }
 
@@ -187,12 +199,18 @@ impl Device {
         }
     }
 
-    /// Its compute class at a precision; none where it has no such peak.
+    /// Its compute class with all its peaks: that of the default precision for operators that say none.
+    pub fn all_peaks(&self) -> Option<ClassDocument> {
+        let peaks = self.peak_flops.iter().map(|(&precision, &peak)| (precision.numbers(), peak)).collect();
+        Some(ClassDocument { peaks, ..self.class(self.default_precision())? })
+    }
+
+    /// Its compute class at one precision, whatever operators compute with; none where it has no such peak.
     pub fn class(&self, precision: Precision) -> Option<ClassDocument> {
         let peak = *self.peak_flops.get(&precision)?;
         let Device { title, source, estimates, .. } = self;
         Some(ClassDocument {
-            peaks: Default::default(),
+            peaks: BTreeMap::new(),
             peak_flops: Some(peak),
             memory_bandwidth: self.memory_bandwidth,
             launch_overhead_s: estimates.launch_overhead_s,

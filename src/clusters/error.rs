@@ -1,12 +1,10 @@
 //! Why a text is no built-in cluster.
 
-use std::collections::BTreeSet;
-
 use thiserror::Error;
 
-use super::devices::{Device, Precision, devices};
+use super::devices::{Device, devices};
 use super::named::names;
-use crate::nearest::nearest;
+use crate::nearest::{instead, nearest};
 
 /// Why a text is no built-in cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -145,17 +143,15 @@ impl NameError {
     pub fn help(&self) -> String {
         match self {
             NameError::Unknown { .. } | NameError::Incomplete { .. } => {
-                let list = |names: &mut dyn Iterator<Item = &'static str>| {
-                    names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
+                let name = match self {
+                    NameError::Unknown { name, .. } => name.as_str(),
+                    _ => "",
                 };
                 format!(
                     "give a file, a named cluster, or COUNTxDEVICE[:PRECISION][@LINK] joined by +\n    \
-                     clusters: {}\n    devices: {}\n    precisions, as far as a device has them: {}\n    \
-                     links, as far as a device has them: {}",
-                    list(&mut names()),
-                    list(&mut devices().iter().map(|device| device.name.as_str())),
-                    list(&mut Precision::ALL.into_iter().map(Precision::name)),
-                    list(&mut devices().iter().flat_map(|device| device.links.keys().map(String::as_str))),
+                     clusters: {}\n    devices: {}\n    data/clusters/README.md has all of them",
+                    instead(name, names()),
+                    instead(name, devices().iter().map(|device| device.name.as_str())),
                 )
             }
             NameError::Whole { name } => {
@@ -167,8 +163,9 @@ impl NameError {
             NameError::NoDevices { .. } => "give a count of at least 1, or leave the term out".into(),
             NameError::TooManyDevices { .. } => "correct the counts".into(),
             NameError::TooManyTerms { .. } => "write the cluster into a file".into(),
-            NameError::Precision { known, .. } | NameError::Link { known, .. } => {
-                format!("use one of {}, or leave it out", known.join(", "))
+            NameError::Precision { precision: name, known, .. }
+            | NameError::Link { link: name, known, .. } => {
+                format!("{}, or leave it out", instead(name, known.iter().copied()))
             }
             NameError::HostLink { .. } => "leave the link out".into(),
             NameError::Bridge { .. } => {

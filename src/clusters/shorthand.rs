@@ -1,10 +1,13 @@
 //! `COUNTxDEVICE[:PRECISION][@LINK]`, joined by `+`: a cluster in one word.
 //!
 //! ```text
-//! 8xa100                   eight A100, at their 16-bit peak, over the link that most servers of them have
-//! 8xv100:fp32@nvlink       another peak, and the link by name
+//! 8xa100                   eight A100, at the peak of each operator's precision, over the link that most servers of them have
+//! 8xv100:fp32@nvlink       one peak for all operators, and the link by name
 //! 4xt4+1xepyc-7742         two kinds; a processor is a host
 //! ```
+//!
+//! A term without a precision has the peaks of its device by precision, and its 16-bit peak for operators that say none. A
+//! term with one has that peak alone.
 //!
 //! All devices hang on one fabric, each by its own link. Servers with an uplink each are beyond a word: write
 //! the cluster into a file and put the kinds into groups.
@@ -22,7 +25,8 @@ const MAX_TERMS: usize = 26;
 struct Term {
     count: u32,
     device: &'static Device,
-    precision: Precision,
+    /// The one that is named.
+    precision: Option<Precision>,
     link: Option<String>,
 }
 
@@ -50,8 +54,9 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
         matrix: None,
     };
     for (at, Term { count, device, precision, link }) in terms.iter().enumerate() {
-        let class = device.class_name(*precision);
-        if let Some(document) = device.class(*precision) {
+        let class = class_name(&terms, at);
+        let figures = precision.map_or_else(|| device.all_peaks(), |precision| device.class(precision));
+        if let Some(document) = figures {
             cluster.classes.insert(class.clone(), document);
         }
         cluster.kinds.push(KindDocument {
@@ -91,6 +96,20 @@ fn kind_name(terms: &[Term], at: usize) -> String {
     format!("{}-{letter}", role.name())
 }
 
+/// The name of a term's class. The default precision is named in it only where another term has the same device with all
+/// its peaks.
+fn class_name(terms: &[Term], at: usize) -> String {
+    let Term { device, precision, .. } = &terms[at];
+    let is_open = |other: &Term| other.device.name == device.name && other.precision.is_none();
+    match precision {
+        None => device.name.clone(),
+        Some(precision) if *precision == device.default_precision() && terms.iter().any(is_open) => {
+            format!("{}-{precision}", device.name)
+        }
+        Some(precision) => device.class_name(*precision),
+    }
+}
+
 /// The digits before an `x` that the text starts with, and the rest; the whole text where it starts
 /// otherwise.
 pub(super) fn split_count(text: &str) -> (Option<&str>, &str) {
@@ -113,10 +132,11 @@ fn term(text: &str, whole: &str) -> Result<Term, NameError> {
     let device = device(name).ok_or_else(|| NameError::unknown(name))?;
     let count = count.map_or(Ok(1), |digits| parse_count(text, digits))?;
     let precision = match precision {
-        None => device.default_precision(),
-        Some(name) => Precision::named(name)
-            .filter(|precision| device.peak_flops.contains_key(precision))
-            .ok_or_else(|| NameError::precision(device, name))?,
+        None => None,
+        Some(name) => {
+            let known = Precision::named(name).filter(|precision| device.peak_flops.contains_key(precision));
+            Some(known.ok_or_else(|| NameError::precision(device, name))?)
+        }
     };
     let link = match link {
         None => device.default_link.clone(),

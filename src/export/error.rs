@@ -5,6 +5,7 @@
 use thiserror::Error;
 
 use crate::clusters::suggestion;
+use crate::nearest::instead;
 use crate::report::units::name as shown;
 
 /// How to get a plan that keeps layers whole.
@@ -147,6 +148,12 @@ pub enum ExportError {
         /// Why it is not clear that it would run there.
         why: &'static str,
     },
+    /// An operator of no module.
+    #[error(
+        "`{}` on {} is in no module, and what it reads and what reads it is on other devices",
+        shown(&.0.operator), shown(&.0.device)
+    )]
+    NoModule(Sited),
     /// No layers that can be counted.
     #[error("{runtime} counts the layers of one stack, and {why}")]
     NoStack {
@@ -265,6 +272,7 @@ impl ExportError {
             ExportError::Name { .. } => "E018",
             ExportError::Ring { .. } => "E019",
             ExportError::Skip { .. } | ExportError::Start { .. } => "E020",
+            ExportError::NoModule(_) => "E021",
         }
     }
 
@@ -275,6 +283,7 @@ impl ExportError {
             ExportError::UnknownOperator(sited)
             | ExportError::PlacedTwice(sited)
             | ExportError::Orphan(sited)
+            | ExportError::NoModule(sited)
             | ExportError::Loose { operator: sited, .. } => Some(&sited.at),
             ExportError::Backwards { reader: sited, .. }
             | ExportError::Cut { right: sited, .. }
@@ -293,8 +302,8 @@ impl ExportError {
     /// What to do about it.
     pub fn help(&self) -> String {
         match self {
-            ExportError::UnknownTarget { known, .. } => {
-                format!("use one of {}; `stagewright export --list` tells of each", known.join(", "))
+            ExportError::UnknownTarget { name, known, .. } => {
+                format!("{}; `stagewright export --list` tells of each", instead(name, known.iter().copied()))
             }
             ExportError::NoPlan { .. } => "give a document with a plan, as `plan --out` writes it".into(),
             ExportError::UnknownOperator(_) | ExportError::NotPlaced { .. } => {
@@ -321,6 +330,11 @@ impl ExportError {
             }
             ExportError::Loose { .. } => {
                 "give the operators of the module one `colocation` in the model and plan again".into()
+            }
+            ExportError::NoModule(_) => {
+                "pin it to the device of what it reads with --pins, or give it the `layer` of the module that runs it in \
+                 the model"
+                    .into()
             }
             ExportError::NoStack { .. } => {
                 "name operators by paths with one numbered stack, such as model.layers.3.mlp, or choose a target that \

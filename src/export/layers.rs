@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::error::ExportError;
+use super::paths::Paths;
 use super::placed::{Operator, Placed};
 use crate::layers::layers_of;
 pub use crate::layers::{Numbered, parts};
@@ -13,6 +14,8 @@ pub use crate::layers::{Numbered, parts};
 pub struct Layer {
     /// Its path.
     pub path: String,
+    /// Further layers that its operators run after it, where an operator stands for several.
+    pub further: Vec<String>,
     /// Where it stands in a stack.
     pub number: Option<Numbered>,
     /// Its operators, of all passes, in the order of [`Placed::operators`]; never empty.
@@ -20,6 +23,11 @@ pub struct Layer {
 }
 
 impl Layer {
+    /// The path and those of further layers, in the order in which they run.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.path).chain(&self.further).map(String::as_str)
+    }
+
     /// Its device.
     ///
     /// # Errors
@@ -44,21 +52,36 @@ impl Layer {
 /// Takes time O(operators · length of a path · log operators).
 ///
 /// # Errors
-/// E011 and E012.
-pub fn layers(placed: &Placed) -> Result<Vec<Layer>, ExportError> {
+/// E011, E012 and E021.
+pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>, ExportError> {
     let homes = placed.homes()?;
-    let paths: Vec<Cow<str>> = placed.operators.iter().map(path).collect();
-    let found = layers_of(&paths);
+    let count = placed.operators.len();
+    let modules: Vec<Cow<str>> =
+        (0..count).flat_map(|at| paths.all(at)).map(|module| Cow::Borrowed(module.as_str())).collect();
+    let found = layers_of(&modules);
+    let mut starts: Vec<usize> = Vec::with_capacity(count);
+    let mut start = 0;
+    for at in 0..count {
+        starts.push(start);
+        start += paths.all(at).len();
+    }
     let mut layers: Vec<Layer> = Vec::new();
     let mut index: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, &home) in homes.iter().enumerate() {
-        let layer = &found[home];
+        let own = &found[starts[home]..starts[home] + paths.all(home).len()];
+        let layer = &own[0];
         let place = *index.entry(layer.path).or_insert_with(|| {
             let (path, number) = (layer.path.to_owned(), layer.number.clone());
-            layers.push(Layer { path, number, operators: Vec::new() });
+            layers.push(Layer { path, further: Vec::new(), number, operators: Vec::new() });
             layers.len() - 1
         });
-        layers[place].operators.push(at);
+        let layer = &mut layers[place];
+        for other in own {
+            if other.path != layer.path && !layer.further.iter().any(|known| known == other.path) {
+                layer.further.push(other.path.to_owned());
+            }
+        }
+        layer.operators.push(at);
     }
     Ok(layers)
 }
@@ -75,7 +98,7 @@ pub fn addressable(runtime: &'static str, module: &str) -> Result<(), ExportErro
     Ok(())
 }
 
-/// The path of an operator.
+/// The path of an operator in the model itself.
 pub fn path<'a>(operator: &Operator<'a>) -> Cow<'a, str> {
     crate::layers::path(operator.name, operator.document.and_then(|document| document.layer.as_deref()))
 }

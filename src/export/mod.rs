@@ -13,7 +13,8 @@
 //! | one stack of layers, by counting | [`stack`] | `megatron`, `megatron-layers`, `vllm`, `sglang`, `llama-cpp` |
 //! | either of these two | | `torchtitan` |
 //!
-//! Which layer or module an operator belongs to is read off its path: see [`layers`]. Operators of the
+//! Which layer or module an operator belongs to is read off its path: see [`layers`] and, for built-in workloads and
+//! for what is in no module, [`paths`]. Operators of the
 //! backward pass and of the update follow their forward operator in every runtime that trains, so a plan has
 //! to have them in one place.
 //!
@@ -27,8 +28,10 @@ pub mod error;
 pub mod layers;
 mod literal;
 pub mod modules;
+pub mod paths;
 pub mod pipeline;
 pub mod placed;
+pub mod published;
 pub mod sequence;
 pub mod stack;
 mod targets;
@@ -76,6 +79,12 @@ impl Export {
 
     fn note(mut self, note: impl Into<String>) -> Export {
         self.notes.push(note.into());
+        self
+    }
+
+    /// A note that there may be.
+    fn also(mut self, note: Option<String>) -> Export {
+        self.notes.extend(note);
         self
     }
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use stagewright_core::graph::OpId;
 
 use super::error::ExportError;
-use super::layers::{addressable, parts, path};
+use super::layers::{addressable, parts};
+use super::paths::Paths;
 use super::placed::Placed;
 
 /// A module with its device; the root of the model has an empty path.
@@ -15,20 +16,22 @@ pub type Assigned = (String, usize);
 /// of the model is no module. A module on several devices runs its own operators where their inputs are, so
 /// these have to be without parameters and on the device of all that they read.
 ///
+/// Modules that no operator runs and that the model keeps beside others, such as those of shared parameters, are
+/// with the first operator that reads them.
+///
 /// Takes time O(operators · length of a path · log operators).
 ///
 /// # Errors
-/// E010 to E013 and E018.
-pub fn assigned(placed: &Placed, runtime: &'static str) -> Result<Vec<Assigned>, ExportError> {
+/// E010 to E013, E018 and E021.
+pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result<Vec<Assigned>, ExportError> {
     let homes = placed.homes()?;
-    let paths: Vec<String> = placed.operators.iter().map(|operator| path(operator).into_owned()).collect();
-    let data: Vec<bool> = (0..paths.len()).map(|at| placed.is_input(at)).collect();
+    let data: Vec<bool> = (0..placed.operators.len()).map(|at| placed.is_input(at)).collect();
     let mut tree: BTreeMap<&str, Node> = BTreeMap::new();
     let mut root = Node::default();
     for (at, &home) in homes.iter().enumerate().filter(|&(at, _)| !data[at]) {
         let device = placed.operators[at].device;
         root.hold(device);
-        for part in parts(&paths[home]) {
+        for part in paths.all(home).iter().flat_map(|module| parts(module)) {
             tree.entry(part).or_default().hold(device);
         }
     }
@@ -38,18 +41,44 @@ pub fn assigned(placed: &Placed, runtime: &'static str) -> Result<Vec<Assigned>,
     let mut found: Vec<Assigned> = Vec::new();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (at, &home) in homes.iter().enumerate().filter(|&(at, _)| !data[at]) {
-        let module = parts(&paths[home]).find_map(|part| tree[part].only().map(|device| (part, device)));
-        match module {
-            Some((part, device)) => {
-                if seen.insert(part) {
-                    addressable(runtime, part)?;
-                    found.push((part.to_owned(), device));
+        for module in paths.all(home) {
+            match parts(module).find_map(|part| tree[part].only().map(|device| (part, device))) {
+                Some((part, device)) => {
+                    if seen.insert(part) {
+                        addressable(runtime, part)?;
+                        found.push((part.to_owned(), device));
+                    }
                 }
+                None => check_loose(placed, at, home, paths)?,
             }
-            None => check_loose(placed, at, home, &paths)?,
+        }
+    }
+    for (module, device) in beside(placed, paths, &tree) {
+        let covered = parts(&module).any(|part| seen.contains(part));
+        let divided = tree.contains_key(module.as_str());
+        if !covered && !divided && !found.iter().any(|(known, _)| *known == module) {
+            addressable(runtime, &module)?;
+            found.push((module, device));
         }
     }
     Ok(found)
+}
+
+/// Modules that no operator runs, with their devices.
+fn beside(placed: &Placed, paths: &Paths, tree: &BTreeMap<&str, Node>) -> Vec<Assigned> {
+    let published = paths.published.map_or(&[][..], |published| published.beside);
+    let published =
+        published.iter().filter_map(|(module, with)| Some(((*module).to_owned(), tree.get(with)?.only()?)));
+    let devices: BTreeMap<&str, usize> =
+        placed.operators.iter().map(|operator| (operator.name, operator.device)).collect();
+    let shared = placed.graph.map_or(&[][..], |graph| &graph.document().parameters);
+    let shared = shared.iter().filter_map(|parameter| {
+        let (module, _) = parameter.name.rsplit_once('.')?;
+        let device = parameter.readers.iter().find_map(|reader| devices.get(reader.as_str()))?;
+        // What lies in a module that is here is here already, unless that is divided.
+        Some((module.to_owned(), *device))
+    });
+    published.chain(shared).collect()
 }
 
 /// What is known of a module: the devices of what is in it, as far as it matters.
@@ -73,13 +102,14 @@ impl Node {
 
 /// Checks an operator of a module that is on several devices: it has to run where the plan has it all the
 /// same.
-fn check_loose(placed: &Placed, at: usize, home: usize, paths: &[String]) -> Result<(), ExportError> {
+fn check_loose(placed: &Placed, at: usize, home: usize, paths: &Paths) -> Result<(), ExportError> {
     let operator = &placed.operators[at];
     let loose = |why| {
-        let module = paths[home].clone();
-        let same =
-            |&other: &usize| paths[other] == module && placed.operators[other].device != operator.device;
-        Err(match (0..paths.len()).find(same) {
+        let module = paths.first(home).to_owned();
+        let same = |&other: &usize| {
+            paths.first(other) == module && placed.operators[other].device != operator.device
+        };
+        Err(match (0..placed.operators.len()).find(same) {
             Some(other) => ExportError::Cut {
                 layer: module,
                 left: Box::new(placed.sited(operator)),

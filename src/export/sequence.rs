@@ -14,6 +14,7 @@ use stagewright_core::graph::{OpId, TensorId};
 
 use super::error::ExportError;
 use super::layers::{Layer, addressable, layers};
+use super::paths::Paths;
 use super::pipeline::{Pipeline, forward_edges};
 use super::placed::Placed;
 
@@ -27,6 +28,8 @@ pub struct Sequence {
     pub pipeline: Pipeline,
     /// The layers of each stage, in the order in which they run.
     pub stages: Vec<Vec<Layer>>,
+    /// Where the names of the layers are from, for people; none where they are the model's own.
+    pub source: Option<String>,
 }
 
 impl Sequence {
@@ -35,14 +38,15 @@ impl Sequence {
     /// Takes time O((operators + tensors) · log operators), beside that of [`layers`].
     ///
     /// # Errors
-    /// E006, E010 to E012, E015, E018 and E019.
+    /// E006, E010 to E012, E015, E018, E019 and E021.
     pub fn of(placed: &Placed, target: &'static str, pipeline: Pipeline) -> Result<Sequence, ExportError> {
         placed.model(target, WHY)?;
+        let paths = Paths::of(placed)?;
         let mut found: Vec<(usize, Layer)> = Vec::new();
-        for layer in layers(placed)? {
+        for layer in layers(placed, &paths)? {
             let stage = pipeline.stage_of[layer.device(placed)?];
             if !is_data(placed, &layer) {
-                addressable(target, &layer.path)?;
+                layer.paths().try_for_each(|path| addressable(target, path))?;
                 found.push((stage, layer));
             } else if !pipeline.is_end(stage) {
                 let rule = (
@@ -56,17 +60,17 @@ impl Sequence {
         for (stage, layer) in in_order(placed, found)? {
             stages[stage].push(layer);
         }
-        Ok(Sequence { pipeline, stages })
+        Ok(Sequence { pipeline, stages, source: paths.source() })
     }
 
     /// The paths of the layers of all stages, in order.
     pub fn layers(&self) -> Vec<&str> {
-        self.stages.iter().flatten().map(|layer| layer.path.as_str()).collect()
+        self.stages.iter().flatten().flat_map(Layer::paths).collect()
     }
 
     /// The number of layers of each stage.
     pub fn counts(&self) -> Vec<usize> {
-        self.stages.iter().map(Vec::len).collect()
+        self.stages.iter().map(|layers| layers.iter().map(|layer| layer.paths().count()).sum()).collect()
     }
 
     /// Refuses stages that hold nothing but inputs.

@@ -10,6 +10,7 @@ use stagewright_core::graph::{Graph, OpId};
 
 use super::error::ExportError;
 use super::layers::{Layer, layers};
+use super::paths::Paths;
 use super::pipeline::Pipeline;
 use super::placed::Placed;
 use crate::report::units::name as shown;
@@ -37,10 +38,10 @@ impl Stack {
     /// Divides the stack of a plan.
     ///
     /// # Errors
-    /// E006 to E012, E014 and E015.
+    /// E006 to E012, E014, E015 and E021.
     pub fn of(placed: &Placed, runtime: &'static str) -> Result<Stack, ExportError> {
         let pipeline = Pipeline::of(placed, runtime)?;
-        let layers = layers(placed)?;
+        let layers = layers(placed, &Paths::of(placed)?)?;
         let mut counts = vec![0; pipeline.stages()];
         let mut others = BTreeMap::new();
         let mut stages: Vec<(u64, usize)> = Vec::new();
@@ -90,10 +91,10 @@ impl Stack {
                 .filter(|&&at| placed.operators[at].is_forward() && !placed.is_input(at));
             let sides: BTreeSet<bool> = own.map(|&at| after[at]).collect();
             if sides.contains(&false) {
-                stack.before.push(layer.path.clone());
+                stack.before.extend(layer.paths().map(str::to_owned));
             }
             if sides.contains(&true) {
-                stack.after.push(layer.path);
+                stack.after.extend(layer.paths().map(str::to_owned));
             }
         }
         Ok(stack)

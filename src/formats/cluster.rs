@@ -25,7 +25,7 @@ use super::text::text;
 /// Reads a cluster, in either notation.
 pub fn import_cluster(label: &str, bytes: &[u8]) -> Result<ClusterDocument, InputError> {
     let text = text(label, bytes)?;
-    Notation::of(text).read_as(label, text, CLUSTER_SCHEMA)
+    Notation::of(text).read_as(label, text, &[CLUSTER_SCHEMA])
 }
 
 /// A cluster in a notation.

@@ -4,7 +4,7 @@
 //!
 //! | format | module | carries |
 //! | --- | --- | --- |
-//! | `stagewright.graph/1` JSON | [`native`] | whatever a [`GraphDocument`] can say |
+//! | `stagewright.graph/2` and `/1` JSON | [`native`] | whatever a [`GraphDocument`] can say |
 //! | the NeurIPS 2020 package's JSON | [`mod@reference`] | measured times, a cluster, colour classes |
 //! | PipeDream's `graph.txt` | [`pipedream`] | measured times of both passes, bytes |
 //! | Piper's JSON | [`piper`] | measured times, bytes, a cluster |
@@ -35,6 +35,7 @@ pub mod cluster;
 pub mod constants;
 pub mod cost_graph;
 pub mod error;
+pub mod foreign;
 pub(crate) mod names;
 pub mod native;
 pub mod notation;
@@ -57,6 +58,7 @@ use stagewright_core::document::GraphDocument;
 
 pub use cluster::{import_cluster, write_cluster};
 pub use error::{At, InputError, Place};
+pub use foreign::Foreign;
 pub use native::write_graph;
 pub use notation::Notation;
 pub use options::{Gradients, ImportOptions, TimeUnit};
@@ -68,7 +70,7 @@ use text::Sniff;
 /// A format of models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// `stagewright.graph/1`.
+    /// `stagewright.graph/2` or `stagewright.graph/1`.
     Native,
     /// JSON of the package of "Efficient Algorithms for Device Placement of DNN Graph Operators" (NeurIPS
     /// 2020).
@@ -120,7 +122,7 @@ pub const FORMATS: &[FormatEntry] = &[
     FormatEntry {
         format: Format::Native,
         name: "native",
-        description: "stagewright.graph/1 JSON",
+        description: "stagewright.graph/2 or /1 JSON",
         detect: native::detect,
         import: Import::Bytes(native::import),
     },
@@ -204,6 +206,9 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format, InputError> {
     match FORMATS.iter().find(|entry| (entry.detect)(bytes, &json)) {
         Some(entry) => Ok(entry.format),
         None => {
+            if let Some(foreign) = Foreign::of(bytes) {
+                return Err(foreign.refused(label));
+            }
             text?;
             let known: Vec<&str> = FORMATS.iter().map(|entry| entry.description).collect();
             let help = format!("give a model in one of these formats: {}", known.join("; "));
@@ -262,6 +267,12 @@ pub fn import_file(
     if let Some(FormatEntry { import: Import::Stream(import), .. }) = FORMATS.iter().find(streamed) {
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         return import(label, file, options);
+    }
+    // Such files are large, and nothing after their head would help.
+    if options.format.is_none()
+        && let Some(foreign) = Foreign::of(&bytes)
+    {
+        return Err(foreign.refused(label));
     }
     file.read_to_end(&mut bytes).map_err(failed)?;
     import_model(label, &bytes, options)

@@ -1,10 +1,10 @@
-//! `stagewright.graph/1`: a model as this project writes it.
+//! `stagewright.graph/2` and `stagewright.graph/1`: a model as this project writes it.
 //!
 //! The JSON mirrors [`GraphDocument`] field by field; `data/schema/graph.schema.json` is generated from the
 //! same structure. Fields that are not known are errors, since a misspelt `secnods` would otherwise be a cost
 //! of nothing. Numbers read back as they were written, to the last bit.
 
-use stagewright_core::document::{CLUSTER_SCHEMA, GRAPH_SCHEMA, GraphDocument};
+use stagewright_core::document::{CLUSTER_SCHEMA, GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument};
 
 use super::error::InputError;
 use super::notation::{Notation, expect_schema};
@@ -18,7 +18,7 @@ pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
 
 pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Result<Imported, InputError> {
     let text = text(label, bytes)?;
-    let graph: GraphDocument = Notation::Json.read_as(label, text, GRAPH_SCHEMA)?;
+    let graph: GraphDocument = Notation::Json.read_as(label, text, &[GRAPH_SCHEMA, GRAPH_SCHEMA_2])?;
     if let Some(cluster) = &graph.cluster {
         expect_schema(label, "cluster.schema", &cluster.schema, CLUSTER_SCHEMA)?;
     }

@@ -38,7 +38,7 @@ impl Notation {
         self,
         label: &str,
         text: &str,
-        schema: &str,
+        schemas: &[&str],
     ) -> Result<T, InputError> {
         let found = match self {
             Notation::Json => Sniff::of(text).schema,
@@ -47,8 +47,10 @@ impl Notation {
                 .ok()
                 .and_then(|table| table.get("schema").and_then(|value| value.as_str().map(str::to_owned))),
         };
-        if let Some(found) = found {
-            expect_schema(label, "schema", &found, schema)?;
+        if let (Some(found), [.., newest]) = (found, schemas)
+            && !schemas.contains(&&*found)
+        {
+            expect_schema(label, "schema", &found, newest)?;
         }
         self.read(label, text).map_err(|mut error| {
             if matches!(error.code, "F003" | "F004" | "F005") {

@@ -17,7 +17,7 @@ pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDo
     if split::detect(&Sniff::of(text)) {
         split::import(label, text, model)
     } else {
-        Notation::Json.read_as(label, text, PLAN_SCHEMA)
+        Notation::Json.read_as(label, text, &[PLAN_SCHEMA])
     }
 }
 
@@ -33,7 +33,7 @@ pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument, Inpu
         let message = "this is a split by node ids, which mean nothing without the model";
         return Err(InputError::new("S006", label, At::Whole, message, help));
     }
-    Notation::Json.read_as(label, text, PLAN_SCHEMA)
+    Notation::Json.read_as(label, text, &[PLAN_SCHEMA])
 }
 
 /// A plan as native JSON.

@@ -19,7 +19,7 @@ use thiserror::Error;
 
 use super::clusters::{COMMUNICATION, Proportions, ROOM};
 use super::families::{FAMILIES, FEWEST, Family, MOST, family};
-use crate::nearest::nearest;
+use crate::nearest::instead;
 
 /// Fewest and most devices of a cluster.
 pub const DEVICES: [usize; 2] = [2, 16];
@@ -189,11 +189,7 @@ impl RecipeError {
                     .into()
             }
             RecipeError::UnknownFamily { name, .. } => {
-                let names = FAMILIES.iter().map(|family| family.name);
-                match nearest(name, names.clone()) {
-                    Some(meant) => format!("did you mean `{meant}`?"),
-                    None => format!("use some of {}", names.collect::<Vec<_>>().join(", ")),
-                }
+                instead(name, FAMILIES.iter().map(|family| family.name))
             }
             RecipeError::Range { .. } => "correct the numbers".into(),
             RecipeError::NoGraphs { .. } => "widen `operators`, or leave the family out".into(),

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::sizes::Size;
+use crate::nearest::instead;
 
 /// Why hyperparameters give no graph.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -101,8 +102,14 @@ impl WorkloadError {
     /// What to do about it.
     pub fn help(&self) -> String {
         match self {
-            WorkloadError::UnknownFamily { known, .. } | WorkloadError::UnknownVariant { known, .. } => {
-                format!("use one of {}", known.join(", "))
+            WorkloadError::UnknownFamily { name, known } => {
+                format!("{}; `stagewright workload --list` has all", instead(name, known.iter().copied()))
+            }
+            WorkloadError::UnknownVariant { name, known, family } => {
+                format!(
+                    "{}; `stagewright workload {family} --list` has all",
+                    instead(name, known.iter().copied())
+                )
             }
             WorkloadError::NoSuchSize { known, .. } => {
                 let known: Vec<String> = known.iter().map(|size| format!("--{}", size.name())).collect();

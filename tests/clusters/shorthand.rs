@@ -2,7 +2,7 @@
 
 use stagewright::clusters::{NameError, devices, find, is_counted, shorthand};
 use stagewright::core::cluster::Cluster;
-use stagewright::core::document::{ClusterDocument, LinkDocument};
+use stagewright::core::document::{ClusterDocument, LinkDocument, Precision};
 
 /// Kinds as (name, class, count, host, memory, link).
 type Kinds<'a> = &'a [(&'a str, &'a str, u32, bool, Option<f64>, Option<(f64, f64)>)];
@@ -82,8 +82,8 @@ fn what_may_be_left_out_may_be_written() {
     );
     let kinds = |text: &str| shorthand(text).map(|cluster| (cluster.classes, cluster.kinds));
     assert_eq!(kinds("8xA100"), kinds("8xa100"));
-    assert_eq!(kinds("8XA100:BF16@NVLink"), kinds("8xa100"));
-    assert_eq!(kinds("8xa100-80gb:bf16@nvlink"), kinds("8xa100"));
+    assert_eq!(kinds("8XA100:BF16@NVLink"), kinds("8xa100:bf16"));
+    assert_eq!(kinds("8xa100-80gb@nvlink"), kinds("8xa100"));
     assert_eq!(kinds("2x3090"), kinds("2xrtx-3090"));
     assert_eq!(kinds("0002xt4"), kinds("2xt4"));
     assert_eq!(kinds("3090").map(|(_, kinds)| kinds[0].count), Ok(1));
@@ -103,6 +103,22 @@ fn the_default_precision_is_what_training_uses() {
     ] {
         assert_eq!(class(device).peak_flops, Some(peak), "{device}");
     }
+}
+
+/// Every operator has the peak of its own precision, unless the term names one for all.
+#[test]
+fn peaks_by_precision_are_left_out_where_one_is_named() {
+    let class = |text: &str| shorthand(text).expect(text).classes.into_iter().next().expect("one class");
+    let (name, all) = class("4xt4");
+    let peaks: Vec<(Precision, f64)> = all.peaks.into_iter().collect();
+    assert_eq!(name, "t4");
+    assert_eq!(peaks, [(Precision::Fp32, 8.1e12), (Precision::Fp16, 65e12), (Precision::Int8, 130e12)]);
+    let (name, one) = class("4xt4:fp32");
+    assert_eq!((name.as_str(), one.peak_flops, one.peaks.len()), ("t4-fp32", Some(8.1e12), 0));
+    let (name, default) = class("4xt4:fp16");
+    assert_eq!((name.as_str(), default.peak_flops, default.peaks.len()), ("t4", Some(65e12), 0));
+    let both = shorthand("1xt4+1xt4:fp16").expect("both are there");
+    assert_eq!(both.classes.keys().map(String::as_str).collect::<Vec<_>>(), ["t4", "t4-fp16"]);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn torchtitan_lists_its_own_modules() {
     let (graph, plan) = llama();
     let parts = "module_fqns_per_model_part = [\n    [\"tok_embeddings\", \"layers.0\", \"layers.1\"],\n    \
                  [\"layers.2\", \"layers.3\", \"layers.4\"],\n    \
-                 [\"layers.5\", \"layers.6\", \"layers.7\", \"norm\", \"output\"]\n]\n";
+                 [\"layers.5\", \"layers.6\", \"layers.7\", \"norm\", \"lm_head\"]\n]\n";
     assert_eq!(text("torchtitan", &plan, Some(&graph)), parts);
     let named = pipeline(vec![
         device("acc0", "acc", &["tok_embeddings", "layers.0.attention.wq"]),
@@ -64,7 +64,7 @@ fn torchtitan_lists_its_own_modules() {
         device("acc2", "acc", &["output"]),
     ]);
     let parts = "module_fqns_per_model_part = [\n    [\"tok_embeddings\", \"layers.0\"],\n    [\"layers.1\", \"norm\"],\n    \
-                 [\"output\"]\n]\n";
+                 [\"lm_head\"]\n]\n";
     assert_eq!(text("torchtitan", &named, None), parts);
 }
 
@@ -121,8 +121,8 @@ fn a_traced_program_is_cut_where_modules_begin() {
     let graph = workload("gpt", "2-small", 4);
     let plan = cut_before(&graph, &["decoder.layer.1.feed_forward", "decoder.layer.2.attention", "head"]);
     let spec = "from torch.distributed.pipelining import SplitPoint\n\nsplit_spec = {\n    \
-                \"decoder.layer.1.feed_forward\": SplitPoint.BEGINNING,\n    \
-                \"decoder.layer.2\": SplitPoint.BEGINNING,\n    \"head\": SplitPoint.BEGINNING\n}\n";
+                \"transformer.h.1.ln_2\": SplitPoint.BEGINNING,\n    \
+                \"transformer.h.2\": SplitPoint.BEGINNING,\n    \"transformer.ln_f\": SplitPoint.BEGINNING\n}\n";
     assert_eq!(text("torch-pipelining", &plan, Some(&graph)), spec);
 }
 
@@ -130,8 +130,10 @@ fn a_traced_program_is_cut_where_modules_begin() {
 fn a_device_map_has_the_highest_modules_that_are_on_one_device() {
     let graph = workload("gpt", "2-small", 3);
     let plan = cut_before(&graph, &["decoder.layer.1.feed_forward"]);
-    let map = "{\n    \"embeddings\": 0,\n    \"decoder.layer.0\": 0,\n    \"decoder.layer.1.attention\": 0,\n    \
-               \"decoder.layer.1.feed_forward\": 1,\n    \"decoder.layer.2\": 1,\n    \"head\": 1\n}\n";
+    let map = "{\n    \"transformer.wte\": 0,\n    \"transformer.wpe\": 0,\n    \"transformer.h.0\": 0,\n    \
+               \"transformer.h.1.ln_1\": 0,\n    \"transformer.h.1.attn\": 0,\n    \"transformer.h.1.ln_2\": 1,\n    \
+               \"transformer.h.1.mlp\": 1,\n    \"transformer.h.2\": 1,\n    \"transformer.ln_f\": 1,\n    \
+               \"lm_head\": 1\n}\n";
     assert_eq!(text("accelerate", &plan, Some(&graph)), map);
     assert_eq!(text("accelerate", &cut_before(&graph, &[]), Some(&graph)), "{\n    \"\": 0\n}\n");
 }

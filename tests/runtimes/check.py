@@ -2,17 +2,13 @@
 
     python3 check.py STAGEWRIGHT
 
-What is not installed is skipped. On a machine with no accelerator, this printed:
-
-    onnxruntime 1.31.1: 6 nodes annotated, accelerator(=stagewright_accelerator); cpu(=stagewright_host), same output
-    openvino 2026.4.1: HETERO:GPU.0,CPU, 6 operations placed, 11 of the model have a device
-    accelerate 1.15.0, torch 2.4.1+cu121: {"embed": 0, "layers.0": 0, "layers.1": 1, "layers.2.up": 1,
-        "layers.2.down": 2, "layers.3": 2, "head": 2}
-    torch.distributed.pipelining 2.4.1+cu121: ['layers.1', 'layers.3'] make stages of [624, 1104, 570] parameters
+What is not installed is skipped and named at the end, with the targets that are only compared with their
+documentation. `docs/runtimes.md` has what it printed last and with which versions.
 
 ONNX Runtime says on standard error that it has no provider for the accelerator, which is so; that it reads the option
 at all is checked with one that is not well-formed. Where an accelerator is needed (HETERO on two devices, a device_map
-with numbers), maps are compared with the plan and the model, and what runs is the same on the host.
+with numbers), maps are compared with the plan and the model, and what runs is the same on the host. Models of
+transformers, torchvision and torchtitan are made from configurations, without weights where nothing runs.
 """
 
 import json
@@ -155,6 +151,42 @@ def check_openvino():
     print(f"openvino {version}: {defined['DEVICE']}, {placed} operations placed, {len(found)} of the model have a device")
 
 
+def check_openvino_outputs():
+    """A model read from ONNX, whose last operations OpenVINO calls after the outputs."""
+    import numpy
+    import onnx
+    import openvino
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = numpy.random.default_rng(0)
+    weights = [numpy_helper.from_array(rng.standard_normal((16, 16)).astype(numpy.float32), f"w{at}") for at in range(3)]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w0"], ["a"], name="/body/MatMul"),
+        helper.make_node("Relu", ["a"], ["hidden"], name="/body/Relu"),
+        helper.make_node("Gemm", ["hidden", "w1"], ["b"], name="/mid/Gemm"),
+        helper.make_node("Gemm", ["b", "w2"], ["logits"], name="/fc/Gemm"),
+    ]
+    value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16])
+    # The hidden values are an output that has readers too.
+    graph = helper.make_graph(nodes, "named", [value("x")], [value("logits"), value("hidden")], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 10
+    onnx.save(model, path("named.onnx"))
+    core = openvino.Core()
+    x = rng.standard_normal((1, 16)).astype(numpy.float32)
+    before = core.compile_model(core.read_model(path("named.onnx")), "CPU")(x)
+    text, _ = exported(path("named.onnx"), cluster(("cpu", 1, True, 1e9)), "openvino")
+    defined = module(text)
+    applied = defined["apply"](core.read_model(path("named.onnx")))
+    friendly = {op.get_friendly_name() for op in applied.get_ops()}
+    renamed = sorted(name for name in defined["AFFINITY"] if name not in friendly)
+    assert "/fc/Gemm" in renamed, (renamed, friendly)
+    after = core.compile_model(applied, defined["DEVICE"])(x)
+    for at in range(2):
+        numpy.testing.assert_array_equal(before[at], after[at])
+    print(f"openvino {openvino.__version__.split('-')[0]}: {renamed} found under the names of their outputs")
+
+
 def torch_model():
     """A small stack with the names of its modules, as a graph document."""
     import torch
@@ -184,12 +216,10 @@ def torch_model():
     return Stack().eval(), torch.randn(4, 8)
 
 
-def check_accelerate():
-    import accelerate
+def stack_document(model):
+    """The linear modules of the stack as a graph document, one operator each."""
     import torch
-    from accelerate.utils.modeling import check_device_map
 
-    model, x = torch_model()
     operators = [
         {"name": name, "layer": name, "flop": 1e6, "bytes_moved": 1.0, "parameter_bytes": 4.0 * sum(map(torch.numel, part.parameters()))}
         for name, part in model.named_modules()
@@ -201,6 +231,15 @@ def check_accelerate():
     ]
     with open(path("stack.json"), "w", encoding="utf-8") as file:
         json.dump({"schema": "stagewright.graph/1", "operators": operators, "tensors": tensors}, file)
+
+
+def check_accelerate():
+    import accelerate
+    import torch
+    from accelerate.utils.modeling import check_device_map
+
+    model, x = torch_model()
+    stack_document(model)
     where = cluster(("acc", 3, False, 4000.0))
     text, plan = exported(path("stack.json"), where, "accelerate")
     device_map = json.loads(text)
@@ -257,22 +296,213 @@ def check_pipelining():
     print(f"torch.distributed.pipelining {torch.__version__}: {sorted(spec)} make stages of {parameters} parameters")
 
 
-CHECKS = {
-    "onnxruntime": check_onnxruntime,
-    "openvino": check_openvino,
-    "accelerate": check_accelerate,
-    "torch.distributed.pipelining": check_pipelining,
-}
+def workload(*arguments):
+    """The file of a built-in workload."""
+    with open(path("workload.json"), "w", encoding="utf-8") as file:
+        file.write(run("workload", *arguments))
+    return path("workload.json")
+
+
+# A cluster of four accelerators on which stages of all models below fit.
+FOUR = ("acc", 4, False, 1e12)
+
+
+def families():
+    """Workloads with the published models of the same sizes, without weights."""
+    import torch
+    import transformers as hf
+
+    layers = "4"
+    yield ("llama", "--variant", "2-7b", "--layers", layers), lambda: hf.LlamaForCausalLM(
+        hf.LlamaConfig(num_hidden_layers=4)
+    )
+    yield ("mixtral", "--variant", "8x7b", "--layers", layers), lambda: hf.MixtralForCausalLM(
+        hf.MixtralConfig(num_hidden_layers=4)
+    )
+    yield ("gpt", "--variant", "2-small", "--layers", layers), lambda: hf.GPT2LMHeadModel(hf.GPT2Config(n_layer=4))
+    yield ("bert", "--variant", "base", "--layers", layers), lambda: hf.BertModel(hf.BertConfig(num_hidden_layers=4))
+    yield ("bert", "--variant", "base-pretraining", "--layers", layers), lambda: hf.BertForPreTraining(
+        hf.BertConfig(num_hidden_layers=4)
+    )
+    yield ("vit", "--layers", layers), lambda: hf.ViTForImageClassification(hf.ViTConfig(num_hidden_layers=4))
+    try:
+        import torchvision
+    except ImportError:
+        print("torchvision is not installed: resnet is skipped")
+        return
+    yield ("resnet", "--variant", "50"), torchvision.models.resnet50
+
+
+def check_transformers():
+    """Every module that is named exists, and every parameter and buffer has one device."""
+    import torch
+    import transformers
+    from accelerate.utils.modeling import check_device_map
+
+    for granularity in ["operator", "layer"]:
+        for arguments, make in families():
+            with torch.device("meta"):
+                model = make()
+            file = workload(*arguments, "--granularity", granularity)
+            text, plan = exported(file, cluster(FOUR), "accelerate", "--solver", "equal-time", "--split", "contiguous")
+            device_map = json.loads(text)
+            modules = dict(model.named_modules())
+            absent = [key for key in device_map if key not in modules]
+            assert not absent, (arguments, granularity, absent)
+            check_device_map(model, device_map)
+            tensors = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+            tensors += [name for name, _ in model.named_buffers(remove_duplicate=False)]
+            for name in tensors:
+                keys = [key for key in device_map if key == "" or name == key or name.startswith(key + ".")]
+                assert len(keys) == 1, (arguments, granularity, name, keys)
+            used = len(set(device_map.values()))
+            name = type(model).__name__
+            print(
+                f"transformers {transformers.__version__}: {name} by {granularity}, {len(device_map)} modules on "
+                f"{used} devices, {len(tensors)} tensors with one device each"
+            )
+
+
+def check_sequences():
+    """The lists of torchgpipe, DeepSpeed and PipeDream name modules of the model, in the order of the stages."""
+    import torch
+
+    for arguments, make in families():
+        if arguments[0] not in ("llama", "vit", "resnet") and arguments[:3] != ("bert", "--variant", "base"):
+            continue
+        with torch.device("meta"):
+            model = make()
+        modules = dict(model.named_modules())
+        file = workload(*arguments)
+        options = ("--solver", "equal-time", "--split", "contiguous", "--whole-layers")
+        try:
+            text, plan = exported(file, cluster(FOUR), "torchgpipe", *options)
+        except subprocess.CalledProcessError as error:
+            print(f"torchgpipe refuses {arguments[0]}: {error.stderr.splitlines()[0]}")
+            continue
+        defined = module(text)
+        assert len(defined["balance"]) == len(plan["devices"])
+        assert sum(defined["balance"]) == len(defined["layers"]), defined
+        absent = [layer for layer in defined["layers"] if layer not in modules]
+        assert not absent, absent
+        covered = {name for name, _ in model.named_parameters()}
+        covered = {name for name in covered if not any(name.startswith(layer + ".") for layer in defined["layers"])}
+        assert not covered, covered
+        print(f"torchgpipe: {arguments[0]} in {defined['balance']}, every parameter in one of the layers")
+
+
+def check_torchgpipe():
+    import importlib.metadata
+
+    import torch
+    import torchgpipe
+
+    model, x = torch_model()
+    stack_document(model)
+    where = cluster(("cpu", 1, True, 2000.0), ("acc", 2, False, 4000.0))
+    text, plan = exported(path("stack.json"), where, "torchgpipe", "--whole-layers")
+    defined = module(text)
+    layers = torch.nn.Sequential(*(model.get_submodule(name) for name in defined["layers"]))
+    divided = torchgpipe.GPipe(layers, balance=defined["balance"], devices=["cpu"] * len(plan["devices"]), chunks=2)
+    assert torch.allclose(divided(x), model(x), atol=1e-6)
+    print(f"torchgpipe {importlib.metadata.version('torchgpipe')}: {defined['balance']} of {defined['layers']}, same output")
+
+
+def check_deepspeed():
+    """The subclass divides where the plan does; ranks are asked one by one, without a process group."""
+    import deepspeed
+    import torch
+    from deepspeed.runtime.pipe.topology import PipeDataParallelTopology
+
+    file = workload("bert", "--variant", "base", "--layers", "6")
+    options = ("--solver", "equal-time", "--split", "contiguous", "--whole-layers")
+    text, plan = exported(file, cluster(FOUR), "deepspeed", *options)
+    defined = module(text)
+    parts, planned = defined["PARTS"], defined["PlannedPipelineModule"]
+    stages = len(plan["devices"])
+    assert len(parts) == stages + 1 and parts[-1] == len(defined["LAYERS"])
+    found = []
+    for rank in range(stages):
+        pipe = planned.__new__(planned)
+        torch.nn.Module.__init__(pipe)
+        pipe._topo = PipeDataParallelTopology(num_pp=stages, num_dp=1)
+        pipe._layer_specs = [torch.nn.Identity() for _ in defined["LAYERS"]]
+        pipe.global_rank, pipe.num_stages = rank, stages
+        pipe._partition_layers()
+        found.append((pipe._local_start, pipe._local_stop))
+    assert found == list(zip(parts, parts[1:])), (found, parts)
+    print(f"deepspeed {deepspeed.__version__}: PipelineModule divides {len(defined['LAYERS'])} layers at {parts}")
+
+
+def check_torchtitan():
+    """Every parameter of torchtitan's own Llama is in one stage; a name that it lacks would lose them silently."""
+    import importlib.metadata
+
+    import torch
+    from torchtitan.distributed import pipeline_parallel
+    from torchtitan.distributed.pipeline_parallel import _split_module
+
+    stages_of = pipeline_parallel._generate_llm_fqn_per_model_part(1, 4)
+    file = workload("llama", "--variant", "2-7b", "--layers", "4")
+    options = ("--solver", "equal-time", "--split", "contiguous", "--whole-layers")
+    text, plan = exported(file, cluster(("acc", 2, False, 1e12)), "torchtitan", *options)
+    parts = module(text)["module_fqns_per_model_part"]
+    assert sorted(sum(parts, [])) == sorted(sum(stages_of, [])), (parts, stages_of)
+
+    class Model(torch.nn.Module):
+        """The children of torchtitan's Decoder."""
+
+        def __init__(self):
+            super().__init__()
+            self.tok_embeddings = torch.nn.Embedding(16, 8)
+            self.layers = torch.nn.ModuleDict({str(at): torch.nn.Linear(8, 8) for at in range(4)})
+            self.norm, self.lm_head = torch.nn.LayerNorm(8), torch.nn.Linear(8, 16)
+
+    from torchtitan.models.common import decoder
+
+    with open(decoder.__file__, encoding="utf-8") as source:
+        source = source.read()
+    for child in ["tok_embeddings", "layers", "norm", "lm_head"]:
+        assert f"self.{child} = " in source or f"self.{child}:" in source, child
+    whole = {name for name, _ in Model().named_parameters()}
+    divided = [name for names in parts for name, _ in _split_module(Model(), names).named_parameters()]
+    assert sorted(divided) == sorted(whole), set(whole) - set(divided)
+    version = importlib.metadata.version("torchtitan")
+    print(f"torchtitan {version}: {parts} have every parameter once")
+
+
+# What is looked at for each runtime, and the targets that it is for.
+CHECKS = [
+    ("onnxruntime", check_onnxruntime, ["onnxruntime"]),
+    ("openvino", check_openvino, ["openvino"]),
+    ("openvino", check_openvino_outputs, ["openvino"]),
+    ("accelerate", check_accelerate, ["accelerate"]),
+    ("transformers", check_transformers, ["accelerate"]),
+    ("transformers", check_sequences, []),
+    ("torch.distributed.pipelining", check_pipelining, ["torch-pipelining"]),
+    ("torchgpipe", check_torchgpipe, ["torchgpipe"]),
+    ("deepspeed", check_deepspeed, ["deepspeed"]),
+    ("torchtitan", check_torchtitan, ["torchtitan"]),
+]
+
+# Drawings are read by no runtime.
+DRAWINGS = {"dot", "mermaid"}
 
 
 def main():
-    for runtime, check in CHECKS.items():
+    loaded = set()
+    for runtime, check, targets in CHECKS:
         try:
             __import__(runtime)
-        except ImportError:
-            print(f"{runtime} is not installed: skipped")
+        except ImportError as error:
+            print(f"{runtime} is not installed: skipped ({error})")
             continue
         check()
+        loaded.update(targets)
+    listed = [line.split()[0] for line in run("export", "--list").splitlines() if line[:1].strip()]
+    documented = [target for target in listed if target not in loaded and target not in DRAWINGS]
+    print(f"loaded: {', '.join(target for target in listed if target in loaded)}")
+    print(f"compared with their documentation alone: {', '.join(documented)}")
     shutil.rmtree(FOLDER)
 
 

@@ -128,6 +128,7 @@ fn chain(length: usize, name: impl Fn(usize) -> String) -> Problem {
         });
     }
     let kind = |at: usize| KindDocument {
+        reserve_bytes: None,
         name: format!("{}-{at}-", name(at)),
         class: "gpu".into(),
         count: 4,

@@ -183,14 +183,11 @@ impl Cluster {
             if let Some(link) = &kind.link {
                 check_link(link, &format!("{path}.link"))?;
             }
-            if let Some(bytes) = kind.memory_bytes {
-                check(
-                    bytes.is_finite() && bytes >= 0.0,
-                    "memory_bytes",
-                    bytes,
-                    "a finite number of at least 0",
-                    &path,
-                )?;
+            for (field, bytes) in [("memory_bytes", kind.memory_bytes), ("reserve_bytes", kind.reserve_bytes)]
+            {
+                let bytes = bytes.unwrap_or(0.0);
+                let is_size = bytes.is_finite() && bytes >= 0.0;
+                check(is_size, field, bytes, "a finite number of at least 0", &path)?;
             }
             group_of_kind.push(match &kind.group {
                 None => None,

@@ -14,17 +14,25 @@
 //!   and another after a call: what is found is a plan, what is not found is not excluded.
 //!
 //! Costs come from the original tensors alone: a net's pins are the units of the tensor's pins, nets inside one
-//! unit vanish, and nets with the same producer, pins and pass are added up.
+//! unit vanish, and nets with the same producer, pins and pass are added up. Synchronising the gradient of a shared
+//! parameter costs every device that holds a copy the same, so it is a net as well: the pins are the units that read the
+//! parameter, and the first of them stands for the producer. It orders nothing.
+//!
+//! Bytes are of two sorts. Sums over units ([`Units::bytes`]) are what every device with these units needs at least;
+//! what it needs is worked out by [`Units::device_bytes`].
 //!
 //! The construction is that of the NeurIPS 2020 reference code (Tarnawski et al., "Efficient Algorithms for
 //! Device Placement of DNN Graph Operators", Appendix B), so that values agree with it.
+
+use std::sync::Arc;
 
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use rustc_hash::FxHashMap;
 
 use crate::document::{ObjectiveKind, Pass, Split};
-use crate::graph::{Compressed, OpId};
+use crate::graph::{Compressed, OpId, TensorId};
+use crate::memory::{DeviceBytes, Memory};
 use crate::problem::Problem;
 
 /// A net: a contracted tensor (or several of one producer, pass and pin set).
@@ -62,6 +70,27 @@ pub struct Units {
     fixed_bytes: Vec<f64>,
     activation_bytes: Vec<f64>,
     parameter_bytes: Vec<f64>,
+    memory: Arc<Memory>,
+    /// Tensors and workspace that an operator of the unit needs while it runs, the most over its operators.
+    working_bytes: Vec<f64>,
+    /// Declared activations, without tensors that are held.
+    declared_bytes: Vec<f64>,
+    /// What a unit adds at most to the bytes of a device with one microbatch in flight, shared parameters apart.
+    most_bytes: Vec<f64>,
+    /// Of `most_bytes`, what every further microbatch in flight adds at most.
+    most_stash: Vec<f64>,
+    shared: Vec<Shared>,
+    shared_of: Compressed<u32>,
+    always_fits: bool,
+}
+
+/// A parameter that several units share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shared {
+    /// Bytes with optimiser state, which every device with one of the units holds once.
+    pub bytes: f64,
+    /// Bytes that replicas of a stage synchronise.
+    pub synchronised: f64,
 }
 
 impl Units {
@@ -110,10 +139,23 @@ impl Units {
             fixed_bytes: vec![0.0; unit_count],
             activation_bytes: vec![0.0; unit_count],
             parameter_bytes: vec![0.0; unit_count],
+            memory: problem.memory().clone(),
+            working_bytes: vec![0.0; unit_count],
+            declared_bytes: vec![0.0; unit_count],
+            most_bytes: vec![0.0; unit_count],
+            most_stash: vec![0.0; unit_count],
+            shared: Vec::new(),
+            shared_of: Compressed::from_pairs(unit_count, &[]),
+            always_fits: false,
             unit_of,
         };
         units.add_up_operators(problem);
         units.add_up_tensors(problem);
+        if !units.memory.is_sum() {
+            units.share_parameters(problem);
+            units.hold_tensors(problem);
+            units.always_fits = units.fit_all_together(problem);
+        }
         units
     }
 
@@ -125,10 +167,10 @@ impl Units {
         for op in graph.operators() {
             let unit = self.unit_of[op.index()] as usize;
             let document = graph.operator(op);
-            self.fixed_bytes[unit] +=
-                document.parameter_bytes + document.optimizer_bytes + document.workspace_bytes;
+            let workspace = if self.memory.is_sum() { document.workspace_bytes } else { 0.0 };
+            self.fixed_bytes[unit] += document.parameter_bytes + document.optimizer_bytes + workspace;
             self.activation_bytes[unit] += document.activation_bytes;
-            self.parameter_bytes[unit] += document.parameter_bytes;
+            self.parameter_bytes[unit] += graph.synchronised_bytes(op);
             let pass = usize::from(self.passes == 2 && document.pass != Pass::Forward);
             for pool in 0..self.pools {
                 match problem.seconds(op, pool) {
@@ -144,17 +186,28 @@ impl Units {
     fn add_up_tensors(&mut self, problem: &Problem) {
         let graph = problem.graph();
         let mut net_of: FxHashMap<(u32, u8, Vec<u32>), u32> = FxHashMap::default();
-        let mut times: Vec<(u32, crate::graph::TensorId)> = Vec::new();
+        let mut times: Vec<(u32, Carried)> = Vec::new();
         let mut incidence: Vec<(u32, u32)> = Vec::new();
-        for tensor in graph.tensors() {
-            let mut pins: Vec<u32> = graph.pins(tensor).iter().map(|op| self.unit_of[op.index()]).collect();
+        let tensors = graph.tensors().map(|tensor| {
+            let pass = u8::from(self.passes == 2 && !graph.is_forward(graph.producer(tensor)));
+            (Carried::Tensor(tensor), graph.pins(tensor), pass)
+        });
+        let synchronised = |&parameter: &usize| {
+            graph.parameters()[parameter].trained
+                && graph.has_backward()
+                && problem.objective().kind == ObjectiveKind::Throughput
+        };
+        let gradients = (0..graph.parameters().len()).filter(synchronised).map(|parameter| {
+            (Carried::Gradient(parameter), graph.readers(parameter), u8::from(self.passes == 2))
+        });
+        for (carried, pins, pass) in tensors.chain(gradients) {
+            let mut pins: Vec<u32> = pins.iter().map(|op| self.unit_of[op.index()]).collect();
             let producer = pins[0];
             pins.sort_unstable();
             pins.dedup();
             if pins.len() < 2 {
                 continue;
             }
-            let pass = u8::from(self.passes == 2 && !graph.is_forward(graph.producer(tensor)));
             let fresh = self.nets.len() as u32;
             let net = *net_of.entry((producer, pass, pins)).or_insert_with_key(|(_, _, pins)| {
                 self.nets.push(Net {
@@ -167,23 +220,108 @@ impl Units {
                 incidence.extend(pins.iter().map(|&unit| (unit, fresh)));
                 fresh
             });
-            times.push((net, tensor));
+            times.push((net, carried));
         }
         self.nets_of = Compressed::from_pairs(self.len(), &incidence);
-        let nets = self.nets.len();
+        let (nets, costs) = (self.nets.len(), problem.costs());
         self.transfer = vec![0.0; self.pools * nets];
         for (pool, spec) in problem.pools().iter().enumerate() {
-            for &(net, tensor) in &times {
-                self.transfer[pool * nets + net as usize] += problem.costs().transfer(tensor, spec.kind);
+            for &(net, carried) in &times {
+                self.transfer[pool * nets + net as usize] += match carried {
+                    Carried::Tensor(tensor) => costs.transfer(tensor, spec.kind),
+                    Carried::Gradient(parameter) => costs.gradient(parameter, spec.kind),
+                };
             }
         }
         let groups = problem.cluster().group_count();
         self.uplink = vec![0.0; groups * nets];
         for group in 0..groups {
-            for &(net, tensor) in &times {
-                self.uplink[group * nets + net as usize] += problem.costs().uplink(tensor, group);
+            for &(net, carried) in &times {
+                self.uplink[group * nets + net as usize] += match carried {
+                    Carried::Tensor(tensor) => costs.uplink(tensor, group),
+                    Carried::Gradient(parameter) => costs.gradient_uplink(parameter, group),
+                };
             }
         }
+    }
+
+    /// Parameters of one unit join its own bytes, those of several are shared.
+    fn share_parameters(&mut self, problem: &Problem) {
+        let graph = problem.graph();
+        let mut incidence: Vec<(u32, u32)> = Vec::new();
+        for (parameter, document) in graph.parameters().iter().enumerate() {
+            let mut units: Vec<u32> =
+                graph.readers(parameter).iter().map(|op| self.unit_of[op.index()]).collect();
+            units.sort_unstable();
+            units.dedup();
+            let bytes = document.bytes + document.optimizer_bytes;
+            let synchronised = if document.trained && graph.has_backward() { document.bytes } else { 0.0 };
+            if let [unit] = units[..] {
+                self.fixed_bytes[unit as usize] += bytes;
+                self.parameter_bytes[unit as usize] += synchronised;
+            } else {
+                incidence.extend(units.iter().map(|&unit| (unit, self.shared.len() as u32)));
+                self.shared.push(Shared { bytes, synchronised });
+            }
+        }
+        self.shared_of = Compressed::from_pairs(self.len(), &incidence);
+    }
+
+    /// What units need of tensors, at least and at most.
+    fn hold_tensors(&mut self, problem: &Problem) {
+        let graph = problem.graph();
+        self.declared_bytes.clone_from(&self.activation_bytes);
+        let mut workspace = vec![0.0; self.len()];
+        for op in graph.operators() {
+            let tensors = graph.inputs(op).iter().chain(graph.outputs(op));
+            let own = graph.operator(op).workspace_bytes;
+            let needed = own + tensors.map(|&tensor| graph.bytes(tensor)).sum::<f64>();
+            let unit = self.unit_of[op.index()] as usize;
+            self.working_bytes[unit] = f64::max(self.working_bytes[unit], needed);
+            workspace[unit] = f64::max(workspace[unit], own);
+        }
+        let mut touching: Vec<u32> = Vec::new();
+        let mut holding: Vec<u32> = Vec::new();
+        for tensor in graph.tensors() {
+            let bytes = graph.bytes(tensor);
+            touching.clear();
+            touching.extend(graph.pins(tensor).iter().map(|op| self.unit_of[op.index()]));
+            touching.sort_unstable();
+            touching.dedup();
+            for &unit in &touching {
+                self.most_bytes[unit as usize] += bytes;
+            }
+            if !graph.is_forward(graph.producer(tensor)) {
+                continue;
+            }
+            // A unit with a pin in either pass holds it in between, and so does every device with that unit.
+            let side = |op: &OpId| (self.unit_of[op.index()], graph.is_forward(*op));
+            let (mut forward, mut later) = (Vec::new(), Vec::new());
+            for (unit, is_forward) in graph.pins(tensor).iter().map(side) {
+                if is_forward { forward.push(unit) } else { later.push(unit) }
+            }
+            later.sort_unstable();
+            later.dedup();
+            for &unit in &later {
+                self.most_stash[unit as usize] += bytes;
+            }
+            holding.clear();
+            holding.extend(later.iter().filter(|unit| forward.contains(unit)));
+            if let [unit] = holding[..] {
+                self.activation_bytes[unit as usize] += bytes;
+            }
+        }
+        for unit in 0..self.len() {
+            self.most_bytes[unit] += self.fixed_bytes[unit] + self.declared_bytes[unit] + workspace[unit];
+            self.most_stash[unit] += self.declared_bytes[unit];
+        }
+    }
+
+    /// Whether any device holds everything at once.
+    fn fit_all_together(&self, problem: &Problem) -> bool {
+        let devices = problem.cluster().device_count() as u32;
+        let most = self.memory.of_all().total(problem.objective().in_flight_of(devices, devices));
+        problem.pools().iter().all(|pool| most <= pool.memory)
     }
 
     /// Number of units.
@@ -268,25 +406,85 @@ impl Units {
         self.uplink[group * self.nets.len() + net]
     }
 
-    /// Bytes of parameters, optimiser state and workspace of a unit.
+    /// Bytes that a unit keeps whatever is in flight: parameters and optimiser state that no other unit shares, and in
+    /// version 1 workspace.
     pub fn fixed_bytes(&self, unit: usize) -> f64 {
         self.fixed_bytes[unit]
     }
 
-    /// Bytes of activations of a unit for one microbatch.
+    /// Bytes of activations of a unit for one microbatch. In version 2 they include tensors that a device with the unit
+    /// holds from the forward to the backward pass, where no other unit does.
     pub fn activation_bytes(&self, unit: usize) -> f64 {
         self.activation_bytes[unit]
     }
 
-    /// Bytes of a unit with `in_flight` microbatches of activations.
+    /// Bytes of a unit with `in_flight` microbatches of activations. A device needs at least the sum over its units, and
+    /// in version 1 that sum.
     pub fn bytes(&self, unit: usize, in_flight: u32) -> f64 {
         self.fixed_bytes[unit] + f64::from(in_flight) * self.activation_bytes[unit]
     }
 
-    /// Bytes of parameters of a unit, which replicas of a stage synchronise.
+    /// Bytes of parameters of a unit that no other shares, which replicas of a stage synchronise.
     pub fn parameter_bytes(&self, unit: usize) -> f64 {
         self.parameter_bytes[unit]
     }
+
+    /// The parameters that units share.
+    pub fn shared(&self) -> &[Shared] {
+        &self.shared
+    }
+
+    /// The shared parameters that a unit reads.
+    pub fn shared_of(&self, unit: usize) -> &[u32] {
+        self.shared_of.row(unit)
+    }
+
+    /// Bytes of tensors and workspace that a device needs while an operator of the unit runs, at least.
+    pub fn working_bytes(&self, unit: usize) -> f64 {
+        self.working_bytes[unit]
+    }
+
+    /// Of [`Units::activation_bytes`], what operators declare; the rest are tensors.
+    pub fn declared_bytes(&self, unit: usize) -> f64 {
+        self.declared_bytes[unit]
+    }
+
+    /// What a unit adds at most to what a device needs with so many microbatches in flight, shared parameters apart.
+    pub fn most_bytes(&self, unit: usize, in_flight: u32) -> f64 {
+        self.most_bytes[unit] + (f64::from(in_flight) - 1.0) * self.most_stash[unit]
+    }
+
+    /// Whether a device needs the sum of what its units need, as in version 1.
+    pub fn bytes_are_sums(&self) -> bool {
+        self.memory.is_sum()
+    }
+
+    /// Whether every device has room for everything at once, so that memory excludes nothing.
+    pub fn always_fits(&self) -> bool {
+        self.always_fits
+    }
+
+    /// Whether a unit never takes memory, whatever runs beside it.
+    pub fn takes_no_memory(&self, unit: usize) -> bool {
+        match self.bytes_are_sums() {
+            true => self.bytes(unit, 1) == 0.0,
+            false => self.most_bytes(unit, 2) == 0.0 && self.shared_of(unit).is_empty(),
+        }
+    }
+
+    /// What a device with some units, each named once, needs. O(n log n + pins) in the operators of the units.
+    pub fn device_bytes(&self, units: impl IntoIterator<Item = usize>) -> DeviceBytes {
+        let ops = units.into_iter().flat_map(|unit| self.members(unit).iter().copied());
+        self.memory.of(ops)
+    }
+}
+
+/// What takes time on a link.
+#[derive(Debug, Clone, Copy)]
+enum Carried {
+    Tensor(TensorId),
+    /// The gradient of a shared parameter.
+    Gradient(usize),
 }
 
 /// What an order of calls must respect, as edges between colocation classes.

@@ -3,10 +3,11 @@
 //! An operator's time is measured (`seconds` in the graph) or derived by the roofline
 //!
 //! ```text
-//! max(flop / (peak · efficiency), bytes moved / memory bandwidth) + launch overhead
+//! max(flop / (peak · efficiency), bytes moved / memory bandwidth) + launches · launch overhead
 //! ```
 //!
-//! (Williams, Waterman and Patterson, "Roofline", CACM 2009). An operator that a kind cannot run has no time
+//! (Williams, Waterman and Patterson, "Roofline", CACM 2009). The peak is that of the operator's precision where the class
+//! says it, else the peak of the class. An operator that a kind cannot run has no time
 //! there; it is not infinitely slow.
 
 use thiserror::Error;
@@ -32,6 +33,16 @@ pub enum CostError {
         /// Name of the tensor.
         name: String,
     },
+    /// A kind without a link, and a parameter whose gradient its devices may have to synchronise.
+    #[error(
+        "kind `{kind}` has no link over which to synchronise the gradient of the parameter `{parameter}`"
+    )]
+    NoLinkForGradient {
+        /// The kind.
+        kind: String,
+        /// Name of the parameter.
+        parameter: String,
+    },
     /// Costs or bytes, each finite, that sum to more than [`LARGEST_SUM`](crate::tolerance::LARGEST_SUM).
     #[error("{what} sum to {sum:e}, the most of it from {largest}")]
     Overflow {
@@ -52,6 +63,10 @@ pub struct CostTable {
     seconds: Vec<Option<f64>>,
     transfer: Vec<f64>,
     uplink: Vec<f64>,
+    /// `[parameter][kind]`.
+    gradient: Vec<f64>,
+    /// `[parameter][group]`.
+    gradient_uplink: Vec<f64>,
 }
 
 impl CostTable {
@@ -83,7 +98,18 @@ impl CostTable {
                 uplink.push(over(&group.uplink, graph.bytes(tensor)));
             }
         }
-        Ok(CostTable { kinds, groups, seconds, transfer, uplink })
+        let mut gradient = Vec::with_capacity(graph.parameters().len() * kinds);
+        let mut gradient_uplink = Vec::with_capacity(graph.parameters().len() * groups);
+        for parameter in 0..graph.parameters().len() {
+            let bytes = gradient_bytes(graph, cluster, parameter);
+            for kind in 0..kinds {
+                gradient.push(gradient_seconds(graph, cluster, parameter, bytes, kind)?);
+            }
+            for group in &cluster.document().groups {
+                gradient_uplink.push(bytes.map_or(0.0, |bytes| over(&group.uplink, bytes)));
+            }
+        }
+        Ok(CostTable { kinds, groups, seconds, transfer, uplink, gradient, gradient_uplink })
     }
 
     /// Seconds of an operator on a kind; none where the kind cannot run it.
@@ -96,9 +122,58 @@ impl CostTable {
         self.transfer[tensor.index() * self.kinds + kind]
     }
 
+    /// Seconds over the link of a kind that a device pays to synchronise the gradient of a shared parameter that another
+    /// device holds as well; zero for a host, without a backward pass, and where it is not trained.
+    pub fn gradient(&self, parameter: usize, kind: usize) -> f64 {
+        self.gradient[parameter * self.kinds + kind]
+    }
+
+    /// Seconds that synchronising the gradient of a shared parameter takes over the uplink of a group with a copy on
+    /// either side.
+    pub fn gradient_uplink(&self, parameter: usize, group: usize) -> f64 {
+        self.gradient_uplink[parameter * self.groups + group]
+    }
+
     /// Seconds that a tensor takes over the uplink of a group.
     pub fn uplink(&self, tensor: TensorId, group: usize) -> f64 {
         self.uplink[tensor.index() * self.groups + group]
+    }
+}
+
+/// Bytes that a device which holds a copy of a shared parameter sends to synchronise its gradient; none where nothing
+/// is synchronised.
+///
+/// A ring all-reduce among m devices moves 2 (m − 1)/m of the bytes over each link (Patarasuk and Yuan, JPDC 2009). Here m
+/// is the most devices that can hold a copy: the colocation classes with a reader, and no more than there are devices. So
+/// what a device pays does not depend on how many others hold a copy; it is exact for two readers, as of a tied embedding,
+/// and where every class has a device of its own, and too high by less than a factor of two elsewhere.
+fn gradient_bytes(graph: &Graph, cluster: &Cluster, parameter: usize) -> Option<f64> {
+    let document = &graph.parameters()[parameter];
+    if !document.trained || !graph.has_backward() {
+        return None;
+    }
+    let mut classes: Vec<usize> = graph.readers(parameter).iter().map(|&op| graph.class_of(op)).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let copies = classes.len().min(cluster.device_count()) as f64;
+    (copies > 1.0).then(|| 2.0 * (copies - 1.0) / copies * document.bytes)
+}
+
+fn gradient_seconds(
+    graph: &Graph,
+    cluster: &Cluster,
+    parameter: usize,
+    bytes: Option<f64>,
+    kind: usize,
+) -> Result<f64, CostError> {
+    let spec = cluster.kind(kind);
+    match (bytes, &spec.link) {
+        (Some(bytes), Some(link)) if !spec.host && spec.count > 0 => Ok(over(link, bytes)),
+        (Some(_), None) if !spec.host && spec.count > 0 => Err(CostError::NoLinkForGradient {
+            kind: spec.name.clone(),
+            parameter: graph.parameters()[parameter].name.clone(),
+        }),
+        _ => Ok(0.0),
     }
 }
 
@@ -124,9 +199,11 @@ fn operator_seconds(operator: &OperatorDocument, name: &str, class: Option<&Clas
         (Some(amount), Some(rate)) => Some(amount / rate),
         (Some(_), None) => None,
     };
-    let compute = term(operator.flop, class.peak_flops.map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
+    let peak =
+        operator.precision.and_then(|precision| class.peaks.get(&precision).copied()).or(class.peak_flops);
+    let compute = term(operator.flop, peak.map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
     let memory = term(operator.bytes_moved, class.memory_bandwidth)?;
-    Some(compute.max(memory) + class.launch_overhead_s)
+    Some(compute.max(memory) + operator.launches.unwrap_or(1.0) * class.launch_overhead_s)
 }
 
 fn transfer_seconds(
@@ -150,5 +227,57 @@ fn transfer_seconds(
             tensor: tensor.index(),
             name: graph.tensor_name(tensor),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::document::Precision;
+
+    fn class() -> ClassDocument {
+        ClassDocument {
+            peak_flops: Some(100.0),
+            peaks: BTreeMap::from([(Precision::Fp32, 10.0), (Precision::Int8, 200.0)]),
+            memory_bandwidth: Some(4.0),
+            launch_overhead_s: 0.5,
+            efficiency: Some(0.5),
+            source: None,
+        }
+    }
+
+    fn seconds(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
+        operator_seconds(operator, "gpu", Some(class))
+    }
+
+    #[test]
+    fn the_peak_is_that_of_the_precision_where_the_class_says_it() {
+        let of = |precision| OperatorDocument {
+            flop: Some(1000.0),
+            precision,
+            ..OperatorDocument::named("product")
+        };
+        assert_eq!(seconds(&of(Some(Precision::Fp32)), &class()), Some(200.5));
+        assert_eq!(seconds(&of(Some(Precision::Int8)), &class()), Some(10.5));
+        assert_eq!(seconds(&of(Some(Precision::Bf16)), &class()), Some(20.5), "not among the peaks");
+        assert_eq!(seconds(&of(None), &class()), Some(20.5));
+        let one = ClassDocument { peak_flops: None, ..class() };
+        assert_eq!(seconds(&of(Some(Precision::Fp32)), &one), Some(200.5), "a class may have peaks alone");
+        assert_eq!(seconds(&of(Some(Precision::Bf16)), &one), None);
+    }
+
+    #[test]
+    fn the_overhead_is_paid_once_for_each_launch() {
+        let of = |launches| OperatorDocument {
+            bytes_moved: Some(8.0),
+            launches,
+            ..OperatorDocument::named("copy")
+        };
+        assert_eq!(seconds(&of(None), &class()), Some(2.5));
+        assert_eq!(seconds(&of(Some(1.0)), &class()), Some(2.5));
+        assert_eq!(seconds(&of(Some(0.0)), &class()), Some(2.0));
+        assert_eq!(seconds(&of(Some(6.0)), &class()), Some(5.0));
     }
 }

@@ -1,7 +1,7 @@
 //! The core of Stagewright: documents, graph, cluster, cost model, problem, placement and evaluation.
 //!
 //! Each module imports only those before it in this order: `document`, `tolerance`, `seed`, `graph`, `cluster`,
-//! `objective`, `cost`, `magnitude`, `problem`, `contract`, `placement`, `meter`, `offload`, `simulate`,
+//! `objective`, `cost`, `memory`, `magnitude`, `problem`, `contract`, `placement`, `holdings`, `meter`, `offload`, `simulate`,
 //! `schedule`, `evaluate`, `calls`, `certificate`, `bound`, `solver`.
 
 pub mod bound;
@@ -13,7 +13,9 @@ pub mod cost;
 pub mod document;
 pub mod evaluate;
 pub mod graph;
+pub mod holdings;
 mod magnitude;
+pub mod memory;
 pub mod meter;
 pub mod objective;
 pub mod offload;

@@ -5,6 +5,7 @@
 //! in time proportional to the unit's nets, whatever the size of the set.
 
 use crate::contract::Units;
+use crate::holdings::{Held, Holdings};
 use crate::objective::Objective;
 
 /// Sums over a set, per pass.
@@ -58,9 +59,7 @@ struct Growing {
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     sums: [Growing; 2],
-    fixed_bytes: f64,
-    activation_bytes: f64,
-    parameter_bytes: f64,
+    held: Held,
     supported: bool,
 }
 
@@ -73,9 +72,7 @@ pub struct Meter<'a> {
     inside: Vec<u32>,
     touched: Vec<u32>,
     sums: [Growing; 2],
-    fixed_bytes: f64,
-    activation_bytes: f64,
-    parameter_bytes: f64,
+    holdings: Holdings<'a>,
     supported: bool,
 }
 
@@ -89,9 +86,7 @@ impl<'a> Meter<'a> {
             inside: vec![0; units.nets().len()],
             touched: Vec::new(),
             sums: Default::default(),
-            fixed_bytes: 0.0,
-            activation_bytes: 0.0,
-            parameter_bytes: 0.0,
+            holdings: Holdings::new(units),
             supported: true,
         }
     }
@@ -102,21 +97,13 @@ impl<'a> Meter<'a> {
             self.inside[net as usize] = 0;
         }
         self.sums = Default::default();
-        self.fixed_bytes = 0.0;
-        self.activation_bytes = 0.0;
-        self.parameter_bytes = 0.0;
+        self.holdings.clear();
         self.supported = true;
     }
 
     /// What the set amounts to, for [`Meter::undo`].
     pub fn mark(&self) -> Mark {
-        Mark {
-            sums: self.sums,
-            fixed_bytes: self.fixed_bytes,
-            activation_bytes: self.activation_bytes,
-            parameter_bytes: self.parameter_bytes,
-            supported: self.supported,
-        }
+        Mark { sums: self.sums, held: self.holdings.mark(), supported: self.supported }
     }
 
     /// Takes away the unit that was added last, with the mark made before; what is left is as it was, to the last bit.
@@ -129,11 +116,9 @@ impl<'a> Meter<'a> {
                 self.touched.pop();
             }
         }
-        let Mark { sums, fixed_bytes, activation_bytes, parameter_bytes, supported } = before;
+        let Mark { sums, held, supported } = before;
         self.sums = sums;
-        self.fixed_bytes = fixed_bytes;
-        self.activation_bytes = activation_bytes;
-        self.parameter_bytes = parameter_bytes;
+        self.holdings.undo(held);
         self.supported = supported;
     }
 
@@ -143,9 +128,7 @@ impl<'a> Meter<'a> {
         for pass in 0..self.units.passes() {
             self.sums[pass].compute += self.units.pass_seconds(unit, self.pool, pass);
         }
-        self.fixed_bytes += self.units.fixed_bytes(unit);
-        self.activation_bytes += self.units.activation_bytes(unit);
-        self.parameter_bytes += self.units.parameter_bytes(unit);
+        self.holdings.add(unit);
         for &net in self.units.nets_of(unit) {
             let at = net as usize;
             let pins = self.units.pins(at).len() as u32;
@@ -195,13 +178,13 @@ impl<'a> Meter<'a> {
         self.sums[pass].compute
     }
 
-    /// Bytes with some microbatches of activations in flight.
-    pub fn bytes(&self, in_flight: u32) -> f64 {
-        self.fixed_bytes + f64::from(in_flight) * self.activation_bytes
+    /// The memory of the set.
+    pub fn holdings(&self) -> &Holdings<'a> {
+        &self.holdings
     }
 
-    /// Bytes of parameters.
+    /// Bytes of parameters that replicas synchronise.
     pub fn parameter_bytes(&self) -> f64 {
-        self.parameter_bytes
+        self.holdings.synchronised_bytes()
     }
 }

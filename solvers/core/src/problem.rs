@@ -13,6 +13,7 @@ use crate::cost::{CostError, CostTable};
 use crate::document::{Pass, PinsDocument, Schedule};
 use crate::graph::{Graph, OpId, weight_gradients};
 use crate::magnitude;
+use crate::memory::{self, Memory};
 use crate::objective::{Objective, ObjectiveError};
 
 /// Why a graph, a cluster, an objective and pins make no problem.
@@ -61,7 +62,7 @@ impl ProblemError {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
-            ProblemError::Cost(CostError::NoLink { .. }) => "P001",
+            ProblemError::Cost(CostError::NoLink { .. } | CostError::NoLinkForGradient { .. }) => "P001",
             ProblemError::Cost(CostError::Overflow { .. }) => "P002",
             ProblemError::Objective(_) => "P003",
             ProblemError::UnknownPinnedOperator { .. } => "P004",
@@ -77,6 +78,9 @@ impl ProblemError {
         match self {
             ProblemError::Cost(CostError::NoLink { .. }) => {
                 "give the kind a link in the cluster file, or the tensor measured seconds for the class"
+            }
+            ProblemError::Cost(CostError::NoLinkForGradient { .. }) => {
+                "give the kind a link in the cluster file, or keep the readers of the parameter together"
             }
             ProblemError::Cost(CostError::Overflow { .. }) => {
                 "correct the figures: times are in seconds, sizes in bytes"
@@ -103,7 +107,7 @@ pub struct Pool {
     pub devices: Vec<DeviceId>,
     /// Whether they are hosts, which pay nothing for communication.
     pub host: bool,
-    /// Memory of one device, infinite where unlimited.
+    /// Bytes of one device that a plan may use, infinite where unlimited; see [`memory::usable`].
     pub memory: f64,
     /// Bytes per second of a device's link; infinite for hosts and where no link is given.
     pub bandwidth: f64,
@@ -124,6 +128,7 @@ pub struct Problem {
     graph: Arc<Graph>,
     cluster: Arc<Cluster>,
     costs: CostTable,
+    memory: Arc<Memory>,
     objective: Objective,
     pins: PinsDocument,
     pools: Vec<Pool>,
@@ -151,7 +156,7 @@ impl Problem {
         magnitude::check(&graph, &cluster, &costs, &objective)?;
         let weight_gradients = weight_gradients_of(&graph, &objective)?;
         let targets = resolve_pins(&graph, &cluster, &pins)?;
-        let (pools, pool_of) = pools(&cluster, &targets);
+        let (pools, pool_of) = pools(&graph, &cluster, &targets);
         if objective.max_replicas > 1 {
             let linkless = pools
                 .iter()
@@ -169,7 +174,19 @@ impl Problem {
             }
             allowed[op.index()] = Some(mask);
         }
-        Ok(Problem { graph, cluster, costs, objective, pins, pools, pool_of, allowed, weight_gradients })
+        let memory = Arc::new(Memory::new(graph.clone()));
+        Ok(Problem {
+            graph,
+            cluster,
+            costs,
+            memory,
+            objective,
+            pins,
+            pools,
+            pool_of,
+            allowed,
+            weight_gradients,
+        })
     }
 
     /// The same problem under another objective.
@@ -193,6 +210,11 @@ impl Problem {
     /// The cost tables.
     pub fn costs(&self) -> &CostTable {
         &self.costs
+    }
+
+    /// What devices have to hold.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// The objective.
@@ -284,7 +306,7 @@ fn resolve_pins(
 }
 
 /// Splits every kind into the classes of devices that appear in the same pins.
-fn pools(cluster: &Cluster, targets: &[(OpId, Vec<DeviceId>)]) -> (Vec<Pool>, Vec<u32>) {
+fn pools(graph: &Graph, cluster: &Cluster, targets: &[(OpId, Vec<DeviceId>)]) -> (Vec<Pool>, Vec<u32>) {
     // Refine one partition by every distinct target set: devices stay together while no set parts them.
     let mut part: Vec<u32> = cluster.devices().map(|device| cluster.kind_of(device) as u32).collect();
     let mut sets: Vec<&Vec<DeviceId>> = targets.iter().map(|(_, devices)| devices).collect();
@@ -317,7 +339,7 @@ fn pools(cluster: &Cluster, targets: &[(OpId, Vec<DeviceId>)]) -> (Vec<Pool>, Ve
                 kind,
                 devices: Vec::new(),
                 host: spec.host,
-                memory: cluster.memory(kind),
+                memory: memory::usable(graph, cluster, kind),
                 bandwidth,
                 group: cluster.group_of_kind(kind),
             });

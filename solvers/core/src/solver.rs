@@ -354,8 +354,7 @@ impl Plan {
     /// # Errors
     /// [`SolveError::Invariant`] where it is not: a defect of the solver that made it.
     pub fn new(problem: &Problem, placement: Placement) -> Result<Plan, SolveError> {
-        let invariant = |broken| SolveError::Invariant(format!("an infeasible placement: {broken}"));
-        Plan::try_new(problem, placement).map_err(invariant)
+        Plan::try_new(problem, placement).map_err(|broken| SolveError::infeasible(&broken))
     }
 
     /// Evaluates a placement that need not be feasible.
@@ -434,6 +433,11 @@ pub enum SolveError {
 }
 
 impl SolveError {
+    /// A placement that should have been feasible.
+    pub fn infeasible(broken: &Violation) -> SolveError {
+        SolveError::Invariant(format!("an infeasible placement: {broken}"))
+    }
+
     /// Checks an objective against a solver's capabilities.
     ///
     /// # Errors

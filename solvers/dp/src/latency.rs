@@ -108,11 +108,19 @@ impl Answer<'_> {
             context.emit(Event::Bound { value: found.bound.value, source: found.bound.source });
             self.bound = found.bound;
         }
+        // In version 2 the recurrence knows the least that blocks need, and what it finds may need more.
+        let better = |value: f64| self.best.as_ref().is_none_or(|best| value < best.value());
         if let Some((placement, value)) = found.plan
-            && self.best.as_ref().is_none_or(|best| value < best.value())
+            && better(value)
         {
-            context.emit(Event::Incumbent { value });
-            self.best = Some(Plan::new(self.problem, placement)?);
+            match Plan::try_new(self.problem, placement) {
+                Ok(plan) => {
+                    context.emit(Event::Incumbent { value });
+                    self.best = Some(plan);
+                }
+                Err(broken) if self.problem.memory().is_sum() => return Err(SolveError::infeasible(&broken)),
+                Err(_) => {}
+            }
         }
         Ok(found.complete)
     }

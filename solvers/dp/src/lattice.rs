@@ -240,7 +240,7 @@ fn leave_out_weightless(
     let pools = 0..problem.pools().len();
     let groups = 0..problem.cluster().group_count();
     let is_weightless = |unit: usize| {
-        units.bytes(unit, 1) == 0.0
+        units.takes_no_memory(unit)
             && pools.clone().all(|pool| units.seconds(unit, pool) == Some(0.0))
             && units.nets_of(unit).iter().map(|&net| net as usize).all(|net| {
                 pools.clone().all(|pool| units.transfer(net, pool) == 0.0)

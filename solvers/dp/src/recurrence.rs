@@ -13,6 +13,7 @@
 //!
 //! A run that ends without being halted has looked at every split below its caps.
 
+use stagewright_core::contract::Units;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::StopReason;
@@ -51,6 +52,7 @@ pub(crate) struct Run {
 #[derive(Clone, Copy)]
 pub(crate) struct Recurrence<'a> {
     pub(crate) problem: &'a Problem,
+    pub(crate) units: &'a Units,
     pub(crate) lattice: &'a Lattice,
     pub(crate) weights: &'a Weights,
     pub(crate) space: &'a UsageSpace,
@@ -64,11 +66,12 @@ impl<'a> Recurrence<'a> {
     /// A recurrence whose stages are found by walks, uplinks left out.
     pub(crate) fn new(
         problem: &'a Problem,
+        units: &'a Units,
         lattice: &'a Lattice,
         weights: &'a Weights,
         space: &'a UsageSpace,
     ) -> Self {
-        Recurrence { problem, lattice, weights, space, catalogue: None, uplinks: None }
+        Recurrence { problem, units, lattice, weights, space, catalogue: None, uplinks: None }
     }
 
     /// Minimises the largest load of `pass` over the splits whose loads are all below the caps.
@@ -79,7 +82,7 @@ impl<'a> Recurrence<'a> {
         budget: Budget<'_>,
         counts: &mut Counts,
     ) -> Run {
-        let Recurrence { problem, lattice, weights, space, catalogue, uplinks } = *self;
+        let Recurrence { problem, units, lattice, weights, space, catalogue, uplinks } = *self;
         if lattice.len == 0 {
             return Run { best: Some(lattice.all_weightless()), halt: None };
         }
@@ -99,6 +102,7 @@ impl<'a> Recurrence<'a> {
                 let rules = Rules {
                     lattice,
                     objective: problem.objective(),
+                    units,
                     pools: problem.pools(),
                     space,
                     windows: &windows,

@@ -159,6 +159,7 @@ impl<'a> Scanner<'a> {
             }
             let superset = Ideal {
                 set,
+                before: source.set,
                 listed: Some(ideal as u32),
                 measures: Measures { weights, crossing },
                 full: catalogue.size(ideal) as usize == lattice.len,

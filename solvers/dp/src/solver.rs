@@ -141,7 +141,7 @@ impl Search<'_> {
         let top = seed.unwrap_or_else(|| above_every_load(self.problem, self.units));
         let lattice = Lattice::new(self.problem, self.units, top);
         let weights = Weights::new(self.problem, &lattice);
-        let mut recurrence = Recurrence::new(self.problem, &lattice, &weights, &space);
+        let mut recurrence = Recurrence::new(self.problem, self.units, &lattice, &weights, &space);
         // Without a seed there is nothing to climb towards: any split that fits is news.
         let catalogue;
         match self.attempt(&recurrence, top, seed.map(|_| WALK_STEPS), context)? {
@@ -288,7 +288,8 @@ fn above_every_load(problem: &Problem, units: &Units) -> f64 {
     let synchronised = match problem.objective().max_replicas {
         0 | 1 => 0.0,
         _ => {
-            let parameters: f64 = (0..units.len()).map(|unit| units.parameter_bytes(unit)).sum();
+            let own: f64 = (0..units.len()).map(|unit| units.parameter_bytes(unit)).sum();
+            let parameters = own + units.shared().iter().map(|shared| shared.synchronised).sum::<f64>();
             let slowest_link =
                 problem.pools().iter().map(|pool| pool.bandwidth).fold(f64::INFINITY, f64::min);
             if parameters > 0.0 { 2.0 * parameters / slowest_link } else { 0.0 }

@@ -4,14 +4,16 @@
 
 use std::ops::Range;
 
+use stagewright_core::contract::Units;
 use stagewright_core::document::Communication;
+use stagewright_core::memory::DeviceBytes;
 use stagewright_core::objective::{Objective, synchronisation};
 use stagewright_core::problem::Pool;
 use stagewright_core::tolerance;
 use stagewright_search::usage::UsageSpace;
 
 use crate::allowance::{Allowance, Halt};
-use crate::lattice::Lattice;
+use crate::lattice::{Lattice, bits};
 use crate::table::Alive;
 use crate::uplink::Uplinks;
 use crate::window::{Interval, Measures, Windows};
@@ -20,6 +22,7 @@ use crate::window::{Interval, Measures, Windows};
 pub(crate) struct Rules<'a> {
     pub(crate) lattice: &'a Lattice,
     pub(crate) objective: &'a Objective,
+    pub(crate) units: &'a Units,
     pub(crate) pools: &'a [Pool],
     pub(crate) space: &'a UsageSpace,
     pub(crate) windows: &'a Windows<'a>,
@@ -89,11 +92,23 @@ impl StageSums {
 #[derive(Clone, Copy)]
 pub(crate) struct Ideal<'a> {
     pub(crate) set: &'a [u64],
+    /// The ideal before the stage.
+    pub(crate) before: &'a [u64],
     /// Its number in the catalogue, where there is one.
     pub(crate) listed: Option<u32>,
     pub(crate) measures: Measures<'a>,
     /// Whether it holds every unit.
     pub(crate) full: bool,
+}
+
+impl Ideal<'_> {
+    /// What the stage before it needs.
+    fn stage_bytes(&self, rules: &Rules<'_>) -> DeviceBytes {
+        let words = self.set.iter().zip(self.before).enumerate();
+        let positions = words.flat_map(|(word, (set, before))| bits(set & !before, word));
+        let units = positions.map(|at| rules.lattice.unit_at[at] as usize);
+        rules.units.device_bytes(units)
+    }
 }
 
 /// One way on from an entry of a state: a number of devices for the stage.
@@ -103,7 +118,7 @@ struct Move {
     /// Usage afterwards.
     usage: u32,
     /// Microbatches in flight on the stage.
-    in_flight: f64,
+    in_flight: u32,
 }
 
 /// What every stage from one state on one pool must respect, and where it leads.
@@ -142,7 +157,7 @@ impl Demands {
             for state in alive.iter().filter(|state| most(state) >= replicas) {
                 let usage = space.after(state.usage, pool, replicas);
                 windows.extend(usage, &mut intervals);
-                let in_flight = f64::from(objective.in_flight(space.stages(state.usage) + 1));
+                let in_flight = objective.in_flight(space.stages(state.usage) + 1);
                 moves.push(Move { entry: state.entry, value: state.value, usage: usage as u32, in_flight });
             }
             by_replicas.push((replicas, from..moves.len()));
@@ -172,7 +187,7 @@ impl Demands {
             least_compute,
             least_with_crossing,
             memory: pools[pool].memory,
-            in_flight: moves.iter().map(|way| way.in_flight).fold(f64::INFINITY, f64::min),
+            in_flight: moves.iter().map(|way| f64::from(way.in_flight)).fold(f64::INFINITY, f64::min),
             moves,
             by_replicas,
             intervals,
@@ -225,20 +240,38 @@ impl Demands {
         arrivals: &mut Vec<Arrival>,
         emit: &mut impl FnMut(Found<'_>) -> Result<(), Halt>,
     ) -> Result<(), Halt> {
+        let declared = DeviceBytes {
+            fixed: sums.fixed,
+            activations: sums.activations,
+            synchronised: sums.parameters,
+            ..DeviceBytes::default()
+        };
+        // In version 2 the sums are bounds, and what the stage needs is worked out once its load is good.
+        let mut bytes = rules.units.bytes_are_sums().then_some(declared);
         for (replicas, moves) in &self.by_replicas {
             let mut loads = [0.0; 2];
             for (pass, load) in loads.iter_mut().enumerate().take(self.passes) {
                 *load = sums.load(pass, self.communication) / f64::from(*replicas);
             }
-            loads[self.passes - 1] +=
-                synchronisation(sums.parameters, *replicas, rules.pools[self.pool].bandwidth);
-            if (0..self.passes).any(|pass| loads[pass] >= rules.caps[pass]) {
+            let bandwidth = rules.pools[self.pool].bandwidth;
+            let at_cap = |loads: &[f64; 2], synchronised: f64| {
+                let of_replicas = synchronisation(synchronised, *replicas, bandwidth);
+                let last = self.passes - 1;
+                (0..last).any(|pass| loads[pass] >= rules.caps[pass])
+                    || loads[last] + of_replicas >= rules.caps[last]
+            };
+            if at_cap(&loads, sums.parameters) {
                 continue;
             }
+            let bytes = bytes.get_or_insert_with(|| ideal.stage_bytes(rules));
+            if at_cap(&loads, bytes.synchronised) {
+                continue;
+            }
+            loads[self.passes - 1] += synchronisation(bytes.synchronised, *replicas, bandwidth);
             arrivals.clear();
             for (way, at) in self.moves[moves.clone()].iter().zip(moves.clone()) {
                 let row = &self.intervals[at * self.width..(at + 1) * self.width];
-                if tolerance::fits(sums.fixed + way.in_flight * sums.activations, self.memory)
+                if tolerance::fits(bytes.total(way.in_flight), self.memory)
                     && rules.windows.hold(row, ideal.measures)
                 {
                     let value = way.value.max(loads[rules.pass]);

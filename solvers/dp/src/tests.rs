@@ -31,7 +31,7 @@ fn both(problem: &Problem, cap: f64) -> [Option<f64>; 2] {
     let catalogue = Catalogue::new(&lattice, &weights, None, &stop).expect("a small lattice");
     let uplinks = Uplinks::new(problem, &units, &lattice);
     [None, Some(&catalogue)].map(|catalogue| {
-        let plain = Recurrence::new(problem, &lattice, &weights, &space);
+        let plain = Recurrence::new(problem, &units, &lattice, &weights, &space);
         let recurrence = Recurrence { catalogue, uplinks: uplinks.as_ref(), ..plain };
         let budget = Budget { stop: &stop, memory: None, steps: None };
         let run = recurrence.minimise(0, [cap, cap], budget, &mut Counts::default());

@@ -421,6 +421,7 @@ impl<'a> Walker<'a> {
         let weights = &self.weights[self.weights.len() - self.rules.windows.weights.count..];
         let ideal = Ideal {
             set: &self.set,
+            before: &self.before,
             listed: None,
             measures: Measures { weights, crossing },
             full: self.size == lattice.len,

@@ -147,6 +147,7 @@ fn tight(number: u64, seconds: f64, mark: f64, communication: Communication) -> 
     }
     let devices: u32 = rng.random_range(2..=3);
     let kind = KindDocument {
+        reserve_bytes: None,
         name: "acc".into(),
         class: "acc".into(),
         count: devices,

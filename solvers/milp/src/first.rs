@@ -1,11 +1,11 @@
 //! A plan and a bound to begin with.
 
-use stagewright_core::bound::{LowerBound, strongest, strongest_of};
+use stagewright_core::bound::{Bound, LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Event, Plan, SolveError, Solver, Status, Stop};
 use stagewright_search::dpl::{Effort, best_over_orders};
 use stagewright_search::one_device::everything_on;
 use stagewright_search::{Anchored, AnchoredFluid, Local};
@@ -13,13 +13,16 @@ use stagewright_search::{Anchored, AnchoredFluid, Local};
 /// Colocation classes up to which minimum cuts around units take less than a second together.
 const FEW_CLASSES: usize = 10_000;
 
-/// The strongest bound that takes no search.
-pub(crate) fn first_bound(problem: &Problem) -> LowerBound {
+/// The strongest bound that takes no search, as far as it is known when it is time to stop.
+pub(crate) fn first_bound(problem: &Problem, stop: &Stop) -> LowerBound {
     let closed = strongest(problem);
     if problem.graph().class_count() > FEW_CLASSES {
         return closed;
     }
-    closed.max(strongest_of(&[&Anchored::default(), &AnchoredFluid::default()], problem))
+    let applies = Anchored::default().applies(problem);
+    let anchored = applies
+        .then(|| [Anchored::default().before(problem, stop), AnchoredFluid::default().before(problem, stop)]);
+    anchored.into_iter().flatten().flatten().fold(closed, LowerBound::max)
 }
 
 /// What there is to begin with.

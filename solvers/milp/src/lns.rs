@@ -71,7 +71,7 @@ impl Solver for Lns {
         if problem.objective().kind == ObjectiveKind::Latency {
             return calls::lns::solve(self.name(), problem, context);
         }
-        let bound = first_bound(problem);
+        let bound = first_bound(problem, context.stop());
         let without =
             |status, stop, why| Solution::without_plan(self.name(), status, bound.clone(), stop, why);
         let plan = match first_plan(problem, &mut context.part(SEARCH_SHARE))? {
@@ -288,7 +288,7 @@ impl Search<'_> {
         let high = chosen.map(|load| load.load()).fold(0.0, f64::max);
         let uplinks = self.best.evaluation.uplinks.iter().map(|uplink| uplink[0] + uplink[1]);
         let range = Range { low: 0.0, high: uplinks.fold(high, f64::max) };
-        let model = CutNetModel::new(self.problem, self.units, &domains, range, Minimise::Changing);
+        let model = CutNetModel::new(self.problem, self.units, &domains, &[], range, Minimise::Changing);
         let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
         let start = model.start(&self.device_of);
         // A run that fails is a neighbourhood without a better plan.

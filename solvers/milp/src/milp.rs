@@ -9,6 +9,7 @@ use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError
 use stagewright_search::local::placement;
 
 use crate::calls;
+use crate::cutnet::cover::{Cover, covers};
 use crate::cutnet::infeasible::explained;
 use crate::cutnet::model::{CutNetModel, Domains, Minimise, Range, devices_of_units, domains};
 use crate::cutnet::symmetry::{canonical, leaders, restrict};
@@ -67,7 +68,7 @@ impl Solver for Milp {
             First::Plan(plan) => (plan, None),
             First::Impossible(why) => (None, Some(why)),
         };
-        let mut search = Search::new(problem, plan, first_bound(problem));
+        let mut search = Search::new(problem, plan, first_bound(problem, context.stop()));
         search.infeasible = infeasible;
         if search.infeasible.is_none() {
             run(problem, &units, &mut search, context);
@@ -91,7 +92,7 @@ fn run(problem: &Problem, units: &Units, search: &mut Search<'_>, context: &mut 
     if search.is_too_large(CutNetModel::size(problem, units, &domains), context) {
         return;
     }
-    search.run(&mut CutNets { problem, units, leaders, domains }, context);
+    search.run(&mut CutNets { problem, units, leaders, domains, covers: Vec::new() }, context);
 }
 
 struct CutNets<'a> {
@@ -99,12 +100,15 @@ struct CutNets<'a> {
     units: &'a Units,
     leaders: Vec<u32>,
     domains: Domains,
+    /// Sets that do not fit, found in what earlier runs chose.
+    covers: Vec<Cover>,
 }
 
 impl Programs for CutNets<'_> {
     fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError> {
         let range = Range { low: known.bound, high: known.plan.map_or(f64::INFINITY, Plan::value) };
-        let model = CutNetModel::new(self.problem, self.units, &self.domains, range, Minimise::All);
+        let (domains, covers) = (&self.domains, &self.covers);
+        let model = CutNetModel::new(self.problem, self.units, domains, covers, range, Minimise::All);
         let start = known.plan.map(|plan| {
             let device_of = devices_of_units(self.units, &plan.placement);
             model.start(&canonical(self.problem, &self.leaders, &device_of))
@@ -116,8 +120,11 @@ impl Programs for CutNets<'_> {
         placement(self.problem, self.units, chosen)
     }
 
-    fn complete(&mut self) -> bool {
-        false
+    fn complete(&mut self, chosen: &[u32]) -> bool {
+        let covers = covers(self.problem, self.units, chosen);
+        let any = !covers.is_empty();
+        self.covers.extend(covers);
+        any
     }
 
     fn why_infeasible(&self, stop: &Stop) -> String {

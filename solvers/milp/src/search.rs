@@ -44,7 +44,7 @@ pub(crate) trait Programs {
 
     /// Adds the rows that a run left out, after it has answered with a placement that is no plan; whether
     /// there are any.
-    fn complete(&mut self) -> bool;
+    fn complete(&mut self, chosen: &[u32]) -> bool;
 
     /// Why there is no plan, if so.
     fn why_infeasible(&self, stop: &Stop) -> String;
@@ -154,10 +154,10 @@ impl<'a> Search<'a> {
         let Outcome { ending, bound, chosen, nodes } = outcome;
         self.nodes += nodes;
         let high = self.plan.as_ref().map_or(f64::INFINITY, Plan::value);
-        let found = chosen.map(|chosen| Plan::new(self.problem, programs.placement(&chosen)));
+        let found = chosen.as_deref().map(|chosen| Plan::new(self.problem, programs.placement(chosen)));
         let rejected = matches!(found, Some(Err(_)));
         self.keep(found.and_then(Result::ok), context);
-        let again = rejected && programs.complete();
+        let again = rejected && programs.complete(&chosen.unwrap_or_default());
         match (ending, &self.plan) {
             _ if again => {}
             (Ending::Infeasible, None) => {

@@ -16,6 +16,7 @@ use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
+use stagewright_milp::cutnet::cover::{Cover, covers};
 use stagewright_milp::cutnet::infeasible::irreducible;
 use stagewright_milp::cutnet::model::{CutNetModel, Domains, Minimise, Range, domains};
 use stagewright_milp::cutnet::symmetry::{canonical, leaders, restrict};
@@ -44,10 +45,18 @@ fn small(number: u64) -> Problem {
 }
 
 fn run(problem: &Problem, units: &Units, domains: &Domains, start: Option<&[u32]>) -> Outcome {
-    let model = CutNetModel::new(problem, units, domains, NO_START, Minimise::All);
-    let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
-    let start = start.map(|device_of| model.start(device_of));
-    solve(model, start, effort, &never()).expect("HiGHS takes the model")
+    let mut known: Vec<Cover> = Vec::new();
+    loop {
+        let model = CutNetModel::new(problem, units, domains, &known, NO_START, Minimise::All);
+        let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
+        let start = start.map(|device_of| model.start(device_of));
+        let outcome = solve(model, start, effort, &never()).expect("HiGHS takes the model");
+        let found = outcome.chosen.as_deref().map(|chosen| covers(problem, units, chosen));
+        match found {
+            Some(found) if !found.is_empty() => known.extend(found),
+            _ => return outcome,
+        }
+    }
 }
 
 fn solve_whole(solver: &dyn Solver, problem: &Problem, threads: usize, limits: Limits) -> Solution {
@@ -207,6 +216,7 @@ fn memory_is_as_tight_as_the_evaluation_has_it() {
         seconds: [("acc".to_string(), 2.0)].into(),
     });
     let kind = KindDocument {
+        reserve_bytes: None,
         name: "acc".into(),
         class: "acc".into(),
         count: 2,
@@ -238,7 +248,7 @@ fn an_interrupt_ends_a_run_at_once() {
     let problem = support::problem(3, Size { operators: 40, devices: 6, groups: false }, Split::Free, false);
     let units = Units::new(&problem);
     let Some(domains) = domains(&problem, &units) else { panic!("some unit has no device") };
-    let model = CutNetModel::new(&problem, &units, &domains, NO_START, Minimise::All);
+    let model = CutNetModel::new(&problem, &units, &domains, &[], NO_START, Minimise::All);
     let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
     let interrupted = Stop::new(None, Arc::new(AtomicBool::new(true)));
     let outcome = solve(model, None, effort, &interrupted).expect("an outcome");

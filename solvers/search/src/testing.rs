@@ -6,6 +6,7 @@ use stagewright_core::document::{CLUSTER_SCHEMA, ClusterDocument, KindDocument};
 /// Some devices `acc` of the class `acc`, without links: tensors have seconds of their own.
 pub(crate) fn devices(count: u32, memory_bytes: Option<f64>) -> Cluster {
     let kind = KindDocument {
+        reserve_bytes: None,
         name: "acc".into(),
         class: "acc".into(),
         count,

@@ -235,6 +235,11 @@ fn the_bound_is_its_definition() {
                 continue;
             }
             let (found, expected) = (relax(FULL, &problem).bound.value, Definition::value(&problem));
+            // In version 2 the bound knows only the least that devices need.
+            if !problem.memory().is_sum() {
+                assert!(found <= expected, "{number} {calls}: {found} > {expected}");
+                continue;
+            }
             if expected.is_infinite() {
                 assert!(found.is_infinite() && FULL.compute(&problem).is_none(), "{number} {calls}: {found}");
                 impossible += 1;
@@ -245,12 +250,13 @@ fn the_bound_is_its_definition() {
             }
         }
     }
-    assert!(compared > 800 && impossible > 50, "{compared} compared, {impossible} impossible");
+    assert!(compared > 400 && impossible > 25, "{compared} compared, {impossible} impossible");
 }
 
 /// A model on a few accelerators of some memory and a host.
 fn problem_of(builder: GraphBuilder, accelerators: u32, memory: Option<f64>) -> Problem {
     let kind = |name: &str, count, host, memory_bytes| KindDocument {
+        reserve_bytes: None,
         name: name.into(),
         class: name.into(),
         count,

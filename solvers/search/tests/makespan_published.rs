@@ -73,6 +73,7 @@ fn example(execution: Execution) -> Problem {
         });
     }
     let kind = |class: &&str| KindDocument {
+        reserve_bytes: None,
         name: class.to_string(),
         class: class.to_string(),
         count: 1,

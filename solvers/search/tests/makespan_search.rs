@@ -297,6 +297,7 @@ fn branches(width: usize, depth: usize, memory_bytes: Option<f64>) -> Problem {
         tensor("join".into(), format!("b{branch}.{}", depth - 1));
     }
     let kind = |name: &str| KindDocument {
+        reserve_bytes: None,
         name: name.into(),
         class: name.into(),
         count: 2,
@@ -403,6 +404,7 @@ fn nothing_or_one_of_anything() {
             builder.operator(OperatorDocument { seconds, ..OperatorDocument::named(format!("op{at}")) });
         }
         let kind = KindDocument {
+            reserve_bytes: None,
             name: "a".into(),
             class: "a".into(),
             count: devices,

@@ -155,7 +155,7 @@ fn device_figures(
             compute_s: score.compute,
             communication_s: score.communication,
             memory_bytes: memory.bytes,
-            memory_limit: problem.cluster.kinds[device.kind].document.memory_bytes,
+            memory_limit: problem.usable_memory(device.kind),
         })
         .collect()
 }

@@ -118,6 +118,23 @@ fn roofline() {
 }
 
 #[test]
+fn roofline_at_a_precision_with_kernels_counted() {
+    let graph = json!({"schema": "stagewright.graph/1", "operators": [
+        {"name": "single", "flop": 100.0, "precision": "fp32"},
+        {"name": "bytes", "flop": 100.0, "precision": "int8", "launches": 0.0},
+        {"name": "other", "flop": 100.0, "precision": "bf16", "launches": 4.0},
+        {"name": "none", "flop": 100.0}]});
+    let mut cluster = plain(4);
+    cluster["classes"] = json!({"gpu": {"peak_flops": 10.0, "peaks": {"fp32": 2.0, "int8": 40.0},
+                                        "efficiency": 0.5, "launch_overhead_s": 0.25}});
+    let on = ["single", "bytes", "other", "none"];
+    let devices = [("acc0", &on[..1]), ("acc1", &on[1..2]), ("acc2", &on[2..3]), ("acc3", &on[3..])];
+    let devices = devices.map(|(name, ops)| (name, "acc", ops));
+    let case = case(graph, cluster, &devices);
+    assert_eq!(loads(&case.report()), [100.25, 5.0, 21.0, 20.25]);
+}
+
+#[test]
 fn an_uplink_can_be_the_bottleneck() {
     let mut case = spread();
     // bc: 1 + 20/2 = 11; ab stays in the group.

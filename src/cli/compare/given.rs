@@ -6,6 +6,7 @@ use stagewright::calls::assign_calls;
 use stagewright::core::document::{BoundDocument, PlanStatus};
 use stagewright::core::objective::Objective;
 use stagewright::formats::import_plan;
+use stagewright::nearest::instead;
 use stagewright::report::comparison::Contender;
 use stagewright::report::document::objective_document;
 use stagewright_verify::check;
@@ -62,7 +63,7 @@ impl Given {
             if let Some(model) = unknown {
                 return Err(CliError::new("U001", format!("`{model}` is none of the models"))
                     .at("--plan")
-                    .help(format!("use one of {}", models.join(", "))));
+                    .help(instead(model, models.iter().map(String::as_str))));
             }
             let of_any = models.iter().any(|model| plan.file(model).is_some());
             if !of_any {

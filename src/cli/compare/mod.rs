@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use serde::Serialize;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;
+use stagewright::nearest::instead;
 use stagewright::placement::placement;
 use stagewright::report::comparison::{self, Comparison};
 use stagewright::report::html::{self, Page};
@@ -160,7 +161,7 @@ fn baseline(
     }
     Err(CliError::new("U007", format!("`{asked}` does not take part"))
         .at("--baseline")
-        .help(format!("use one of {}", names.join(", "))))
+        .help(instead(asked, names.into_iter())))
 }
 
 fn show(arguments: &CompareArguments, comparisons: &[Comparison]) -> Result<String, CliError> {

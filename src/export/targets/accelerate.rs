@@ -10,6 +10,7 @@
 //! `src/accelerate/utils/modeling.py` of Accelerate 1.15, which it was run with.
 
 use crate::export::modules::assigned;
+use crate::export::paths::Paths;
 use crate::export::{Export, ExportError, Placed, Target, literal};
 
 const RUNTIME: &str = "Accelerate";
@@ -31,9 +32,12 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     }
     let numbers = placed.numbers();
     let device = |device: usize| numbers[device].map_or_else(|| literal::string("cpu"), |n| n.to_string());
-    let modules = assigned(placed, RUNTIME)?;
+    let paths = Paths::of(placed)?;
+    let modules = assigned(placed, &paths, RUNTIME)?;
     let entries = modules.iter().map(|(module, at)| literal::entry(module, &device(*at)));
-    let mut export = Export::new(literal::lines('{', entries, '}') + "\n").note(placed.numbered(&numbers));
+    let mut export = Export::new(literal::lines('{', entries, '}') + "\n")
+        .note(placed.numbered(&numbers))
+        .also(paths.source());
     if hosts > 0 && hosts < placed.devices.len() {
         let note =
             "call dispatch_model with main_device=\"cpu\": without it, modules of cpu run on an accelerator";

@@ -56,5 +56,6 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
             "make the module with PlannedPipelineModule(layers, num_stages={}), `layers` being those of LAYERS",
             sequence.pipeline.stages()
         ))
-        .note(sequence.pipeline.ranks(placed)))
+        .note(sequence.pipeline.ranks(placed))
+        .also(sequence.source))
 }

@@ -3,12 +3,16 @@
 //! A Python module with the device of every operation by its friendly name, and a function that writes it
 //! into the run-time information of a model under the key `affinity`, which is how affinities are set by
 //! hand. They have to be set for all operations, and the importer leaves some out: parameters, constants and
-//! what is computed from constants alone run with the first that reads them, results with what they read.
+//! what is computed from constants alone run with the first that reads them, results with what they read. OpenVINO
+//! calls an operation that makes an output of an ONNX model after that output; it is found by the names of its
+//! tensors, or as the one operation without a device that there is.
 //!
 //! Accelerators are `GPU.0`, `GPU.1`, …, those of kind `npu` are `NPU`, and the host is `CPU`.
 //!
 //! Source: "Heterogeneous Execution" in the documentation of OpenVINO 2025, "The Manual Mode", and "Inference
 //! Devices and Modes" for the names of devices; run with OpenVINO 2026.4.1.
+
+use std::collections::BTreeMap;
 
 use crate::export::{Export, ExportError, Placed, Target, literal};
 
@@ -25,9 +29,17 @@ def apply(model):
     """Writes the affinities into a model; compile it for DEVICE afterwards."""
     operations = model.get_ordered_ops()
     device = {op.get_friendly_name(): AFFINITY.get(op.get_friendly_name()) for op in operations}
-    absent = AFFINITY.keys() - device.keys()
-    if absent:
-        raise ValueError(f"the model has no operation {min(absent)!r}")
+    # OpenVINO names what makes an output of an ONNX model after the output, not after the node.
+    absent = [name for name in AFFINITY if name not in device]
+    made = {name: op for op in operations for value in op.outputs() for name in value.get_names()}
+    ends = [result.input_value(0).get_node().get_friendly_name() for result in model.get_results()]
+    ends = [name for name in dict.fromkeys(ends) if device[name] is None]
+    for name in absent:
+        op = next((made[tensor] for tensor in TENSORS.get(name, []) if tensor in made), None)
+        found = op.get_friendly_name() if op else ends[0] if len(absent) == len(ends) == 1 else None
+        if found is None:
+            raise ValueError(f"the model has no operation {name!r}, and which output it makes is not known")
+        device[found] = AFFINITY[name]
     for op in reversed(operations):
         name = op.get_friendly_name()
         readers = [target.get_node() for output in op.outputs() for target in output.get_target_inputs()]
@@ -52,9 +64,10 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
         .iter()
         .map(|operator| literal::entry(operator.name, &literal::string(&names[operator.device])));
     let text = format!(
-        "DEVICE = {}\nAFFINITY = {}\n{APPLY}",
+        "DEVICE = {}\nAFFINITY = {}\nTENSORS = {}\n{APPLY}",
         literal::string(&format!("HETERO:{}", priorities(&names).join(","))),
         literal::lines('{', entries, '}'),
+        literal::lines('{', tensors(placed), '}'),
     );
     let devices: Vec<String> = names
         .iter()
@@ -62,6 +75,17 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
         .map(|(device, name)| format!("{} is {name}", placed.shown(device)))
         .collect();
     Ok(Export::new(text).note(devices.join(", ")))
+}
+
+/// The tensors with names of their own, by the operators that make them; none without the model.
+fn tensors(placed: &Placed) -> Vec<String> {
+    let mut made: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for tensor in placed.graph.map_or(&[][..], |graph| &graph.document().tensors) {
+        if let Some(name) = &tensor.name {
+            made.entry(&tensor.producer).or_default().push(literal::string(name));
+        }
+    }
+    made.into_iter().map(|(operator, names)| literal::entry(operator, &literal::list(names))).collect()
 }
 
 /// What OpenVINO calls each device.

@@ -53,7 +53,8 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     );
     Ok(Export::new(text + "\n")
         .note("the last entry of module_to_stage_map is the criterion")
-        .note(sequence.pipeline.ranks(placed)))
+        .note(sequence.pipeline.ranks(placed))
+        .also(sequence.source))
 }
 
 /// Most ranks that are listed for a stage: the number is whatever the plan says.

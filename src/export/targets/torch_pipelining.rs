@@ -10,7 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::export::layers::{addressable, parts, path};
+use crate::export::layers::{addressable, parts};
+use crate::export::paths::Paths;
 use crate::export::pipeline::Pipeline;
 use crate::export::{Export, ExportError, Placed, Target, literal};
 
@@ -31,7 +32,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     placed.model(TARGET.name, WHY)?;
     let pipeline = Pipeline::of(placed, RUNTIME)?;
     placed.homes()?;
-    let paths: Vec<String> = placed.operators.iter().map(|operator| path(operator).into_owned()).collect();
+    let paths = Paths::of(placed)?;
     let program: Vec<usize> = (0..placed.operators.len())
         .filter(|&at| placed.operators[at].is_forward() && !placed.is_input(at))
         .collect();
@@ -45,14 +46,16 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
         }
         let begins =
             |part: &&str| spans.get(part).is_some_and(|span| span.first == place + 1 && span.is_one_call());
-        match parts(&paths[at]).find(begins) {
+        // What is in no module begins none.
+        let own = (!paths.is_bare(at)).then(|| parts(paths.first(at)));
+        match own.into_iter().flatten().find(begins) {
             Some(module) => {
                 addressable(RUNTIME, module)?;
                 cuts.push(module);
             }
             None => {
                 return Err(ExportError::Cut {
-                    layer: paths[at].clone(),
+                    layer: paths.first(at).to_owned(),
                     left: Box::new(placed.sited(&placed.operators[before])),
                     right: Box::new(placed.sited(&placed.operators[at])),
                 });
@@ -66,7 +69,8 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     );
     Ok(Export::new(text)
         .note(format!("`pipeline(module, …, split_spec=split_spec)` makes {} stages", pipeline.stages()))
-        .note(pipeline.ranks(placed)))
+        .note(pipeline.ranks(placed))
+        .also(paths.source()))
 }
 
 /// Checks that the program runs the stages one after the other, and all of them.
@@ -111,10 +115,10 @@ impl Span {
 }
 
 /// The spans of all modules.
-fn spans<'a>(program: &[usize], paths: &'a [String]) -> BTreeMap<&'a str, Span> {
+fn spans<'a>(program: &[usize], paths: &'a Paths) -> BTreeMap<&'a str, Span> {
     let mut spans: BTreeMap<&str, Span> = BTreeMap::new();
-    for (place, &at) in program.iter().enumerate() {
-        for part in parts(&paths[at]) {
+    for (place, &at) in program.iter().enumerate().filter(|&(_, &at)| !paths.is_bare(at)) {
+        for part in parts(paths.first(at)) {
             let span = spans.entry(part).or_insert(Span { first: place, last: place, count: 0 });
             span.last = place;
             span.count += 1;

@@ -31,5 +31,6 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     );
     Ok(Export::new(text)
         .note("`layers` are the modules of the nn.Sequential that is divided, in order")
-        .note(sequence.pipeline.ranks(placed)))
+        .note(sequence.pipeline.ranks(placed))
+        .also(sequence.source))
 }

@@ -18,9 +18,9 @@ use crate::tolerance::round_down;
 /// The best prices are the optimal dual solution of the fractional assignment (an LP); for one kind the bound
 /// is the total work over the number of devices. The function of λ is concave and piecewise linear, and any λ
 /// gives a valid bound, so it is maximised approximately: by bisection on its slope for two kinds, by the
-/// ellipsoid method (Shor 1977) for more; for the makespan, whose solvers may have milliseconds, by mirror
-/// ascent where kinds or classes are many. Kinds with equal times count as one. O(iterations · classes ·
-/// kinds).
+/// ellipsoid method (Shor 1977) for more, whose rounds grow with the square of the kinds; so where that is too much, and
+/// for the makespan, whose solvers may have milliseconds, earlier, by mirror ascent. Kinds with equal times count as
+/// one. O(iterations · classes · kinds).
 #[derive(Debug, Clone, Copy)]
 pub struct Fluid;
 
@@ -69,6 +69,12 @@ pub fn divided(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
     Some((value, shares))
 }
 
+/// The bound that given shares of the columns prove, which are not negative and add up to 1, before rounding.
+/// None as for [`divided`].
+pub fn proved_by(columns: &[Column], shares: &[f64]) -> Option<f64> {
+    Game { columns }.value(shares).map(|(value, _)| value)
+}
+
 /// The same in fewer rounds, at a loss, where there are many columns or classes.
 pub(super) fn divided_quickly(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
     const MOST_COLUMNS: usize = 3;
@@ -77,7 +83,7 @@ pub(super) fn divided_quickly(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
     match columns.len() {
         0..=2 => divided(columns),
         ..=MOST_COLUMNS if classes <= MOST_CLASSES => divided(columns),
-        _ => Game { columns }.ascend(),
+        _ => Game { columns }.ascend(1 << 22, 24..=100),
     }
 }
 
@@ -129,23 +135,36 @@ impl Game<'_> {
     }
 
     fn maximise(&self) -> Option<Vec<f64>> {
-        match self.columns.len() {
+        /// Entries and prices that the ellipsoid method may look at, about a tenth of a second.
+        const MOST_WORK: usize = 1 << 26;
+        let columns = self.columns.len();
+        let of_a_round = self.entries() + columns * columns;
+        match columns {
             0 => None,
             1 => Some(vec![1.0]),
             2 => self.bisect(),
-            _ => self.ellipsoid(),
+            _ if self.rounds().saturating_mul(of_a_round) <= MOST_WORK => self.ellipsoid(),
+            _ => self.ascend(1 << 25, 24..=1000).map(|(_, shares)| shares),
         }
     }
 
+    /// Times in all columns.
+    fn entries(&self) -> usize {
+        self.columns.iter().map(|column| column.seconds.len()).sum()
+    }
+
+    /// Rounds of the ellipsoid method.
+    fn rounds(&self) -> usize {
+        40 * self.columns.len() * self.columns.len()
+    }
+
     /// Mirror ascent over the simplex of shares (Beck and Teboulle 2003), from shares by speed; the best that
-    /// it meets.
-    fn ascend(&self) -> Option<(f64, Vec<f64>)> {
-        const ROUNDS: std::ops::RangeInclusive<usize> = 24..=100;
-        const MOST_ENTRIES: usize = 1 << 22;
-        let entries = self.columns.iter().map(|column| column.seconds.len()).sum::<usize>();
-        let rounds = (MOST_ENTRIES / entries.max(1)).clamp(*ROUNDS.start(), *ROUNDS.end());
+    /// it meets. There are as many rounds as look at `most` entries, within limits.
+    fn ascend(&self, most: usize, limits: std::ops::RangeInclusive<usize>) -> Option<(f64, Vec<f64>)> {
+        let rounds = (most / self.entries().max(1)).clamp(*limits.start(), *limits.end());
+        let speeds = self.speeds();
         let mut shares: Vec<f64> =
-            self.columns.iter().map(|column| column.devices * self.speed(column)).collect();
+            self.columns.iter().zip(speeds).map(|(column, speed)| column.devices * speed).collect();
         let mut best = (f64::NEG_INFINITY, Vec::new());
         for round in 1..=rounds {
             let sum: f64 = shares.iter().sum();
@@ -166,19 +185,27 @@ impl Game<'_> {
         Some(best)
     }
 
-    /// How fast a column is, the fastest at 1, on average over the classes that it runs; 1 where that says
+    /// How fast each column is, the fastest at 1, on average over the classes that it runs; 1 where that says
     /// nothing.
-    fn speed(&self, column: &Column) -> f64 {
-        let (mut sum, mut count) = (0.0, 0usize);
-        for (class, own) in column.seconds.iter().enumerate() {
-            let least =
-                self.columns.iter().filter_map(|column| column.seconds[class]).fold(f64::INFINITY, f64::min);
-            if let Some(own) = own.filter(|&own| own > 0.0) {
-                sum += least / own;
-                count += 1;
+    fn speeds(&self) -> Vec<f64> {
+        let classes = self.columns.first().map_or(0, |column| column.seconds.len());
+        let least: Vec<f64> = (0..classes)
+            .map(|class| {
+                let seconds = self.columns.iter().filter_map(|column| column.seconds[class]);
+                seconds.fold(f64::INFINITY, f64::min)
+            })
+            .collect();
+        let speed = |column: &Column| {
+            let (mut sum, mut count) = (0.0, 0usize);
+            for (own, least) in column.seconds.iter().zip(&least) {
+                if let Some(own) = own.filter(|&own| own > 0.0) {
+                    sum += least / own;
+                    count += 1;
+                }
             }
-        }
-        if sum > 0.0 { sum / count as f64 } else { 1.0 }
+            if sum > 0.0 { sum / count as f64 } else { 1.0 }
+        };
+        self.columns.iter().map(speed).collect()
     }
 
     /// Two columns: the slope of g along (s, 1 − s) changes sign at the maximum.
@@ -208,7 +235,7 @@ impl Game<'_> {
             row[at] = 1.0;
         }
         let mut best = (f64::NEG_INFINITY, vec![1.0 / (size + 1.0); d + 1]);
-        for _ in 0..40 * (d + 1) * (d + 1) {
+        for _ in 0..self.rounds() {
             let last = 1.0 - centre.iter().sum::<f64>();
             // The half-space to keep is {x : cut · (x − centre) ≥ 0}.
             let mut cut = vec![0.0; d];

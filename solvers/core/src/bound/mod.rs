@@ -10,7 +10,7 @@ mod heaviest_unit;
 pub mod makespan;
 
 pub use critical_path::CriticalPath;
-pub use fluid::{Column, Fluid, divided};
+pub use fluid::{Column, Fluid, divided, proved_by};
 pub use heaviest_unit::HeaviestUnit;
 pub use makespan::{Energetic, OneMachine};
 

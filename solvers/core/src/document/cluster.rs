@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Precision;
+use super::{Precision, bytes};
 
 /// The value of `schema` in a cluster document.
 pub const CLUSTER_SCHEMA: &str = "stagewright.cluster/1";
@@ -74,12 +74,14 @@ pub struct KindDocument {
     /// A host pays nothing for communication: its memory is where the data already is.
     #[serde(default)]
     pub host: bool,
-    /// Memory of one device; unlimited where it is not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Memory of one device, as a number of bytes or a text such as `16GB` or `16GiB`; unlimited where it is not given.
+    #[serde(default, deserialize_with = "bytes::size", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<bytes::Size>")]
     pub memory_bytes: Option<f64>,
     /// Bytes of it that a runtime keeps for itself and that no plan may use. Where it is not given, a graph of version 2
     /// leaves free the larger of 1 GiB and 6% of the memory of a device that is no host, and a graph of version 1 nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "bytes::size", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<bytes::Size>")]
     pub reserve_bytes: Option<f64>,
     /// The link of each device to the fabric. Needed unless the kind is a host or every tensor has measured
     /// seconds for the class.

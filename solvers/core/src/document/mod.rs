@@ -4,7 +4,7 @@
 //!
 //! | schema | structure | says |
 //! | --- | --- | --- |
-//! | `stagewright.graph/1` | [`GraphDocument`] | operators and tensors, with profiled or analytic costs |
+//! | `stagewright.graph/2`, `stagewright.graph/1` | [`GraphDocument`] | operators and tensors, with profiled or analytic costs |
 //! | `stagewright.cluster/1` | [`ClusterDocument`] | device classes, kinds, links and groups |
 //! | `stagewright.plan/1` | [`PlanDocument`] | a placement, its value and the bound beside it |
 //!
@@ -14,6 +14,7 @@
 //!
 //! Quantities are in SI units: seconds, bytes, floating-point operations (a multiply-add counts two).
 
+mod bytes;
 mod cluster;
 mod graph;
 mod pins;

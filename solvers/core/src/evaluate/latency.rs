@@ -47,7 +47,6 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
         used.iter().map(|&device| DeviceLoad::new(placement, device)).collect();
     for op in graph.operators() {
         let (at, document) = (slot_of(op), graph.operator(op));
-        devices[at].memory_bytes += document.bytes();
         match problem.seconds(op, problem.pool_of(used[at])) {
             Some(seconds) => devices[at].sums[0].compute += seconds,
             None => violations.push(Violation::Unsupported {
@@ -60,7 +59,9 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
         devices[at].sums[0].sent += sums.sent;
         devices[at].sums[0].received += sums.received;
     }
+    let bytes = super::device_bytes(problem, used.len(), slot_of);
     for (at, device) in devices.iter_mut().enumerate() {
+        device.memory_bytes = bytes[at].total(1);
         let PassSums { compute, sent, received } = device.sums[0];
         device.pass_loads[0] = compute + sent + received;
         let memory = problem.pools()[problem.pool_of(device.device)].memory;

@@ -14,6 +14,8 @@ use thiserror::Error;
 
 use crate::cluster::DeviceId;
 use crate::document::ObjectiveKind;
+use crate::graph::OpId;
+use crate::memory::DeviceBytes;
 use crate::meter::PassSums;
 use crate::placement::Placement;
 use crate::problem::Problem;
@@ -230,4 +232,13 @@ fn slots(problem: &Problem, used: &[DeviceId]) -> Vec<u32> {
         slot[device.index()] = at as u32;
     }
     slot
+}
+
+/// What each device in use needs, by its place among them.
+fn device_bytes(problem: &Problem, used: usize, slot_of: impl Fn(OpId) -> usize) -> Vec<DeviceBytes> {
+    let mut ops = vec![Vec::new(); used];
+    for op in problem.graph().operators() {
+        ops[slot_of(op)].push(op);
+    }
+    ops.into_iter().map(|ops| problem.memory().of(ops)).collect()
 }

@@ -118,10 +118,19 @@ fn stage(
                 return Err(ScheduleError::Unsupported { operator: document.name.clone(), device });
             };
             put_off += if problem.is_put_off(op) { seconds } else { 0.0 };
-            stage.fixed_bytes += document.parameter_bytes + document.optimizer_bytes;
-            stage.workspace_bytes += document.workspace_bytes;
-            stage.activation_bytes += document.activation_bytes;
+            if units.bytes_are_sums() {
+                stage.fixed_bytes += document.parameter_bytes + document.optimizer_bytes;
+                stage.workspace_bytes += document.workspace_bytes;
+                stage.activation_bytes += document.activation_bytes;
+            }
         }
+    }
+    if !units.bytes_are_sums() {
+        let bytes = meter.holdings().bytes();
+        stage.fixed_bytes = bytes.fixed;
+        stage.activation_bytes = bytes.activations + bytes.stash;
+        // What a microbatch needs while it runs, beyond what waits between its passes.
+        stage.workspace_bytes = (bytes.peak - bytes.stash).max(0.0);
     }
     let synchronised = synchronisation(meter.parameter_bytes(), replicas, spec.bandwidth);
     let sums = [meter.sums(0), meter.sums(1)];

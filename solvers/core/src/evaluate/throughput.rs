@@ -5,7 +5,6 @@ use super::constraint::{
 };
 use super::{DeviceLoad, Evaluation, Violation, slots};
 use crate::document::{Pass, Split};
-use crate::graph::TensorId;
 use crate::meter::PassSums;
 use crate::objective::{Objective, synchronisation};
 use crate::placement::Placement;
@@ -26,9 +25,8 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let mut devices: Vec<DeviceLoad> =
         used.iter().map(|&device| DeviceLoad::new(placement, device)).collect();
     let mut violations = Vec::new();
-    let mut parameters = vec![0.0; used.len()];
     let mut put_off = vec![0.0; used.len()];
-    let mut activations = vec![0.0; used.len()];
+    let bytes = super::device_bytes(problem, used.len(), slot_of);
     for op in graph.operators() {
         let at = slot_of(op);
         let document = graph.operator(op);
@@ -45,10 +43,6 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
                 device: cluster.device_name(devices[at].device),
             }),
         }
-        devices[at].memory_bytes +=
-            document.parameter_bytes + document.optimizer_bytes + document.workspace_bytes;
-        parameters[at] += document.parameter_bytes;
-        activations[at] += document.activation_bytes;
     }
 
     let mut uplinks = vec![[0.0; 2]; cluster.group_count()];
@@ -68,19 +62,44 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
             let sums = &mut devices[at].sums[pass];
             if at == producer { sums.sent += seconds } else { sums.received += seconds }
         }
-        add_uplinks(problem, &devices, &places, tensor, pass, &mut uplinks);
+        add_uplinks(
+            problem,
+            &devices,
+            &places,
+            &|group| problem.costs().uplink(tensor, group),
+            pass,
+            &mut uplinks,
+        );
+    }
+    for parameter in 0..graph.parameters().len() {
+        places.clear();
+        places.extend(graph.readers(parameter).iter().map(|&op| slot_of(op)));
+        let first = places[0];
+        places.sort_unstable();
+        places.dedup();
+        if places.len() < 2 {
+            continue;
+        }
+        let pass = objective.passes() - 1;
+        for &at in &places {
+            let seconds = problem.costs().gradient(parameter, cluster.kind_of(devices[at].device));
+            let sums = &mut devices[at].sums[pass];
+            if at == first { sums.sent += seconds } else { sums.received += seconds }
+        }
+        let crossing = |group| problem.costs().gradient_uplink(parameter, group);
+        add_uplinks(problem, &devices, &places, &crossing, pass, &mut uplinks);
     }
 
     let stages = used.len() as u32;
     for (at, device) in devices.iter_mut().enumerate() {
         let pool = &problem.pools()[problem.pool_of(device.device)];
         let in_flight = objective.in_flight_of(stages - at as u32, stages);
-        device.memory_bytes += f64::from(in_flight) * activations[at];
+        device.memory_bytes = bytes[at].total(in_flight);
         for pass in 0..objective.passes() {
             let PassSums { compute, sent, received } = device.sums[pass];
             device.pass_loads[pass] = objective.load(compute, sent, received) / f64::from(device.replicas);
         }
-        let synchronised = synchronisation(parameters[at], device.replicas, pool.bandwidth);
+        let synchronised = synchronisation(bytes[at].synchronised, device.replicas, pool.bandwidth);
         device.pass_loads[objective.passes() - 1] += synchronised;
         if objective.times_iteration() {
             device.times =
@@ -130,12 +149,12 @@ fn bottleneck(devices: &[DeviceLoad], uplinks: &[[f64; 2]]) -> f64 {
         .sum()
 }
 
-/// A tensor crosses a group's uplink iff it has pins on both sides.
+/// A tensor, or the gradient of a shared parameter, crosses a group's uplink iff it has pins on both sides.
 fn add_uplinks(
     problem: &Problem,
     devices: &[DeviceLoad],
     places: &[usize],
-    tensor: TensorId,
+    seconds: &dyn Fn(usize) -> f64,
     pass: usize,
     uplinks: &mut [[f64; 2]],
 ) {
@@ -144,7 +163,7 @@ fn add_uplinks(
     for (group, uplink) in uplinks.iter_mut().enumerate() {
         let inside = places.iter().filter(|at| group_of(at) == Some(group)).count();
         if 0 < inside && inside < places.len() {
-            uplink[pass] += problem.costs().uplink(tensor, group);
+            uplink[pass] += seconds(group);
         }
     }
 }

@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use petgraph::algo::toposort;
+use petgraph::unionfind::UnionFind;
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
 use super::{Compressed, Graph, OpId, TensorId};
-use crate::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, TensorDocument};
+use crate::document::{
+    GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument,
+};
 
 /// Why a document is not a graph. Each variant names the operator or tensor, and [`GraphError::place`] the
 /// JSON path.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum GraphError {
     /// Another or an unknown schema.
-    #[error("schema is `{found}`, expected `{GRAPH_SCHEMA}`")]
+    #[error("schema is `{found}`, expected `{GRAPH_SCHEMA}` or `{GRAPH_SCHEMA_2}`")]
     Schema {
         /// What the document says.
         found: String,
@@ -69,6 +72,37 @@ pub enum GraphError {
         /// The repeated operator.
         name: String,
     },
+    /// Shared parameters in a document of version 1, which has none.
+    #[error("`{GRAPH_SCHEMA}` has no `parameters`")]
+    ParametersInVersion1,
+    /// A parameter that nothing reads.
+    #[error("parameter `{name}` has no reader")]
+    NoReader {
+        /// Index of the parameter.
+        at: usize,
+        /// Its name.
+        name: String,
+    },
+    /// A parameter with a reader that is not there.
+    #[error("parameter `{name}` names the reader `{reader}`, which is not an operator")]
+    UnknownReader {
+        /// The parameter.
+        name: String,
+        /// JSON path.
+        path: String,
+        /// The unknown name.
+        reader: String,
+    },
+    /// A reader listed twice.
+    #[error("parameter `{name}` lists the reader `{reader}` twice")]
+    RepeatedReader {
+        /// The parameter.
+        name: String,
+        /// JSON path.
+        path: String,
+        /// The repeated operator.
+        reader: String,
+    },
     /// A directed cycle.
     #[error("operators form a cycle: {}", .cycle.join(" -> "))]
     Cycle {
@@ -108,6 +142,10 @@ impl GraphError {
             GraphError::Cycle { .. } => "G007",
             GraphError::BackwardToForward { .. } => "G008",
             GraphError::TooLarge { .. } => "G009",
+            GraphError::ParametersInVersion1 => "G010",
+            GraphError::NoReader { .. } => "G011",
+            GraphError::UnknownReader { .. } => "G012",
+            GraphError::RepeatedReader { .. } => "G013",
         }
     }
 
@@ -120,7 +158,11 @@ impl GraphError {
             GraphError::BadNumber { path, .. }
             | GraphError::UnknownOperator { path, .. }
             | GraphError::RepeatedPin { path, .. }
+            | GraphError::UnknownReader { path, .. }
+            | GraphError::RepeatedReader { path, .. }
             | GraphError::BackwardToForward { path, .. } => path.clone(),
+            GraphError::ParametersInVersion1 => "parameters".into(),
+            GraphError::NoReader { at, .. } => format!("parameters[{at}].readers"),
             GraphError::Cycle { .. } => "tensors".into(),
             GraphError::TooLarge { what, .. } => (*what).into(),
         }
@@ -130,7 +172,7 @@ impl GraphError {
     pub fn help(&self) -> &'static str {
         match self {
             GraphError::Schema { .. } => {
-                "set schema to stagewright.graph/1, or name the format with --format"
+                "set schema to stagewright.graph/2, or name the format with --format"
             }
             GraphError::DuplicateOperator { .. } => "give every operator its own name",
             GraphError::EmptyName { .. } => "give the operator a name",
@@ -144,6 +186,10 @@ impl GraphError {
             GraphError::Cycle { .. } => "unroll the loop: the graph of one sample or step has no cycle",
             GraphError::BackwardToForward { .. } => "correct the pass of one of the two operators",
             GraphError::TooLarge { .. } => "coarsen the graph",
+            GraphError::ParametersInVersion1 => "set schema to stagewright.graph/2",
+            GraphError::NoReader { .. } => "list the operators that read it, or drop it",
+            GraphError::UnknownReader { .. } => "correct the name or add the operator",
+            GraphError::RepeatedReader { .. } => "list every reader once",
         }
     }
 }
@@ -211,6 +257,18 @@ impl GraphBuilder {
         self
     }
 
+    /// Adds a shared parameter, which makes the document one of version 2.
+    pub fn parameter(&mut self, parameter: ParameterDocument) -> &mut Self {
+        self.document.parameters.push(parameter);
+        self.version_2()
+    }
+
+    /// Makes the document one of version 2.
+    pub fn version_2(&mut self) -> &mut Self {
+        self.document.schema = GRAPH_SCHEMA_2.into();
+        self
+    }
+
     /// The document so far.
     pub fn document(&self) -> &GraphDocument {
         &self.document
@@ -226,11 +284,14 @@ impl GraphBuilder {
 }
 
 pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
-    if document.schema != GRAPH_SCHEMA {
-        return Err(GraphError::Schema { found: document.schema.clone() });
+    match document.schema.as_str() {
+        GRAPH_SCHEMA if !document.parameters.is_empty() => return Err(GraphError::ParametersInVersion1),
+        GRAPH_SCHEMA | GRAPH_SCHEMA_2 => {}
+        _ => return Err(GraphError::Schema { found: document.schema.clone() }),
     }
     check_size("operators", document.operators.len())?;
     check_size("tensors", document.tensors.len())?;
+    check_size("parameters", document.parameters.len())?;
     let names = check_operators(&document)?;
     let (pin_offsets, pins) = resolve_pins(&document, &names)?;
 
@@ -253,7 +314,8 @@ pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
     let mut reversed: Vec<(u32, OpId)> = edges.iter().map(|&(from, to)| (to.0, OpId(from))).collect();
     reversed.sort_unstable();
 
-    let (colocation, members) = colocation_classes(&document);
+    let readers = resolve_readers(&document, &names)?;
+    let (colocation, members) = colocation_classes(&document, &readers);
     let class_count = colocation.iter().max().map_or(0, |&last| last as usize + 1);
     let mut graph = Graph {
         pin_offsets,
@@ -265,6 +327,12 @@ pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
         colocation,
         classes: Compressed::from_pairs(class_count, &members),
         topological: Vec::new(),
+        has_backward: document.operators.iter().any(|operator| operator.pass == Pass::Backward),
+        parameters: Compressed::from_pairs(
+            count,
+            &readers.iter().map(|&(at, op)| (op.0, at)).collect::<Vec<_>>(),
+        ),
+        readers: Compressed::from_pairs(document.parameters.len(), &readers),
         document,
     };
     graph.topological = match toposort(&graph, None) {
@@ -370,23 +438,61 @@ fn resolve_pins(
     Ok((offsets, pins))
 }
 
-/// Class per operator, numbered by first appearance, and (class, operator) pairs in operator order.
-fn colocation_classes(document: &GraphDocument) -> (Vec<u32>, Vec<(u32, OpId)>) {
+/// Every parameter with each of its readers, in the order of the document.
+fn resolve_readers(
+    document: &GraphDocument,
+    names: &FxHashMap<&str, u32>,
+) -> Result<Vec<(u32, OpId)>, GraphError> {
+    check_size("readers", document.parameters.iter().map(|parameter| parameter.readers.len()).sum())?;
+    let mut pairs = Vec::new();
+    let mut seen = vec![u32::MAX; document.operators.len()];
+    for (at, parameter) in document.parameters.iter().enumerate() {
+        for (field, value) in [("bytes", parameter.bytes), ("optimizer_bytes", parameter.optimizer_bytes)] {
+            check_number(value, field, || {
+                (format!("the parameter `{}`", parameter.name), format!("parameters[{at}]"))
+            })?;
+        }
+        if parameter.readers.is_empty() {
+            return Err(GraphError::NoReader { at, name: parameter.name.clone() });
+        }
+        for (position, reader) in parameter.readers.iter().enumerate() {
+            let path = || format!("parameters[{at}].readers[{position}]");
+            let (name, reader_name) = (|| parameter.name.clone(), || reader.clone());
+            let Some(&op) = names.get(reader.as_str()) else {
+                return Err(GraphError::UnknownReader { name: name(), path: path(), reader: reader_name() });
+            };
+            if std::mem::replace(&mut seen[op as usize], at as u32) == at as u32 {
+                return Err(GraphError::RepeatedReader { name: name(), path: path(), reader: reader_name() });
+            }
+            pairs.push((at as u32, OpId(op)));
+        }
+    }
+    Ok(pairs)
+}
+
+/// Class per operator, numbered by first appearance, and (class, operator) pairs in operator order. Operators of one
+/// colocation name share a class, and so do the readers of a parameter that is kept together.
+fn colocation_classes(document: &GraphDocument, readers: &[(u32, OpId)]) -> (Vec<u32>, Vec<(u32, OpId)>) {
+    let mut joined: UnionFind<u32> = UnionFind::new(document.operators.len());
     let mut by_name: FxHashMap<&str, u32> = FxHashMap::default();
-    let mut next = 0;
-    let mut fresh = || {
-        next += 1;
-        next - 1
-    };
+    for (at, operator) in (0..).zip(&document.operators) {
+        if let Some(name) = operator.colocation.as_deref() {
+            joined.union(*by_name.entry(name).or_insert(at), at);
+        }
+    }
+    for pair in readers.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+        if document.parameters[pair[0].0 as usize].together {
+            joined.union(pair[0].1.0, pair[1].1.0);
+        }
+    }
+    let mut number: FxHashMap<u32, u32> = FxHashMap::default();
     let mut class_of = Vec::with_capacity(document.operators.len());
     let mut members = Vec::with_capacity(document.operators.len());
-    for (at, operator) in document.operators.iter().enumerate() {
-        let class = match operator.colocation.as_deref() {
-            Some(name) => *by_name.entry(name).or_insert_with(&mut fresh),
-            None => fresh(),
-        };
+    for at in 0..document.operators.len() as u32 {
+        let fresh = number.len() as u32;
+        let class = *number.entry(joined.find(at)).or_insert(fresh);
         class_of.push(class);
-        members.push((class, OpId(at as u32)));
+        members.push((class, OpId(at)));
     }
     (class_of, members)
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub use builder::{GraphBuilder, GraphError};
 pub use weights::weight_gradients;
 
-use crate::document::{GraphDocument, OperatorDocument, Pass};
+use crate::document::{GraphDocument, OperatorDocument, ParameterDocument, Pass};
 
 /// Index of an operator in its graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +55,11 @@ pub struct Graph {
     colocation: Vec<u32>,
     classes: Compressed<OpId>,
     topological: Vec<OpId>,
+    has_backward: bool,
+    /// The readers of every shared parameter.
+    readers: Compressed<OpId>,
+    /// The shared parameters of every operator.
+    parameters: Compressed<u32>,
 }
 
 /// Lists of `T` per row, in one array.
@@ -236,6 +241,70 @@ impl Graph {
     /// The operators of a colocation class, by index.
     pub fn class(&self, class: usize) -> &[OpId] {
         self.classes.row(class)
+    }
+
+    /// Whether a step has a backward pass, so that gradients exist.
+    pub fn has_backward(&self) -> bool {
+        self.has_backward
+    }
+
+    /// Whether the document is of version 2: memory counts live tensors and shared parameters.
+    pub fn is_version_2(&self) -> bool {
+        self.document.is_version_2()
+    }
+
+    /// The parameters that operators share, by index.
+    pub fn parameters(&self) -> &[ParameterDocument] {
+        &self.document.parameters
+    }
+
+    /// The operators that read a shared parameter.
+    pub fn readers(&self, parameter: usize) -> &[OpId] {
+        self.readers.row(parameter)
+    }
+
+    /// The shared parameters that an operator reads.
+    pub fn parameters_of(&self, op: OpId) -> &[u32] {
+        self.parameters.row(op.index())
+    }
+
+    /// Bytes that an operator adds at least to what its device needs with one microbatch in flight; in version 1 what it
+    /// adds.
+    pub fn least_bytes(&self, op: OpId) -> f64 {
+        let document = self.operator(op);
+        match self.is_version_2() {
+            true => document.parameter_bytes + document.optimizer_bytes + document.activation_bytes,
+            false => document.bytes(),
+        }
+    }
+
+    /// Bytes of an operator's own parameters whose gradient its replicas synchronise. Without a backward pass there is
+    /// no gradient; a graph of version 1 may leave its backward pass out, and has one all the same.
+    pub fn synchronised_bytes(&self, op: OpId) -> f64 {
+        match self.is_version_2() && !self.has_backward {
+            true => 0.0,
+            false => self.operator(op).parameter_bytes,
+        }
+    }
+
+    /// The operators in the order in which a device works through its own: a topological order in which the forward
+    /// pass comes first and ties go to the operator that comes first in the document. O((operators + edges) log operators).
+    pub fn work_order(&self) -> Vec<OpId> {
+        let mut waiting: Vec<u32> = self.operators().map(|op| self.predecessors(op).len() as u32).collect();
+        let key = |op: OpId| std::cmp::Reverse((!self.is_forward(op), op));
+        let mut ready: std::collections::BinaryHeap<_> =
+            self.operators().filter(|op| waiting[op.index()] == 0).map(key).collect();
+        let mut order = Vec::with_capacity(self.operator_count());
+        while let Some(std::cmp::Reverse((_, op))) = ready.pop() {
+            order.push(op);
+            for &next in self.successors(op) {
+                waiting[next.index()] -= 1;
+                if waiting[next.index()] == 0 {
+                    ready.push(key(next));
+                }
+            }
+        }
+        order
     }
 
     /// The operators in a topological order.

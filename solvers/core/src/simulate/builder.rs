@@ -1,8 +1,10 @@
 //! Flows from what is added piece by piece.
 
+use std::sync::Arc;
+
 use super::Rules;
 use super::error::{FlowError, runnable};
-use super::flow::{Copy, Flow, MOST, Operator, Task, Tensor, Transfer};
+use super::flow::{Copy, Flow, MOST, Operator, Shared, Task, Tensor, Transfer};
 use crate::tolerance::LARGEST_SUM;
 
 /// Adds operators, tensors and transfers to a flow, in that order: all operators first, and the copies and
@@ -25,11 +27,21 @@ impl FlowBuilder {
         flow.has_priority = has_priority;
         flow.port_count = ports;
         flow.tasks.clear();
+        flow.shared = Arc::default();
+        flow.synchronisation = 0.0;
+        flow.keeps_outputs = false;
         flow.fixed.clear();
         flow.fixed.resize(devices as usize, 0.0);
         let mut builder = FlowBuilder { flow };
         builder.clear_tensors();
         builder
+    }
+
+    /// Adds parameters that operators share, and says whether tensors that nothing
+    /// reads stay until the end of the step.
+    pub(super) fn residents(&mut self, shared: Arc<[Shared]>, keeps_outputs: bool) {
+        self.flow.shared = shared;
+        self.flow.keeps_outputs = keeps_outputs;
     }
 
     /// Takes all tensors away again.
@@ -167,10 +179,11 @@ impl FlowBuilder {
         flow.holds.extend(flow.copies.windows(2).map(|two| two[1].first_reader - two[0].first_reader));
         let tensors = flow.tensors.len() as u32 - 1;
         flow.events = operators as u32;
-        for tensor in &flow.tensors[..tensors as usize] {
+        for at in 0..tensors {
+            let tensor = flow.tensors[at as usize];
             let transfers = tensor.transfers[1] - tensor.transfers[0];
             flow.events += transfers;
-            flow.holds[tensor.home as usize] += 1 + transfers;
+            flow.holds[tensor.home as usize] += flow.holds_at_home(at, transfers);
         }
         let made = (0..tensors).zip(&flow.tensors).map(|(at, tensor)| (tensor.producer, at));
         flow.outputs.refill(operators, made);

@@ -10,6 +10,7 @@
 //! transfers of a tensor. The engine then needs no table but offsets.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::Rules;
 use crate::graph::Compressed;
@@ -67,6 +68,16 @@ pub(super) struct Tensor {
     pub(super) announced: bool,
 }
 
+/// A parameter that operators share.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shared {
+    /// Bytes that are on every device with a reader, once.
+    pub(super) bytes: f64,
+    pub(super) readers: Vec<u32>,
+    /// Seconds by device to synchronise its gradient where several devices hold it.
+    pub(super) seconds: Vec<f64>,
+}
+
 /// A tensor on its way.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Transfer {
@@ -99,6 +110,12 @@ pub struct Flow {
     pub(super) ports: Vec<u32>,
     /// Bytes that are always on a device.
     pub(super) fixed: Vec<f64>,
+    /// The parameters that operators share.
+    pub(super) shared: Arc<[Shared]>,
+    /// Seconds after the last operator until every device has synchronised the gradients of what it shares with others.
+    pub(super) synchronisation: f64,
+    /// Whether a tensor that nothing reads stays until the end of the step.
+    pub(super) keeps_outputs: bool,
     /// Tensors that each operator makes.
     pub(super) outputs: Compressed<u32>,
     /// Copies that each operator reads.
@@ -123,6 +140,9 @@ impl Default for Flow {
             readers: Vec::new(),
             ports: Vec::new(),
             fixed: Vec::new(),
+            shared: Arc::default(),
+            synchronisation: 0.0,
+            keeps_outputs: false,
             outputs: Compressed::default(),
             inputs: Compressed::default(),
             waits: Vec::new(),
@@ -210,12 +230,35 @@ impl Flow {
         seconds
     }
 
-    /// Adds up what is always on every device.
+    /// Adds up what is always on every device, and how long synchronising takes.
     pub(super) fn add_up_fixed(&mut self) {
         self.fixed.fill(0.0);
         for Task { operator, .. } in &self.tasks {
             self.fixed[operator.device as usize] += operator.fixed_bytes;
         }
+        let mut devices: Vec<u32> = Vec::new();
+        let mut synchronising = vec![0.0; if self.shared.is_empty() { 0 } else { self.fixed.len() }];
+        for shared in &*self.shared {
+            devices.clear();
+            devices.extend(shared.readers.iter().map(|&op| self.tasks[op as usize].operator.device));
+            devices.sort_unstable();
+            devices.dedup();
+            for &device in &devices {
+                self.fixed[device as usize] += shared.bytes;
+                if devices.len() > 1 {
+                    synchronising[device as usize] += shared.seconds[device as usize];
+                }
+            }
+        }
+        self.synchronisation = synchronising.into_iter().fold(0.0, f64::max);
+    }
+
+    /// How many need the first copy of a tensor besides its readers: its producer, its transfers and, where nothing
+    /// reads it, the model.
+    pub(super) fn holds_at_home(&self, tensor: u32, transfers: u32) -> u32 {
+        let Tensor { home, .. } = self.tensors[tensor as usize];
+        let is_output = self.keeps_outputs && transfers == 0 && self.readers_of(home).is_empty();
+        1 + transfers + u32::from(is_output)
     }
 
     /// The readers of a copy.

@@ -22,7 +22,8 @@
 //! starts, unless a transfer that itself takes no time leads to them; and an operator that is ready does not
 //! wait for a better one whose last input takes no time to come.
 //!
-//! The makespan is the time of the last event.
+//! The makespan is the time of the last event. Where devices share trained parameters, synchronising their gradients comes
+//! after it: every device synchronises its own one after the other, and the step ends with the last of them.
 //!
 //! # Memory
 //!

@@ -71,7 +71,7 @@ impl Flow {
                 inputs[at] = copy;
             }
         }
-        self.holds[about.home as usize] += 1 + by.transfers.len() as u32;
+        self.holds[about.home as usize] += self.holds_at_home(tensor, by.transfers.len() as u32);
 
         let first_port = first_transfer * PORTS;
         self.ports[first_port as usize..][..by.ports.len()].copy_from_slice(&by.ports);

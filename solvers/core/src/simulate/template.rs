@@ -18,8 +18,10 @@
 //! of the matrix. What an operator makes is sent in the order of the document, each tensor to its readers as it
 //! names them, to those at home at the place of the first.
 
+use std::sync::Arc;
+
 use super::builder::FlowBuilder;
-use super::flow::{Flow, Operator};
+use super::flow::{Flow, Operator, Shared};
 use super::ports::Fabric;
 use super::rules::Rules;
 use crate::cluster::DeviceId;
@@ -38,6 +40,7 @@ pub struct Template<'p> {
     seconds: Vec<f64>,
     /// Fixed bytes and workspace of every operator.
     bytes: Vec<[f64; 2]>,
+    shared: Arc<[Shared]>,
     /// The readers of a tensor on its own device, and by device those elsewhere.
     at_home: Vec<u32>,
     away: Vec<(u32, u32)>,
@@ -51,14 +54,23 @@ impl<'p> Template<'p> {
         let per_pool = |op| (0..pools).map(move |pool| problem.seconds(op, pool).unwrap_or(0.0));
         let bytes = |op| {
             let document = graph.operator(op);
-            [document.parameter_bytes + document.optimizer_bytes, document.workspace_bytes]
+            let declared = if graph.is_version_2() { document.activation_bytes } else { 0.0 };
+            [document.parameter_bytes + document.optimizer_bytes + declared, document.workspace_bytes]
         };
+        let shared = graph.parameters().iter().enumerate().map(|(parameter, document)| {
+            let readers = graph.readers(parameter).iter().map(|op| op.0).collect();
+            let cluster = problem.cluster();
+            let kinds = cluster.devices().map(|device| cluster.kind_of(device));
+            let seconds = kinds.map(|kind| problem.costs().gradient(parameter, kind)).collect();
+            Shared { bytes: document.bytes + document.optimizer_bytes, readers, seconds }
+        });
         Template {
             problem,
             fabric: Fabric::new(problem),
             pools,
             seconds: graph.operators().flat_map(per_pool).collect(),
             bytes: graph.operators().map(bytes).collect(),
+            shared: shared.collect(),
             at_home: Vec::new(),
             away: Vec::new(),
         }
@@ -103,6 +115,7 @@ impl<'p> Template<'p> {
             Execution::ContentionFree => (Rules::CONTENTION_FREE, 0),
         };
         let mut flow = FlowBuilder::over(spare, rules, devices, ports, !ranks.is_empty());
+        flow.residents(self.shared.clone(), problem.graph().is_version_2());
         for (op, (&device, &[fixed_bytes, workspace_bytes])) in device_of.iter().zip(&self.bytes).enumerate()
         {
             let rank = ranks.get(op).copied().unwrap_or(0);

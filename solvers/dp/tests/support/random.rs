@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Communication, GroupDocument, KindDocument, LinkDocument,
-    OperatorDocument, Pass, PinTargets, PinsDocument, Schedule, TensorDocument, Training,
+    CLUSTER_SCHEMA, ClusterDocument, Communication, GRAPH_SCHEMA_2, GroupDocument, KindDocument,
+    LinkDocument, OperatorDocument, ParameterDocument, Pass, PinTargets, PinsDocument, Schedule,
+    TensorDocument, Training,
 };
 use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::objective::Objective;
@@ -25,10 +26,16 @@ pub(crate) struct Size {
 /// The problem of a seed.
 pub(crate) fn problem(number: u64, size: Size) -> Problem {
     let mut rng = seed::stream(0xD1CE, number);
-    let graph = graph(&mut rng, size.operators);
-    let cluster = cluster(&mut rng, size);
+    let mut graph = graph(&mut rng, size.operators);
+    let mut cluster = cluster(&mut rng, size);
     let pins = pins(&mut rng, &graph, &cluster);
     let objective = objective(&mut rng);
+    // A stream of its own leaves the problems of version 1 what they are without it.
+    let mut rng = seed::stream(0x5A4E, number);
+    if rng.random_bool(0.5) {
+        graph = of_version_2(&mut rng, &graph);
+        cluster = with_reserves(&mut rng, &cluster);
+    }
     Problem::new(graph, cluster, objective, pins).expect("a valid problem")
 }
 
@@ -90,6 +97,49 @@ fn graph(rng: &mut impl Rng, most: usize) -> Graph {
         }
     }
     Graph::from_document(document).expect("a valid graph")
+}
+
+/// The same graph in version 2, with shared parameters, workspace and outputs of the model.
+fn of_version_2(rng: &mut impl Rng, graph: &Graph) -> Graph {
+    let mut document = graph.document().clone();
+    document.schema = GRAPH_SCHEMA_2.into();
+    for operator in &mut document.operators {
+        operator.workspace_bytes = f64::from(rng.random_range(0..3));
+        if rng.random_bool(0.5) {
+            operator.activation_bytes = 0.0;
+        }
+    }
+    let names: Vec<String> = document.operators.iter().map(|operator| operator.name.clone()).collect();
+    for at in 0..rng.random_range(0..4) {
+        let readers: Vec<String> = names.iter().filter(|_| rng.random_bool(0.3)).cloned().collect();
+        if !readers.is_empty() {
+            document.parameters.push(ParameterDocument {
+                name: format!("shared{at}"),
+                bytes: f64::from(rng.random_range(0..6)),
+                optimizer_bytes: f64::from(rng.random_range(0..2)),
+                readers,
+                trained: rng.random_bool(0.6),
+                together: rng.random_bool(0.1),
+            });
+        }
+    }
+    for name in names {
+        if rng.random_bool(0.1) {
+            document.tensors.push(tensor(rng, name, Vec::new()));
+        }
+    }
+    Graph::from_document(document).expect("a valid graph")
+}
+
+/// The same cluster with part of its memory reserved.
+fn with_reserves(rng: &mut impl Rng, cluster: &Cluster) -> Cluster {
+    let mut document = cluster.document().clone();
+    for kind in &mut document.kinds {
+        kind.reserve_bytes = Some(f64::from(rng.random_range(0..3)));
+        // Live tensors come on top of what problems of version 1 count.
+        kind.memory_bytes = kind.memory_bytes.map(|bytes| bytes + f64::from(rng.random_range(0..12)));
+    }
+    Cluster::from_document(document).expect("a valid cluster")
 }
 
 fn operator(

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use stagewright_core::contract::Units;
 use stagewright_core::meter::Meter;
 use stagewright_core::problem::Problem;
-use stagewright_core::tolerance;
 
 /// The optimum over chains of ideals; none where nothing fits. Panics above `most` ideals.
 pub(crate) fn optimum(problem: &Problem, most: usize) -> Option<f64> {
@@ -60,7 +59,7 @@ fn load(problem: &Problem, units: &Units, pool: usize, smaller: &[bool], ideal: 
     for unit in (0..units.len()).filter(|&unit| ideal[unit] && !smaller[unit]) {
         meter.add(unit);
     }
-    let fits = tolerance::fits(meter.bytes(problem.objective().in_flight(1)), problem.pools()[pool].memory);
+    let fits = meter.holdings().fits(problem.objective().in_flight(1), problem.pools()[pool].memory);
     (meter.supported() && fits).then(|| meter.load(0))
 }
 

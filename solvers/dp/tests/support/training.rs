@@ -57,6 +57,7 @@ pub(crate) fn training(number: u64, schedule: Schedule, layers: usize, devices: 
     let memory = rng.random_bool(0.3).then(|| 2.0 + quarter(&mut rng, 60));
     let slow = rng.random_range(0..=1);
     let kind = |name: &str, count| KindDocument {
+        reserve_bytes: None,
         name: name.into(),
         class: name.into(),
         count,

@@ -65,7 +65,7 @@ impl Solver for Bnp {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
-        let bound = first_bound(problem);
+        let bound = first_bound(problem, context.stop());
         let without =
             |status, stop, why| Ok(Solution::without_plan(self.name(), status, bound.clone(), stop, why));
         let found = match first_plan(problem, &mut context.part(SEARCH_SHARE))? {

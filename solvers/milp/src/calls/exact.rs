@@ -110,7 +110,7 @@ impl Programs for Calls<'_> {
         self.scope.seats.placement(&self.scope.seats_of(chosen, None))
     }
 
-    fn complete(&mut self) -> bool {
+    fn complete(&mut self, _chosen: &[u32]) -> bool {
         self.scope.has_positions() && !std::mem::replace(&mut self.rows.positions, true)
     }
 

@@ -243,7 +243,7 @@ impl<'a> Scope<'a> {
         (self.moments, self.latest_known) = (moments, latest_known);
         for op in graph.operators().filter(|op| self.block_of[op.index()] == NONE) {
             self.node_of[op.index()] = nodes.of(op);
-            self.bytes_outside[plan[op.index()] as usize] += graph.operator(op).bytes();
+            self.bytes_outside[plan[op.index()] as usize] += graph.least_bytes(op);
         }
         Some(self)
     }

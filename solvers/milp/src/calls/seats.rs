@@ -45,7 +45,7 @@ impl Seats {
         let most = graph.class_count().max(1);
         let operators = u32::try_from(graph.operator_count().max(1)).unwrap_or(u32::MAX);
         let numbers = problem.objective().calls.min(operators);
-        let all: f64 = graph.operators().map(|op| graph.operator(op).bytes()).sum();
+        let all = problem.memory().of_all().total(1);
         let devices = problem.pools().iter().map(|pool| pool.devices.len().min(most)).sum::<usize>();
         if devices.saturating_mul(numbers as usize) > MOST_SEATS {
             return None;

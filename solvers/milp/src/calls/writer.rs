@@ -256,7 +256,7 @@ impl<'a> Writer<'a> {
                 scope.seats.beside(device).map(|seat| scope.bytes_outside[seat as usize]).sum();
             let mut sum = Expression::from(outside / scale);
             for (at, block) in (0u32..).zip(&scope.blocks) {
-                let bytes: f64 = block.ops.iter().map(|&op| problem.graph().operator(op).bytes()).sum();
+                let bytes: f64 = block.ops.iter().map(|&op| problem.graph().least_bytes(op)).sum();
                 if bytes > 0.0 {
                     sum.add_mul(bytes / scale, self.on_device(at, device));
                 }

@@ -36,10 +36,7 @@ pub fn narrow(units: usize, cuts: &Cuts, stop: &Stop) -> Vec<u32> {
         return best;
     }
     for start in starts(units) {
-        if stop.reason().is_some() {
-            return best;
-        }
-        let order = greedy(units, cuts, &incidence, start);
+        let Some(order) = greedy(units, cuts, &incidence, start, stop) else { return best };
         let found = width(&order, cuts);
         if found < least {
             (best, least) = (order, found);
@@ -89,8 +86,8 @@ fn starts(units: usize) -> Vec<u32> {
 }
 
 /// Always the unit that changes the number of open nets least, ties to the one whose nets were touched last, then by
-/// index; where no unit touches an open net, the next one of the file.
-fn greedy(units: usize, cuts: &Cuts, incidence: &[Vec<u32>], start: u32) -> Vec<u32> {
+/// index; where no unit touches an open net, the next one of the file. None where the clock runs out.
+fn greedy(units: usize, cuts: &Cuts, incidence: &[Vec<u32>], start: u32, stop: &Stop) -> Option<Vec<u32>> {
     let mut left: Vec<usize> = (0..cuts.len()).map(|net| cuts.pins(net).len()).collect();
     let mut taken = vec![false; units];
     let mut touched: Vec<u32> = Vec::new();
@@ -99,6 +96,9 @@ fn greedy(units: usize, cuts: &Cuts, incidence: &[Vec<u32>], start: u32) -> Vec<
     let mut next = Some(start);
     let mut fresh = 0;
     while let Some(unit) = next {
+        if stop.reason().is_some() {
+            return None;
+        }
         taken[unit as usize] = true;
         order.push(unit);
         for &net in &incidence[unit as usize] {
@@ -133,7 +133,7 @@ fn greedy(units: usize, cuts: &Cuts, incidence: &[Vec<u32>], start: u32) -> Vec<
                 (fresh < units).then_some(fresh as u32)
             });
     }
-    order
+    Some(order)
 }
 
 /// Moves blocks of one, two and four units to where they leave fewer nets open, until nothing helps or the work

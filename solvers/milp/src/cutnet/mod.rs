@@ -9,11 +9,15 @@
 //! T_d ≤ T                      minimise T
 //! ```
 //!
+//! In a graph of version 2 the bytes are those that a device needs at least, with shared parameters held once, and rows of
+//! [`cover`] say what else does not fit.
+//!
 //! This is compact, and its relaxation as strong as that of the edge-by-edge formulation of Tarnawski et al.
 //! (NeurIPS 2020). [`model`] writes it down with good_lp, [`crate::run`] solves it on HiGHS itself, because
 //! good_lp has neither the dual bound nor the status at a limit. [`symmetry`] tells identical devices apart,
 //! [`infeasible`] says which units cannot be packed where there is no plan.
 
+pub mod cover;
 pub mod infeasible;
 pub mod model;
 pub mod symmetry;

@@ -22,6 +22,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
 use crate::choice::{Choices, Term};
+use crate::cutnet::cover::Cover;
 use crate::run::Model;
 
 /// The value, in the model's unit, that the known value becomes, and the capacity that a memory becomes: HiGHS has
@@ -105,10 +106,11 @@ impl CutNetModel {
         problem: &Problem,
         units: &Units,
         domains: &Domains,
+        covers: &[Cover],
         range: Range,
         minimise: Minimise,
     ) -> CutNetModel {
-        Writer::new(problem, units, domains, range).write(minimise)
+        Writer::new(problem, units, domains, covers, range).write(minimise)
     }
 
     /// Rough number of entries of the model's matrix: what it takes in memory and how hard it is.
@@ -159,6 +161,7 @@ struct Writer<'a> {
     problem: &'a Problem,
     units: &'a Units,
     domains: &'a Domains,
+    covers: &'a [Cover],
     variables: ProblemVariables,
     rows: Vec<Constraint>,
     /// The variable of each unit on each device of its domain.
@@ -171,7 +174,13 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(problem: &'a Problem, units: &'a Units, domains: &'a Domains, range: Range) -> Writer<'a> {
+    fn new(
+        problem: &'a Problem,
+        units: &'a Units,
+        domains: &'a Domains,
+        covers: &'a [Cover],
+        range: Range,
+    ) -> Writer<'a> {
         assert!(range.low.is_finite(), "a bound is a number");
         let known = if range.high.is_finite() { range.high } else { range.low };
         let unit_seconds = Some(known / SCALE).filter(|unit| unit.is_normal()).unwrap_or(1.0);
@@ -194,6 +203,7 @@ impl<'a> Writer<'a> {
             problem,
             units,
             domains,
+            covers,
             variables,
             rows: Vec::new(),
             places,
@@ -388,11 +398,20 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// In version 2 the row is a relaxation: it has no live tensors, which covers stand for.
     fn memory(&mut self, pool: usize, device: u32) {
         let capacity = self.problem.pools()[pool].memory;
+        for cover in self.covers.iter().filter(|cover| capacity <= cover.memory) {
+            let sum = cover.units.iter().fold(Expression::from(0.0), |mut sum, &unit| {
+                sum += self.place(unit, device).expression();
+                sum
+            });
+            self.rows.push(constraint!(sum <= cover.units.len() as f64 - 1.0));
+        }
         let bytes = |unit: u32| self.units.bytes(unit as usize, 1);
+        let shared: f64 = self.units.shared().iter().map(|shared| shared.bytes).sum();
         let all: f64 = (0..self.units.len() as u32).map(bytes).sum();
-        if all <= capacity {
+        if all + shared <= capacity {
             return;
         }
         // Devices without memory, or nearly so, hold what takes none.
@@ -402,6 +421,19 @@ impl<'a> Writer<'a> {
             let share = bytes(unit) / scale;
             if share > 0.0 {
                 sum.add_mul(share, self.place(unit, device).expression());
+            }
+        }
+        let mut held = vec![None; self.units.shared().len()];
+        for unit in 0..self.units.len() {
+            for &shared in self.units.shared_of(unit) {
+                let bytes = self.units.shared()[shared as usize].bytes / scale;
+                let here = *held[shared as usize].get_or_insert_with(|| {
+                    let here = self.variables.add(variable().min(0.0).max(1.0));
+                    sum.add_mul(bytes, here);
+                    here
+                });
+                let place = self.place(unit as u32, device).expression();
+                self.rows.push(constraint!(place <= here));
             }
         }
         let most = capacity / scale * (1.0 + MEMORY_RELATIVE);

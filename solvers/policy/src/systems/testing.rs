@@ -24,6 +24,7 @@ pub(super) fn graph(operators: usize, edges: &[(usize, usize)], devices: u32) ->
         graph.tensor(&names[from], [names[to].as_str()], 1.0);
     }
     let kind = KindDocument {
+        reserve_bytes: None,
         name: "gpu".into(),
         class: "gpu".into(),
         count: devices,

@@ -97,6 +97,7 @@ fn alike_operators(
         graph.tensor(&names[from], [names[to].as_str()], sending);
     }
     let kind = |&(name, count, _): &(&str, u32, f64)| KindDocument {
+        reserve_bytes: None,
         name: name.into(),
         class: name.into(),
         count,

@@ -52,13 +52,13 @@ pub(super) struct Around<'a> {
     /// Nets of the neighbourhood at hand.
     seen: Vec<bool>,
     work: usize,
-    never: Stop,
+    stop: Stop,
 }
 
 const ELSEWHERE: u32 = u32::MAX;
 
 impl<'a> Around<'a> {
-    pub(super) fn new(problem: &Problem, units: &'a Units, effort: Effort) -> Around<'a> {
+    pub(super) fn new(problem: &Problem, units: &'a Units, effort: Effort, stop: &Stop) -> Around<'a> {
         let most = problem.objective().max_replicas;
         let mut columns: Vec<Column> = Vec::new();
         for (pool, spec) in problem.pools().iter().enumerate() {
@@ -81,12 +81,17 @@ impl<'a> Around<'a> {
             }
         }
         let (place, seen) = (vec![ELSEWHERE; units.len()], vec![false; units.nets().len()]);
-        Around { units, columns, effort, place, seen, work: 0, never: Stop::new(None, Default::default()) }
+        Around { units, columns, effort, place, seen, work: 0, stop: stop.clone() }
     }
 
-    /// Whether the work that may be done is done.
+    /// Whether the work that may be done is done, or it is time to stop.
     pub(super) fn is_spent(&self) -> bool {
-        self.work > self.effort.work
+        self.work > self.effort.work || self.is_late()
+    }
+
+    /// Whether it is time to stop.
+    pub(super) fn is_late(&self) -> bool {
+        self.stop.reason().is_some()
     }
 
     /// Load of a unit by itself, on as many devices of a column as a stage may have; none where it is not supported.
@@ -171,8 +176,9 @@ impl<'a> Around<'a> {
             let nodes = pins.iter().filter_map(|&pin| node_of(pin));
             add_net(&mut network, nodes, (transfer(net) / quantum) as i64);
         }
-        // What ends the work is counted, not timed, so that the bound is the same on every machine.
-        let (value, set) = match network.minimum_cut(&self.never) {
+        // What ends the work is counted first, and timed only where a solver has to end, so that the bound is the same on
+        // every machine.
+        let (value, set) = match network.minimum_cut(&self.stop) {
             None => (0.0, Vec::new()),
             Some(cut) => {
                 let inside = |unit: &u32| node_of(*unit).is_some_and(|node| cut.source_side[node as usize]);

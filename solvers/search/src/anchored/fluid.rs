@@ -1,8 +1,9 @@
 //! The fluid bound with the communication that work cannot do without.
 
-use stagewright_core::bound::{Bound, Column, LowerBound, divided};
+use stagewright_core::bound::{Bound, Column, LowerBound, divided, proved_by};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
+use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
 
 use super::around::Around;
@@ -16,6 +17,8 @@ const STRIDE: f64 = 1.5;
 const STRIDES: usize = 4;
 /// Halvings of the interval of thresholds.
 const HALVINGS: usize = 40;
+/// Most shares for which the largest threshold is looked for; a few settle it.
+const ROUNDS: usize = 20;
 
 /// The anchored fluid bound. Let a placement have value at most T. For a unit u on a pool c, M = R_c T with R_c the
 /// most replicas of a stage, and a price 0 ≤ λ < 1, let a be at most the least of
@@ -38,8 +41,9 @@ const HALVINGS: usize = 40;
 /// Σ_{u∈C} p_uc (1 + s_uc) ≤ w(C) + x(C), and over all stages on c the sum is at most T times its devices, which is all
 /// that the proof of the fluid bound asks of the times. ∎
 ///
-/// So a threshold T below the fluid bound of these times has no placement, and is a lower bound itself. It is
-/// looked for by bisection. The sets C may be taken within a path of weight M from u, as for
+/// So a threshold T below the fluid bound of these times has no placement, and is a lower bound itself. Given shares of
+/// the columns prove a bound that falls as T grows, and the largest T below it is found by bisection, which is cheap; then
+/// the best shares at that T, until none exclude it (Newton's method for the largest root, after Dinkelbach 1967). The sets C may be taken within a path of weight M from u, as for
 /// [`Anchored`](super::Anchored), whose minimum cuts these are with a price on work; the price is bisected for the set
 /// that just fills a stage. A host pays for no communication. Work that is left undone leaves s at zero.
 ///
@@ -61,10 +65,20 @@ impl Bound for AnchoredFluid {
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        self.before(problem, &Stop::new(None, Default::default()))
+    }
+}
+
+impl AnchoredFluid {
+    /// The bound as far as it is known when it is time to stop.
+    pub fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
         let units = Units::new(problem);
-        let mut around = Around::new(problem, &units, self.effort);
+        let mut around = Around::new(problem, &units, self.effort, stop);
         let mut bound = largest(&mut around)?.max(Surcharges::none(&around).fluid(&around, f64::INFINITY)?);
         for _ in 0..STRIDES {
+            if around.is_late() {
+                break;
+            }
             let most = STRIDE * bound;
             let surcharges = Surcharges::new(&mut around, most);
             if !surcharges.exclude(&around, most) {
@@ -108,9 +122,9 @@ impl Surcharges {
         surcharges
     }
 
-    /// The fluid bound of the times with surcharges at a threshold; none where some unit is possible nowhere.
-    fn fluid(&self, around: &Around<'_>, threshold: f64) -> Option<f64> {
-        let columns: Vec<Column> = (0..around.columns.len())
+    /// The times with surcharges at a threshold.
+    fn columns(&self, around: &Around<'_>, threshold: f64) -> Vec<Column> {
+        (0..around.columns.len())
             .map(|at| {
                 let most = threshold * around.columns[at].replicas;
                 let time = |unit: usize| {
@@ -120,23 +134,72 @@ impl Surcharges {
                 let seconds = (0..around.units.len()).map(time).collect();
                 Column { devices: around.columns[at].devices, seconds }
             })
-            .collect();
-        divided(&columns).map(|(value, _)| value)
+            .collect()
+    }
+
+    /// The fluid bound of the times with surcharges at a threshold; none where some unit is possible nowhere.
+    fn fluid(&self, around: &Around<'_>, threshold: f64) -> Option<f64> {
+        divided(&self.columns(around, threshold)).map(|(value, _)| value)
     }
 
     /// Whether no placement has at most this value.
     fn exclude(&self, around: &Around<'_>, threshold: f64) -> bool {
-        self.fluid(around, threshold).is_none_or(|fluid| fluid > threshold * (1.0 + OPTIMAL_RELATIVE))
+        excludes(self.fluid(around, threshold), threshold)
     }
 
-    /// The largest threshold that is excluded, by bisection, or else the lower end.
-    fn largest_excluded(&self, around: &Around<'_>, [mut low, mut high]: [f64; 2]) -> f64 {
-        for _ in 0..HALVINGS {
-            let middle = 0.5 * (low + high);
-            if self.exclude(around, middle) { low = middle } else { high = middle }
+    /// The largest threshold that is excluded, or else the lower end. The upper end is not excluded.
+    fn largest_excluded(&self, around: &Around<'_>, [low, high]: [f64; 2]) -> f64 {
+        let mut low = self.largest_possible_nowhere(around, [low, high]);
+        for _ in 0..ROUNDS {
+            if around.is_late() {
+                break;
+            }
+            // Where a unit is possible nowhere there are no shares, and no more to find.
+            let Some((value, shares)) = divided(&self.columns(around, low)) else { break };
+            if !excludes(Some(value), low) {
+                break;
+            }
+            let before = low;
+            let proved =
+                |threshold| excludes(proved_by(&self.columns(around, threshold), &shares), threshold);
+            low = last(proved, [low, high], around);
+            if low <= before * (1.0 + OPTIMAL_RELATIVE) {
+                break;
+            }
         }
         low
     }
+
+    /// The largest threshold at which some unit is possible nowhere, or else the lower end.
+    fn largest_possible_nowhere(&self, around: &Around<'_>, ends: [f64; 2]) -> f64 {
+        let nowhere = |threshold: f64| {
+            let is_out = |unit: usize, at: usize| {
+                let most = threshold * around.columns[at].replicas;
+                around.units.seconds(unit, around.columns[at].pool).is_none()
+                    || surcharge(&self.cuts[at][unit], most).is_none()
+            };
+            (0..around.units.len()).any(|unit| (0..around.columns.len()).all(|at| is_out(unit, at)))
+        };
+        last(nowhere, ends, around)
+    }
+}
+
+/// Whether a fluid bound, or that some unit is possible nowhere, excludes a threshold.
+fn excludes(fluid: Option<f64>, threshold: f64) -> bool {
+    fluid.is_none_or(|fluid| fluid > threshold * (1.0 + OPTIMAL_RELATIVE))
+}
+
+/// The last threshold at which something holds that ends at some threshold, by bisection; the lower end where it
+/// holds at none above.
+fn last(holds: impl Fn(f64) -> bool, [mut low, mut high]: [f64; 2], around: &Around<'_>) -> f64 {
+    for _ in 0..HALVINGS {
+        if around.is_late() {
+            break;
+        }
+        let middle = 0.5 * (low + high);
+        if holds(middle) { low = middle } else { high = middle }
+    }
+    low
 }
 
 /// s_uc for M = `most`; none where the unit is not possible there.

@@ -3,6 +3,7 @@
 use stagewright_core::bound::{Bound, LowerBound};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
+use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
 
 use super::around::Around;
@@ -89,8 +90,15 @@ impl Bound for Anchored {
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        self.before(problem, &Stop::new(None, Default::default()))
+    }
+}
+
+impl Anchored {
+    /// The bound as far as it is known when it is time to stop.
+    pub fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
         let units = Units::new(problem);
-        let value = largest(&mut Around::new(problem, &units, self.effort))?;
+        let value = largest(&mut Around::new(problem, &units, self.effort, stop))?;
         let value = problem.objective().repetitions() * value;
         Some(LowerBound { value: round_down(value), source: self.name(), certificate: None })
     }
@@ -126,6 +134,11 @@ fn raised(around: &mut Around<'_>, unit: usize, bound: f64, settled: &mut [bool]
     let mut least = f64::INFINITY;
     let mut sets = Vec::new();
     for (alone, at) in columns {
+        // What is not looked at for want of time may be free.
+        if around.is_late() {
+            least = 0.0;
+            break;
+        }
         let (load, set) = match around.columns[at].host {
             true => (alone, Vec::new()),
             false => anchored(around, unit, at),

@@ -20,7 +20,6 @@ use stagewright_core::objective::synchronisation;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
-use stagewright_core::tolerance;
 
 use super::positions::Positions;
 use crate::sweep::{Minimised, sweep};
@@ -168,10 +167,8 @@ impl Chain<'_> {
         for (at, &unit) in self.order.iter().enumerate().skip(from) {
             meter.add(unit as usize);
             let too_long = (0..passes).any(|pass| meter.compute(pass) / f64::from(most) >= caps[pass]);
-            if !meter.supported()
-                || too_long
-                || !tolerance::fits(meter.bytes(objective.in_flight(1)), spec.memory)
-            {
+            let least_in_flight = objective.in_flight(1);
+            if !meter.supported() || too_long || !meter.holdings().may_fit(least_in_flight, spec.memory) {
                 break;
             }
             if self.positions[end] as usize != at + 1 {
@@ -190,6 +187,10 @@ impl Chain<'_> {
                 if (0..passes).any(|pass| loads[pass] >= caps[pass]) {
                     continue;
                 }
+                // What a stage needs is worked out only where its load is good.
+                if !meter.holdings().fits(least_in_flight, spec.memory) {
+                    break;
+                }
                 for usage in 0..width {
                     let before = value[start * width + usage];
                     if before >= caps[pass] || self.space.left(usage, pool) < replicas {
@@ -197,7 +198,7 @@ impl Chain<'_> {
                     }
                     if by_stage {
                         let in_flight = objective.in_flight(self.space.stages(usage) + 1);
-                        if !tolerance::fits(meter.bytes(in_flight), spec.memory) {
+                        if !meter.holdings().fits(in_flight, spec.memory) {
                             continue;
                         }
                     }

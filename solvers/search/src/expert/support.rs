@@ -58,6 +58,7 @@ impl Model {
     /// The problem on some accelerators, over links of 8 bytes per second.
     pub(super) fn on(&self, count: u32) -> Problem {
         let kind = |name: &str, count, host| KindDocument {
+            reserve_bytes: None,
             name: name.into(),
             class: name.into(),
             count,

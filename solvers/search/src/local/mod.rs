@@ -24,7 +24,7 @@ mod start;
 mod state;
 mod walk;
 
-use stagewright_core::bound::{strongest, strongest_of};
+use stagewright_core::bound::{Bound, LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::evaluate::evaluate;
@@ -90,7 +90,9 @@ impl Solver for Local {
             return latency::local::solve(self.name(), problem, context);
         }
         let units = Units::new(problem);
-        let bound = strongest(problem).max(strongest_of(&[&Anchored::default()], problem));
+        let anchored = Anchored::default();
+        let anchored = anchored.applies(problem).then(|| anchored.before(problem, context.stop())).flatten();
+        let bound = anchored.into_iter().fold(strongest(problem), LowerBound::max);
         if let Some(reason) = impossible(problem, &units) {
             return Ok(Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason));
         }

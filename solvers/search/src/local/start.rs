@@ -59,7 +59,7 @@ pub(super) fn lines(units: &Units, contiguous: Option<&(Problem, Units)>) -> Lin
 pub(super) fn homeless(problem: &Problem, units: &Units) -> Option<Homeless> {
     (0..units.len()).find_map(|unit| {
         let mut able = problem.pools().iter().enumerate().filter(|&(pool, _)| units.supported(unit, pool));
-        let bytes = units.bytes(unit, 1);
+        let bytes = units.device_bytes([unit]).total(1);
         if able.clone().next().is_none() {
             Some(Homeless::Unsupported(unit))
         } else if able.all(|(_, pool)| !tolerance::fits(bytes, pool.memory)) {
@@ -99,7 +99,14 @@ pub(super) fn constructed<'a>(
         let mut rng = seed::stream(seed, task);
         let blur = if task == 0 { 0.0 } else { BLUR };
         if let Some(device_of) = packed(problem, units, blur, &mut rng) {
-            return Some(Assignment::new(problem, units, device_of));
+            // In version 2 devices may need more than the sums that were packed.
+            let packed = Assignment::new(problem, units, device_of);
+            if packed.all_fit() {
+                return Some(packed);
+            }
+            if let Some(packed) = repaired(packed, lines, stop) {
+                return Some(packed);
+            }
         }
     }
     None
@@ -147,7 +154,7 @@ pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) ->
         let unit = unit as usize;
         let at = walk.assignment();
         let from = at.device_of(unit);
-        if at.fits(from) || at.units().bytes(unit, 1) <= 0.0 {
+        if at.fits(from) || at.units().takes_no_memory(unit) {
             continue;
         }
         if stop.reason().is_some() {

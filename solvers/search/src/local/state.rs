@@ -99,7 +99,10 @@ pub struct Assignment<'a> {
     on_devices: Counts,
     in_groups: Counts,
     sums: Vec<[Sums; 2]>,
-    bytes: Vec<Compensated>,
+    /// Units of every device that read each shared parameter.
+    shared_on: Counts,
+    /// Per device, what its units need at least and at most.
+    bytes: Vec<[Compensated; 2]>,
     uplinks: Vec<[Compensated; 2]>,
 }
 
@@ -118,6 +121,12 @@ impl<'a> Assignment<'a> {
             .collect();
         let (devices, groups) = (cluster.device_count(), cluster.group_count());
         let pins = || (0..units.nets().len()).map(|net| units.pins(net).len());
+        let mut readers = vec![0; units.shared().len()];
+        for unit in 0..units.len() {
+            for &shared in units.shared_of(unit) {
+                readers[shared as usize] += 1;
+            }
+        }
         let mut assignment = Assignment {
             problem,
             units,
@@ -127,7 +136,8 @@ impl<'a> Assignment<'a> {
             on_devices: Counts::new(pins(), devices),
             in_groups: Counts::new(pins(), groups),
             sums: vec![Default::default(); devices],
-            bytes: vec![Compensated::default(); devices],
+            shared_on: Counts::new(readers.into_iter(), devices),
+            bytes: vec![Default::default(); devices],
             uplinks: vec![Default::default(); groups],
         };
         assignment.add_up();
@@ -156,7 +166,7 @@ impl<'a> Assignment<'a> {
                 let seconds = units.pass_seconds(unit, self.pool_of[device] as usize, pass);
                 self.sums[device][pass].compute.add(seconds);
             }
-            self.bytes[device].add(units.bytes(unit, 1));
+            self.add_bytes(unit, device as u32);
         }
         for (net, spec) in units.nets().iter().enumerate() {
             let pass = usize::from(spec.pass);
@@ -222,9 +232,66 @@ impl<'a> Assignment<'a> {
         (0..self.units.len()).all(|unit| self.allowed(unit, self.device_of[unit]))
     }
 
-    /// Bytes on a device.
-    pub fn bytes(&self, device: u32) -> f64 {
-        self.bytes[device as usize].value()
+    /// Adds the bytes of a unit to a device.
+    fn add_bytes(&mut self, unit: usize, device: u32) {
+        let units = self.units;
+        let [least, most] = &mut self.bytes[device as usize];
+        least.add(units.bytes(unit, 1));
+        most.add(units.most_bytes(unit, 1));
+        for &shared in units.shared_of(unit) {
+            if self.shared_on.put(shared as usize, device) == 0 {
+                let bytes = units.shared()[shared as usize].bytes;
+                least.add(bytes);
+                most.add(bytes);
+            }
+        }
+    }
+
+    /// Takes the bytes of a unit from a device.
+    fn take_bytes(&mut self, unit: usize, device: u32) {
+        let units = self.units;
+        let [least, most] = &mut self.bytes[device as usize];
+        least.add(-units.bytes(unit, 1));
+        most.add(-units.most_bytes(unit, 1));
+        for &shared in units.shared_of(unit) {
+            if self.shared_on.take(shared as usize, device) == 1 {
+                let bytes = units.shared()[shared as usize].bytes;
+                least.add(-bytes);
+                most.add(-bytes);
+            }
+        }
+    }
+
+    /// Bytes that a device needs, with one more unit where it is given. O(1) where sums tell whether it fits, else
+    /// O(units + pins of those on the device).
+    fn fits_with(&self, device: u32, more: Option<usize>) -> bool {
+        let (units, memory) = (self.units, self.memory(device));
+        let [mut least, mut most] = self.bytes[device as usize].map(Compensated::value);
+        if let Some(unit) = more {
+            least += units.bytes(unit, 1);
+            most += units.most_bytes(unit, 1);
+            for &shared in units.shared_of(unit) {
+                if self.shared_on.get(shared as usize, device) == 0 {
+                    let bytes = units.shared()[shared as usize].bytes;
+                    least += bytes;
+                    most += bytes;
+                }
+            }
+        }
+        if units.bytes_are_sums() {
+            return tolerance::fits(least, memory);
+        }
+        if units.always_fits() || most <= memory {
+            return true;
+        }
+        let members = (0..units.len()).filter(|&unit| self.device_of[unit] == device);
+        tolerance::fits(least * (1.0 - tolerance::OPTIMAL_RELATIVE), memory)
+            && tolerance::fits(units.device_bytes(members.chain(more)).total(1), memory)
+    }
+
+    /// Bytes that a device needs at least, and in version 1 those that it needs.
+    pub fn least_bytes(&self, device: u32) -> f64 {
+        self.bytes[device as usize][0].value()
     }
 
     /// Memory of a device, infinite where unlimited.
@@ -234,13 +301,13 @@ impl<'a> Assignment<'a> {
 
     /// Whether what is on a device fits.
     pub fn fits(&self, device: u32) -> bool {
-        tolerance::fits(self.bytes(device), self.memory(device))
+        self.fits_with(device, None)
     }
 
     /// Whether a device has room for one more unit.
     #[inline]
     pub fn has_room(&self, unit: usize, device: u32) -> bool {
-        tolerance::fits(self.bytes(device) + self.units.bytes(unit, 1), self.memory(device))
+        self.fits_with(device, Some(unit))
     }
 
     /// Whether every device holds what is on it.
@@ -341,9 +408,8 @@ impl<'a> Assignment<'a> {
             self.sums[from as usize][pass].compute.add(-units.pass_seconds(unit, pool_from, pass));
             self.sums[to as usize][pass].compute.add(units.pass_seconds(unit, pool_to, pass));
         }
-        let bytes = units.bytes(unit, 1);
-        self.bytes[from as usize].add(-bytes);
-        self.bytes[to as usize].add(bytes);
+        self.take_bytes(unit, from);
+        self.add_bytes(unit, to);
         // Item by item rather than by the delta, whose own sums round.
         for &net in units.nets_of(unit) {
             let (net, pin) = (net as usize, Pin::new(units, unit, net as usize));

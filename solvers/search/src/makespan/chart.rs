@@ -88,12 +88,21 @@ impl<'s, 'p> Chart<'s, 'p> {
             return 0.0;
         }
         let class = graph.class_of(op);
-        let fixed = if self.home_of_class[class] == NOWHERE { self.scene.fixed_bytes(class) } else { 0.0 };
+        let own = if self.home_of_class[class] == NOWHERE { self.scene.fixed_bytes(class) } else { 0.0 };
+        let missing = |parameter: &&u32| !self.is_held(**parameter, device);
+        let shared = graph.parameters_of(op).iter().filter(missing).map(|&it| self.scene.shared_bytes(it));
+        let fixed = own + shared.sum::<f64>();
         let made: f64 = graph.outputs(op).iter().map(|&tensor| graph.bytes(tensor)).sum();
         let is_away = |tensor: &&TensorId| !self.is_on(**tensor, device);
         let brought: f64 = graph.inputs(op).iter().filter(is_away).map(|&tensor| graph.bytes(tensor)).sum();
         let needs = self.used[at] + fixed + made + brought + graph.operator(op).workspace_bytes;
         if tolerance::fits(needs, self.room[at]) { 0.0 } else { needs - self.room[at] }
+    }
+
+    /// Whether a device holds a shared parameter already.
+    fn is_held(&self, parameter: u32, device: DeviceId) -> bool {
+        let readers = self.scene.graph().readers(parameter as usize);
+        readers.iter().any(|reader| self.device_of[reader.index()] == device)
     }
 
     fn is_on(&self, tensor: TensorId, device: DeviceId) -> bool {
@@ -140,6 +149,11 @@ impl<'s, 'p> Chart<'s, 'p> {
         let start = self.start(device, ready, seconds);
         self.fill(device, start, start + seconds);
         self.span[op.index()] = [start, start + seconds];
+        for &parameter in graph.parameters_of(op) {
+            if !self.is_held(parameter, device) {
+                self.used[device.index()] += scene.shared_bytes(parameter);
+            }
+        }
         self.device_of[op.index()] = device;
         let class = graph.class_of(op);
         if self.home_of_class[class] == NOWHERE {

@@ -187,6 +187,12 @@ impl<'p> Scene<'p> {
         self.fixed[class]
     }
 
+    /// Bytes of a shared parameter, which every device with a reader holds.
+    pub fn shared_bytes(&self, parameter: u32) -> f64 {
+        let document = &self.problem.graph().parameters()[parameter as usize];
+        document.bytes + document.optimizer_bytes
+    }
+
     /// Why there is no plan at all, where that is plain: a class without a home, or without one that has room
     /// for its parameters and optimiser state, or more of these than all devices hold.
     pub fn impossible(&self) -> Option<String> {

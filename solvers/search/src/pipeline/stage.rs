@@ -5,7 +5,6 @@ use stagewright_core::meter::{Mark, Meter};
 use stagewright_core::objective::{Objective, synchronisation};
 use stagewright_core::problem::Problem;
 use stagewright_core::schedule::StageTimes;
-use stagewright_core::tolerance;
 
 use super::label::Rest;
 
@@ -86,7 +85,7 @@ impl<'a> Stage<'a> {
     }
 
     pub(super) fn fits(&self, in_flight: u32) -> bool {
-        tolerance::fits(self.meter.bytes(in_flight), self.problem.pools()[self.pool].memory)
+        self.meter.holdings().fits(in_flight, self.problem.pools()[self.pool].memory)
     }
 
     /// What it takes on some replicas.

@@ -1,6 +1,6 @@
 //! The bytes of all operators on a device fit into its memory.
 //!
-//! Parameters, optimiser state and workspace count once, stashed activations once for each microbatch in
+//! What a microbatch holds is worked out in [`resident`](super::resident); here it is multiplied by the microbatches in
 //! flight. Without a schedule that is one; under GPipe every stage keeps all m, since all forward passes come
 //! first; under 1F1B the j-th stage from the last, which is 1, keeps min(j, m), since it has started j
 //! microbatches when the first comes back; under zero-bubble every one of p stages keeps min(p, m), since it puts the
@@ -9,6 +9,7 @@
 use stagewright_core::tolerance;
 
 use super::Placed;
+use super::resident::Resident;
 use super::stages::Stages;
 use crate::read::{InFlight, Problem};
 use crate::violation::{Findings, Subject, ViolationKind};
@@ -41,12 +42,12 @@ pub(crate) fn check(
             }
             (InFlight::FromLast(_), None) => None,
         };
-        let (fixed, activations) = bytes(problem, &device.operators);
-        let least = fixed + activations;
-        let needed = microbatches.map_or(least, |count| fixed + count * activations);
+        let resident = Resident::of(&problem.graph, &device.operators);
+        let least = resident.total(1.0);
+        let needed = microbatches.map_or(least, |count| resident.total(count));
         memory.push(Memory { bytes: needed, in_flight_known: microbatches.is_some() });
 
-        let Some(limit) = problem.cluster.kinds[device.kind].document.memory_bytes else { continue };
+        let Some(limit) = problem.usable_memory(device.kind) else { continue };
         let name = &device.document.name;
         if !tolerance::fits(least, limit) {
             findings.push(ViolationKind::Memory, Subject::Device(name.clone()), || {
@@ -60,15 +61,4 @@ pub(crate) fn check(
         }
     }
     memory
-}
-
-/// Bytes that count once, and bytes that count for each microbatch.
-fn bytes(problem: &Problem, operators: &[usize]) -> (f64, f64) {
-    operators.iter().map(|&operator| &problem.graph.operators[operator]).fold(
-        (0.0, 0.0),
-        |(fixed, activations), operator| {
-            let once = operator.parameter_bytes + operator.optimizer_bytes + operator.workspace_bytes;
-            (fixed + once, activations + operator.activation_bytes)
-        },
-    )
 }

@@ -17,7 +17,7 @@ pub(crate) fn check(
     findings: &mut Findings,
 ) -> Vec<Memory> {
     for (device, &bytes) in placed.devices.iter().zip(peaks) {
-        let Some(limit) = problem.cluster.kinds[device.kind].document.memory_bytes else { continue };
+        let Some(limit) = problem.usable_memory(device.kind) else { continue };
         if !tolerance::fits(bytes, limit) {
             let name = &device.document.name;
             findings.push(ViolationKind::PeakMemory, Subject::Device(name.clone()), || {

@@ -121,8 +121,8 @@ fn read_kind<'a>(
     kind: &'a KindDocument,
     before: u64,
 ) -> Result<Kind<'a>, CheckError> {
-    if let Some(bytes) = kind.memory_bytes {
-        amount(bytes, || format!("memory_bytes of kind {:?}", kind.name))?;
+    for (what, bytes) in [("memory_bytes", kind.memory_bytes), ("reserve_bytes", kind.reserve_bytes)] {
+        amount(bytes.unwrap_or(0.0), || format!("{what} of kind {:?}", kind.name))?;
     }
     if let Some(link) = &kind.link {
         link_figures(link, || format!("the link of kind {:?}", kind.name))?;

@@ -1,7 +1,9 @@
 //! The graph document as indices: tensors as hyperedges, colocation classes, a topological order.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::{FxHashMap, FxHashSet};
-use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, TensorDocument};
+use stagewright_core::document::{GraphDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument};
 
 use super::figure::amount;
 use crate::error::CheckError;
@@ -62,7 +64,24 @@ pub(crate) struct Graph<'a> {
     pub(crate) class_of: Vec<usize>,
     /// Members of each class.
     pub(crate) classes: Vec<Vec<usize>>,
+    /// The parameters that operators share.
+    pub(crate) parameters: Vec<Parameter<'a>>,
+    /// Whether memory follows the rules of version 2.
+    pub(crate) is_version_2: bool,
+    pub(crate) has_backward: bool,
+    /// Place of every operator in the order in which a device works through its own.
+    pub(crate) work_place: Vec<usize>,
+    /// The tensors that each operator makes or reads.
+    pub(crate) tensors_of: Vec<Vec<usize>>,
     index: FxHashMap<&'a str, usize>,
+}
+
+/// A parameter that operators share.
+#[derive(Debug)]
+pub(crate) struct Parameter<'a> {
+    pub(crate) document: &'a ParameterDocument,
+    /// As the document lists them.
+    pub(crate) readers: Vec<usize>,
 }
 
 impl<'a> Graph<'a> {
@@ -83,8 +102,29 @@ impl<'a> Graph<'a> {
             .map(|(position, tensor)| read_tensor(&index, position, tensor))
             .collect::<Result<Vec<_>, _>>()?;
         let order = acyclic(operators, &tensors)?;
-        let (class_of, classes) = colocation_classes(operators);
-        Ok(Graph { operators, tensors, order, class_of, classes, index })
+        let parameters = document
+            .parameters
+            .iter()
+            .map(|parameter| read_parameter(&index, parameter))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (class_of, classes) = colocation_classes(operators, &parameters);
+        let mut tensors_of = vec![Vec::new(); operators.len()];
+        for (position, tensor) in tensors.iter().enumerate() {
+            tensor.pins().for_each(|operator| tensors_of[operator].push(position));
+        }
+        Ok(Graph {
+            operators,
+            order,
+            class_of,
+            classes,
+            parameters,
+            is_version_2: document.is_version_2(),
+            has_backward: operators.iter().any(|operator| operator.pass == Pass::Backward),
+            work_place: work_places(operators, &tensors),
+            tensors,
+            tensors_of,
+            index,
+        })
     }
 
     /// Index of an operator.
@@ -95,6 +135,51 @@ impl<'a> Graph<'a> {
     /// Pass of an operator.
     pub(crate) fn pass(&self, operator: usize) -> Pass {
         self.operators[operator].pass
+    }
+
+    /// Bytes that a device with some operators, ascending, of one class holds at least whatever else is on it, shared
+    /// parameters and tensors left out that it may share with another class.
+    pub(crate) fn least_bytes(&self, members: &[usize]) -> f64 {
+        if !self.is_version_2 {
+            return members.iter().map(|&operator| self.operators[operator].bytes()).sum();
+        }
+        let inside = |operator: &usize| members.binary_search(operator).is_ok();
+        let declared = members.iter().map(|&operator| {
+            let document = &self.operators[operator];
+            document.parameter_bytes + document.optimizer_bytes + document.activation_bytes
+        });
+        let own = self.parameters.iter().filter(|parameter| parameter.readers.iter().all(inside));
+        let own = own.map(|parameter| parameter.document.bytes + parameter.document.optimizer_bytes);
+        // What a class alone keeps from the forward to the backward pass.
+        let class_of = |operator: usize| self.class_of[operator];
+        let made = members.iter().flat_map(|&operator| &self.tensors_of[operator]);
+        let made: BTreeSet<usize> = made.copied().collect();
+        let kept = made.into_iter().map(|tensor| &self.tensors[tensor]).filter(|tensor| {
+            let is_forward = |&operator: &usize| self.pass(operator) == Pass::Forward;
+            let (before, after): (Vec<usize>, Vec<usize>) = tensor.pins().partition(is_forward);
+            let before: BTreeSet<usize> = before.into_iter().map(class_of).collect();
+            let after: BTreeSet<usize> = after.into_iter().map(class_of).collect();
+            let both: Vec<&usize> = before.intersection(&after).collect();
+            is_forward(&tensor.producer)
+                && members.first().map(|&first| class_of(first)).as_ref() == both.first().copied()
+                && both.len() == 1
+        });
+        declared.sum::<f64>() + own.sum::<f64>() + kept.map(|tensor| tensor.document.bytes).sum::<f64>()
+    }
+
+    /// Bytes of parameters of one class alone that replicas synchronise.
+    pub(crate) fn least_synchronised(&self, members: &[usize]) -> f64 {
+        let own: f64 = members.iter().map(|&operator| self.operators[operator].parameter_bytes).sum();
+        let inside = |operator: &usize| members.binary_search(operator).is_ok();
+        match (self.is_version_2, self.has_backward) {
+            (false, _) => own,
+            (true, false) => 0.0,
+            (true, true) => {
+                let trained = self.parameters.iter().filter(|parameter| parameter.document.trained);
+                let shared = trained.filter(|parameter| parameter.readers.iter().all(inside));
+                own + shared.map(|parameter| parameter.document.bytes).sum::<f64>()
+            }
+        }
     }
 
     /// For each class, whether a member belongs to the forward pass.
@@ -148,6 +233,54 @@ fn read_tensor<'a>(
     Ok(Tensor { document, producer, consumers })
 }
 
+fn read_parameter<'a>(
+    index: &FxHashMap<&str, usize>,
+    document: &'a ParameterDocument,
+) -> Result<Parameter<'a>, CheckError> {
+    let place = || format!("parameter {:?}", document.name);
+    amount(document.bytes, || format!("bytes of {}", place()))?;
+    amount(document.optimizer_bytes, || format!("optimizer_bytes of {}", place()))?;
+    let find = |name: &String| {
+        index.get(name.as_str()).copied().ok_or_else(|| CheckError::Unknown {
+            place: place(),
+            what: "operator",
+            name: name.clone(),
+        })
+    };
+    let readers = document.readers.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    if readers.is_empty() {
+        return Err(CheckError::Unknown { place: place(), what: "reader", name: String::new() });
+    }
+    Ok(Parameter { document, readers })
+}
+
+/// Places by repeatedly taking, of the operators whose producers have a place, a forward one before others and the first of
+/// the document before the rest.
+fn work_places(operators: &[OperatorDocument], tensors: &[Tensor]) -> Vec<usize> {
+    let mut waiting = vec![0usize; operators.len()];
+    let mut heads: Vec<Vec<usize>> = vec![Vec::new(); operators.len()];
+    for (from, to) in tensors.iter().flat_map(Tensor::arcs) {
+        waiting[to] += 1;
+        heads[from].push(to);
+    }
+    let key = |operator: usize| (operators[operator].pass != Pass::Forward, operator);
+    let mut ready: BTreeSet<(bool, usize)> =
+        (0..operators.len()).filter(|&operator| waiting[operator] == 0).map(key).collect();
+    let mut places = vec![0; operators.len()];
+    let mut next = 0;
+    while let Some((_, operator)) = ready.pop_first() {
+        places[operator] = next;
+        next += 1;
+        for &head in &heads[operator] {
+            waiting[head] -= 1;
+            if waiting[head] == 0 {
+                ready.insert(key(head));
+            }
+        }
+    }
+    places
+}
+
 fn acyclic(operators: &[OperatorDocument], tensors: &[Tensor]) -> Result<Vec<usize>, CheckError> {
     let arcs: Vec<(usize, usize)> = tensors.iter().flat_map(Tensor::arcs).collect();
     topological::sort(operators.len(), &arcs).map_err(|cycle| CheckError::Cycle {
@@ -155,21 +288,47 @@ fn acyclic(operators: &[OperatorDocument], tensors: &[Tensor]) -> Result<Vec<usi
     })
 }
 
-fn colocation_classes(operators: &[OperatorDocument]) -> (Vec<usize>, Vec<Vec<usize>>) {
-    let mut of_group: FxHashMap<&str, usize> = FxHashMap::default();
-    let mut classes: Vec<Vec<usize>> = Vec::new();
-    let mut class_of = Vec::with_capacity(operators.len());
+/// Classes of operators that share a device: those of one colocation name, and the readers of a parameter that is kept
+/// together, joined until nothing changes. Numbered by their first operator.
+fn colocation_classes(
+    operators: &[OperatorDocument],
+    parameters: &[Parameter],
+) -> (Vec<usize>, Vec<Vec<usize>>) {
+    let mut groups: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
     for (position, operator) in operators.iter().enumerate() {
-        let fresh = classes.len();
-        let class = match &operator.colocation {
-            Some(group) => *of_group.entry(group.as_str()).or_insert(fresh),
-            None => fresh,
-        };
-        if class == fresh {
-            classes.push(Vec::new());
+        if let Some(group) = &operator.colocation {
+            groups.entry(group.as_str()).or_default().push(position);
         }
-        classes[class].push(position);
-        class_of.push(class);
+    }
+    let kept = parameters.iter().filter(|parameter| parameter.document.together);
+    let joined = groups.values().chain(kept.map(|parameter| &parameter.readers));
+    let arcs: Vec<(usize, usize)> = joined
+        .flat_map(|members| members.windows(2).flat_map(|two| [(two[0], two[1]), (two[1], two[0])]))
+        .collect();
+    let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); operators.len()];
+    for (one, other) in arcs {
+        neighbours[one].push(other);
+    }
+    let mut classes: Vec<Vec<usize>> = Vec::new();
+    let mut class_of = vec![usize::MAX; operators.len()];
+    for position in 0..operators.len() {
+        if class_of[position] != usize::MAX {
+            continue;
+        }
+        let class = classes.len();
+        let (mut members, mut open) = (Vec::new(), vec![position]);
+        class_of[position] = class;
+        while let Some(operator) = open.pop() {
+            members.push(operator);
+            for &next in &neighbours[operator] {
+                if class_of[next] == usize::MAX {
+                    class_of[next] = class;
+                    open.push(next);
+                }
+            }
+        }
+        members.sort_unstable();
+        classes.push(members);
     }
     (class_of, classes)
 }

@@ -11,18 +11,37 @@ mod pins;
 mod pools;
 mod rules;
 
+use std::collections::BTreeSet;
+
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, PLAN_SCHEMA, PinsDocument, PlanDocument,
 };
 
 pub(crate) use cluster::{Cluster, Kind};
-pub(crate) use graph::{Graph, Tensor};
+pub(crate) use graph::{Graph, Parameter, Tensor};
 pub(crate) use pins::{Allowed, Pins};
 pub(crate) use pools::{Pool, Pools};
 pub(crate) use rules::{InFlight, Objective, Rules};
 
 use crate::error::CheckError;
 use crate::score::cost;
+
+/// The gradient of a shared parameter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gradient<'a> {
+    pub(crate) parameter: &'a Parameter<'a>,
+    /// Bytes that every device with one of several copies sends or receives.
+    pub(crate) bytes: f64,
+}
+
+impl Gradient<'_> {
+    /// The homes of its readers, each once, ascending, and that of the first reader.
+    pub(crate) fn touches(&self, home_of: &[usize]) -> (Vec<usize>, usize) {
+        let readers = &self.parameter.readers;
+        let homes: BTreeSet<usize> = readers.iter().map(|&reader| home_of[reader]).collect();
+        (homes.into_iter().collect(), home_of[readers[0]])
+    }
+}
 
 /// A problem: what a plan is checked against.
 #[derive(Debug)]
@@ -41,7 +60,9 @@ impl<'a> Problem<'a> {
         pins: Option<&PinsDocument>,
         plan: &PlanDocument,
     ) -> Result<Self, CheckError> {
-        schema("graph", &graph.schema, GRAPH_SCHEMA)?;
+        if !graph.is_version_2() {
+            schema("graph", &graph.schema, GRAPH_SCHEMA)?;
+        }
         schema("cluster", &cluster.schema, CLUSTER_SCHEMA)?;
         schema("plan", &plan.schema, PLAN_SCHEMA)?;
         let rules = Rules::read(&plan.objective)?;
@@ -50,6 +71,31 @@ impl<'a> Problem<'a> {
         let pins = Pins::read(&graph, &cluster, std::iter::once(&plan.pins).chain(pins))?;
         cost::require_links(&graph, &cluster)?;
         Ok(Problem { graph, cluster, pins, rules })
+    }
+
+    /// Bytes that a plan may use on a device of a kind: all but what is reserved. Where nothing is said, version 2 keeps the
+    /// larger of 1 GiB and 6% of the memory of a device that is no host.
+    pub(crate) fn usable_memory(&self, kind: usize) -> Option<f64> {
+        let kind = self.cluster.kinds[kind].document;
+        let memory = kind.memory_bytes?;
+        let by_default =
+            if kind.host || !self.graph.is_version_2 { 0.0 } else { (0.06 * memory).max(2f64.powi(30)) };
+        Some((memory - kind.reserve_bytes.unwrap_or(by_default)).max(0.0))
+    }
+
+    /// The gradients that devices synchronise, one for each trained parameter that operators of several classes share. A
+    /// device that holds one of several copies sends, or receives, 2 (m − 1)/m of the bytes for m devices in a ring, of
+    /// which there are as many as classes that read it, but no more than devices.
+    pub(crate) fn gradients(&self) -> impl Iterator<Item = Gradient<'_>> {
+        let devices: u64 = self.cluster.kinds.iter().map(|kind| u64::from(kind.document.count)).sum();
+        let trained = |parameter: &&Parameter<'a>| self.graph.has_backward && parameter.document.trained;
+        self.graph.parameters.iter().filter(trained).filter_map(move |parameter| {
+            let classes: BTreeSet<usize> =
+                parameter.readers.iter().map(|&reader| self.graph.class_of[reader]).collect();
+            let ring = (classes.len() as u64).min(devices) as f64;
+            let bytes = 2.0 * (ring - 1.0) / ring * parameter.document.bytes;
+            (ring > 1.0).then_some(Gradient { parameter, bytes })
+        })
     }
 }
 

@@ -2,12 +2,12 @@
 //!
 //! An operator takes what was measured for the class, else the roofline: a device computes at its peak and
 //! moves bytes at its memory bandwidth, both at once, so the slower of the two counts (Williams, Waterman,
-//! Patterson, 2009), plus the time to launch it.
+//! Patterson, 2009), plus the time to launch its kernels. The peak depends on the precision it computes with.
 
 use stagewright_core::document::{ClassDocument, LinkDocument, OperatorDocument};
 
 use crate::error::CheckError;
-use crate::read::{Cluster, Graph, Kind, Tensor};
+use crate::read::{Cluster, Gradient, Graph, Kind, Tensor};
 
 /// Seconds of an operator on a device of a kind; none where it can't run there.
 pub(crate) fn seconds(operator: &OperatorDocument, kind: &Kind) -> Option<f64> {
@@ -26,10 +26,19 @@ pub(crate) fn seconds(operator: &OperatorDocument, kind: &Kind) -> Option<f64> {
 
 /// The roofline. An amount that is zero, or not given, takes no time; a positive one needs a rate.
 fn roofline(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
-    let peak = class.peak_flops.map(|peak| peak * class.efficiency.unwrap_or(1.0));
-    let compute = term(operator.flop, peak)?;
+    let compute =
+        term(operator.flop, peak(operator, class).map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
     let traffic = term(operator.bytes_moved, class.memory_bandwidth)?;
-    Some(compute.max(traffic) + class.launch_overhead_s)
+    let launches = operator.launches.unwrap_or(1.0);
+    Some(compute.max(traffic) + launches * class.launch_overhead_s)
+}
+
+/// The peak for an operator: the one listed for its precision, if any, else the general one.
+fn peak(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
+    match operator.precision {
+        Some(precision) if class.peaks.contains_key(&precision) => class.peaks.get(&precision).copied(),
+        _ => class.peak_flops,
+    }
 }
 
 fn term(amount: Option<f64>, rate: Option<f64>) -> Option<f64> {
@@ -51,6 +60,15 @@ pub(crate) fn transfer(tensor: &Tensor, kind: &Kind) -> Result<f64, CheckError> 
     match &kind.document.link {
         Some(link) => Ok(over(link, tensor.document.bytes)),
         None => Err(no_link(kind, tensor.label())),
+    }
+}
+
+/// Seconds that a device of a kind pays to synchronise the gradient of a parameter that another device holds as well.
+pub(crate) fn gradient(gradient: &Gradient, kind: &Kind) -> Result<f64, CheckError> {
+    match &kind.document.link {
+        _ if kind.document.host => Ok(0.0),
+        Some(link) => Ok(over(link, gradient.bytes)),
+        None => Err(no_link(kind, format!("the gradient of {:?}", gradient.parameter.document.name))),
     }
 }
 

@@ -3,7 +3,10 @@
 //! A tensor is cut by the set S on a device iff some of its pins, its producer and its consumers, are in S and
 //! some are not. The device pays for every cut tensor once: sent where the producer is in S, received where
 //! only consumers are. So a tensor with pins on two or more devices costs each of these devices once, which
-//! takes time proportional to the pins of all tensors.
+//! takes time proportional to the pins of all tensors. The gradient of a shared parameter costs every device that holds
+//! one of several copies once, the device of its first reader sending and the others receiving.
+
+use stagewright_core::document::Pass;
 
 use super::cost;
 use super::sums::{Sums, half};
@@ -33,6 +36,14 @@ pub(super) fn sums(problem: &Problem, placed: &Placed) -> Result<Option<Vec<[Sum
             let seconds = cost::transfer(tensor, &problem.cluster.kinds[placed.devices[device].kind])?;
             let sums = &mut sums[device][pass];
             *(if device == from { &mut sums.sent } else { &mut sums.received }) += seconds;
+        }
+    }
+    for gradient in problem.gradients() {
+        let (touched, first) = gradient.touches(&placed.device_of);
+        for &device in touched.iter().filter(|_| touched.len() > 1) {
+            let seconds = cost::gradient(&gradient, &problem.cluster.kinds[placed.devices[device].kind])?;
+            let sums = &mut sums[device][half(Pass::Backward)];
+            *(if device == first { &mut sums.sent } else { &mut sums.received }) += seconds;
         }
     }
     Ok(Some(sums))

@@ -1,4 +1,7 @@
-//! The load of a group's uplink: every tensor with a pin inside and a pin outside crosses it once.
+//! The load of a group's uplink: every tensor with a pin inside and a pin outside crosses it once, and so
+//! does the gradient of a shared parameter with readers on both sides.
+
+use stagewright_core::document::Pass;
 
 use super::cost;
 use super::sums::half;
@@ -8,21 +11,23 @@ use crate::read::Problem;
 /// Seconds of every uplink, forward and backward, in the order of the groups. O(pins of all tensors).
 pub(super) fn loads(problem: &Problem, placed: &Placed) -> Vec<[f64; 2]> {
     let mut loads = vec![[0.0; 2]; problem.cluster.groups.len()];
-    let mut touched = Vec::new();
-    for tensor in &problem.graph.tensors {
-        tensor.touches(&placed.device_of, &mut touched);
+    let mut cross = |touched: &[usize], pass: Pass, bytes: f64| {
         // Devices to the groups they are in; what is in no group is outside all of them.
         let mut sides: Vec<Option<usize>> =
             touched.iter().map(|&device| problem.cluster.kinds[placed.devices[device].kind].group).collect();
         sides.sort_unstable();
         sides.dedup();
-        if sides.len() < 2 {
-            continue;
+        for group in sides.iter().flatten().filter(|_| sides.len() > 1) {
+            loads[*group][half(pass)] += cost::over(&problem.cluster.groups[*group].uplink, bytes);
         }
-        let pass = half(problem.graph.pass(tensor.producer));
-        for group in sides.into_iter().flatten() {
-            loads[group][pass] += cost::over(&problem.cluster.groups[group].uplink, tensor.document.bytes);
-        }
+    };
+    let mut touched = Vec::new();
+    for tensor in &problem.graph.tensors {
+        tensor.touches(&placed.device_of, &mut touched);
+        cross(&touched, problem.graph.pass(tensor.producer), tensor.document.bytes);
+    }
+    for gradient in problem.gradients() {
+        cross(&gradient.touches(&placed.device_of).0, Pass::Backward, gradient.bytes);
     }
     loads
 }

@@ -10,6 +10,7 @@ use super::iteration::{self, Times};
 use super::sums::Sums;
 use super::{cost, load, uplink, weights};
 use crate::constraint::Placed;
+use crate::constraint::resident::Resident;
 use crate::constraint::stages::Stages;
 use crate::error::CheckError;
 use crate::read::{Problem, Rules};
@@ -50,7 +51,7 @@ pub(crate) fn score(
     let mut devices = Vec::with_capacity(sums.len());
     for (device, sums) in placed.devices.iter().zip(&sums) {
         let replicas = device.document.replicas.max(1);
-        let parameters = device.operators.iter().map(|&u| problem.graph.operators[u].parameter_bytes).sum();
+        let parameters = Resident::of(&problem.graph, &device.operators).synchronised;
         let kind = &problem.cluster.kinds[device.kind];
         let sync = cost::synchronisation(parameters, replicas, kind)?;
         let stage = stage_times(&problem.rules, sums, replicas, sync, put_off[times.len()]);

@@ -2,7 +2,7 @@
 //! from one another.
 
 use crate::document::Execution;
-use crate::graph::TensorId;
+use crate::graph::{OpId, TensorId};
 use crate::problem::{Pool, Problem};
 use crate::tolerance::{fits, round_down};
 
@@ -49,6 +49,19 @@ impl<'p> Sites<'p> {
         everyone_runs.then_some(sites)
     }
 
+    /// Bytes of the shared parameters that some operators read.
+    fn shared_bytes(&self, members: &[OpId]) -> f64 {
+        let graph = self.problem.graph();
+        let mut shared: Vec<u32> = members.iter().flat_map(|&op| graph.parameters_of(op)).copied().collect();
+        shared.sort_unstable();
+        shared.dedup();
+        let bytes = |&parameter: &u32| {
+            let document = &graph.parameters()[parameter as usize];
+            document.bytes + document.optimizer_bytes
+        };
+        shared.iter().map(bytes).sum()
+    }
+
     /// A class may be on a pool that runs all its members and whose devices hold, besides what always stays
     /// of the class, what each member alone needs while it runs: workspace, inputs and outputs.
     fn fill_seconds(&mut self) {
@@ -56,7 +69,8 @@ impl<'p> Sites<'p> {
         for class in 0..graph.class_count() {
             let members = graph.class(class);
             let documents = || members.iter().map(|&op| graph.operator(op));
-            let fixed: f64 = documents().map(|it| it.parameter_bytes + it.optimizer_bytes).sum();
+            let own: f64 = documents().map(|it| it.parameter_bytes + it.optimizer_bytes).sum();
+            let fixed = own + self.shared_bytes(members);
             let running = members.iter().map(|&op| {
                 let tensors = graph.inputs(op).iter().chain(graph.outputs(op));
                 graph.operator(op).workspace_bytes + tensors.map(|&tensor| graph.bytes(tensor)).sum::<f64>()

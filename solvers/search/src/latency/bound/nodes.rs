@@ -203,7 +203,7 @@ impl Nodes {
             group,
         };
         nodes.order(groups, &node_of);
-        let bytes = |&op: &OpId| graph.operator(op).bytes();
+        let bytes = |&op: &OpId| graph.least_bytes(op);
         nodes.bytes =
             nodes.members(groups).map(|members| members.iter().map(bytes).fold(0.0, |a, b| a + b)).collect();
         let mut tensors = Vec::new();

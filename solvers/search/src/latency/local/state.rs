@@ -70,6 +70,8 @@ pub(super) struct State<'p> {
     members: Vec<u32>,
     /// By device.
     bytes: Vec<Compensated>,
+    /// Most that a device can need where sums do not tell; zero where they do.
+    most_bytes: f64,
     timeline: Timeline,
     value: f64,
 }
@@ -105,6 +107,7 @@ impl<'p> State<'p> {
         let mut state = State {
             members: vec![0; slots.calls.len()],
             bytes: vec![Compensated::default(); problem.cluster().device_count()],
+            most_bytes: if problem.memory().is_sum() { 0.0 } else { problem.memory().of_all().total(1) },
             timeline: Timeline::new(graph),
             value: f64::INFINITY,
             offload,
@@ -206,7 +209,7 @@ impl<'p> State<'p> {
             *members = members.wrapping_add_signed(times as i32);
         }
         let device = self.device(site, op)?;
-        self.bytes[device.index()].add(times * self.offload.graph().operator(op).bytes());
+        self.bytes[device.index()].add(times * self.offload.graph().least_bytes(op));
         Some(())
     }
 
@@ -218,17 +221,25 @@ impl<'p> State<'p> {
     }
 
     fn fits(&self, site: Site, op: OpId) -> bool {
-        self.device(site, op).is_some_and(|device| {
-            let problem = self.problem();
-            tolerance::fits(
-                self.bytes[device.index()].value(),
-                problem.pools()[problem.pool_of(device)].memory,
-            )
-        })
+        self.device(site, op).is_some_and(|device| self.device_fits(device))
+    }
+
+    fn device_fits(&self, device: DeviceId) -> bool {
+        let problem = self.problem();
+        let memory = problem.pools()[problem.pool_of(device)].memory;
+        tolerance::fits(self.bytes[device.index()].value(), memory)
+            && (memory >= self.most_bytes || tolerance::fits(self.device_bytes(device), memory))
+    }
+
+    /// What a device needs, worked out anew. O(operators + pins of those on the device).
+    fn device_bytes(&self, device: DeviceId) -> f64 {
+        let here = |&op: &OpId| self.device(self.sites[op.index()], op) == Some(device);
+        let problem = self.problem();
+        problem.memory().of(problem.graph().operators().filter(here)).total(1)
     }
 
     fn fits_everywhere(&self) -> bool {
-        self.problem().graph().operators().all(|op| self.fits(self.sites[op.index()], op))
+        self.problem().cluster().devices().all(|device| self.device_fits(device))
     }
 
     /// As a placement.

@@ -150,6 +150,17 @@ fn nets(problem: &Problem, kind: usize, place: &[usize], budget: &mut Budget) ->
             *nets.entry(pins).or_default() += seconds;
         }
     }
+    for gradient in problem.gradients() {
+        budget.spend(LOOK_UP + gradient.parameter.readers.len())?;
+        let class = |&reader: &usize| place[problem.graph.class_of[reader]];
+        let mut pins: Vec<usize> = gradient.parameter.readers.iter().map(class).collect();
+        pins.sort_unstable();
+        pins.dedup();
+        let seconds = cost::gradient(&gradient, spec).unwrap_or(0.0);
+        if pins.len() > 1 && seconds > 0.0 {
+            *nets.entry(pins).or_default() += seconds;
+        }
+    }
     Some(nets.into_iter().map(|(pins, seconds)| Net { pins, seconds }).collect())
 }
 

@@ -22,7 +22,7 @@ use stagewright_core::tolerance;
 use super::Budget;
 use super::dual::Dual;
 use super::frontier::Frontier;
-use crate::read::{Kind, Pool, Problem};
+use crate::read::{Pool, Problem};
 use crate::score::cost;
 
 /// What the limit of a sum is in whole numbers.
@@ -92,7 +92,6 @@ impl<'a> Load<'a> {
             let allowed = pins.is_none_or(|allowed| allowed.holds(pool.kind, pool.first));
             if allowed { cost::seconds(document(operator), kind) } else { None }
         };
-        let parameter_bytes = |operator: usize| document(operator).parameter_bytes;
         let classes = || dual.order.iter().copied();
         let tensors = if kind.document.host { None } else { tensors(problem.rules.communication) };
         Load {
@@ -100,8 +99,10 @@ impl<'a> Load<'a> {
             kind: pool.kind,
             threshold: dual.threshold,
             seconds: classes().map(|class| members(class).map(seconds).sum()).collect(),
-            parameter_bytes: classes().map(|class| members(class).map(parameter_bytes).sum()).collect(),
-            second: tensors.map(Second::Tensors).unwrap_or_else(|| memory(problem, kind, dual)),
+            parameter_bytes: classes()
+                .map(|class| problem.graph.least_synchronised(&problem.graph.classes[class]))
+                .collect(),
+            second: tensors.map(Second::Tensors).unwrap_or_else(|| memory(problem, pool.kind, dual)),
         }
     }
 
@@ -164,15 +165,10 @@ fn tensors(communication: Communication) -> Option<f64> {
 }
 
 /// The memory of a device, where not everything fits it.
-fn memory(problem: &Problem, kind: &Kind, dual: &Dual) -> Second {
-    let bytes = |&operator: &usize| {
-        let document = &problem.graph.operators[operator];
-        let stays = document.parameter_bytes + document.optimizer_bytes + document.workspace_bytes;
-        stays + document.activation_bytes
-    };
-    let of_class = |&class: &usize| problem.graph.classes[class].iter().map(bytes).sum();
+fn memory(problem: &Problem, kind: usize, dual: &Dual) -> Second {
+    let of_class = |&class: &usize| problem.graph.least_bytes(&problem.graph.classes[class]);
     let bytes: Vec<f64> = dual.order.iter().map(of_class).collect();
-    match kind.document.memory_bytes {
+    match problem.usable_memory(kind) {
         Some(memory) if !tolerance::fits(bytes.iter().sum(), memory) => {
             Second::Memory { bytes, capacity: memory * (1.0 + tolerance::MEMORY_RELATIVE) }
         }

@@ -4,6 +4,8 @@
 //! copy is needed by its readers, and at home by its producer and by its transfers, until they end. What a
 //! transfer brings that leads home is a copy of no bytes that nobody needs.
 
+use std::collections::BTreeSet;
+
 use super::step::Step;
 use super::story::{Moment, Task};
 use crate::constraint::Placed;
@@ -50,6 +52,16 @@ impl<'a> Shelf<'a> {
         let mut held = vec![0.0; placed.devices.len()];
         for (operator, &device) in problem.graph.operators.iter().zip(&step.device_of) {
             held[device] += operator.parameter_bytes + operator.optimizer_bytes;
+            if problem.graph.is_version_2 {
+                held[device] += operator.activation_bytes;
+            }
+        }
+        for parameter in &problem.graph.parameters {
+            let devices: BTreeSet<usize> =
+                parameter.readers.iter().map(|&reader| step.device_of[reader]).collect();
+            for device in devices {
+                held[device] += parameter.document.bytes + parameter.document.optimizer_bytes;
+            }
         }
         let mut copies = Vec::with_capacity(tensors.len() + step.transfers.len());
         let mut reads = vec![Vec::new(); step.device_of.len()];
@@ -61,7 +73,10 @@ impl<'a> Shelf<'a> {
         };
         for (tensor, made) in tensors.iter().zip(&step.made) {
             let home = step.device_of[tensor.producer];
-            add(home, tensor.document.bytes, &made.readers, 1 + made.transfers.len());
+            // In version 2 what nothing reads is an output of the model and stays.
+            let stays = problem.graph.is_version_2 && tensor.consumers.is_empty();
+            let besides = 1 + made.transfers.len() + usize::from(stays);
+            add(home, tensor.document.bytes, &made.readers, besides);
         }
         for transfer in &step.transfers {
             match transfer.to == step.device_of[tensors[transfer.tensor].producer] {

@@ -50,6 +50,7 @@ use crate::constraint::Placed;
 use crate::constraint::priority::Precedence;
 use crate::error::CheckError;
 use crate::read::Problem;
+use crate::score::cost;
 use route::Way;
 use step::Step;
 
@@ -86,5 +87,15 @@ pub(crate) fn makespan(
     for device in &mut devices {
         device.load = device.compute + device.communication;
     }
-    Ok(Some((Score { value: story.end, halves: None, devices, uplinks }, peaks)))
+    // Gradients of shared parameters are synchronised when all is done, by every device one after the other.
+    let mut synchronising = vec![0.0f64; placed.devices.len()];
+    for gradient in problem.gradients() {
+        let (touched, _) = gradient.touches(&placed.device_of);
+        for &device in touched.iter().filter(|_| touched.len() > 1) {
+            synchronising[device] +=
+                cost::gradient(&gradient, &problem.cluster.kinds[placed.devices[device].kind])?;
+        }
+    }
+    let value = story.end + synchronising.into_iter().fold(0.0, f64::max);
+    Ok(Some((Score { value, halves: None, devices, uplinks }, peaks)))
 }

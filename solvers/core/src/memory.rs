@@ -1,0 +1,225 @@
+//! What a device has to hold while it works through its operators.
+//!
+//! A graph of version 1 declares bytes and a device needs their sum. A graph of version 2 says what is there when. The
+//! device runs its operators one after the other, in the order of [`Graph::work_order`], and needs at any moment
+//!
+//! ```text
+//! parameters and optimiser state of its operators
+//! + every shared parameter that one of them reads, once
+//! + the tensors that are live
+//! + the workspace of the operator that runs
+//! ```
+//!
+//! A tensor is live on a device from the operator that makes it, or from its first reader there where it comes from
+//! elsewhere, until its last reader there; one that nothing reads is an output of the model and stays. With k microbatches
+//! in flight, k − 1 of them wait between their passes: each keeps its *stash*, the forward tensors that backward operators
+//! of the device read, and `activation_bytes`.
+//!
+//! Adding an operator to a device never makes a live range shorter: the range of a tensor on a device is the hull of its
+//! pins there. So what a device needs only grows as operators join it, and a set that does not fit has no superset that does.
+//! That is what lets exact searches cut off a set as soon as it is too large.
+//!
+//! What it needs is no sum over operators. Sums are bounds from below ([`Units::bytes`](crate::contract::Units::bytes)):
+//! searches turn sets away by them, and accept none before [`DeviceBytes`] has been worked out.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::graph::{Graph, OpId, TensorId};
+
+/// What a device needs, by cause.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DeviceBytes {
+    /// Parameters and optimiser state, and in version 1 workspace.
+    pub fixed: f64,
+    /// Declared activations of a microbatch.
+    pub activations: f64,
+    /// Forward tensors that wait for backward operators, of a microbatch.
+    pub stash: f64,
+    /// Most bytes of live tensors and workspace while a microbatch runs.
+    pub peak: f64,
+    /// Parameters, shared ones included, whose gradient replicas synchronise.
+    pub synchronised: f64,
+}
+
+impl DeviceBytes {
+    /// With some microbatches in flight, at least one.
+    #[inline]
+    pub fn total(&self, in_flight: u32) -> f64 {
+        let in_flight = f64::from(in_flight);
+        self.fixed + in_flight * self.activations + ((in_flight - 1.0) * self.stash + self.peak)
+    }
+}
+
+/// The memory rules of a graph.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    graph: Arc<Graph>,
+    /// Place of every operator in the order of work; empty in version 1.
+    rank: Vec<u32>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Work space of [`Memory::of`], which serves graphs one after the other.
+#[derive(Debug, Default)]
+struct Scratch {
+    order: Vec<OpId>,
+    /// Place in `order`, where the stamp is that of this call.
+    place: Vec<(u32, u32)>,
+    seen_tensor: Vec<u32>,
+    seen_parameter: Vec<u32>,
+    /// Change of the live bytes at every place.
+    change: Vec<f64>,
+    stamp: u32,
+}
+
+impl Memory {
+    pub(crate) fn new(graph: Arc<Graph>) -> Memory {
+        let mut rank = Vec::new();
+        if graph.is_version_2() {
+            rank = vec![0; graph.operator_count()];
+            for (at, op) in (0..).zip(graph.work_order()) {
+                rank[op.index()] = at;
+            }
+        }
+        Memory { graph, rank }
+    }
+
+    /// Whether what a device needs is the sum of what its operators declare.
+    pub fn is_sum(&self) -> bool {
+        self.rank.is_empty()
+    }
+
+    /// What a device with every operator needs, which is the most that any set of them does.
+    pub fn of_all(&self) -> DeviceBytes {
+        self.of(self.graph.operators())
+    }
+
+    /// What a device with these operators, each named once, needs. O(n log n + pins of the tensors they touch) for n
+    /// operators.
+    pub fn of(&self, ops: impl IntoIterator<Item = OpId>) -> DeviceBytes {
+        match self.is_sum() {
+            true => self.sum(ops),
+            false => SCRATCH.with_borrow_mut(|scratch| self.work_through(ops, scratch)),
+        }
+    }
+
+    fn sum(&self, ops: impl IntoIterator<Item = OpId>) -> DeviceBytes {
+        let mut bytes = DeviceBytes::default();
+        {
+            let graph = &*self.graph;
+            for op in ops {
+                let document = graph.operator(op);
+                bytes.fixed += document.parameter_bytes + document.optimizer_bytes + document.workspace_bytes;
+                bytes.activations += document.activation_bytes;
+                bytes.synchronised += document.parameter_bytes;
+            }
+        }
+        bytes
+    }
+
+    fn work_through(&self, ops: impl IntoIterator<Item = OpId>, scratch: &mut Scratch) -> DeviceBytes {
+        let graph = &*self.graph;
+        let mut bytes = DeviceBytes::default();
+        scratch.begin(graph, ops, &self.rank);
+        let stamp = scratch.stamp;
+        for at in 0..scratch.order.len() {
+            let op = scratch.order[at];
+            let document = graph.operator(op);
+            bytes.fixed += document.parameter_bytes + document.optimizer_bytes;
+            bytes.activations += document.activation_bytes;
+            bytes.synchronised += graph.synchronised_bytes(op);
+            for &parameter in graph.parameters_of(op) {
+                if std::mem::replace(&mut scratch.seen_parameter[parameter as usize], stamp) != stamp {
+                    let shared = &graph.parameters()[parameter as usize];
+                    bytes.fixed += shared.bytes + shared.optimizer_bytes;
+                    bytes.synchronised +=
+                        if shared.trained && graph.has_backward() { shared.bytes } else { 0.0 };
+                }
+            }
+            for &tensor in graph.inputs(op).iter().chain(graph.outputs(op)) {
+                if std::mem::replace(&mut scratch.seen_tensor[tensor.index()], stamp) != stamp {
+                    bytes.stash += scratch.hold(graph, tensor, at);
+                }
+            }
+        }
+        let mut live = 0.0;
+        for (at, &op) in scratch.order.iter().enumerate() {
+            live += scratch.change[at];
+            bytes.peak = f64::max(bytes.peak, live + graph.operator(op).workspace_bytes);
+        }
+        bytes
+    }
+}
+
+impl Scratch {
+    fn begin(&mut self, graph: &Graph, ops: impl IntoIterator<Item = OpId>, rank: &[u32]) {
+        let fresh = graph.operator_count() != self.place.len()
+            || graph.tensor_count() != self.seen_tensor.len()
+            || graph.parameters().len() != self.seen_parameter.len()
+            || self.stamp == u32::MAX;
+        if fresh {
+            self.place = vec![(0, 0); graph.operator_count()];
+            self.seen_tensor = vec![0; graph.tensor_count()];
+            self.seen_parameter = vec![0; graph.parameters().len()];
+            self.stamp = 0;
+        }
+        self.stamp += 1;
+        self.order.clear();
+        self.order.extend(ops);
+        self.order.sort_unstable_by_key(|op| rank[op.index()]);
+        for (at, op) in self.order.iter().enumerate() {
+            self.place[op.index()] = (self.stamp, at as u32);
+        }
+        self.change.clear();
+        self.change.resize(self.order.len() + 1, 0.0);
+    }
+
+    /// Holds a tensor from `first`, its first pin here, to its last; gives what of it waits for the backward pass.
+    fn hold(&mut self, graph: &Graph, tensor: TensorId, first: usize) -> f64 {
+        let bytes = graph.bytes(tensor);
+        if bytes == 0.0 {
+            return 0.0;
+        }
+        let (mut last, mut waits) = (first, false);
+        for &reader in graph.consumers(tensor) {
+            let (stamp, place) = self.place[reader.index()];
+            if stamp == self.stamp {
+                last = last.max(place as usize);
+                waits |= !graph.is_forward(reader);
+            }
+        }
+        if graph.consumers(tensor).is_empty() {
+            last = self.order.len() - 1;
+        }
+        self.change[first] += bytes;
+        self.change[last + 1] -= bytes;
+        if waits && graph.is_forward(graph.producer(tensor)) { bytes } else { 0.0 }
+    }
+}
+
+/// Smallest reserve of an accelerator, in bytes.
+const LEAST_RESERVE: f64 = 1024.0 * 1024.0 * 1024.0;
+/// Share of an accelerator's memory that is reserved at least.
+const RESERVED_SHARE: f64 = 0.06;
+
+/// Bytes of a device of a kind that a plan may use; infinite where the memory is unlimited.
+///
+/// What the kind reserves is for the runtime: its context, its libraries, fragmentation. Where it does not say, a graph of
+/// version 2 leaves the larger of 1 GiB and 6% of an accelerator free, and nothing of a host. Version 1 has sizes that were
+/// measured together with what the runtime takes.
+pub fn usable(graph: &Graph, cluster: &Cluster, kind: usize) -> f64 {
+    let (memory, spec) = (cluster.memory(kind), cluster.kind(kind));
+    let reserve = match spec.reserve_bytes {
+        Some(bytes) => bytes,
+        None if graph.is_version_2() && !spec.host && memory.is_finite() => {
+            LEAST_RESERVE.max(RESERVED_SHARE * memory)
+        }
+        None => 0.0,
+    };
+    (memory - reserve).max(0.0)
+}

@@ -1,0 +1,69 @@
+//! The device class that the times of a profile are for, held against the cluster.
+//!
+//! A profile does not say what it was measured on. Where `--profile-class` does, the cluster has to have such a
+//! device; where it does not, a cluster whose accelerators are all of one class leaves no doubt.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stagewright::core::document::ClusterDocument;
+use stagewright::formats::reference::ACCELERATOR;
+use stagewright::formats::{Format, Imported};
+use stagewright::nearest::{instead, nearest};
+
+use super::error::CliError;
+
+/// Gives the times of a profile the one class that they can be for.
+///
+/// # Errors
+/// U011: the cluster has no device of the class that was asked for, or accelerators of several classes and none was
+/// asked for.
+pub(super) fn on(
+    model: &mut Imported,
+    asked: Option<&str>,
+    cluster: &ClusterDocument,
+) -> Result<(), CliError> {
+    if !matches!(model.format, Format::PipeDream | Format::Piper | Format::CostGraph) {
+        return Ok(());
+    }
+    let classes: BTreeSet<&str> = cluster.kinds.iter().map(|kind| kind.class.as_str()).collect();
+    if classes.contains(asked.unwrap_or(ACCELERATOR)) {
+        return Ok(());
+    }
+    if let Some(asked) = asked {
+        let meant = nearest(asked, classes.iter().copied());
+        let meant = meant.map(|class| format!("; did you mean `{class}`?")).unwrap_or_default();
+        return Err(CliError::new("U011", format!("the cluster has no device of class `{asked}`{meant}"))
+            .at("--profile-class")
+            .help(instead(asked, classes.iter().copied())));
+    }
+    let accelerators: BTreeSet<&str> =
+        cluster.kinds.iter().filter(|kind| !kind.host).map(|kind| kind.class.as_str()).collect();
+    let mut found = accelerators.iter();
+    match (found.next(), found.next()) {
+        (Some(only), None) => {
+            rename(model, only);
+            Ok(())
+        }
+        _ => Err(CliError::new("U011", "the profile does not say which class of device it was measured on")
+            .at("--profile-class")
+            .help(instead("", classes.iter().copied()))),
+    }
+}
+
+/// Moves the times of the class that profiles have by default to another.
+fn rename(model: &mut Imported, class: &str) {
+    let moved = |seconds: &mut BTreeMap<String, f64>| {
+        if let Some(time) = seconds.remove(ACCELERATOR) {
+            seconds.insert(class.to_owned(), time);
+        }
+    };
+    for operator in &mut model.graph.operators {
+        moved(&mut operator.seconds);
+        for unsupported in operator.unsupported.iter_mut().filter(|name| *name == ACCELERATOR) {
+            class.clone_into(unsupported);
+        }
+    }
+    for tensor in &mut model.graph.tensors {
+        moved(&mut tensor.seconds);
+    }
+}

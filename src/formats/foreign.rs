@@ -1,0 +1,113 @@
+//! Files of models that carry no graph, or one that only their own framework reads: what to run instead.
+//!
+//! They are recognised by their bytes. A program or a checkpoint of PyTorch is an uncompressed zip archive, whose
+//! entries say which it is: a saved program has `models/…json` or `serialized_exported_program.json` and the like, a
+//! checkpoint or a TorchScript module `data.pkl`. A safetensors file is a length of 8 bytes and a JSON object of that
+//! length, with `dtype` and `data_offsets` of every tensor or `__metadata__`. A folder of Hugging Face has a
+//! `config.json`.
+//!
+//! Source: `torch/export/pt2_archive/constants.py` and `torch/serialization.py` of PyTorch 2.15, and the page "Format"
+//! of safetensors.
+
+use super::error::{At, InputError};
+
+/// What a file is that cannot be planned as it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Foreign {
+    /// `torch.export.save`.
+    Program,
+    /// `torch.save`, or a TorchScript module.
+    Checkpoint,
+    /// Tensors by name.
+    Safetensors,
+    /// A folder of Hugging Face.
+    Folder,
+}
+
+/// How a model becomes a saved program.
+const SAVE: &str = "in Python, torch.export.save(torch.export.export(model.eval(), (example_input,)), \"model.pt2\"); then \
+                    `stagewright exporter torch > stagewright_exporter.py` and \
+                    `python3 stagewright_exporter.py model.pt2 --out model.json`, and plan model.json";
+
+/// How a model of Hugging Face is made.
+const PRETRAINED: &str = "the model is built by its class: model = \
+                          transformers.AutoModelForCausalLM.from_pretrained(FOLDER), or the class that config.json \
+                          names; then ";
+
+impl Foreign {
+    /// What the beginning of a file shows it to be; none where it is none of these.
+    pub fn of(bytes: &[u8]) -> Option<Foreign> {
+        if bytes.starts_with(ZIP) {
+            let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);
+            return if PROGRAM.iter().any(|name| has(name)) {
+                Some(Foreign::Program)
+            } else {
+                has(b"data.pkl").then_some(Foreign::Checkpoint)
+            };
+        }
+        let (length, header) = bytes.split_first_chunk::<8>()?;
+        let length = u64::from_le_bytes(*length);
+        let header = &header[..header.len().min(usize::try_from(length).unwrap_or(usize::MAX))];
+        let has = |key: &[u8]| header.windows(key.len()).any(|window| window == key);
+        let is_header = length <= MOST_HEADER && header.starts_with(b"{");
+        (is_header && (has(b"\"__metadata__\"") || (has(b"\"dtype\"") && has(b"\"data_offsets\""))))
+            .then_some(Foreign::Safetensors)
+    }
+
+    /// The error, with what to run instead.
+    pub fn refused(self, label: &str) -> InputError {
+        let (message, help) = match self {
+            Foreign::Program => (
+                "a program saved by torch.export.save, which PyTorch has to read",
+                format!(
+                    "`stagewright exporter torch > stagewright_exporter.py`, then `python3 stagewright_exporter.py {label} \
+                     --out model.json`, and plan model.json"
+                ),
+            ),
+            Foreign::Checkpoint => (
+                "weights saved by torch.save, or a TorchScript module: neither says what the model computes in a way \
+                 that is read here",
+                format!("build the model and load them; then {SAVE}"),
+            ),
+            Foreign::Safetensors => (
+                "a safetensors file: weights by name, without what the model computes",
+                format!("{PRETRAINED}{SAVE}"),
+            ),
+            Foreign::Folder => (
+                "a folder of Hugging Face: weights and a configuration, without what the model computes",
+                format!("{PRETRAINED}{SAVE}"),
+            ),
+        };
+        InputError::new("F012", label, At::Whole, message, help)
+    }
+}
+
+/// How a zip archive begins.
+const ZIP: &[u8] = b"PK\x03\x04";
+
+/// Names in an archive that a saved program alone has, of PyTorch 2.8 and later and before.
+const PROGRAM: [&[u8]; 4] =
+    [b"archive_format", b"/models/", b"serialized_exported_program.json", b"serialized_state_dict"];
+
+/// Longest header that safetensors reads.
+const MOST_HEADER: u64 = 100_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_told_from_programs_and_from_other_archives() {
+        let archive = |name: &str| [ZIP, &[0; 26], name.as_bytes()].concat();
+        assert_eq!(Foreign::of(&archive("x/archive_format")), Some(Foreign::Program));
+        assert_eq!(Foreign::of(&archive("x/data.pkl")), Some(Foreign::Checkpoint));
+        assert_eq!(Foreign::of(&archive("word/document.xml")), None);
+        let tensors = |header: &str| [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+        let one = r#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+        assert_eq!(Foreign::of(&tensors(one)), Some(Foreign::Safetensors));
+        assert_eq!(Foreign::of(&tensors(r#"{"schema": "stagewright.graph/1"}"#)), None);
+        for short in [&b""[..], b"PK", b"PK\x03\x04", &[0; 8], &[255; 9]] {
+            assert_eq!(Foreign::of(short), None, "{short:?}");
+        }
+    }
+}

@@ -116,7 +116,8 @@ def four_bit():
         vocab_size=32000, hidden_size=1024, intermediate_size=2816, num_hidden_layers=4, num_attention_heads=16,
         num_key_value_heads=16, tie_word_embeddings=False, max_position_embeddings=2048,
     )  # fmt: skip
-    return transformers.LlamaForCausalLM(config), {"input_ids": tokens(8, 256)}
+    mask = torch.ones(8, 256, dtype=torch.long)
+    return transformers.LlamaForCausalLM(config), {"input_ids": tokens(8, 256), "attention_mask": mask}
 
 
 class Decode(torch.nn.Module):

@@ -6,7 +6,8 @@
 
 Models are built on the device `meta`, so their weights are never there. Three routes are taken: PyTorch's ONNX exporters,
 the one through torch.export (`dynamo`) and the one through TorchScript, and the exporter of this project (`native`).
-The quantised models are the exception: onnxruntime quantises numbers, so theirs are zeros in a temporary folder.
+The quantised models are the exception: onnxruntime quantises numbers, so theirs are drawn at random, in a temporary folder: the exporter would merge
+weights that are equal.
 
 Weights in ONNX files are references into a file that is not there. The files are compressed by gzip. A row of
 `models.toml` says of each what PyTorch counts: parameters, and FLOP by torch.utils.flop_counter.
@@ -36,7 +37,7 @@ KEPT_BYTES = 1024
 # Name of a file: its configuration, its route.
 MODELS = {
     "gpt2": (configurations.gpt2, "dynamo"),
-    "bert": (configurations.bert, "torchscript"),
+    "bert": (configurations.bert, "dynamo"),
     "llama-3.2-1b": (configurations.llama, "dynamo"),
     "qwen-2.5-0.5b": (configurations.qwen, "native"),
     "mixtral-2l": (configurations.mixtral, "native"),
@@ -44,7 +45,7 @@ MODELS = {
     "whisper": (configurations.whisper, "native"),
     "vit": (configurations.vit, "dynamo"),
     "swin-t": (configurations.swin, "dynamo"),
-    "resnet-50": (configurations.resnet, "torchscript"),
+    "resnet-50": (configurations.resnet, "dynamo"),
     "convnext-tiny": (configurations.convnext, "dynamo"),
     "unet": (configurations.unet, "dynamo"),
     "resnet-50-qdq": (configurations.resnet, "qdq"),
@@ -176,9 +177,6 @@ def dynamo(name, configuration):
 
 def torchscript(name, configuration, device="meta", parameters=False):
     model, inputs = built(configuration, device)
-    for tensor in [*model.parameters(), *model.buffers()]:
-        if device != "meta" and tensor.is_floating_point():
-            tensor.data.zero_()
     called = Called(model.eval(), list(inputs))
     file = io.BytesIO()
     torch.onnx.export(

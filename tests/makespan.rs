@@ -149,7 +149,17 @@ fn bytes_at(
         let (document, span) = (graph.operator(op), operators[op.index()]);
         let held = &mut bytes[placement.device_of(op).index()];
         *held += document.parameter_bytes + document.optimizer_bytes;
+        *held += if graph.is_version_2() { document.activation_bytes } else { 0.0 };
         *held += if span.start <= now && now < span.end { document.workspace_bytes } else { 0.0 };
+    }
+    for (parameter, document) in graph.parameters().iter().enumerate() {
+        let mut devices: Vec<_> =
+            graph.readers(parameter).iter().map(|&op| placement.device_of(op)).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        for device in devices {
+            bytes[device.index()] += document.bytes + document.optimizer_bytes;
+        }
     }
     let last_reader = |tensor: TensorId, device: DeviceId| {
         let here = graph.consumers(tensor).iter().filter(|&&op| placement.device_of(op) == device);
@@ -168,7 +178,8 @@ fn bytes_at(
                 }
             }
         }
-        if made.start <= now && now < until {
+        let stays = graph.is_version_2() && graph.consumers(tensor).is_empty();
+        if made.start <= now && (stays || now < until) {
             bytes[home.index()] += graph.bytes(tensor);
         }
     }

@@ -1,6 +1,5 @@
 //! From what was typed to what it means: files to documents, options to an objective and limits.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use stagewright::clusters;

@@ -199,6 +199,17 @@ fn total_memory(problem: &Problem) -> Option<Finding> {
 /// Bytes of the whole model with some microbatches in flight.
 fn total_bytes(problem: &Problem, in_flight: u32) -> f64 {
     let graph = problem.graph();
+    let shared = graph.parameters().iter().map(|parameter| parameter.bytes + parameter.optimizer_bytes);
+    if graph.is_version_2() {
+        let in_flight = match problem.objective().kind {
+            ObjectiveKind::Throughput => f64::from(in_flight),
+            ObjectiveKind::Latency | ObjectiveKind::Makespan => 1.0,
+        };
+        let own = graph.document().operators.iter().map(|operator| {
+            operator.parameter_bytes + operator.optimizer_bytes + in_flight * operator.activation_bytes
+        });
+        return own.chain(shared).sum();
+    }
     if problem.objective().kind == ObjectiveKind::Makespan {
         return graph.operators().map(|op| standing_bytes(problem, op)).sum();
     }

@@ -66,7 +66,7 @@ fn of_device(
     let is_last = is_iteration || pass + 1 == problem.objective().passes();
     if device.replicas > 1 && is_last {
         let on_it = graph.operators().filter(|&op| placement.device_of(op) == id);
-        let parameters = on_it.map(|op| graph.operator(op).parameter_bytes).sum();
+        let parameters = problem.memory().of(on_it).synchronised;
         let bandwidth = problem.pools()[problem.pool_of(id)].bandwidth;
         let seconds = synchronisation(parameters, device.replicas, bandwidth);
         parts.push(Part { name: "synchronisation", seconds });

@@ -31,11 +31,13 @@ pub(super) fn of_step(problem: &Problem, placement: &Placement) -> Bottleneck {
         };
         Item { name, role, seconds: at.seconds() }
     });
+    let seconds = path.synchronisation;
+    let synchronising = (seconds > 0.0).then_some(Part { name: "synchronisation", seconds });
     Bottleneck {
         resource: "critical path".into(),
         seconds: step.makespan(),
         items: longest(items.collect()),
-        parts: step::Part::ALL.map(part).to_vec(),
+        parts: step::Part::ALL.map(part).into_iter().chain(synchronising).collect(),
     }
 }
 

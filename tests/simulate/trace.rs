@@ -94,12 +94,26 @@ fn counters_are_what_devices_hold() {
             let most = mine.iter().map(|event| bytes(event)).fold(0.0, f64::max);
             assert!(most <= device.peak_bytes, "{number}: {most} of {}", device.peak_bytes);
             reached += u32::from(most == device.peak_bytes);
-            // At the end only what is always there is left.
-            let operators = problem.graph().operators().filter(|&op| chosen.device_of(op) == device.device);
-            let fixed: f64 = operators
-                .map(|op| problem.graph().operator(op))
+            // At the end only what is always there is left, and in version 2 outputs of the model.
+            let graph = problem.graph();
+            let operators: Vec<_> =
+                graph.operators().filter(|&op| chosen.device_of(op) == device.device).collect();
+            let mut fixed: f64 = operators
+                .iter()
+                .map(|&op| graph.operator(op))
                 .map(|operator| operator.parameter_bytes + operator.optimizer_bytes)
                 .sum();
+            if graph.is_version_2() {
+                fixed += operators.iter().map(|&op| graph.operator(op).activation_bytes).sum::<f64>();
+                for (parameter, document) in graph.parameters().iter().enumerate() {
+                    if graph.readers(parameter).iter().any(|reader| operators.contains(reader)) {
+                        fixed += document.bytes + document.optimizer_bytes;
+                    }
+                }
+                let outputs = graph.tensors().filter(|&tensor| graph.consumers(tensor).is_empty());
+                let here = outputs.filter(|&tensor| operators.contains(&graph.producer(tensor)));
+                fixed += here.map(|tensor| graph.bytes(tensor)).sum::<f64>();
+            }
             assert_eq!(mine.last().map(|event| bytes(event)), Some(fixed), "{number}");
         }
     }

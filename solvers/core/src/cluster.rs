@@ -364,6 +364,9 @@ fn check_class(class: &ClassDocument, path: &str) -> Result<(), ClusterError> {
     if let Some(value) = class.peak_flops {
         check(positive(value), "peak_flops", value, "a finite number above 0", path)?;
     }
+    for &value in class.peaks.values() {
+        check(positive(value), "peaks", value, "finite numbers above 0", path)?;
+    }
     if let Some(value) = class.memory_bandwidth {
         check(positive(value), "memory_bandwidth", value, "a finite number above 0", path)?;
     }

@@ -3,7 +3,8 @@
 //! The critical path leads from the last event back to the beginning, each activity on it the reason why the
 //! next did not start earlier. Activities whose outcome the next one needed are the work itself: operators
 //! and transfers that follow from one another. The others only kept a device or a port busy that the next one
-//! wanted: time that another order or another placement could save. The four add up to the makespan.
+//! wanted: time that another order or another placement could save. The four add up to the
+//! makespan, together with the synchronisation of gradients after the last event, where devices share parameters.
 
 use stagewright_core::simulate::{Activity, Cause, Span};
 
@@ -60,6 +61,8 @@ impl PathStep {
 pub struct CriticalPath {
     /// From the beginning to the last event.
     pub steps: Vec<PathStep>,
+    /// Seconds after the last event in which devices synchronise gradients of what they share.
+    pub synchronisation: f64,
 }
 
 impl CriticalPath {
@@ -94,6 +97,6 @@ impl Step<'_> {
             wanted = step.cause;
         }
         steps.reverse();
-        CriticalPath { steps }
+        CriticalPath { steps, synchronisation: self.timeline.synchronisation() }
     }
 }

@@ -44,6 +44,8 @@ struct CriticalPath<'a> {
     transfer_s: f64,
     device_busy_s: f64,
     link_busy_s: f64,
+    #[serde(skip_serializing_if = "is_zero")]
+    synchronisation_s: f64,
     steps: Vec<Stretch<'a>>,
 }
 
@@ -109,6 +111,7 @@ impl<'a> StepDocument<'a> {
                 transfer_s: path.seconds(Part::Transfer),
                 device_busy_s: path.seconds(Part::Device),
                 link_busy_s: path.seconds(Part::Port),
+                synchronisation_s: path.synchronisation,
                 steps: path.steps.iter().map(|stretch| of_path(step, names, stretch)).collect(),
             },
             operators: (0..)
@@ -164,4 +167,8 @@ fn operator<'a>(step: &'a Step, names: &'a DeviceNames, op: u32, span: Span) -> 
 fn transfer<'a>(step: &Step, names: &'a DeviceNames, at: u32, span: Span) -> Transfer<'a> {
     let [from, to] = step.ends_of(at).map(|device| names.get(device));
     Transfer { tensor: step.tensor(at), from, to, start_s: span.start, end_s: span.end }
+}
+
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
 }

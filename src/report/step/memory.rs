@@ -27,12 +27,16 @@ impl Step<'_> {
         let mut changes: Vec<Vec<[f64; 2]>> = vec![Vec::new(); self.problem.cluster().device_count()];
         let mut hold = |device: DeviceId, span: Span, bytes: f64| {
             if bytes > 0.0 && span.start < span.end {
-                changes[device.index()].extend([[span.start, bytes], [span.end, -bytes]]);
+                changes[device.index()].push([span.start, bytes]);
+                // What is held to the end is never let go.
+                if span.end.is_finite() {
+                    changes[device.index()].push([span.end, -bytes]);
+                }
             }
         };
         self.intervals(&mut hold);
         let mut levels = Vec::with_capacity(changes.len());
-        for (changes, mut bytes) in changes.iter_mut().zip(self.fixed_bytes()) {
+        for (changes, mut bytes) in changes.iter_mut().zip(self.flow.fixed_bytes().iter().copied()) {
             changes.sort_by(|one, other| one[0].total_cmp(&other[0]));
             let mut of_device = vec![Level { from: 0.0, bytes }];
             for at_once in changes.chunk_by(|one, other| one[0] == other[0]) {
@@ -46,16 +50,6 @@ impl Step<'_> {
             levels.push(of_device);
         }
         levels
-    }
-
-    /// Bytes that are always on each device.
-    fn fixed_bytes(&self) -> Vec<f64> {
-        let mut bytes = vec![0.0; self.problem.cluster().device_count()];
-        for op in 0..self.flow.operator_count() as u32 {
-            let operator = self.flow.operator(op);
-            bytes[operator.device as usize] += operator.fixed_bytes;
-        }
-        bytes
     }
 
     /// Calls `hold` with every device that holds something for a while.
@@ -88,6 +82,9 @@ impl Step<'_> {
                 let [_, to] = self.ends_of(next as u32);
                 hold(to, Span { start: moved.start, end: until(to) }, graph.bytes(tensor));
                 next += 1;
+            }
+            if graph.is_version_2() && graph.consumers(tensor).is_empty() {
+                end = f64::INFINITY;
             }
             hold(home, Span { start: made.start, end }, graph.bytes(tensor));
         }

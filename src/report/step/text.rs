@@ -32,7 +32,11 @@ pub(in crate::report) fn parts(path: &CriticalPath, makespan: f64) -> String {
         let took = path.seconds(part);
         format!("{} {}", percent(share(took, makespan)), meaning(part))
     };
-    Part::ALL.map(part).join(", ")
+    let mut parts = Part::ALL.map(part).to_vec();
+    if path.synchronisation > 0.0 {
+        parts.push(format!("{} synchronising gradients", percent(share(path.synchronisation, makespan))));
+    }
+    parts.join(", ")
 }
 
 /// What a part of the critical path is spent with.

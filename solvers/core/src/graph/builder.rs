@@ -368,6 +368,7 @@ fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, u32>, Gra
             ("workspace_bytes", operator.workspace_bytes),
             ("flop", operator.flop.unwrap_or(0.0)),
             ("bytes_moved", operator.bytes_moved.unwrap_or(0.0)),
+            ("launches", operator.launches.unwrap_or(0.0)),
         ];
         let measured = operator.seconds.iter().map(|(class, &value)| (format!("seconds.{class}"), value));
         for (field, value) in

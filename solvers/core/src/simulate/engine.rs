@@ -101,6 +101,7 @@ impl Simulator {
 
     /// Notes in the timeline what is known when nothing is left to happen.
     pub(super) fn end(&mut self, flow: &Flow) {
+        self.timeline.synchronisation = flow.synchronisation;
         self.timeline.makespan = self.state.clock.now + flow.synchronisation;
         self.timeline.peaks.clear();
         let peaks = flow.fixed.iter().zip(&self.state.devices).map(|(fixed, device)| fixed + device.peak);

@@ -230,6 +230,11 @@ impl Flow {
         seconds
     }
 
+    /// Bytes that are always on every device, shared parameters included.
+    pub fn fixed_bytes(&self) -> &[f64] {
+        &self.fixed
+    }
+
     /// Adds up what is always on every device, and how long synchronising takes.
     pub(super) fn add_up_fixed(&mut self) {
         self.fixed.fill(0.0);

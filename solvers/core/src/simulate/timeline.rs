@@ -54,6 +54,7 @@ pub struct Timeline {
     pub(super) operators: Vec<Span>,
     pub(super) transfers: Vec<Span>,
     pub(super) peaks: Vec<f64>,
+    pub(super) synchronisation: f64,
     /// What brought the last input of each operator.
     pub(super) arrived_by: Vec<Option<Activity>>,
     /// The operator that ran before each one on its device.
@@ -64,9 +65,14 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Seconds until the last event.
+    /// Seconds until the last event, and until gradients are synchronised after it.
     pub fn makespan(&self) -> f64 {
         self.makespan
+    }
+
+    /// Seconds after the last event in which devices synchronise gradients of what they share; part of the makespan.
+    pub fn synchronisation(&self) -> f64 {
+        self.synchronisation
     }
 
     /// When every operator ran.

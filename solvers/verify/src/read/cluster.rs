@@ -143,6 +143,9 @@ fn class_figures(name: &str, class: &ClassDocument) -> Result<(), CheckError> {
     if let Some(peak) = class.peak_flops {
         rate(peak, || format!("peak_flops of class {name:?}"))?;
     }
+    for &peak in class.peaks.values() {
+        rate(peak, || format!("a peak of class {name:?}"))?;
+    }
     if let Some(bandwidth) = class.memory_bandwidth {
         rate(bandwidth, || format!("memory_bandwidth of class {name:?}"))?;
     }

@@ -197,6 +197,7 @@ fn operator_figures(operator: &OperatorDocument) -> Result<(), CheckError> {
     let figures = [
         ("flop", operator.flop.unwrap_or(0.0)),
         ("bytes_moved", operator.bytes_moved.unwrap_or(0.0)),
+        ("launches", operator.launches.unwrap_or(0.0)),
         ("parameter_bytes", operator.parameter_bytes),
         ("optimizer_bytes", operator.optimizer_bytes),
         ("activation_bytes", operator.activation_bytes),

@@ -46,7 +46,7 @@ fn report(problem: &Problem, plan: &PlanDocument) -> Report {
 #[test]
 fn every_bound_of_column_generation_is_verified() {
     let (mut verified, mut replicated) = (0, 0);
-    for number in 0..400 {
+    for number in 0..700 {
         let problem = free(number, 8);
         let (solution, plan) = solved(&problem);
         let report = report(&problem, &plan);

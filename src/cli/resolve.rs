@@ -9,6 +9,7 @@ use stagewright::core::document::{
     PinsDocument, PlanDocument, Schedule, Split, Training,
 };
 use stagewright::core::graph::Graph;
+use stagewright::core::memory;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::{Problem, ProblemError};
 use stagewright::core::solver::{Limits, Solver};
@@ -126,6 +127,13 @@ pub(crate) fn documents_of(
         None => None,
     };
     options.reserve(&mut cluster);
+    // What is reserved by default is said, so that every table shows what a plan may use.
+    for kind in &mut cluster.kinds {
+        let reserve = memory::reserve(&model.graph, kind);
+        if reserve > 0.0 {
+            kind.reserve_bytes = Some(reserve);
+        }
+    }
     Ok(Documents { label, model, cluster_label, cluster, pins, options: options.kept() })
 }
 

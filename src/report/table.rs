@@ -80,9 +80,10 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
     text
 }
 
-/// The bytes that a device has; none where unlimited.
+/// The bytes of a device that a plan may use; none where unlimited.
 pub(super) fn limit(device: &DeviceDocument, cluster: &ClusterDocument) -> Option<f64> {
-    cluster.kinds.iter().find(|kind| kind.name == device.kind)?.memory_bytes
+    let kind = cluster.kinds.iter().find(|kind| kind.name == device.kind)?;
+    Some((kind.memory_bytes? - kind.reserve_bytes.unwrap_or(0.0)).max(0.0))
 }
 
 /// The makespan where that is the objective, against which a table of devices sets what they compute.

@@ -224,19 +224,13 @@ fn the_nearest_name_is_suggested() {
     }
 }
 
-/// The help of an unknown name lists all that there is.
+/// The help of an unknown name has the nearest ones, and not all that there are.
 #[test]
-fn the_help_lists_what_there_is() {
-    let help = find("8xb100").expect_err("there is none").help();
-    for device in devices() {
-        assert!(help.contains(&device.name), "{}", device.name);
-        for link in device.links.keys() {
-            assert!(help.contains(link.as_str()), "{link}");
-        }
-    }
-    for name in stagewright::clusters::names().chain(["fp32", "tf32", "fp16", "bf16", "fp8", "int8"]) {
-        assert!(help.contains(name), "{name}");
-    }
+fn the_help_has_the_nearest_names() {
+    let help = find("8xa101").expect_err("there is none").help();
+    assert!(help.contains("a100"), "{help}");
+    let named = devices().iter().filter(|device| help.contains(&format!("`{}`", device.name))).count();
+    assert!(named <= 3, "{help}");
 }
 
 #[test]

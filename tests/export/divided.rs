@@ -442,7 +442,7 @@ fn titans_modules_are_those_of_the_plan() {
                     let mut all: Vec<String> =
                         (0..case.blocks).map(|block| format!("layers.{block}")).collect();
                     all.insert(0, "tok_embeddings".into());
-                    all.extend(["norm".into(), "output".into()]);
+                    all.extend(["norm".into(), "lm_head".into()]);
                     assert_eq!(parts.concat(), all);
                 }
                 true

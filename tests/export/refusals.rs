@@ -44,7 +44,7 @@ fn a_layer_that_is_cut_is_named_with_what_is_on_both_sides() {
     ] {
         let (code, place, message) = refused(to, &plan, Some(&graph));
         assert_eq!((code, place.as_deref()), ("E010", Some("devices[1].ops[0]")), "{to}: {message}");
-        let expected = "the plan cuts inside `decoder.layer.1`: `decoder.layer.1.attention` is on acc0, \
+        let expected = "the plan cuts inside `model.layers.1`: `decoder.layer.1.attention` is on acc0, \
                         `decoder.layer.1.feed_forward` on acc1";
         assert_eq!(message, expected);
     }

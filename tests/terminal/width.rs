@@ -10,7 +10,8 @@ const TERMINAL: &str = r#"
 import fcntl, os, pty, struct, subprocess, sys, termios
 ours, theirs = pty.openpty()
 fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, int(sys.argv[1]), 0, 0))
-child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=theirs)
+plain = {**os.environ, "NO_COLOR": "1"}
+child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=theirs, env=plain)
 os.close(theirs)
 shown = b""
 while True:

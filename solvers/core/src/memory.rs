@@ -26,6 +26,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
+use crate::document::{GraphDocument, KindDocument};
 use crate::graph::{Graph, OpId, TensorId};
 
 /// What a device needs, by cause.
@@ -213,13 +214,17 @@ const RESERVED_SHARE: f64 = 0.06;
 /// version 2 leaves the larger of 1 GiB and 6% of an accelerator free, and nothing of a host. Version 1 has sizes that were
 /// measured together with what the runtime takes.
 pub fn usable(graph: &Graph, cluster: &Cluster, kind: usize) -> f64 {
-    let (memory, spec) = (cluster.memory(kind), cluster.kind(kind));
-    let reserve = match spec.reserve_bytes {
-        Some(bytes) => bytes,
-        None if graph.is_version_2() && !spec.host && memory.is_finite() => {
+    let reserve = reserve(graph.document(), cluster.kind(kind));
+    (cluster.memory(kind) - reserve).max(0.0)
+}
+
+/// Bytes of a device of a kind that no plan may use; see [`usable`].
+pub fn reserve(graph: &GraphDocument, kind: &KindDocument) -> f64 {
+    match (kind.reserve_bytes, kind.memory_bytes) {
+        (Some(bytes), _) => bytes,
+        (None, Some(memory)) if graph.is_version_2() && !kind.host => {
             LEAST_RESERVE.max(RESERVED_SHARE * memory)
         }
-        None => 0.0,
-    };
-    (memory - reserve).max(0.0)
+        (None, _) => 0.0,
+    }
 }

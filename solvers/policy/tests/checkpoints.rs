@@ -89,7 +89,7 @@ fn numbers_that_are_none_are_refused() {
 
 fn examples() -> Vec<Example> {
     let mut found = Vec::new();
-    for number in 0..8 {
+    for number in 0..16 {
         let problem = step(number, 10, 3);
         let Some(input) = figures(&problem, number) else { continue };
         let mut silent = Silent;

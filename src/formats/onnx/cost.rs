@@ -74,6 +74,8 @@ pub(super) fn moved(kind: &str, inputs: &[f64], outputs: &[f64]) -> f64 {
     match kind {
         // Another name for the same bytes.
         "Dropout" | "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" => 0.0,
+        // Parts of the same bytes.
+        "SplitToSequence" | "SequenceAt" => 0.0,
         // Only what is taken is read, by all but the first input.
         "Gather" | "GatherElements" | "GatherND" | "Slice" | "Split" => {
             2.0 * total(outputs) + total(inputs.get(1..).unwrap_or_default())

@@ -3,6 +3,7 @@
 //! | operator | why it is free |
 //! | --- | --- |
 //! | `Identity`, `Reshape`, `Flatten`, `Squeeze`, `Unsqueeze`, `Dropout` of inference, `Cast` to the same type | another name for the same bytes |
+//! | `SplitToSequence`, `SequenceAt` | parts of the same bytes |
 //! | `Transpose`, `Expand` that products alone read, perhaps through views; a `Transpose` of what a product alone makes | products read and write matrices with strides |
 //! | `DequantizeLinear`, under fusion | its readers take whole numbers and the scale |
 //! | `Gather` and the like of stacked weights, one matrix for every token, that products alone read | a grouped product takes every token's matrix from where it is |
@@ -102,6 +103,8 @@ fn is_view(walked: &Walked<'_>, operator: &Operator<'_>) -> bool {
     let input = operator.inputs.first().and_then(Option::as_ref);
     match operator.node.op_type() {
         "Identity" | "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" => true,
+        // Parts of a tensor that stays where it is.
+        "SplitToSequence" | "SequenceAt" => true,
         "Cast" | "CastLike" => elem(input) == elem(operator.outputs.first()),
         // With a mode of training that is true, or not known, numbers are drawn.
         "Dropout" => match operator.inputs.get(2).copied().flatten() {

@@ -124,7 +124,8 @@ impl<'p> Step<'p> {
                 idle: (self.makespan() - compute).max(0.0),
                 utilisation: self.timeline.utilisation(compute).min(1.0),
                 peak_bytes: self.timeline.peak_bytes()[device.index()],
-                memory_bytes: kind.memory_bytes,
+                memory_bytes: Some(self.problem.pools()[self.problem.pool_of(device)].memory)
+                    .filter(|memory| memory.is_finite()),
             }
         };
         self.placement.used().into_iter().map(figures).collect()

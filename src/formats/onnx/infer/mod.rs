@@ -65,6 +65,8 @@ pub(super) fn infer(call: &Call<'_>) -> Inferred {
         "Transpose" => layout::transpose(call),
         "Concat" => layout::concat(call),
         "Split" => layout::split(call),
+        // A sequence has the bytes of all its parts; how large one of them is, its reader declares.
+        "SplitToSequence" => Ok(vec![Value::new(call.input(0)?.elem, call.input(0)?.dims.clone())]),
         "Slice" => layout::slice(call),
         "Gather" => layout::gather(call),
         "GatherElements" => Ok(vec![Value::new(call.input(0)?.elem, call.input(1)?.dims.clone())]),

@@ -70,6 +70,8 @@ pub struct Units {
     fixed_bytes: Vec<f64>,
     activation_bytes: Vec<f64>,
     parameter_bytes: Vec<f64>,
+    /// Bytes of parameters, whether or not replicas synchronise them; of a shared one at the first unit that reads it.
+    weight_bytes: Vec<f64>,
     memory: Arc<Memory>,
     /// Tensors and workspace that an operator of the unit needs while it runs, the most over its operators.
     working_bytes: Vec<f64>,
@@ -139,6 +141,7 @@ impl Units {
             fixed_bytes: vec![0.0; unit_count],
             activation_bytes: vec![0.0; unit_count],
             parameter_bytes: vec![0.0; unit_count],
+            weight_bytes: vec![0.0; unit_count],
             memory: problem.memory().clone(),
             working_bytes: vec![0.0; unit_count],
             declared_bytes: vec![0.0; unit_count],
@@ -171,6 +174,7 @@ impl Units {
             self.fixed_bytes[unit] += document.parameter_bytes + document.optimizer_bytes + workspace;
             self.activation_bytes[unit] += document.activation_bytes;
             self.parameter_bytes[unit] += graph.synchronised_bytes(op);
+            self.weight_bytes[unit] += document.parameter_bytes;
             let pass = usize::from(self.passes == 2 && document.pass != Pass::Forward);
             for pool in 0..self.pools {
                 match problem.seconds(op, pool) {
@@ -256,6 +260,7 @@ impl Units {
             units.dedup();
             let bytes = document.bytes + document.optimizer_bytes;
             let synchronised = if document.trained && graph.has_backward() { document.bytes } else { 0.0 };
+            self.weight_bytes[units[0] as usize] += if document.trained { document.bytes } else { 0.0 };
             if let [unit] = units[..] {
                 self.fixed_bytes[unit as usize] += bytes;
                 self.parameter_bytes[unit as usize] += synchronised;
@@ -311,8 +316,8 @@ impl Units {
                 self.activation_bytes[unit as usize] += bytes;
             }
         }
-        for unit in 0..self.len() {
-            self.most_bytes[unit] += self.fixed_bytes[unit] + self.declared_bytes[unit] + workspace[unit];
+        for (unit, workspace) in workspace.into_iter().enumerate() {
+            self.most_bytes[unit] += self.fixed_bytes[unit] + self.declared_bytes[unit] + workspace;
             self.most_stash[unit] += self.declared_bytes[unit];
         }
     }
@@ -427,6 +432,12 @@ impl Units {
     /// Bytes of parameters of a unit that no other shares, which replicas of a stage synchronise.
     pub fn parameter_bytes(&self, unit: usize) -> f64 {
         self.parameter_bytes[unit]
+    }
+
+    /// Bytes of the parameters of a unit, whether or not replicas synchronise them. One that several units share counts at
+    /// the first of them.
+    pub fn weight_bytes(&self, unit: usize) -> f64 {
+        self.weight_bytes[unit]
     }
 
     /// The parameters that units share.

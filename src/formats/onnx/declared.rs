@@ -33,7 +33,7 @@ impl<'a> Declared<'a> {
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
         let batch = options.batch;
-        for (name, size) in given(options).filter(|&(_, size)| size > LARGEST_DIM) {
+        if let Some((name, size)) = given(options).find(|&(_, size)| size > LARGEST_DIM) {
             let message = format!("{size} for {name} is larger than any dimension may be");
             let help = format!("give at most {LARGEST_DIM}");
             return Err(InputError::at_path("M010", label, "graph.input", message, help));

@@ -30,6 +30,9 @@ use crate::formats::options::{Fusion, ImportOptions};
 use crate::formats::readers::Readers;
 use crate::fusion::{self, Role, role};
 
+/// Takes note that an operator reads something that is held, made where it is not known yet.
+type Hold<'a> = dyn FnMut(Held, usize, &dyn Fn() -> Holding) + 'a;
+
 /// A constant that is no weight and no larger than this is an argument of a kernel.
 pub(super) const ARGUMENT_BYTES: f64 = 1024.0;
 
@@ -290,13 +293,7 @@ impl Draft<'_, '_> {
         parameters
     }
 
-    fn constant(
-        &self,
-        reader: usize,
-        value: usize,
-        root: usize,
-        hold: &mut dyn FnMut(Held, usize, &dyn Fn() -> Holding),
-    ) {
+    fn constant(&self, reader: usize, value: usize, root: usize, hold: &mut Hold<'_>) {
         let entry = &self.walked.values[root];
         let operator = self.walked.operators[reader].node;
         let bytes = |value: usize| self.walked.values[value].value.bytes().unwrap_or(0.0);
@@ -321,13 +318,7 @@ impl Draft<'_, '_> {
         }
     }
 
-    fn cache(
-        &self,
-        reader: usize,
-        value: usize,
-        caches: &BTreeMap<u64, (usize, f64)>,
-        hold: &mut dyn FnMut(Held, usize, &dyn Fn() -> Holding),
-    ) {
+    fn cache(&self, reader: usize, value: usize, caches: &BTreeMap<u64, (usize, f64)>, hold: &mut Hold<'_>) {
         let layer = layer_of(self.walked.values[value].name, value);
         let (first, bytes) = caches.get(&layer).copied().unwrap_or((value, 0.0));
         hold(Held::Cache(layer), reader, &|| Holding {

@@ -40,7 +40,7 @@ impl Solver for AccelerateBalanced {
         outcome(self, problem, context, || {
             let devices = accelerators(problem)?;
             let chain = Chain::new(problem)?;
-            let bytes = chain.weights(|units, unit| units.parameter_bytes(unit));
+            let bytes = chain.weights(|units, unit| units.weight_bytes(unit));
             let total: f64 = bytes.iter().sum();
             if total == 0.0 {
                 return Err("no operator has parameters to be spread".into());

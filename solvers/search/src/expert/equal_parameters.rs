@@ -33,7 +33,7 @@ impl Solver for EqualParameters {
         outcome(self, problem, context, || {
             let devices = accelerators(problem)?;
             let chain = Chain::new(problem)?;
-            let weights = chain.weights(|units, unit| units.parameter_bytes(unit));
+            let weights = chain.weights(|units, unit| units.weight_bytes(unit));
             if weights.iter().all(|&weight| weight == 0.0) {
                 return Err("no operator has parameters to be spread".into());
             }

@@ -28,7 +28,7 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
 /// ```
 /// use stagewright::nearest::nearest_three;
 /// let known = ["local", "lns", "dpl", "dp", "milp"];
-/// assert_eq!(nearest_three("loocal", known.into_iter()), ["local", "dpl", "milp"]);
+/// assert_eq!(nearest_three("loocal", known.into_iter()), ["local", "lns", "dpl"]);
 /// ```
 pub fn nearest_three<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     ranked(name, candidates).into_iter().map(|(_, candidate)| candidate).take(TOLD).collect()

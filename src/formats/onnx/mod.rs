@@ -8,13 +8,13 @@
 //! | --- | --- |
 //! | node that depends on an input | operator, named after the node or else its first output; layer from PyTorch's metadata or from the name |
 //! | node that depends on constants alone | nothing: it is folded into a constant |
-//! | output, weight, constant, cache | a tensor or a parameter: see [`version2`], or [`version1`] for earlier costs |
+//! | output, weight, constant, cache | a tensor or a parameter: see `version2`, or `version1` for earlier costs |
 //! | inputs of the model | nothing: where they live is not said |
 //!
 //! FLOP count a multiply-add as two, and include biases, activations and normalisations. An operator that is
 //! not known here, but whose shapes the file declares, has no FLOP and is priced by its bytes alone, of
 //! which the command line tells.
-//! What is no kernel is said in [`view`], what runs in one in [`fusion`](crate::fusion).
+//! What is no kernel is said in `view`, what runs in one in [`fusion`](crate::fusion).
 //!
 //! The first dimension of the inputs may be left open, and is then given as the batch; any dimension that has a name may be
 //! given by it. Inputs that hold past keys and values are a cache, of as many sequences and tokens as options say. Nodes with a body

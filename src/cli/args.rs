@@ -484,6 +484,10 @@ pub(crate) struct WorkloadArguments {
     /// What an operator of the graph stands for
     #[arg(long, value_enum, default_value_t = GranularityArgument::Operator)]
     pub(crate) granularity: GranularityArgument,
+    /// How operators are priced: kernels fused, weights shared, every tensor in memory (2), or as before (1)
+    /// [default: 2]
+    #[arg(long, value_enum)]
+    pub(crate) cost_rules: Option<CostRulesArgument>,
     /// How weights and activations are kept
     #[arg(long, value_enum, default_value_t = PrecisionArgument::Fp32)]
     pub(crate) precision: PrecisionArgument,

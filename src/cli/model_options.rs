@@ -211,6 +211,33 @@ impl ModelOptions {
         })
     }
 
+    /// Refuses what was typed and a format has no use for: a model that is read as if it had not been typed is another
+    /// one than was asked for. A batch is no such option, since it says what a throughput is of; where it changes no costs
+    /// that is told.
+    ///
+    /// # Errors
+    /// U012: an option that does nothing to models of this format.
+    pub(crate) fn suit(&self, format: Format) -> Result<(), CliError> {
+        let entry = format.entry();
+        let of_any = ["format", "tied_together", "whole_layers", "memory_reserve"];
+        let takes = |name: &str| of_any.contains(&name) || entry.options.contains(&name);
+        for name in self.typed.iter().filter(|name| !takes(name)) {
+            if let ("batch", Some(batch)) = (name.as_str(), self.document.batch) {
+                output::note(&format!(
+                    "note: costs are those of the file; --batch {batch} says how many samples they are for"
+                ));
+                continue;
+            }
+            let others = FORMATS.iter().filter(|entry| entry.options.contains(&name.as_str()));
+            let others: Vec<&str> = others.map(|entry| entry.name).collect();
+            let message = format!("a model of the format {} is not read otherwise with it", entry.name);
+            return Err(CliError::new("U012", message)
+                .at(option(name))
+                .help(format!("leave it out; it is an option of {}", others.join(", "))));
+        }
+        Ok(())
+    }
+
     /// The format of models that was told.
     fn format(&self) -> Result<Option<Format>, CliError> {
         let Some(name) = self.document.format.as_deref() else { return Ok(None) };
@@ -243,7 +270,12 @@ fn fields(document: &ModelOptionsDocument) -> Map<String, Value> {
 
 /// The option of a field.
 fn option(name: &str) -> String {
-    format!("--{}", name.replace('_', "-"))
+    match name {
+        "dims" => "--dim".to_owned(),
+        "tied_together" => "--tied".to_owned(),
+        "without_fusion" => "--fusion".to_owned(),
+        _ => format!("--{}", name.replace('_', "-")),
+    }
 }
 
 #[cfg(test)]

@@ -169,6 +169,7 @@ pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(St
             (label, model)
         }
     };
+    options.suit(model.format)?;
     if options.whole_layers() {
         keep_whole(&mut model.graph);
     }

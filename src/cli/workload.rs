@@ -9,10 +9,12 @@ use stagewright::report::units::flop;
 use stagewright::train::recipe::RecipeError;
 use stagewright::train::{Instance, Recipe, instance};
 use stagewright::workloads::{
-    FAMILIES, Family, Figures, Granularity, Optimizer, Options, Precision, Size, Sizes, family,
+    CostRules, FAMILIES, Family, Figures, Granularity, Optimizer, Options, Precision, Size, Sizes, family,
 };
 
-use super::args::{GranularityArgument, OptimizerArgument, PrecisionArgument, WorkloadArguments};
+use super::args::{
+    CostRulesArgument, GranularityArgument, OptimizerArgument, PrecisionArgument, WorkloadArguments,
+};
 use super::error::CliError;
 use super::exit::Exit;
 use super::files::{self, is_standard};
@@ -121,6 +123,10 @@ fn options(arguments: &WorkloadArguments) -> Options {
         Some(OptimizerArgument::Adam) | None => Optimizer::Adam,
     };
     Options {
+        cost_rules: match arguments.cost_rules {
+            Some(CostRulesArgument::One) => CostRules::One,
+            Some(CostRulesArgument::Two) | None => CostRules::Two,
+        },
         sizes,
         training: arguments.training.then_some(optimizer),
         precision: match arguments.precision {

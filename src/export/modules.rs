@@ -71,7 +71,9 @@ fn beside(placed: &Placed, paths: &Paths, tree: &BTreeMap<&str, Node>) -> Vec<As
         published.iter().filter_map(|(module, with)| Some(((*module).to_owned(), tree.get(with)?.only()?)));
     let devices: BTreeMap<&str, usize> =
         placed.operators.iter().map(|operator| (operator.name, operator.device)).collect();
-    let shared = placed.graph.map_or(&[][..], |graph| &graph.document().parameters);
+    // A workload's own names of its parameters are no modules of the published checkpoint.
+    let shared = placed.graph.filter(|_| paths.published.is_none());
+    let shared = shared.map_or(&[][..], |graph| &graph.document().parameters);
     let shared = shared.iter().filter_map(|parameter| {
         let (module, _) = parameter.name.rsplit_once('.')?;
         let device = parameter.readers.iter().find_map(|reader| devices.get(reader.as_str()))?;

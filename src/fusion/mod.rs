@@ -83,16 +83,22 @@ impl Net {
 }
 
 /// Fuses the operators of a graph by their roles. Tensors that nothing reads are outputs of the model, and a tensor that is
-/// read and an output stands there twice. Takes time linear in operators and pins, but for sorting names.
-pub fn fuse(graph: &mut GraphDocument, roles: &[Role]) {
+/// read and an output stands there twice. Operators of which `together` does not hold share no kernel. Takes time linear in
+/// operators and pins, but for sorting names.
+pub fn fuse(graph: &mut GraphDocument, roles: &[Role], together: impl Fn(usize, usize) -> bool) {
     let Some(net) = Net::of(graph) else { return };
-    let kernel_of = kernels(graph, roles, &net);
+    let kernel_of = kernels(graph, roles, &net, together);
     charge(graph, roles, &net, &kernel_of);
     colocate(graph, kernel_of.iter().copied().enumerate().filter(|(op, kernel)| op != kernel));
 }
 
 /// Per operator the last operator of its kernel.
-fn kernels(graph: &GraphDocument, roles: &[Role], net: &Net) -> Vec<usize> {
+fn kernels(
+    graph: &GraphDocument,
+    roles: &[Role],
+    net: &Net,
+    together: impl Fn(usize, usize) -> bool,
+) -> Vec<usize> {
     let operators = &graph.operators;
     let mut kernel_of: Vec<usize> = (0..operators.len()).collect();
     let mut kernels: Vec<Kernel> = (0..operators.len())
@@ -129,7 +135,7 @@ fn kernels(graph: &GraphDocument, roles: &[Role], net: &Net) -> Vec<usize> {
         let (first, second) = (&operators[op], &operators[last]);
         let shares = first.colocation.is_some() && first.colocation == second.colocation;
         let passes = first.pass == second.pass && (first.pass == Pass::Forward || shares);
-        if joins && passes && !matches!(roles[last], Role::Free | Role::Apart) {
+        if joins && passes && together(op, last) && !matches!(roles[last], Role::Free | Role::Apart) {
             kernel_of[op] = last;
             kernels[last].has_product |= kernels[op].has_product;
             kernels[last].has_rows |= kernels[op].has_rows;

@@ -45,7 +45,7 @@ fn graph(operators: &[(&str, &str)], tensors: &[(&str, &[&str], f64)]) -> GraphD
 fn fused(mut graph: GraphDocument) -> GraphDocument {
     let roles: Vec<Role> =
         graph.operators.iter().map(|operator| role(operator.kind.as_deref().unwrap_or_default())).collect();
-    fuse(&mut graph, &roles);
+    fuse(&mut graph, &roles, |_, _| true);
     graph
 }
 

@@ -4,7 +4,9 @@
 //! the graph of layers has no cycle: the strongly connected components of the forward tensors and the
 //! backward ones, which run the other way. Costs add up; workspace, which one operator after another uses, is
 //! the largest. Tensors inside a merged operator vanish, and tensors with the same producer and consumers
-//! become one, so that what a layer stashes for its own backward pass is one tensor.
+//! become one, so that what a layer stashes for its own backward pass is one tensor. Under the second rules, the
+//! launches of a layer are those of its operators, and its workspace is what they need at most, one after the other,
+//! with the tensors that vanish.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +14,21 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use stagewright_core::document::{OperatorDocument, Pass};
 
-use super::draft::{Draft, Edge};
+use super::draft::{Draft, Edge, Shared};
+use crate::formats::CostRules;
 
 /// Merges the operators of each layer and pass, in time O((operators + pins) log).
 pub(super) fn layers(draft: Draft) -> Draft {
     let (layer_of, names) = acyclic_layers(&draft);
-    let mut merged = Draft::default();
+    let rules = draft.rules;
+    let draft = match rules {
+        CostRules::One => draft,
+        CostRules::Two => draft.fused(|a, b| layer_of[a] == layer_of[b]),
+    };
+    let mut merged = Draft { rules, ..Draft::default() };
     let mut index: BTreeMap<(u32, Pass), u32> = BTreeMap::new();
     let mut target = Vec::with_capacity(draft.operators.len());
-    for (operator, &layer) in draft.operators.into_iter().zip(&layer_of) {
+    for (operator, &layer) in draft.operators.iter().zip(&layer_of) {
         let at = *index.entry((layer, operator.pass)).or_insert_with(|| {
             let name = &names[layer as usize];
             let whole = match operator.pass {
@@ -33,14 +41,53 @@ pub(super) fn layers(draft: Draft) -> Draft {
                 pass: operator.pass,
                 colocation: operator.colocation.as_ref().map(|_| name.clone()),
                 layer: operator.layer.as_ref().map(|_| name.clone()),
+                precision: operator.precision,
+                launches: (rules == CostRules::Two).then_some(0.0),
                 ..OperatorDocument::named(whole)
             })
         });
-        add(&mut merged.operators[at as usize], &operator);
+        add(&mut merged.operators[at as usize], operator);
         target.push(at);
     }
+    if rules == CostRules::Two {
+        for (operator, bytes) in merged.operators.iter_mut().zip(inside(&draft, &target)) {
+            operator.workspace_bytes = bytes;
+        }
+    }
+    let readers = |shared: &Shared| {
+        let mut readers: Vec<u32> = shared.readers.iter().map(|&op| target[op as usize]).collect();
+        readers.sort_unstable();
+        readers.dedup();
+        readers
+    };
+    merged.shared =
+        draft.shared.iter().map(|shared| Shared { readers: readers(shared), ..shared.clone() }).collect();
     merged.edges = edges(&draft.edges, &target);
     merged
+}
+
+/// Per merged operator the most bytes of workspace and of the tensors inside it, while its operators run in their order.
+fn inside(draft: &Draft, target: &[u32]) -> Vec<f64> {
+    // What comes and goes with every operator; a tensor inside lasts from its producer to its last reader.
+    let mut comes = vec![0.0; target.len()];
+    let mut goes = vec![0.0; target.len()];
+    for edge in &draft.edges {
+        let producer = edge.producer as usize;
+        let stays = edge.consumers.iter().all(|&consumer| target[consumer as usize] == target[producer]);
+        if let (Some(&last), true) = (edge.consumers.iter().max(), stays && !edge.is_output) {
+            comes[producer] += edge.bytes;
+            goes[last as usize] += edge.bytes;
+        }
+    }
+    let merged = target.iter().max().map_or(0, |&last| last as usize + 1);
+    let (mut live, mut most) = (vec![0.0; merged], vec![0.0; merged]);
+    for (op, &at) in target.iter().enumerate() {
+        let at = at as usize;
+        live[at] += comes[op];
+        most[at] = f64::max(most[at], live[at] + draft.operators[op].workspace_bytes);
+        live[at] -= goes[op];
+    }
+    most
 }
 
 fn add(sum: &mut OperatorDocument, part: &OperatorDocument) {
@@ -49,6 +96,9 @@ fn add(sum: &mut OperatorDocument, part: &OperatorDocument) {
     }
     sum.flop = Some(sum.flop.unwrap_or(0.0) + part.flop.unwrap_or(0.0));
     sum.bytes_moved = Some(sum.bytes_moved.unwrap_or(0.0) + part.bytes_moved.unwrap_or(0.0));
+    if let Some(launches) = &mut sum.launches {
+        *launches += part.launches.unwrap_or(1.0);
+    }
     sum.parameter_bytes += part.parameter_bytes;
     sum.optimizer_bytes += part.optimizer_bytes;
     sum.activation_bytes += part.activation_bytes;
@@ -108,7 +158,7 @@ fn acyclic_layers(draft: &Draft) -> (Vec<u32>, Vec<String>) {
 /// The tensors between merged operators, those of the same pins as one.
 fn edges(edges: &[Edge], target: &[u32]) -> Vec<Edge> {
     let mut merged: Vec<Edge> = Vec::new();
-    let mut index: BTreeMap<(u32, Vec<u32>), usize> = BTreeMap::new();
+    let mut index: BTreeMap<(u32, Vec<u32>, bool), usize> = BTreeMap::new();
     for edge in edges {
         let producer = target[edge.producer as usize];
         let mut consumers: Vec<u32> =
@@ -116,11 +166,12 @@ fn edges(edges: &[Edge], target: &[u32]) -> Vec<Edge> {
         consumers.retain(|&consumer| consumer != producer);
         consumers.sort_unstable();
         consumers.dedup();
-        if consumers.is_empty() {
+        if consumers.is_empty() && !edge.is_output {
             continue;
         }
-        let at = *index.entry((producer, consumers.clone())).or_insert_with(|| {
-            merged.push(Edge { producer, consumers, bytes: 0.0 });
+        let is_output = edge.is_output;
+        let at = *index.entry((producer, consumers.clone(), is_output)).or_insert_with(|| {
+            merged.push(Edge { producer, consumers, bytes: 0.0, is_output });
             merged.len() - 1
         });
         merged[at].bytes += edge.bytes;
@@ -130,6 +181,7 @@ fn edges(edges: &[Edge], target: &[u32]) -> Vec<Edge> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Precision;
     use super::super::operators::Loss;
     use super::super::optimizer::Optimizer;
     use super::super::step;
@@ -138,7 +190,7 @@ mod tests {
 
     /// Two layers that feed each other, step by step, and one that reads both.
     fn braid() -> Tape {
-        let mut tape = Tape::new(4.0, true);
+        let mut tape = Tape::new(Precision::Fp32, true);
         let mut x = tape.input("x", [2, 4]);
         for at in 0..3 {
             x = tape.scope("left", |tape| tape.linear(&format!("step{at}"), x, 4));
@@ -150,7 +202,7 @@ mod tests {
 
     #[test]
     fn layers_on_a_cycle_become_one() {
-        let merged = layers(step::forward(&braid()));
+        let merged = layers(step::inference(&braid(), CostRules::One));
         let names: Vec<&str> = merged.operators.iter().map(|operator| operator.name.as_str()).collect();
         assert_eq!(names, ["x", "left+right", "head"]);
         assert_eq!(merged.operators[1].parameter_bytes, 6.0 * 4.0 * 20.0);
@@ -159,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_layer_stashes_one_tensor_for_its_backward_pass() {
-        let merged = layers(step::training(&braid(), Optimizer::Sgd).unwrap());
+        let merged = layers(step::training(&braid(), Optimizer::Sgd, CostRules::One).unwrap());
         let at = |name: &str| merged.operators.iter().position(|op| op.name == name).unwrap() as u32;
         let (forward, backward) = (at("left+right"), at("left+right.backward"));
         let stash: Vec<f64> = merged

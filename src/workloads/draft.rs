@@ -1,6 +1,11 @@
 //! A graph whose tensors name operators by index: between the tape and the document.
 
-use stagewright_core::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, TensorDocument};
+use stagewright_core::document::{
+    GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument,
+};
+
+use crate::formats::CostRules;
+use crate::fusion::{self, Role, role};
 
 /// A tensor by indices of operators.
 #[derive(Debug, Clone)]
@@ -8,13 +13,30 @@ pub(super) struct Edge {
     pub(super) producer: u32,
     pub(super) consumers: Vec<u32>,
     pub(super) bytes: f64,
+    /// Whether it is an output of the model, which stays where nothing reads it.
+    pub(super) is_output: bool,
+}
+
+/// Parameters that several operators read.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    pub(super) name: String,
+    /// The operator of the tape whose parameters they are.
+    pub(super) owner: u32,
+    pub(super) bytes: f64,
+    pub(super) optimizer_bytes: f64,
+    pub(super) readers: Vec<u32>,
 }
 
 /// Operators and the tensors between them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Draft {
+    /// By which operators are priced, and with that the version of the document.
+    pub(super) rules: CostRules,
     pub(super) operators: Vec<OperatorDocument>,
     pub(super) edges: Vec<Edge>,
+    /// Only under the second rules.
+    pub(super) shared: Vec<Shared>,
 }
 
 impl Draft {
@@ -26,7 +48,7 @@ impl Draft {
 
     /// Adds a tensor that nothing reads yet.
     pub(super) fn edge(&mut self, producer: u32, bytes: f64) -> u32 {
-        self.edges.push(Edge { producer, consumers: Vec::new(), bytes });
+        self.edges.push(Edge { producer, consumers: Vec::new(), bytes, is_output: false });
         self.edges.len() as u32 - 1
     }
 
@@ -38,29 +60,123 @@ impl Draft {
         }
     }
 
-    /// The document. Tensors that nothing reads are left out.
-    pub(super) fn document(self, name: String) -> GraphDocument {
-        let of = |op: u32| self.operators[op as usize].name.clone();
-        let tensors = self
-            .edges
-            .iter()
-            .filter(|edge| !edge.consumers.is_empty())
-            .map(|edge| TensorDocument {
-                name: None,
-                producer: of(edge.producer),
-                consumers: edge.consumers.iter().map(|&consumer| of(consumer)).collect(),
-                bytes: edge.bytes,
-                seconds: Default::default(),
-            })
-            .collect();
-        GraphDocument {
-            schema: GRAPH_SCHEMA.into(),
-            name,
-            operators: self.operators,
-            tensors,
-            cluster: None,
-            parameters: Vec::new(),
-            pipedream_skips: Vec::new(),
+    /// Leaves out operators, with the tensors that they make, and puts the updates behind all else: until the step is over
+    /// there are all gradients.
+    pub(super) fn ordered(mut self, is_left_out: impl Fn(&OperatorDocument) -> bool) -> Draft {
+        let mut order: Vec<usize> =
+            (0..self.operators.len()).filter(|&at| !is_left_out(&self.operators[at])).collect();
+        order.sort_by_key(|&at| self.operators[at].pass == Pass::Update);
+        let mut target = vec![None; self.operators.len()];
+        for (to, &from) in order.iter().enumerate() {
+            target[from] = Some(to as u32);
         }
+        let moved = |ops: &[u32]| ops.iter().filter_map(|&op| target[op as usize]).collect::<Vec<u32>>();
+        let moved_edge = |edge: Edge| {
+            let producer = target[edge.producer as usize]?;
+            Some(Edge { producer, consumers: moved(&edge.consumers), ..edge })
+        };
+        self.edges = self.edges.into_iter().filter_map(moved_edge).collect();
+        for shared in &mut self.shared {
+            shared.readers = moved(&shared.readers);
+        }
+        let mut operators: Vec<_> = self.operators.into_iter().map(Some).collect();
+        self.operators = order.into_iter().filter_map(|at| operators[at].take()).collect();
+        self
+    }
+
+    /// Fuses operators by what they are called. Time and memory are linear in operators and pins, but for sorting names.
+    /// Operators of which `together` does not hold share no kernel.
+    pub(super) fn fused(mut self, together: impl Fn(usize, usize) -> bool) -> Draft {
+        let role_of = |operator: &OperatorDocument| operator.kind.as_deref().map_or(Role::Apart, role);
+        let roles: Vec<Role> = self.operators.iter().map(role_of).collect();
+        self.edges.retain(Edge::is_there);
+        let tensors = self.tensors();
+        let operators = std::mem::take(&mut self.operators);
+        let mut graph = GraphDocument { operators, tensors, ..empty(self.rules) };
+        fusion::fuse(&mut graph, &roles, together);
+        for (edge, tensor) in self.edges.iter_mut().zip(&graph.tensors) {
+            edge.bytes = tensor.bytes;
+        }
+        self.operators = graph.operators;
+        self
+    }
+
+    /// The document. Tensors that nothing reads are left out, but for outputs of the model.
+    pub(super) fn document(mut self, name: String) -> GraphDocument {
+        let parameters = self.parameters();
+        GraphDocument {
+            name,
+            tensors: self.tensors(),
+            parameters,
+            operators: self.operators,
+            ..empty(self.rules)
+        }
+    }
+
+    fn tensors(&self) -> Vec<TensorDocument> {
+        let of = |op: u32| self.operators[op as usize].name.clone();
+        let tensor = |edge: &Edge| TensorDocument {
+            name: None,
+            producer: of(edge.producer),
+            consumers: edge.consumers.iter().map(|&consumer| of(consumer)).collect(),
+            bytes: edge.bytes,
+            seconds: Default::default(),
+        };
+        self.edges.iter().filter(|edge| edge.is_there()).map(tensor).collect()
+    }
+
+    /// Shared parameters, of which those whose readers always share a device are given to the first of them.
+    fn parameters(&mut self) -> Vec<ParameterDocument> {
+        let mut parameters = Vec::new();
+        for shared in std::mem::take(&mut self.shared) {
+            let class = |&op: &u32| self.operators[op as usize].colocation.as_deref();
+            let first = shared.readers.first().map(class);
+            let is_one = shared.readers.len() == 1
+                || first.is_some_and(|first| {
+                    first.is_some() && shared.readers.iter().all(|op| class(op) == first)
+                });
+            if is_one {
+                let operator = &mut self.operators[shared.readers[0] as usize];
+                operator.parameter_bytes += shared.bytes;
+                operator.optimizer_bytes += shared.optimizer_bytes;
+            } else if !shared.readers.is_empty() {
+                parameters.push(ParameterDocument {
+                    name: shared.name,
+                    bytes: shared.bytes,
+                    optimizer_bytes: shared.optimizer_bytes,
+                    readers: shared
+                        .readers
+                        .iter()
+                        .map(|&op| self.operators[op as usize].name.clone())
+                        .collect(),
+                    trained: true,
+                    together: false,
+                });
+            }
+        }
+        parameters
+    }
+}
+
+impl Edge {
+    /// Whether it is a tensor: something reads it, or it stays.
+    fn is_there(&self) -> bool {
+        self.is_output || !self.consumers.is_empty()
+    }
+}
+
+fn empty(rules: CostRules) -> GraphDocument {
+    let schema = match rules {
+        CostRules::One => GRAPH_SCHEMA,
+        CostRules::Two => GRAPH_SCHEMA_2,
+    };
+    GraphDocument {
+        schema: schema.into(),
+        name: String::new(),
+        operators: Vec::new(),
+        tensors: Vec::new(),
+        cluster: None,
+        parameters: Vec::new(),
+        pipedream_skips: Vec::new(),
     }
 }

@@ -20,7 +20,9 @@ pub struct Figures {
 impl Figures {
     /// The figures of a workload generated with a precision.
     pub fn of(graph: &GraphDocument, precision: Precision) -> Figures {
-        let bytes: f64 = graph.operators.iter().map(|operator| operator.parameter_bytes).sum();
+        let own: f64 = graph.operators.iter().map(|operator| operator.parameter_bytes).sum();
+        let shared: f64 = graph.parameters.iter().map(|parameter| parameter.bytes).sum();
+        let bytes = own + shared;
         Figures {
             operators: graph.operators.len(),
             tensors: graph.tensors.len(),

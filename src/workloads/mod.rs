@@ -28,6 +28,7 @@ mod tensor;
 
 use stagewright_core::document::GraphDocument;
 
+pub use crate::formats::CostRules;
 pub use error::WorkloadError;
 pub use families::FAMILIES;
 pub use figures::Figures;
@@ -81,6 +82,8 @@ pub struct Options {
     pub precision: Precision,
     /// What an operator stands for; a kernel by default.
     pub granularity: Granularity,
+    /// How operators are priced, and with that the version of the document; the second by default.
+    pub cost_rules: CostRules,
 }
 
 /// A family of models.
@@ -165,15 +168,15 @@ impl<H: Sync> Family for Definition<H> {
             })?,
         };
         options.sizes.check(self.name, self.sizes)?;
-        let width = f64::from(options.precision.bytes());
-        let mut tape = Tape::new(width, options.training.is_some());
+        let mut tape = Tape::new(options.precision, options.training.is_some());
         (self.record)(&mut tape, hyperparameters, &options.sizes)?;
         let tape = tape.finish()?;
         let draft = match options.training {
-            Some(optimizer) => step::training(&tape, optimizer)?,
-            None => step::forward(&tape),
+            Some(optimizer) => step::training(&tape, optimizer, options.cost_rules)?,
+            None => step::inference(&tape, options.cost_rules),
         };
         let draft = match options.granularity {
+            Granularity::Operator if options.cost_rules == CostRules::Two => draft.fused(|_, _| true),
             Granularity::Operator => draft,
             Granularity::Layer => coarsen::layers(draft),
         };

@@ -118,7 +118,7 @@ impl<'a> Record<'a> {
     }
 
     /// Elements of parameters that it shares with the operator that owns them. It holds a copy, as the stages
-    /// of a pipeline do, which counts as workspace; its gradient goes to the owner.
+    /// of a pipeline do.
     pub(crate) fn shares(mut self, owner: Owner, elements: f64) -> Self {
         self.shared = Some((owner, elements));
         self

@@ -10,20 +10,48 @@
 //! the readers whose contributions it adds up; the parts of a variable's gradient are added one by one, each beside
 //! its reader.
 //!
-//! `activation_bytes` holds what the backward pass reads of the forward pass, every tensor once, at the first
-//! operator whose gradient needs it; `optimizer` says what an update holds.
+//! `optimizer` says what an update holds. The rest is by the rules of costs:
+//!
+//! | | first rules | second rules |
+//! | --- | --- | --- |
+//! | what the backward pass reads of the forward pass | `activation_bytes`, every tensor once, at the first operator whose gradient needs it | the tensors themselves |
+//! | weights that two operators read | the owner's; a copy is workspace of the other; one update of the sum of the gradients | a shared parameter; an update beside each gradient |
+//! | weights of an unrolled layer (`variable`) | an operator that sends them to its readers; the sum of the gradients goes from step to step | a shared parameter; every step adds to the gradient where it is, and one update follows |
+//! | inputs | a kernel | nothing is launched |
+//! | outputs of inference | left out | tensors without readers |
+//! | precision, fusion | none | as the options say; see [`fusion`](crate::fusion) |
 
-use stagewright_core::document::{OperatorDocument, Pass};
+use std::collections::BTreeMap;
 
-use super::draft::Draft;
+use stagewright_core::document::{OperatorDocument, Pass, Precision};
+
+use super::draft::{Draft, Shared};
 use super::error::WorkloadError;
 use super::optimizer::Optimizer;
 use super::record::{Piece, Read};
 use super::tape::{MOST_OPERATORS, Operator, Tape};
+use crate::formats::CostRules;
 
 /// The forward pass alone.
-pub(super) fn forward(tape: &Tape) -> Draft {
-    let mut draft = Draft::default();
+pub(super) fn inference(tape: &Tape, rules: CostRules) -> Draft {
+    let mut draft = forward(tape, rules);
+    if rules == CostRules::One {
+        return draft;
+    }
+    for &output in tape.operators.iter().flat_map(|operator| &operator.outputs) {
+        let edge = &mut draft.edges[output as usize];
+        edge.is_output = edge.consumers.is_empty();
+    }
+    draft.ordered(is_variable)
+}
+
+fn is_variable(operator: &OperatorDocument) -> bool {
+    operator.kind.as_deref() == Some(VARIABLE)
+}
+
+fn forward(tape: &Tape, rules: CostRules) -> Draft {
+    let mut draft = Draft { rules, ..Draft::default() };
+    let first = rules == CostRules::One;
     for operator in &tape.operators {
         draft.operator(OperatorDocument {
             kind: Some(operator.kind.into()),
@@ -31,7 +59,9 @@ pub(super) fn forward(tape: &Tape) -> Draft {
             flop: Some(operator.flop),
             bytes_moved: Some(operator.moved),
             parameter_bytes: operator.parameters * tape.width,
-            workspace_bytes: operator.workspace,
+            workspace_bytes: operator.workspace + if first { operator.copy } else { 0.0 },
+            precision: if first { None } else { Some(tape.precision) },
+            launches: (!first && operator.kind == INPUT).then_some(0.0),
             ..OperatorDocument::named(operator.name.clone())
         });
     }
@@ -44,15 +74,40 @@ pub(super) fn forward(tape: &Tape) -> Draft {
             draft.read(input, at as u32);
         }
     }
+    if !first {
+        share(tape, &mut draft);
+    }
     draft
+}
+
+/// Makes shared parameters of what several operators read.
+fn share(tape: &Tape, draft: &mut Draft) {
+    let mut readers: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (at, operator) in (0..).zip(&tape.operators) {
+        if operator.kind == VARIABLE {
+            let value = operator.outputs[0] as usize;
+            readers.insert(at, draft.edges[value].consumers.clone());
+        } else if operator.owner != at {
+            readers.entry(operator.owner).or_insert_with(|| vec![operator.owner]).push(at);
+        }
+    }
+    for (owner, readers) in readers {
+        let operator = &mut draft.operators[owner as usize];
+        let bytes = std::mem::take(&mut operator.parameter_bytes);
+        let name = match is_variable(operator) {
+            true => operator.name.clone(),
+            false => format!("{}.weight", operator.name),
+        };
+        draft.shared.push(Shared { name, owner, bytes, optimizer_bytes: 0.0, readers });
+    }
 }
 
 /// The forward pass, the backward pass and the update.
 ///
 /// # Errors
 /// More operators than [`MOST_OPERATORS`].
-pub(super) fn training(tape: &Tape, optimizer: Optimizer) -> Result<Draft, WorkloadError> {
-    let mut draft = forward(tape);
+pub(super) fn training(tape: &Tape, optimizer: Optimizer, rules: CostRules) -> Result<Draft, WorkloadError> {
+    let mut draft = forward(tape, rules);
     for operator in &mut draft.operators {
         operator.colocation = Some(operator.name.clone());
     }
@@ -69,6 +124,9 @@ pub(super) fn training(tape: &Tape, optimizer: Optimizer) -> Result<Draft, Workl
         if step.draft.operators.len() > MOST_OPERATORS {
             return Err(WorkloadError::TooManyOperators { most: MOST_OPERATORS });
         }
+    }
+    if rules == CostRules::Two {
+        return Ok(step.draft.ordered(is_variable));
     }
     for (value, by) in step.stashed_by.iter().enumerate() {
         if let Some(by) = by {
@@ -123,8 +181,13 @@ impl Step<'_> {
                     1 => "grad_sum".to_owned(),
                     _ => format!("grad_sum.{place}"),
                 };
-                if operator.kind == VARIABLE {
-                    return self.running_sum(at, parts);
+                match (operator.kind == VARIABLE, self.draft.rules) {
+                    (true, CostRules::One) => return self.running_sum(at, parts),
+                    (true, CostRules::Two) => {
+                        self.sum_in_place(at, &parts);
+                        return None;
+                    }
+                    _ => {}
                 }
                 // Beside the first reader, so that one gradient and not all parts goes back to the producer.
                 let home = parts.iter().map(|part| part.from).min()? as usize;
@@ -150,9 +213,47 @@ impl Step<'_> {
             }
         }
         let parts = std::mem::take(&mut self.of_parameters[at]);
-        if let Some(gradient) = self.sum(at, at, "grad_weight_sum", parts) {
-            self.update(at, gradient);
+        if self.draft.rules == CostRules::One {
+            if let Some(gradient) = self.sum(at, at, "grad_weight_sum", parts) {
+                self.update(at, at, gradient.bytes, &[gradient]);
+            }
+            return;
         }
+        // Where a copy is, its gradient is, and with that its update.
+        let mut by_reader: BTreeMap<u32, Vec<Gradient>> = BTreeMap::new();
+        for part in parts {
+            by_reader.entry(part.from).or_default().push(part);
+        }
+        for (reader, parts) in by_reader {
+            if let Some(gradient) = self.sum(reader as usize, reader as usize, "grad_weight_sum", parts) {
+                self.update(at, reader as usize, gradient.bytes, &[gradient]);
+            }
+        }
+    }
+
+    /// Adds up the gradient of a variable where it is: every step after the first that is computed reads what there is
+    /// and adds to it. The update waits for all of them.
+    fn sum_in_place(&mut self, at: usize, parts: &[Gradient]) {
+        let Some(home) = parts.iter().map(|part| part.from).min() else { return };
+        for (place, part) in parts.iter().enumerate() {
+            let edge = &mut self.draft.edges[part.edge as usize];
+            edge.bytes = 0.0;
+            let piece = &mut self.draft.operators[edge.producer as usize];
+            if place > 0 {
+                piece.flop = piece.flop.map(|flop| flop + part.bytes / self.tape.width);
+                piece.bytes_moved = piece.bytes_moved.map(|moved| moved + part.bytes);
+            }
+        }
+        let bytes = parts.iter().map(|part| part.bytes).fold(0.0, f64::max);
+        self.update(at, home as usize, bytes, parts);
+        if let Some(shared) = self.shared(at) {
+            shared.optimizer_bytes += bytes;
+        }
+    }
+
+    /// The shared parameter that an operator owns.
+    fn shared(&mut self, owner: usize) -> Option<&mut Shared> {
+        self.draft.shared.iter_mut().find(|shared| shared.owner as usize == owner)
     }
 
     fn piece(&mut self, at: usize, piece: &Piece, outputs: &[Gradient]) {
@@ -240,19 +341,35 @@ impl Step<'_> {
         Some(sum)
     }
 
-    fn update(&mut self, at: usize, gradient: Gradient) {
+    /// The update of the parameters that `owner` has, beside an operator that reads them, when their gradient is there.
+    fn update(&mut self, owner: usize, reader: usize, gradient_bytes: f64, gradients: &[Gradient]) {
         let width = self.tape.width;
-        let parameters = self.tape.operators[at].parameters;
-        let own = self.beside(at, at, "update", Pass::Update);
-        self.draft.read(gradient.edge, own);
+        let own = match self.tape.operators[owner].kind {
+            VARIABLE => self.beside(owner, reader, "update", Pass::Update),
+            _ => self.beside(reader, reader, "update", Pass::Update),
+        };
+        for gradient in gradients {
+            self.draft.read(gradient.edge, own);
+        }
         let state = self.optimizer.state_bytes(width);
+        let held = self.tape.operators[owner].parameters * state;
         // Rows of an embedding that no index names have no gradient and are left alone.
-        let touched = gradient.bytes / width;
+        let touched = gradient_bytes / width;
+        let first = self.draft.rules == CostRules::One;
         let document = &mut self.draft.operators[own as usize];
         document.kind = Some(self.optimizer.name().into());
         document.flop = Some(self.optimizer.flop() * touched);
-        document.bytes_moved = Some(gradient.bytes + touched * 2.0 * (width + state));
-        document.optimizer_bytes = gradient.bytes + parameters * state;
+        document.bytes_moved = Some(gradient_bytes + touched * 2.0 * (width + state));
+        if first {
+            // Under the second rules, the gradient is a tensor.
+            document.optimizer_bytes = gradient_bytes + held;
+            return;
+        }
+        document.precision = Some(Precision::Fp32);
+        match self.shared(owner) {
+            Some(shared) => shared.optimizer_bytes = held,
+            None => self.draft.operators[own as usize].optimizer_bytes = held,
+        }
     }
 
     /// A new operator of a forward operator, colocated with `home`.
@@ -260,6 +377,7 @@ impl Step<'_> {
         let (operator, home) = (&self.tape.operators[at], &self.tape.operators[home]);
         self.draft.operator(OperatorDocument {
             kind: Some(format!("{}_{suffix}", operator.kind)),
+            precision: (self.draft.rules == CostRules::Two).then_some(self.tape.precision),
             pass,
             colocation: Some(home.name.clone()),
             layer: layer_of(home),
@@ -271,17 +389,21 @@ impl Step<'_> {
 /// Kind of the operators that a backward pass starts from.
 pub(super) const LOSS: &str = "loss";
 
+/// Kind of the operators that stand for what the model is given.
+pub(super) const INPUT: &str = "input";
+
 /// Kind of the operators that only hold parameters.
 pub(super) const VARIABLE: &str = "variable";
 
 #[cfg(test)]
 mod tests {
+    use super::super::Precision as Kept;
     use super::super::operators::Loss;
     use super::*;
 
     /// x → a → (b, shortcut) → sum → loss, ten samples, four bytes a number.
     fn residual() -> Tape {
-        let mut tape = Tape::new(4.0, true);
+        let mut tape = Tape::new(Kept::Fp32, true);
         let x = tape.input("x", [10, 3]);
         let a = tape.linear("a", x, 5);
         let b = tape.relu("b", a);
@@ -305,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_residual_sums_its_gradients_and_passes_through_its_sum() {
-        let draft = training(&residual(), Optimizer::Adam).unwrap();
+        let draft = training(&residual(), Optimizer::Adam, CostRules::One).unwrap();
         let names: Vec<&str> = draft.operators[5..].iter().map(|operator| operator.name.as_str()).collect();
         assert_eq!(names, ["loss.grad", "b.grad", "a.grad_sum", "a.grad_weight", "a.update"]);
         // One gradient of the sum serves both its sides; that of the input is not wanted.
@@ -320,7 +442,7 @@ mod tests {
 
     #[test]
     fn costs_of_a_step_are_those_of_its_parts() {
-        let draft = training(&residual(), Optimizer::Adam).unwrap();
+        let draft = training(&residual(), Optimizer::Adam, CostRules::One).unwrap();
         let (x, y, weights) = (4.0 * 30.0, 4.0 * 50.0, 4.0 * 20.0);
         let weight = operator(&draft, "a.grad_weight");
         assert_eq!((weight.flop, weight.bytes_moved), (Some(2.0 * 10.0 * 3.0 * 5.0), Some(y + x + weights)));
@@ -336,12 +458,12 @@ mod tests {
 
     #[test]
     fn shared_parameters_are_updated_once_with_all_their_gradients() {
-        let mut tape = Tape::new(2.0, true);
+        let mut tape = Tape::new(Kept::Fp16, true);
         let tokens = tape.indices("tokens", [4, 1]);
         let (x, table) = tape.embedding("table", tokens, 100, [4, 8]);
         let y = tape.tied("head", x, 100, table);
         tape.loss("loss", y, Loss::Square);
-        let draft = training(&tape.finish().unwrap(), Optimizer::Momentum).unwrap();
+        let draft = training(&tape.finish().unwrap(), Optimizer::Momentum, CostRules::One).unwrap();
         assert_eq!(operator(&draft, "head").parameter_bytes, 0.0);
         assert_eq!(operator(&draft, "head").workspace_bytes, 1600.0, "its copy of the table");
         let sum = operator(&draft, "table.grad_weight_sum");
@@ -353,14 +475,14 @@ mod tests {
 
     #[test]
     fn the_gradient_of_a_variable_is_summed_from_step_to_step() {
-        let mut tape = Tape::new(4.0, true);
+        let mut tape = Tape::new(Kept::Fp32, true);
         let weights = tape.variable("w", [8, 8]);
         let mut x = tape.input("x", [2, 8]);
         for step in 0..3 {
             x = tape.contract(&format!("step{step}"), x, weights, 8, [2, 8]);
         }
         tape.loss("loss", x, Loss::Square);
-        let draft = training(&tape.finish().unwrap(), Optimizer::Sgd).unwrap();
+        let draft = training(&tape.finish().unwrap(), Optimizer::Sgd, CostRules::One).unwrap();
         // The last step hands its part to the one before it, which adds its own, and so on.
         let beside = |name: &str| operator(&draft, name).colocation.clone();
         assert_eq!(beside("w.grad_sum.0").as_deref(), Some("step1"));

@@ -11,6 +11,9 @@
 
 use std::fmt::Display;
 
+use stagewright_core::document;
+
+use super::Precision;
 use super::error::WorkloadError;
 use super::record::{Owner, Piece, Record};
 use super::tensor::{Shape, Tensor};
@@ -43,6 +46,8 @@ pub(crate) struct Operator {
     pub(crate) flop: f64,
     pub(crate) moved: f64,
     pub(crate) workspace: f64,
+    /// Bytes of the parameters of another operator that it reads.
+    pub(crate) copy: f64,
     /// What is kept for the backward pass besides inputs and outputs.
     pub(crate) saved: Option<u32>,
     pub(crate) pass_through: Vec<usize>,
@@ -56,6 +61,8 @@ pub(crate) struct Operator {
 pub(crate) struct Tape {
     /// Bytes of an element.
     pub(crate) width: f64,
+    /// How elements are kept.
+    pub(crate) precision: document::Precision,
     /// Whether losses are recorded.
     pub(crate) training: bool,
     pub(crate) operators: Vec<Operator>,
@@ -67,10 +74,16 @@ pub(crate) struct Tape {
 }
 
 impl Tape {
-    /// An empty tape for elements of some bytes.
-    pub(crate) fn new(width: f64, training: bool) -> Tape {
+    /// An empty tape for elements of some precision.
+    pub(crate) fn new(precision: Precision, training: bool) -> Tape {
         Tape {
-            width,
+            width: f64::from(precision.bytes()),
+            precision: match precision {
+                Precision::Fp32 => document::Precision::Fp32,
+                Precision::Fp16 => document::Precision::Fp16,
+                Precision::Bf16 => document::Precision::Bf16,
+                Precision::Fp8 => document::Precision::Fp8,
+            },
             training,
             operators: Vec::new(),
             values: Vec::new(),
@@ -206,7 +219,8 @@ impl Tape {
             owner: record.shared.map_or(own, |(owner, _)| owner.0),
             flop: record.flop,
             moved: record.moved.unwrap_or(read + weight_bytes + written),
-            workspace: record.workspace + copy,
+            workspace: record.workspace,
+            copy,
             saved,
             pass_through: record.pass_through,
             pieces: record.pieces,

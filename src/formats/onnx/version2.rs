@@ -92,7 +92,7 @@ pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions)
     fusion::colocate(&mut graph, beside.into_iter());
     if fuses {
         let roles: Vec<Role> = (0..walked.operators.len()).map(|at| draft.role(at)).collect();
-        fusion::fuse(&mut graph, &roles);
+        fusion::fuse(&mut graph, &roles, |_, _| true);
     }
     graph
 }

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use stagewright_core::document::GraphDocument;
 
 use super::super::draw::one_of;
-use crate::workloads::{Granularity, Optimizer, Options, Precision, Size, Sizes, family};
+use crate::workloads::{CostRules, Granularity, Optimizer, Options, Precision, Size, Sizes, family};
 
 /// Batches of any model.
 const BATCHES: &[u64] = &[1, 2, 4, 8, 16, 32, 64];
@@ -135,7 +135,9 @@ impl Ladder {
         precision: Precision,
         training: Option<Optimizer>,
     ) -> GraphDocument {
-        let options = Options { sizes, training, precision, granularity };
+        // Problems to learn from are those of the first rules, as the published policies were trained on.
+        let cost_rules = CostRules::One;
+        let options = Options { sizes, training, precision, granularity, cost_rules };
         family(self.model)
             .and_then(|family| family.generate(Some(variant), &options))
             .expect("the sizes of a ladder make a model")

@@ -1,7 +1,7 @@
 //! Inputs, parameters that several operators read, lookups, and operators that only move data.
 
 use super::super::record::{Owner, Piece, Read, Record};
-use super::super::step::{LOSS, VARIABLE};
+use super::super::step::{INPUT, LOSS, VARIABLE};
 use super::super::tape::Tape;
 use super::super::tensor::{Shape, Tensor};
 
@@ -30,14 +30,14 @@ impl Loss {
 impl Tape {
     /// An input of numbers.
     pub(crate) fn input(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
-        self.record(name, Record::new("input", &[]).moved(0.0), shape)
+        self.record(name, Record::new(INPUT, &[]).moved(0.0), shape)
     }
 
     /// An input of indices.
     pub(crate) fn indices(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
         let bytes = [shape.elements() * INDEX_WIDTH];
-        self.record_bytes(name, Record::new("input", &[]).moved(0.0), &[shape], &bytes).0[0]
+        self.record_bytes(name, Record::new(INPUT, &[]).moved(0.0), &[shape], &bytes).0[0]
     }
 
     /// Parameters that several operators read: the weights of an unrolled layer. Reading them is counted

@@ -59,8 +59,10 @@ struct Walked {
 /// How often a body runs, as far as it is known.
 enum Trips {
     Known(u64),
-    /// Not, and why.
-    Open(String),
+    /// The count is no constant.
+    Uncounted,
+    /// Its condition to go on is data.
+    Conditional,
 }
 
 impl<'a> Walk<'a> {
@@ -167,10 +169,9 @@ impl<'a> Walk<'a> {
         }
         let body = self.body(&format!("{path}.body"), graph, inputs)?;
         let goes_on = self.number(body.outputs.first().copied());
-        let trips = self.trips(most, begins, goes_on);
-        let trips = match trips {
+        let trips = match self.trips(most, begins, goes_on) {
             Trips::Known(trips) => trips,
-            Trips::Open(why) => return Err(self.open(path, most, &why)),
+            open => return Err(self.open(path, most, &open)),
         };
         let mut outputs = Vec::with_capacity(body.outputs.len());
         for (place, &made) in body.outputs.iter().enumerate().skip(1) {
@@ -265,44 +266,57 @@ impl<'a> Walk<'a> {
             (Some(_), Some(0.0), count) => Trips::Known(count.unwrap_or(1).min(1)),
             (_, _, Some(0)) => Trips::Known(0),
             (Some(_), Some(_), Some(count)) => Trips::Known(count),
-            (Some(_), Some(_), None) => Trips::Open("its trip count is no constant".to_owned()),
-            _ => Trips::Open("its condition to go on is computed from data".to_owned()),
+            (Some(_), Some(_), None) => Trips::Uncounted,
+            _ => Trips::Conditional,
         }
     }
 
     /// The error of a loop of which nobody knows how often it runs, with what would make it known.
-    fn open(&self, path: &str, most: Option<usize>, why: &str) -> InputError {
-        let by_count = why.contains("count");
-        let help = match most.and_then(|most| self.input_behind(most)).filter(|_| by_count) {
-            Some(name) => format!(
-                "it comes from the input `{name}`: make that a constant N with: python3 -c \"import onnx, numpy; \
-                 m = onnx.load('{}'); m.graph.initializer.append(onnx.numpy_helper.from_array(numpy.array(N), \
-                 '{name}')); onnx.save(m, 'fixed.onnx')\"",
-                self.label
+    fn open(&self, path: &str, most: Option<usize>, trips: &Trips) -> InputError {
+        let input = most.and_then(|most| self.input_behind(most));
+        let (why, help) = match (trips, input) {
+            (Trips::Conditional, _) => (
+                "its condition to go on is computed from data",
+                "export the model with a loop that ends after a fixed number of steps, as a `for` over a range does, \
+                 or with the loop unrolled"
+                    .to_owned(),
             ),
-            None if by_count => "export the model with a fixed number of steps, or with the loop unrolled".to_owned(),
-            None => "export the model with a loop that ends after a fixed number of steps, as a `for` over a range \
-                     does, or with the loop unrolled"
-                .to_owned(),
+            (_, Some(name)) => (
+                "its trip count is no constant",
+                format!(
+                    "it comes from the input `{name}`: make that a constant N with: python3 -c \"import onnx, numpy; \
+                     m = onnx.load('{}'); m.graph.initializer.append(onnx.numpy_helper.from_array(numpy.array(N), \
+                     '{name}')); onnx.save(m, 'fixed.onnx')\"",
+                    self.label
+                ),
+            ),
+            (_, None) => (
+                "its trip count is no constant",
+                "export the model with a fixed number of steps, or with the loop unrolled".to_owned(),
+            ),
         };
         let message = format!("how often the loop runs is not known: {why}");
         InputError::at_path("M011", self.label, path, message, help)
     }
 
     /// The input of the model that a value is another view of, by a name that is safe in a command.
-    fn input_behind(&self, value: usize) -> Option<&'a str> {
-        let entry = &self.walked.values[value];
-        match entry.origin {
-            Origin::Input => {
-                let is_plain = |c: char| c.is_alphanumeric() || "_-./:".contains(c);
-                Some(entry.name).filter(|name| name.chars().all(is_plain))
+    fn input_behind(&self, mut value: usize) -> Option<&'a str> {
+        loop {
+            let entry = &self.walked.values[value];
+            match entry.origin {
+                Origin::Input => {
+                    let is_plain = |c: char| c.is_alphanumeric() || "_-./:".contains(c);
+                    return Some(entry.name).filter(|name| name.chars().all(is_plain));
+                }
+                Origin::Operator(operator) => {
+                    let operator = self.walked.operators.get(operator)?;
+                    if !is_named_anew(operator.node.op_type()) && operator.node.op_type() != "Cast" {
+                        return None;
+                    }
+                    value = operator.inputs.first().copied().flatten()?;
+                }
+                _ => return None,
             }
-            Origin::Operator(operator) => {
-                let operator = self.walked.operators.get(operator)?;
-                let first = operator.inputs.first().copied().flatten()?;
-                is_named_anew(operator.node.op_type()).then(|| self.input_behind(first))?
-            }
-            _ => None,
         }
     }
 

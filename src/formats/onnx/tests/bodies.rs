@@ -73,6 +73,14 @@ fn a_loop_without_a_known_end_says_what_would_make_it_one() {
     open.scalar("trips", 5);
     assert_eq!(graph_of(&open, None).tensors[1].bytes, 5.0 * 24.0);
 
+    // As it does where the count is a view of the input.
+    let mut viewed = looped(None);
+    viewed.node("Identity", &["trips"], &["count"], vec![]).graph().node.rotate_right(1);
+    viewed.graph().node[1].input[0] = "count".into();
+    assert!(rejection(&viewed).1.contains("input `trips`"));
+    viewed.scalar("trips", 5);
+    assert_eq!(graph_of(&viewed, None).tensors[1].bytes, 5.0 * 24.0);
+
     // A condition that is computed may end it at any time.
     let mut early = looped(Some(7));
     let body = early.graph().node[0].attribute[0].g.as_mut().unwrap();
@@ -327,4 +335,18 @@ fn functions_without_end_are_errors() {
     many.graph().node[0].output.clear();
     many.graph().node.truncate(1);
     assert_eq!(rejection(&many).0, "M011");
+}
+
+#[test]
+fn flipped_bits_in_bodies_and_functions_are_no_crash() {
+    for model in [looped(Some(3)), calling()] {
+        let bytes = model.bytes();
+        for bit in 0..8 * bytes.len() {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            if let Err(error) = import_bytes(&bytes, None) {
+                assert!(error.to_string().starts_with("error["));
+            }
+        }
+    }
 }

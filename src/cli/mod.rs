@@ -28,6 +28,7 @@ mod policy;
 #[cfg(not(feature = "policy"))]
 #[path = "policy_off.rs"]
 mod policy;
+mod precision;
 mod profiled;
 mod progress;
 mod quantity;

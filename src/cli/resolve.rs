@@ -27,7 +27,7 @@ use super::args::{
 use super::error::CliError;
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
 use super::model_options::{Kept, ModelOptions};
-use super::{output, profiled, quantity, unpriced};
+use super::{output, precision, profiled, quantity, unpriced};
 
 /// The documents of a problem, with what errors call them.
 pub(crate) struct Documents {
@@ -119,6 +119,7 @@ pub(crate) fn documents_of(
         },
     };
     profiled::on(&mut model, options.profile_class(), &cluster)?;
+    precision::tell(&label, &model.graph, &cluster);
     let pins = match pins {
         Some(path) => {
             let Input { label, bytes } = read(path)?;

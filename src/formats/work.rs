@@ -38,7 +38,8 @@ pub(super) fn per_element(kind: &str) -> Option<f64> {
         | "identity" | "nop" | "onehot" | "pad" | "range" | "readvalue" | "reshape" | "reversesequence"
         | "result" | "scatterelements" | "scatternd" | "shape" | "shapeof" | "shufflechannels" | "size"
         | "slice" | "spacetodepth" | "split" | "squeeze" | "stridedslice" | "tile" | "transpose"
-        | "trilu" | "unsqueeze" | "variadicsplit" | "constantofshape" | "eyelike" | "nonzero" => 0.0,
+        | "tensorscatter" | "trilu" | "unsqueeze" | "variadicsplit" | "constantofshape" | "eyelike"
+        | "nonzero" | "qlinearconcat" | "scatter" => 0.0,
         // One operation.
         "abs" | "add" | "and" | "bitshift" | "ceil" | "ceiling" | "divide" | "div" | "equal" | "exp"
         | "floor" | "greater" | "greaterequal" | "greaterorequal" | "isinf" | "isnan" | "less"
@@ -47,25 +48,42 @@ pub(super) fn per_element(kind: &str) -> Option<f64> {
         | "notequal" | "or" | "pow" | "power" | "reciprocal" | "relu" | "round" | "select" | "sign"
         | "sqrt" | "sub" | "subtract" | "sum" | "where" | "xor" | "cumsum" | "mean" | "sin" | "cos"
         | "tan" | "sinh" | "cosh" | "asin" | "acos" | "atan" | "asinh" | "acosh" | "atanh" | "bitwiseand"
-        | "bitwisenot" | "bitwiseor" | "bitwisexor" => 1.0,
+        | "bitwisenot" | "bitwiseor" | "bitwisexor" | "cumprod" | "qlinearadd" | "qlinearmul"
+        | "qlinearwhere" => 1.0,
         // A comparison or a shift, and a multiplication.
-        "clamp" | "clip" | "dequantizelinear" | "leakyrelu" | "prelu" | "quantizelinear"
-        | "thresholdedrelu" | "batchnormalization" | "batchnorminference" | "squareddifference"
-        | "fakequantize" | "shrink" => 2.0,
+        "clamp"
+        | "clip"
+        | "dequantizelinear"
+        | "leakyrelu"
+        | "prelu"
+        | "quantizelinear"
+        | "thresholdedrelu"
+        | "batchnormalization"
+        | "batchnorminference"
+        | "squareddifference"
+        | "fakequantize"
+        | "shrink"
+        | "biasadd"
+        | "gatherblockquantized"
+        | "qlinearleakyrelu" => 2.0,
+        // Two products and a sum.
+        "rotaryembedding" => 3.0,
         // A transcendental function with a few operations around it.
         "celu" | "elu" | "erf" | "gelu" | "fastgelu" | "quickgelu" | "biasgelu" | "hardsigmoid"
         | "hardswish" | "hswish" | "mish" | "selu" | "sigmoid" | "softplus" | "softsign" | "swish"
-        | "tanh" => 4.0,
+        | "tanh" | "biassplitgelu" | "swiglu" | "qlinearsigmoid" => 4.0,
         // Largest, difference, exponential, sum, quotient.
-        "softmax" | "logsoftmax" | "hardmax" => 5.0,
+        "softmax" | "logsoftmax" | "hardmax" | "biassoftmax" | "qlinearsoftmax" => 5.0,
         // Smallest, largest, quotient and shift.
         "dynamicquantizelinear" => 4.0,
         // Mean, variance, difference, quotient, scale and shift.
-        "groupnormalization"
+        "groupnorm"
+        | "groupnormalization"
         | "instancenormalization"
         | "layernormalization"
         | "meanvariancenormalization"
         | "mvn"
+        | "skipgroupnorm"
         | "skiplayernormalization" => 8.0,
         "lpnormalization"
         | "normalizel2"

@@ -74,6 +74,11 @@ impl<'a> Call<'a> {
         self.attribute(name)?.i
     }
 
+    /// A size from an attribute.
+    pub(super) fn size(&self, name: &str) -> Option<u64> {
+        u64::try_from(self.int(name)?).ok().filter(|&size| size <= LARGEST_DIM)
+    }
+
     pub(super) fn ints(&self, name: &str) -> Option<&'a [i64]> {
         self.attribute(name).map(|attribute| attribute.ints.as_slice())
     }
@@ -92,11 +97,6 @@ impl<'a> Call<'a> {
 
     pub(super) fn tensor(&self, name: &str) -> Option<&'a super::proto::TensorProto> {
         self.attribute(name)?.t.as_ref()
-    }
-
-    /// Whether the node carries a graph of its own, as loops and branches do.
-    pub(super) fn has_body(&self) -> bool {
-        self.node.attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty())
     }
 
     /// A flag, which the format writes as 0 or 1.

@@ -1,6 +1,7 @@
 //! FLOP and bytes moved of a node, for a roofline to price.
 
 use super::call::Call;
+use super::infer;
 use super::value::Value;
 use super::work::{convolution, elements, per_element, product};
 
@@ -9,45 +10,75 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
     let input = |at: usize| call.optional(at).map_or(0.0, |value| elements(&value.dims));
     let output = outputs.first().map_or(0.0, |value| elements(&value.dims));
     Some(match call.kind() {
-        kind @ ("Conv" | "ConvInteger" | "QLinearConv" | "ConvTranspose") => {
+        kind @ ("Conv" | "ConvInteger" | "QLinearConv" | "ConvTranspose" | "FusedConv" | "NhwcFusedConv") => {
             let weights = call.optional(if kind == "QLinearConv" { 3 } else { 1 })?;
             let (channels, kernel) = (*weights.dims.get(1)?, weights.dims.get(2..)?);
             let places = if kind == "ConvTranspose" { input(0) } else { output };
             let bias =
                 kind != "ConvInteger" && call.optional(if kind == "QLinearConv" { 8 } else { 2 }).is_some();
-            convolution(places, channels, kernel) + if bias { output } else { 0.0 }
+            let sum = kind.ends_with("FusedConv") && call.optional(3).is_some();
+            let activation = activation(call) * output;
+            convolution(places, channels, kernel)
+                + if bias { output } else { 0.0 }
+                + if sum { output } else { 0.0 }
+                + activation
         }
-        "Gemm" => {
+        kind @ ("Gemm" | "FusedGemm" | "GemmFloat8" | "QGemm") => {
             let a = call.optional(0)?;
             let inner = *a.dims.get(usize::from(!call.flag("transA", false)))?;
-            product(output, inner) + if call.optional(2).is_some() { output } else { 0.0 }
+            let bias = call.optional(if kind == "QGemm" { 6 } else { 2 }).is_some();
+            product(output, inner) + if bias { output } else { 0.0 } + activation(call) * output
         }
-        "MatMul" | "MatMulInteger" | "QLinearMatMul" | "FusedMatMul" => {
-            let a = call.optional(0)?;
-            let from_end = if call.flag("transA", false) && a.rank() > 1 { 2 } else { 1 };
-            product(output, *a.dims.get(a.rank().checked_sub(from_end)?)?)
+        "MatMul" | "MatMulInteger" | "MatMulInteger16" | "QLinearMatMul" => inner_product(call, output)?,
+        "FusedMatMul" | "FusedMatMulActivation" | "TransposeMatMul" => {
+            inner_product(call, output)? + activation(call) * output
+        }
+        // Scaled on the way out; what is quantised on the way in looks for its range before.
+        "MatMulIntegerToFloat" => {
+            inner_product(call, output)? + output * if call.optional(6).is_some() { 2.0 } else { 1.0 }
+        }
+        "DynamicQuantizeMatMul" => {
+            let scaled = output * if call.optional(4).is_some() { 2.0 } else { 1.0 };
+            inner_product(call, output)? + scaled + per_element("dynamicquantizelinear")? * input(0)
+        }
+        "GemmFastGelu" => {
+            let bias = if call.optional(2).is_some() { output } else { 0.0 };
+            inner_product(call, output)? + bias + per_element("fastgelu")? * output
+        }
+        // Weights become numbers on the way into the product, which is no work beside it.
+        "MatMulNBits" | "MatMulBnb4" => {
+            let bias = call.kind() == "MatMulNBits" && call.optional(5).is_some();
+            inner_product(call, output)? + if bias { output } else { 0.0 }
+        }
+        _ if infer::is_attention(call) => infer::attention(call).ok()?.flop(),
+        "MoE" | "QMoE" => infer::Experts::of(call)?.flop(),
+        // Two or three tables, one after the other, and the normalisation of the sum.
+        "EmbedLayerNormalization" | "QEmbedLayerNormalization" => {
+            let tables = if call.optional(4).is_some() { 2.0 } else { 1.0 };
+            (tables + per_element("layernormalization")?) * output
         }
         "Einsum" => {
-            let (dims, _) = super::infer::letters(call).ok()?;
+            let (dims, _) = infer::letters(call).ok()?;
             let factors = call.inputs.iter().flatten().count() as f64;
             factors * dims.values().map(|&dim| dim as f64).product::<f64>()
         }
-        kind @ ("LSTM" | "GRU" | "RNN") => {
+        kind @ ("LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM") => {
             let gates = match kind {
-                "LSTM" => 4.0,
+                "LSTM" | "DynamicQuantizeLSTM" => 4.0,
                 "GRU" => 3.0,
                 _ => 1.0,
             };
             let (data, recurrence) = (call.optional(0)?, call.optional(2)?);
-            let (&[steps, batch, size], &[directions, _, hidden]) =
+            let (&[steps, batch, size], &[directions, second, third]) =
                 (data.dims.as_slice(), recurrence.dims.as_slice())
             else {
                 return None;
             };
+            let hidden = if kind == "DynamicQuantizeLSTM" { second } else { third };
             let rows = steps as f64 * batch as f64 * directions as f64 * gates * hidden as f64;
             product(rows, size) + product(rows, hidden)
         }
-        "MaxPool" | "AveragePool" | "LpPool" => {
+        "MaxPool" | "AveragePool" | "LpPool" | "NhwcMaxPool" | "QLinearAveragePool" => {
             output * call.ints("kernel_shape")?.iter().map(|&size| size as f64).product::<f64>()
         }
         // Squares summed over the window, then scaled, shifted, raised and divided by.
@@ -55,11 +86,66 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
         "Resize" | "Upsample" if call.text("mode").unwrap_or("nearest") == "nearest" => 0.0,
         // A weighted mean of two neighbours along each of two axes.
         "Resize" | "Upsample" => 8.0 * output,
-        "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" | "ArgMax" | "ArgMin" | "TopK" => input(0),
+        "GlobalAveragePool"
+        | "GlobalMaxPool"
+        | "GlobalLpPool"
+        | "QLinearGlobalAveragePool"
+        | "QLinearReduceMean"
+        | "ArgMax"
+        | "ArgMin"
+        | "TopK" => input(0),
         kind if kind.starts_with("Reduce") => input(0),
         "Sum" | "Max" | "Min" | "Mean" => output * (call.inputs.len() as f64 - 1.0).max(1.0),
         kind => per_element(&kind.to_ascii_lowercase())? * output,
     })
+}
+
+/// FLOP of a product of matrices, or of stacks of them.
+fn inner_product(call: &Call<'_>, output: f64) -> Option<f64> {
+    let a = call.optional(0)?;
+    let from_end = if call.flag("transA", false) && a.rank() > 1 { 2 } else { 1 };
+    // A stack whose first dimension stands before its last has its rows there.
+    let at = match from_end == 2 && a.rank() > 2 && call.flag("transBatchA", false) {
+        true => 0,
+        false => a.rank().checked_sub(from_end)?,
+    };
+    Some(product(output, *a.dims.get(at)?))
+}
+
+/// FLOP for an element of the activation that a product goes on with, if it does.
+fn activation(call: &Call<'_>) -> f64 {
+    let name = call.text("activation").unwrap_or_default().to_ascii_lowercase();
+    if name.is_empty() { 0.0 } else { per_element(&name).unwrap_or(1.0) }
+}
+
+/// Bytes of inputs that are not read: rows of tables that no index takes, and experts that no token can choose.
+pub(super) fn unread(call: &Call<'_>) -> f64 {
+    let bytes = |at: usize| call.optional(at).and_then(Value::bytes).unwrap_or(0.0);
+    // Of a table, as much as is made of it: rows are taken whole.
+    let rows_of = |at: usize, rows: f64| match call.optional(at).and_then(|table| table.dims.first()) {
+        Some(&all) if all > 0 => bytes(at) * (1.0 - rows / all as f64).max(0.0),
+        _ => 0.0,
+    };
+    match call.kind() {
+        "EmbedLayerNormalization" | "QEmbedLayerNormalization" => {
+            let rows = call.optional(0).map_or(0.0, |ids| elements(&ids.dims));
+            rows_of(2, rows) + rows_of(3, rows)
+        }
+        "GatherBlockQuantized" => {
+            let indices = call.optional(1).map_or(1.0, |indices| elements(&indices.dims));
+            let axis = call.int("gather_axis").unwrap_or(0);
+            let rows = call.optional(0).and_then(|data| data.dims.get(call.axis(axis, data.rank()).ok()?));
+            let share = match rows {
+                Some(&rows) if rows > 0 => (1.0 - indices / rows as f64).max(0.0),
+                _ => 0.0,
+            };
+            share * [0, 2, 3].into_iter().map(bytes).sum::<f64>()
+        }
+        _ => match infer::Experts::of(call) {
+            Some(experts) => experts.unread() * experts.weights.clone().map(bytes).sum::<f64>(),
+            None => 0.0,
+        },
+    }
 }
 
 /// Bytes read and written; none where something has no size.

@@ -16,7 +16,9 @@ pub(super) struct Declared<'a> {
     /// What comes from outside, in order.
     pub(super) inputs: Vec<(&'a str, Value)>,
     /// All of them by name.
-    values: FxHashMap<&'a str, Value>,
+    pub(super) values: FxHashMap<&'a str, Value>,
+    /// Sizes by the names that the file gives them.
+    bound: FxHashMap<String, u64>,
 }
 
 impl<'a> Declared<'a> {
@@ -38,8 +40,8 @@ impl<'a> Declared<'a> {
             let help = format!("give at most {LARGEST_DIM}");
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
-        let mut bound: FxHashMap<&str, u64> =
-            options.dims.iter().map(|(name, &size)| (name.as_str(), size)).collect();
+        let mut bound: FxHashMap<String, u64> =
+            options.dims.iter().map(|(name, &size)| (name.clone(), size)).collect();
         let mut used = false;
         let inputs: Vec<(usize, &ValueInfoProto)> =
             graph.input.iter().enumerate().filter(|(_, input)| !is_constant(input.name())).collect();
@@ -54,7 +56,7 @@ impl<'a> Declared<'a> {
                 if let Some(Dimension::DimParam(name)) = &first.value
                     && !name.is_empty()
                 {
-                    bound.insert(name, batch);
+                    bound.insert(name.clone(), batch);
                 }
             }
         }
@@ -66,7 +68,7 @@ impl<'a> Declared<'a> {
                     if let Some(Dimension::DimParam(name)) = &dim.value
                         && !name.is_empty()
                     {
-                        bound.insert(name, context);
+                        bound.insert(name.clone(), context);
                     }
                 }
             }
@@ -92,18 +94,24 @@ impl<'a> Declared<'a> {
             values.insert(input.name(), value.clone());
             known.push((input.name(), value));
         }
+        let mut declared = Declared { inputs: known, values, bound };
+        for (name, value) in declared.of_body(graph) {
+            declared.values.entry(name).or_insert(value);
+        }
+        Ok(declared)
+    }
+
+    /// What a graph, which may be the body of a node, says of the values made in it.
+    pub(super) fn of_body(&self, graph: &'a GraphProto) -> FxHashMap<&'a str, Value> {
+        let mut values = FxHashMap::default();
         for info in graph.value_info.iter().chain(&graph.output) {
             let Some((elem, shape)) = tensor(info) else { continue };
-            let shape: Option<Vec<u64>> = shape.iter().map(|dim| size(dim, &bound)).collect();
+            let shape: Option<Vec<u64>> = shape.iter().map(|dim| size(dim, &self.bound)).collect();
             if let Some(shape) = shape.filter(|shape| shape.len() <= LARGEST_RANK) {
                 values.entry(info.name()).or_insert_with(|| Value::new(elem, shape));
             }
         }
-        Ok(Declared { inputs: known, values })
-    }
-
-    pub(super) fn get(&self, name: &str) -> Option<&Value> {
-        self.values.get(name)
+        values
     }
 }
 
@@ -112,7 +120,7 @@ fn input(
     label: &str,
     at: usize,
     input: &ValueInfoProto,
-    bound: &FxHashMap<&str, u64>,
+    bound: &FxHashMap<String, u64>,
     options: &ImportOptions,
 ) -> Result<Value, InputError> {
     let path = format!("graph.input[{at}] (`{}`)", input.name());
@@ -191,7 +199,7 @@ fn dims(info: &ValueInfoProto) -> Option<&[tensor_shape_proto::Dimension]> {
 }
 
 /// A dimension that is given, or bound by its name. Some exporters write -1 for one that is open.
-fn size(dim: &tensor_shape_proto::Dimension, bound: &FxHashMap<&str, u64>) -> Option<u64> {
+fn size(dim: &tensor_shape_proto::Dimension, bound: &FxHashMap<String, u64>) -> Option<u64> {
     match &dim.value {
         Some(Dimension::DimValue(size)) => u64::try_from(*size).ok().filter(|&size| size <= LARGEST_DIM),
         Some(Dimension::DimParam(name)) => bound.get(name.as_str()).copied().or_else(|| sum(name, bound)),
@@ -200,7 +208,7 @@ fn size(dim: &tensor_shape_proto::Dimension, bound: &FxHashMap<&str, u64>) -> Op
 }
 
 /// A dimension that the file names as a sum of others, as in `past_sequence_length + 1`.
-fn sum(name: &str, bound: &FxHashMap<&str, u64>) -> Option<u64> {
+fn sum(name: &str, bound: &FxHashMap<String, u64>) -> Option<u64> {
     if !name.contains('+') {
         return None;
     }

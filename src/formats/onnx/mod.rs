@@ -18,13 +18,16 @@
 //!
 //! The first dimension of the inputs may be left open, and is then given as the batch; any dimension that has a name may be
 //! given by it. Inputs that hold past keys and values are a cache, of as many sequences and tokens as options say. Nodes with a body
-//! (`If`, `Loop`, `Scan`) and calls of a model's own functions are errors, since their work would be missed.
+//! (`If`, `Loop`, `Scan`) are in `body`, and of calls of a model's own functions the bodies stand in their place (`inline`). A loop
+//! of which nobody knows how often it runs is an error, since its work would be missed.
 
+mod body;
 mod call;
 mod contents;
 mod cost;
 mod declared;
 mod infer;
+mod inline;
 mod proto;
 mod slim;
 mod value;
@@ -58,11 +61,12 @@ pub(super) fn import(
     options: &ImportOptions,
 ) -> Result<Imported, InputError> {
     let bytes = slim::slim(label, stream)?;
-    let model = ModelProto::decode(bytes.as_slice()).map_err(|error| {
+    let mut model = ModelProto::decode(bytes.as_slice()).map_err(|error| {
         let help = "check that the file was copied whole, and that it is an ONNX model";
         InputError::new("M007", label, At::Whole, format!("the bytes are no ONNX model: {error}"), help)
     })?;
     drop(bytes);
+    inline::inline(label, &mut model)?;
     let Some(graph) = model.graph.as_ref().filter(|graph| !graph.node.is_empty()) else {
         let help = "check that the program that wrote it finished";
         return Err(InputError::at_path("M004", label, "graph", "the model has no nodes", help));

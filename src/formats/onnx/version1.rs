@@ -64,13 +64,13 @@ pub(super) fn document(name: &str, walked: &Walked<'_>) -> GraphDocument {
 fn uses<'a>(walked: &'a Walked<'_>) -> impl Iterator<Item = Use> + 'a {
     walked.operators.iter().enumerate().flat_map(move |(reader, operator)| {
         let statistics = match operator.node.op_type() {
-            "BatchNormalization" => operator.node.input.get(3..).unwrap_or_default(),
+            "BatchNormalization" => operator.inputs.get(3..).unwrap_or_default(),
             _ => &[],
         };
         operator.reads.iter().filter_map(move |&value| {
             let Origin::Constant { root } = walked.values[value].origin else { return None };
             let constant = &walked.values[root].value;
-            let is_statistic = statistics.iter().any(|name| name == walked.values[value].name);
+            let is_statistic = statistics.contains(&Some(value));
             Some(Use {
                 reader,
                 constant: root,

@@ -57,6 +57,12 @@ struct Holding {
     readers: Vec<usize>,
 }
 
+/// A cache that an attention appends to: what it makes, and what was past.
+struct Appended {
+    made: usize,
+    past: usize,
+}
+
 struct Draft<'a, 'b> {
     walked: &'a Walked<'b>,
     views: Views,
@@ -97,12 +103,29 @@ pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions)
     graph
 }
 
-/// Whether an operator makes the cache of the next step: what is past, and the new tokens after it.
+/// Whether an operator makes the cache of the next step: what is past with the new tokens after it, or in a buffer that
+/// they are written into.
 fn appends(walked: &Walked<'_>, views: &Views, operator: &Operator<'_>) -> bool {
     let output = operator.outputs.first().copied();
-    operator.node.op_type() == "Concat"
+    matches!(operator.node.op_type(), "Concat" | "ScatterElements" | "ScatterND" | "TensorScatter")
         && output.is_some_and(|output| views.is_output[output])
         && matches!(operator.inputs.first(), Some(Some(input)) if is_cache(walked, views.seen[*input]))
+}
+
+/// Operators that multiply numbers of 8 bits, whatever their inputs and outputs are.
+fn computes_with_bytes(kind: &str) -> bool {
+    matches!(
+        kind,
+        "ConvInteger"
+            | "DynamicQuantizeLSTM"
+            | "DynamicQuantizeMatMul"
+            | "MatMulInteger"
+            | "MatMulIntegerToFloat"
+            | "QAttention"
+            | "QGemm"
+            | "QLinearConv"
+            | "QLinearMatMul"
+    )
 }
 
 fn is_cache(walked: &Walked<'_>, value: usize) -> bool {
@@ -165,7 +188,11 @@ impl Draft<'_, '_> {
                 flop: if free { Some(0.0) } else { operator.flop },
                 bytes_moved: Some(if free { 0.0 } else { self.moved(at) }),
                 precision: self.precision(at),
-                launches: free.then_some(0.0),
+                launches: match &operator.body {
+                    Some(body) => Some(body.launches),
+                    None => free.then_some(0.0),
+                },
+                workspace_bytes: operator.body.as_ref().map_or(0.0, |body| body.workspace),
                 ..OperatorDocument::named(self.names[at].clone())
             }
         };
@@ -178,37 +205,61 @@ impl Draft<'_, '_> {
             return 2.0 * self.appended(at);
         }
         let operator = &self.walked.operators[at];
+        if operator.body.is_some() {
+            return operator.bytes_moved;
+        }
         let inputs: Vec<f64> = operator.reads.iter().map(|&value| self.read_bytes(value)).collect();
         let bytes = |&value: &usize| self.walked.values[value].value.bytes().unwrap_or(0.0);
         let mut outputs: Vec<f64> = operator.outputs.iter().map(bytes).collect();
         let caches = self.attention_caches(at);
         if !caches.is_empty() {
             for (bytes, value) in outputs.iter_mut().zip(&operator.outputs) {
-                if let Some((_, past)) = caches.iter().find(|(present, _)| present == value) {
-                    *bytes = (*bytes - self.read_bytes(*past)).max(0.0);
+                if let Some(cache) = caches.iter().find(|cache| cache.made == *value) {
+                    *bytes = self.new_bytes(at, cache);
                 }
             }
         }
-        cost::moved(operator.node.op_type(), &inputs, &outputs)
+        (cost::moved(operator.node.op_type(), &inputs, &outputs) - operator.unread).max(0.0)
     }
 
-    /// The caches that an attention in one piece appends to: what it makes, and what was past.
-    fn attention_caches(&self, at: usize) -> Vec<(usize, usize)> {
+    /// The caches that an attention in one piece appends to.
+    fn attention_caches(&self, at: usize) -> Vec<Appended> {
         let operator = &self.walked.operators[at];
-        let past = match operator.node.op_type() {
-            "GroupQueryAttention" => [3, 4],
-            "MultiHeadAttention" => [6, 7],
-            "Attention" if operator.node.domain().is_empty() => [4, 5],
+        let places: &[(usize, usize)] = match operator.node.op_type() {
+            "GroupQueryAttention" | "SparseAttention" => &[(3, 1), (4, 2)],
+            "MultiHeadAttention" => &[(6, 1), (7, 2)],
+            "DecoderMaskedMultiHeadAttention" => &[(5, 1), (6, 2)],
+            "PagedAttention" => &[(3, 1), (4, 2)],
+            "Attention" if matches!(operator.node.domain(), "" | "ai.onnx") => &[(4, 1), (5, 2)],
+            // Keys and values are one tensor.
+            "Attention" => &[(4, 1)],
+            "QAttention" => &[(8, 1)],
             _ => return Vec::new(),
         };
-        let pairs = past.into_iter().zip([1, 2]).filter_map(|(input, output)| {
+        let caches = places.iter().filter_map(|&(input, output)| {
             let past = operator.inputs.get(input).copied().flatten()?;
             let name = operator.node.output.get(output)?;
-            let made = operator.outputs.iter().find(|&&value| self.walked.values[value].name == name)?;
-            (is_cache(self.walked, self.views.seen[past]) && self.views.is_output[*made])
-                .then_some((*made, past))
+            let made = *operator.outputs.iter().find(|&&value| self.walked.values[value].name == name)?;
+            let past = self.views.seen[past];
+            (is_cache(self.walked, past) && self.views.is_output[made]).then_some(Appended { made, past })
         });
-        pairs.collect()
+        caches.collect()
+    }
+
+    /// The bytes of the new tokens in a cache: what it is longer than before, or, in a buffer that is as long as before, what
+    /// as many tokens take as there are queries.
+    fn new_bytes(&self, at: usize, cache: &Appended) -> f64 {
+        let made = self.walked.values[cache.made].value.bytes().unwrap_or(0.0);
+        let longer = made - self.read_bytes(cache.past);
+        if longer > 0.0 {
+            return longer;
+        }
+        let tokens = |value: usize| {
+            let dims = &self.walked.values[value].value.dims;
+            dims.len().checked_sub(2).map_or(1.0, |at| dims[at] as f64)
+        };
+        let queries = self.walked.operators[at].inputs.first().copied().flatten().map_or(1.0, tokens);
+        made * (queries / tokens(cache.made).max(1.0)).min(1.0)
     }
 
     /// The type that an operator computes with: of the whole numbers that all factors of a product are, else of the first
@@ -216,10 +267,10 @@ impl Draft<'_, '_> {
     fn precision(&self, at: usize) -> Option<Precision> {
         let operator = &self.walked.operators[at];
         let of = |value: usize| value::precision(self.walked.values[value].value.elem);
-        if matches!(
-            operator.node.op_type(),
-            "QLinearConv" | "QLinearMatMul" | "ConvInteger" | "MatMulInteger"
-        ) {
+        if let Some(body) = &operator.body {
+            return body.precision;
+        }
+        if computes_with_bytes(operator.node.op_type()) {
             return Some(Precision::Int8);
         }
         if role(operator.node.op_type()) == Role::Product {
@@ -295,10 +346,12 @@ impl Draft<'_, '_> {
 
     fn constant(&self, reader: usize, value: usize, root: usize, hold: &mut Hold<'_>) {
         let entry = &self.walked.values[root];
-        let operator = self.walked.operators[reader].node;
+        let operator = &self.walked.operators[reader];
         let bytes = |value: usize| self.walked.values[value].value.bytes().unwrap_or(0.0);
-        let is_statistic = operator.op_type() == "BatchNormalization"
-            && operator.input.iter().skip(3).any(|name| name == self.walked.values[value].name);
+        // By what is seen, not by name: bodies have names of their own.
+        let mut statistics = operator.inputs.iter().skip(3).flatten();
+        let is_statistic = operator.node.op_type() == "BatchNormalization"
+            && statistics.any(|&statistic| self.views.seen[statistic] == value);
         let holding = |value: usize, bytes: f64, trained: bool| Holding {
             name: self.walked.values[value].name.to_owned(),
             bytes,
@@ -343,12 +396,15 @@ impl Draft<'_, '_> {
             }
         }
         for at in 0..self.walked.operators.len() {
-            if let (true, Some(Some(past))) = (self.appends[at], self.walked.operators[at].inputs.first()) {
+            let operator = &self.walked.operators[at];
+            // Others write into what is there.
+            let grows = self.appends[at] && operator.node.op_type() == "Concat";
+            if let (true, Some(Some(past))) = (grows, operator.inputs.first()) {
                 add(self.views.seen[*past], self.appended(at));
             }
-            for (made, past) in self.attention_caches(at) {
+            for Appended { made, past } in self.attention_caches(at) {
                 let made = self.walked.values[made].value.bytes().unwrap_or(0.0);
-                add(self.views.seen[past], (made - self.read_bytes(past)).max(0.0));
+                add(past, (made - self.read_bytes(past)).max(0.0));
             }
         }
         caches
@@ -392,7 +448,7 @@ impl Draft<'_, '_> {
             }
             let caches = self.attention_caches(producer);
             for &value in &operator.outputs {
-                let in_place = caches.iter().any(|(made, _)| *made == value);
+                let in_place = caches.iter().any(|cache| cache.made == value);
                 if self.views.is_output[value] && !in_place {
                     add(producer, value, &[], self.tensor_bytes(value));
                 }

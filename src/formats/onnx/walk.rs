@@ -1,5 +1,6 @@
 //! One pass over the nodes in the order of the file, which ONNX requires to be topological: shapes are
-//! inferred, constants folded away, and what is left is an operator with its work.
+//! inferred, constants folded away, and what is left is an operator with its work. Nodes with a body are in
+//! [`body`](super::body).
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -7,6 +8,7 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use stagewright_core::document::Precision;
 
+use super::body::Body;
 use super::call::{Call, Fault};
 use super::declared::Declared;
 use super::proto::{GraphProto, ModelProto, NodeProto};
@@ -59,12 +61,14 @@ pub(super) enum Origin {
     Constant { root: usize },
     /// From an operator.
     Operator(usize),
+    /// From the inside of a node with a body: nothing outside reads it.
+    Body,
 }
 
 /// A node that is computed.
 pub(super) struct Operator<'a> {
     pub(super) node: &'a NodeProto,
-    /// Its inputs in the order of the node; those left out are none.
+    /// Its inputs in the order of the node, those left out being none, and then what its body reads from outside.
     pub(super) inputs: Vec<Option<usize>>,
     /// Values it reads, each once, in order.
     pub(super) reads: Vec<usize>,
@@ -72,16 +76,30 @@ pub(super) struct Operator<'a> {
     pub(super) outputs: Vec<usize>,
     pub(super) flop: Option<f64>,
     pub(super) bytes_moved: f64,
+    /// Bytes of inputs that it does not read.
+    pub(super) unread: f64,
+    /// What its body comes to, where it has one.
+    pub(super) body: Option<Body>,
+}
+
+/// The names of a graph: of the whole, or of a body inside it.
+pub(super) struct Scope<'a> {
+    names: FxHashMap<&'a str, usize>,
+    /// What the graph says of them.
+    declared: FxHashMap<&'a str, Value>,
 }
 
 /// The walk so far.
-struct Walk<'a> {
-    label: &'a str,
-    declared: Declared<'a>,
+pub(super) struct Walk<'a> {
+    pub(super) label: &'a str,
+    pub(super) declared: Declared<'a>,
     /// What numbers are cast to, where that is asked for.
     precision: Option<Precision>,
-    by_name: FxHashMap<&'a str, usize>,
-    walked: Walked<'a>,
+    /// Versions of operator sets by domain.
+    versions: FxHashMap<&'a str, i64>,
+    /// The graph, and the bodies that the walk is in.
+    pub(super) scopes: Vec<Scope<'a>>,
+    pub(super) walked: Walked<'a>,
 }
 
 /// Walks a graph. The first node that makes no sense, or whose shapes cannot be known, is the error.
@@ -97,70 +115,83 @@ pub(super) fn walk<'a>(
     let is_constant = |name: &str| initialized.contains(name) || sparse_names.contains(name);
     let mut declared = Declared::of(label, graph, options, is_constant)?;
     let inputs = std::mem::take(&mut declared.inputs);
-    let walked = Walked { values: Vec::new(), operators: Vec::new(), outputs: Vec::new() };
-    let precision = options.precision;
-    let mut walk = Walk { label, declared, precision, by_name: FxHashMap::default(), walked };
+    let scope = Scope { names: FxHashMap::default(), declared: std::mem::take(&mut declared.values) };
+    let mut walk = Walk {
+        label,
+        declared,
+        precision: options.precision,
+        versions: model.opset_import.iter().map(|opset| (domain(opset.domain()), opset.version())).collect(),
+        scopes: vec![scope],
+        walked: Walked { values: Vec::new(), operators: Vec::new(), outputs: Vec::new() },
+    };
     for (name, value) in inputs {
         let origin = if is_cache(name, value.elem, value.rank()) { Origin::Cache } else { Origin::Input };
         walk.add("graph.input", name, value, origin)?;
     }
-    for (at, tensor) in graph.initializer.iter().enumerate() {
-        let path = format!("graph.initializer[{at}]");
-        let Some(value) = of_tensor(tensor) else {
-            let message = format!("`{}` has the shape {:?}", tensor.name(), tensor.dims);
-            return Err(InputError::at_path("M009", label, path, message, "correct the shape"));
-        };
-        walk.stored(&path, tensor.name(), value)?;
-    }
-    for (at, tensor) in graph.sparse_initializer.iter().enumerate() {
-        let path = format!("graph.sparse_initializer[{at}]");
-        let values = tensor.values.as_ref();
-        // What is stored are the values; the shape is that of the tensor they are scattered over.
-        let dims = super::value::dims(tensor.dims.iter().copied());
-        let (Some(values), Some(dims)) = (values, dims) else {
-            let message = "the sparse tensor has no values, or a shape that makes no sense";
-            return Err(InputError::at_path("M009", label, path, message, "correct the shape"));
-        };
-        walk.stored(&path, values.name(), Value::new(values.data_type(), dims))?;
-    }
-    let versions: FxHashMap<&str, i64> =
-        model.opset_import.iter().map(|opset| (domain(opset.domain()), opset.version())).collect();
-    let functions: FxHashSet<(&str, &str)> =
-        model.functions.iter().map(|function| (domain(function.domain()), function.name())).collect();
-    for (at, node) in graph.node.iter().enumerate() {
-        let path = format!("graph.node[{at}] ({} `{}`)", node.op_type(), super::node_name(node));
-        if functions.contains(&(domain(node.domain()), node.op_type())) {
-            let help = format!(
-                "put the bodies in place of the calls with: python3 -c \"import onnx, onnx.inliner as i; \
-                 onnx.save(i.inline_local_functions(onnx.load('{label}')), 'inlined.onnx')\""
-            );
-            return Err(InputError::at_path(
-                "M011",
-                label,
-                path,
-                "the node calls a function of the model",
-                help,
-            ));
-        }
-        walk.node(path, node, versions.get(domain(node.domain())).copied().unwrap_or(1))?;
-    }
-    let Walk { by_name, mut walked, .. } = walk;
-    walked.outputs = graph.output.iter().filter_map(|output| by_name.get(output.name()).copied()).collect();
-    Ok(walked)
+    walk.graph("graph", graph)?;
+    let outputs = graph.output.iter().filter_map(|output| walk.find(output.name())).collect();
+    Ok(Walked { outputs, ..walk.walked })
 }
 
 /// The standard domain has two names.
-fn domain(name: &str) -> &str {
+pub(super) fn domain(name: &str) -> &str {
     if name == "ai.onnx" { "" } else { name }
 }
 
 impl<'a> Walk<'a> {
-    fn node(&mut self, path: String, node: &'a NodeProto, opset: i64) -> Result<(), InputError> {
+    /// Initialisers and nodes of a graph, in the scope that is open.
+    pub(super) fn graph(&mut self, path: &str, graph: &'a GraphProto) -> Result<(), InputError> {
+        for (at, tensor) in graph.initializer.iter().enumerate() {
+            let path = format!("{path}.initializer[{at}]");
+            let Some(value) = of_tensor(tensor) else {
+                let message = format!("`{}` has the shape {:?}", tensor.name(), tensor.dims);
+                return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
+            };
+            self.stored(&path, tensor.name(), value)?;
+        }
+        for (at, tensor) in graph.sparse_initializer.iter().enumerate() {
+            let path = format!("{path}.sparse_initializer[{at}]");
+            let values = tensor.values.as_ref();
+            // What is stored are the values; the shape is that of the tensor they are scattered over.
+            let dims = super::value::dims(tensor.dims.iter().copied());
+            let (Some(values), Some(dims)) = (values, dims) else {
+                let message = "the sparse tensor has no values, or a shape that makes no sense";
+                return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
+            };
+            self.stored(&path, values.name(), Value::new(values.data_type(), dims))?;
+        }
+        for (at, node) in graph.node.iter().enumerate() {
+            let path = format!("{path}.node[{at}] ({} `{}`)", node.op_type(), super::node_name(node));
+            self.node(path, node)?;
+        }
+        Ok(())
+    }
+
+    /// A value by its name, in the innermost body that has it.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.scopes.iter().rev().find_map(|scope| scope.names.get(name).copied())
+    }
+
+    /// Opens the scope of a body.
+    pub(super) fn enter(&mut self, graph: &'a GraphProto) {
+        let declared = self.declared.of_body(graph);
+        self.scopes.push(Scope { names: FxHashMap::default(), declared });
+    }
+
+    /// A node with what is known of its inputs.
+    pub(super) fn call(&self, node: &'a NodeProto, at: &[Option<usize>]) -> Call<'_> {
+        let opset = self.versions.get(domain(node.domain())).copied().unwrap_or(1);
+        let entries = &self.walked.values;
+        let inputs = at.iter().map(|value| value.map(|value| &entries[value].value)).collect();
+        Call { node, inputs, opset }
+    }
+
+    fn node(&mut self, path: String, node: &'a NodeProto) -> Result<(), InputError> {
         let mut at = Vec::with_capacity(node.input.len());
         for name in &node.input {
-            at.push(match (name.as_str(), self.by_name.get(name.as_str())) {
+            at.push(match (name.as_str(), self.find(name)) {
                 ("", _) => None,
-                (_, Some(&value)) => Some(value),
+                (_, Some(value)) => Some(value),
                 (name, None) => {
                     let message = format!("it reads `{name}`, which no node before it makes");
                     let help = "nodes have to stand in an order in which everything is made before it is read; where \
@@ -169,19 +200,10 @@ impl<'a> Walk<'a> {
                 }
             });
         }
-        let entries = &self.walked.values;
-        let inputs = at.iter().map(|value| value.map(|value| &entries[value].value)).collect();
-        let call = Call { node, inputs, opset };
-        if call.has_body() {
-            let help = "export the model with loops unrolled and branches decided: a plan needs the work of each node";
-            return Err(InputError::at_path(
-                "M011",
-                self.label,
-                path,
-                "the node has a body of its own",
-                help,
-            ));
+        if node.attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty()) {
+            return self.with_body(&path, node, at);
         }
+        let call = self.call(node, &at);
         let mut outputs = self.outputs(&path, node, &call)?;
         for (_, value) in &mut outputs {
             value.elem = cast(value.elem, self.precision);
@@ -202,18 +224,14 @@ impl<'a> Walk<'a> {
                         self.walked.values[root].is_quantized |= node.op_type() == "DequantizeLinear";
                         self.add(&path, name, value, Origin::Constant { root })?;
                     }
-                    None => {
-                        let weights = self.weights_of(&at);
-                        let root = self.walked.values.len();
-                        self.add(&path, name, value, Origin::Constant { root })?;
-                        self.walked.values[root].weights = weights;
-                    }
+                    None => self.folded(&path, name, value, &at)?,
                 }
             }
             return Ok(());
         }
         let mut seen = FxHashSet::default();
         let distinct: Vec<usize> = reads.filter(|&value| seen.insert(value)).collect();
+        let entries = &self.walked.values;
         let read: Vec<&Value> = distinct.iter().map(|&value| &entries[value].value).collect();
         let made: Vec<&Value> = outputs.iter().map(|(_, value)| value).collect();
         let Some(bytes_moved) = cost::bytes_moved(&call, &read, &made) else {
@@ -221,6 +239,7 @@ impl<'a> Walk<'a> {
             let help = "cut the model where numbers begin";
             return Err(InputError::at_path("M008", self.label, path, message, help));
         };
+        let unread = cost::unread(&call).min(bytes_moved);
         let flop = cost::flop(&call, &made);
         if flop.is_some_and(|flop| !is_amount(flop)) {
             let help = "check the attributes of the node";
@@ -234,7 +253,9 @@ impl<'a> Walk<'a> {
             reads: distinct,
             outputs: made,
             flop,
-            bytes_moved,
+            bytes_moved: bytes_moved - unread,
+            unread,
+            body: None,
         });
         for (name, value) in outputs {
             self.add(&path, name, value, Origin::Operator(operator))?;
@@ -252,19 +273,12 @@ impl<'a> Walk<'a> {
         let (inferred, why) = match infer::infer(call) {
             Ok(values) => (values, "the operator has fewer outputs".to_owned()),
             Err(Fault::Unknown(why)) => (Vec::new(), why),
-            Err(Fault::Contradiction(why)) => {
-                let message = format!("the node makes no sense: {why}");
-                let help = format!(
-                    "check the model with: python3 -c \"import onnx; onnx.checker.check_model('{}', full_check=True)\"",
-                    self.label
-                );
-                return Err(InputError::at_path("M009", self.label, path, message, help));
-            }
+            Err(Fault::Contradiction(why)) => return Err(self.contradiction(path, &why)),
         };
         let mut inferred = inferred.into_iter();
         let mut outputs = Vec::with_capacity(node.output.len());
         for name in &node.output {
-            let value = inferred.next().or_else(|| self.declared.get(name).cloned());
+            let value = inferred.next().or_else(|| self.declared(name));
             match value {
                 _ if name.is_empty() => {}
                 Some(value) => outputs.push((name.as_str(), value)),
@@ -282,19 +296,50 @@ impl<'a> Walk<'a> {
         Ok(outputs)
     }
 
+    /// What the graph that the walk is in says of a value.
+    fn declared(&self, name: &str) -> Option<Value> {
+        self.scopes.last()?.declared.get(name).cloned()
+    }
+
+    /// The error of a node that makes no sense.
+    pub(super) fn contradiction(&self, path: &str, why: &str) -> InputError {
+        let message = format!("the node makes no sense: {why}");
+        let help = format!(
+            "check the model with: python3 -c \"import onnx; onnx.checker.check_model('{}', full_check=True)\"",
+            self.label
+        );
+        InputError::at_path("M009", self.label, path, message, help)
+    }
+
     /// Whether a node is computed once and for all.
     fn folds(&self, node: &NodeProto, reads: impl Iterator<Item = usize>) -> bool {
         match node.op_type() {
             "Constant" | "Shape" | "Size" => true,
-            "Bernoulli" | "Multinomial" => false,
-            kind if kind.starts_with("Random") => false,
-            _ => {
-                let mut reads = reads.peekable();
-                let constant =
-                    |value: usize| matches!(self.walked.values[value].origin, Origin::Constant { .. });
-                reads.peek().is_some() && reads.all(constant)
-            }
+            kind if draws(kind) => false,
+            _ => self.all_constant(reads),
         }
+    }
+
+    /// Whether there are values, and all are constants.
+    pub(super) fn all_constant(&self, reads: impl Iterator<Item = usize>) -> bool {
+        let mut reads = reads.peekable();
+        let constant = |value: usize| matches!(self.walked.values[value].origin, Origin::Constant { .. });
+        reads.peek().is_some() && reads.all(constant)
+    }
+
+    /// A constant that is computed from others.
+    pub(super) fn folded(
+        &mut self,
+        path: &str,
+        name: &'a str,
+        value: Value,
+        of: &[Option<usize>],
+    ) -> Result<(), InputError> {
+        let weights = self.weights_of(of);
+        let root = self.walked.values.len();
+        self.add(path, name, value, Origin::Constant { root })?;
+        self.walked.values[root].weights = weights;
+        Ok(())
     }
 
     /// A constant that stands in the file.
@@ -323,13 +368,26 @@ impl<'a> Walk<'a> {
         weights
     }
 
-    fn add(&mut self, path: &str, name: &'a str, mut value: Value, origin: Origin) -> Result<(), InputError> {
-        value.elem = cast(value.elem, self.precision);
-        if self.by_name.insert(name, self.walked.values.len()).is_some() {
+    /// Lets a name stand for a value.
+    pub(super) fn name(&mut self, path: &str, name: &'a str, value: usize) -> Result<(), InputError> {
+        let scope = self.scopes.last_mut().map(|scope| &mut scope.names);
+        if scope.is_some_and(|names| names.insert(name, value).is_some()) {
             let help = "give every value a name of its own";
             let message = format!("`{name}` is made twice");
             return Err(InputError::at_path("M001", self.label, path, message, help));
         }
+        Ok(())
+    }
+
+    pub(super) fn add(
+        &mut self,
+        path: &str,
+        name: &'a str,
+        mut value: Value,
+        origin: Origin,
+    ) -> Result<(), InputError> {
+        value.elem = cast(value.elem, self.precision);
+        self.name(path, name, self.walked.values.len())?;
         // Operators that add dimensions would make a chain of them quadratic.
         if value.rank() > LARGEST_RANK || value.bytes().is_some_and(|bytes| !is_amount(bytes)) {
             let message = format!("`{name}` has the shape {:?}", value.dims);
@@ -339,6 +397,11 @@ impl<'a> Walk<'a> {
         self.walked.values.push(Entry { name, value, origin, weights, is_stored, is_quantized: false });
         Ok(())
     }
+}
+
+/// Operators whose output is drawn by lot.
+pub(super) fn draws(kind: &str) -> bool {
+    matches!(kind, "Bernoulli" | "Multinomial") || kind.starts_with("Random")
 }
 
 /// Whether an input holds the keys or values of past tokens: by its name, its rank and its type.
@@ -351,16 +414,10 @@ pub(super) fn is_cache(name: &str, elem: i32, rank: usize) -> bool {
 
 /// Operators whose output is their first input, seen differently.
 pub(super) fn is_view(kind: &str) -> bool {
-    matches!(
-        kind,
-        "Cast"
-            | "DequantizeLinear"
-            | "Dropout"
-            | "Flatten"
-            | "Identity"
-            | "Reshape"
-            | "Squeeze"
-            | "Transpose"
-            | "Unsqueeze"
-    )
+    is_named_anew(kind) || matches!(kind, "Cast" | "DequantizeLinear" | "Dropout" | "Transpose")
+}
+
+/// Operators whose output is their first input, byte for byte.
+pub(super) fn is_named_anew(kind: &str) -> bool {
+    matches!(kind, "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze")
 }

@@ -299,7 +299,12 @@ pub(super) fn arg_max(call: &Call<'_>) -> Inferred {
 
 pub(super) fn reduce(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
-    let axes = match call.list(1, "axes")?.filter(|axes| !axes.is_empty()) {
+    let listed = match call.kind() {
+        // What stands after the data are scale and zero point.
+        "QLinearReduceMean" => call.ints("axes").map(<[i64]>::to_vec),
+        _ => call.list(1, "axes")?,
+    };
+    let axes = match listed.filter(|axes| !axes.is_empty()) {
         Some(axes) => call.axes(&axes, data.rank())?,
         None if call.flag("noop_with_empty_axes", false) => return Ok(vec![data.clone()]),
         None => (0..data.rank()).collect(),

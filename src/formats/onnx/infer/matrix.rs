@@ -9,6 +9,16 @@ use super::fold::together;
 
 pub(super) fn gemm(call: &Call<'_>) -> Inferred {
     let (a, b) = (call.input(0)?, call.input(1)?);
+    let elem = match (call.kind(), call.int("dtype")) {
+        // Factors of 8 bits, and a type of its own for what comes out.
+        ("GemmFloat8", to) => to.and_then(|to| i32::try_from(to).ok()).unwrap_or(DataType::Float as i32),
+        _ => a.elem,
+    };
+    Ok(vec![Value::new(elem, of_matrices(call, a, b)?)])
+}
+
+/// The shape of a product of two matrices, each of which may be transposed.
+pub(super) fn of_matrices(call: &Call<'_>, a: &Value, b: &Value) -> Inferred<Vec<u64>> {
     let (&[rows, inner], &[other, columns]) = (a.dims.as_slice(), b.dims.as_slice()) else {
         return contradiction(format!("{:?} and {:?} are no matrices", a.dims, b.dims));
     };
@@ -17,22 +27,36 @@ pub(super) fn gemm(call: &Call<'_>) -> Inferred {
     if inner != other {
         return contradiction(format!("the inner dimensions {inner} and {other} differ"));
     }
-    Ok(vec![Value::new(a.elem, vec![rows, columns])])
+    Ok(vec![rows, columns])
 }
 
 /// A product of matrices, or of stacks of them that broadcast; a vector is a row or a column.
 pub(super) fn product(call: &Call<'_>) -> Inferred {
     // Quantised products have scale and zero point in between.
     let (a, b) = (call.input(0)?, call.input(if call.kind() == "QLinearMatMul" { 3 } else { 1 })?);
-    if a.dims.is_empty() || b.dims.is_empty() {
+    let elem = match call.kind() {
+        "MatMulInteger" | "MatMulInteger16" => DataType::Int32 as i32,
+        "QLinearMatMul" => call.input(7)?.elem,
+        _ => a.elem,
+    };
+    Ok(vec![Value::new(elem, multiplied(call, a, b)?)])
+}
+
+/// The shape of the product of two values.
+pub(super) fn multiplied(call: &Call<'_>, a: &Value, b: &Value) -> Inferred<Vec<u64>> {
+    stacked(call, a.dims.clone(), b.dims.clone())
+}
+
+/// The shape of the product of two shapes, whose last two dimensions may be transposed.
+pub(super) fn stacked(call: &Call<'_>, mut left: Vec<u64>, mut right: Vec<u64>) -> Inferred<Vec<u64>> {
+    if left.is_empty() || right.is_empty() {
         return contradiction("a scalar is no matrix");
     }
-    let mut left = a.dims.clone();
-    let mut right = b.dims.clone();
-    if left.len() == 1 {
+    let (has_rows, has_columns) = (left.len() > 1, right.len() > 1);
+    if !has_rows {
         left.insert(0, 1);
     }
-    if right.len() == 1 {
+    if !has_columns {
         right.push(1);
     }
     if call.flag("transA", false) {
@@ -51,18 +75,13 @@ pub(super) fn product(call: &Call<'_>) -> Inferred {
     let Some(mut dims) = together(left_stack, right_stack) else {
         return contradiction(format!("{left_stack:?} and {right_stack:?} do not broadcast"));
     };
-    if a.rank() > 1 {
+    if has_rows {
         dims.push(left[0]);
     }
-    if b.rank() > 1 {
+    if has_columns {
         dims.push(right[1]);
     }
-    let elem = match call.kind() {
-        "MatMulInteger" => DataType::Int32 as i32,
-        "QLinearMatMul" => call.input(7)?.elem,
-        _ => a.elem,
-    };
-    Ok(vec![Value::new(elem, dims)])
+    Ok(dims)
 }
 
 /// The name of an axis under an ellipsis, counted from the last: no letter, but a character of private use.

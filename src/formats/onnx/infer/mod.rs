@@ -5,12 +5,16 @@
 //! consist of. Where shapes are computed inside the graph (`Shape`, `Gather`, `Concat`, `Reshape`, as
 //! exporters write them) the numbers are followed too, in [`fold`].
 
+mod attention;
 mod fold;
+mod fused;
 mod layout;
 mod matrix;
 mod reshape;
 mod window;
 
+pub(super) use attention::{attention, is_attention};
+pub(super) use fused::Experts;
 pub(super) use matrix::letters;
 
 use super::call::{Call, Inferred, contradiction, unknown};
@@ -20,13 +24,35 @@ use super::value::{self, Value};
 /// The outputs of a node, as many as its operator has; further ones are not known.
 pub(super) fn infer(call: &Call<'_>) -> Inferred {
     match call.kind() {
-        "Conv" | "ConvInteger" | "QLinearConv" | "ConvTranspose" => window::convolution(call),
-        "MaxPool" | "AveragePool" | "LpPool" => window::pool(call),
-        "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" => window::global_pool(call),
-        "Gemm" => matrix::gemm(call),
-        "MatMul" | "MatMulInteger" | "QLinearMatMul" | "FusedMatMul" => matrix::product(call),
+        "Conv" | "ConvInteger" | "QLinearConv" | "ConvTranspose" | "FusedConv" | "NhwcConv"
+        | "NhwcFusedConv" => window::convolution(call),
+        "MaxPool" | "AveragePool" | "LpPool" | "NhwcMaxPool" | "QLinearAveragePool" => window::pool(call),
+        "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" | "QLinearGlobalAveragePool" => {
+            window::global_pool(call)
+        }
+        "Gemm" | "FusedGemm" | "GemmFloat8" => matrix::gemm(call),
+        "QGemm" => fused::quantized_gemm(call),
+        "MatMul" | "MatMulInteger" | "MatMulInteger16" | "QLinearMatMul" | "GemmFastGelu" => {
+            matrix::product(call)
+        }
+        "FusedMatMul" | "FusedMatMulActivation" | "TransposeMatMul" => fused::fused_product(call),
+        "MatMulIntegerToFloat" | "DynamicQuantizeMatMul" => fused::scaled_product(call),
+        "MatMulNBits" | "MatMulBnb4" => fused::few_bits(call),
+        _ if is_attention(call) => Ok(attention(call)?.outputs),
+        "PagedAttention" => attention::paged(call),
+        "TensorScatter" => attention::scattered(call),
         "Einsum" => matrix::einsum(call),
         "LSTM" | "GRU" | "RNN" => matrix::recurrent(call),
+        "DynamicQuantizeLSTM" => fused::quantized_recurrent(call),
+        "EmbedLayerNormalization" | "QEmbedLayerNormalization" => fused::embeddings(call),
+        "SkipLayerNormalization" | "SkipSimplifiedLayerNormalization" => fused::skip_normalization(call),
+        "SkipGroupNorm" => same_twice(call),
+        "BiasSplitGelu" => fused::halved(call),
+        "SwiGLU" if call.optional(1).is_none() => fused::halved(call),
+        "GatherBlockQuantized" => fused::gather_blocks(call),
+        "QLinearAdd" | "QLinearMul" | "QLinearWhere" => fused::quantized_broadcast(call),
+        "QLinearConcat" => fused::quantized_concat(call),
+        "QLinearReduceMean" => layout::reduce(call),
         "BatchNormalization" => batch_normalization(call),
         "LayerNormalization" | "RMSNormalization" | "SimplifiedLayerNormalization" => {
             layer_normalization(call)
@@ -79,6 +105,10 @@ pub(super) fn infer(call: &Call<'_>) -> Inferred {
         "OneHot" => layout::one_hot(call),
         "TopK" => layout::top_k(call),
         "ArgMax" | "ArgMin" => layout::arg_max(call),
+        "ReduceSumInteger" => {
+            let wide = |value: Value| Value::new(DataType::Int32 as i32, value.dims);
+            Ok(layout::reduce(call)?.into_iter().map(wide).collect())
+        }
         kind if kind.starts_with("Reduce") => layout::reduce(call),
         kind if is_like_first_input(kind) => {
             let first = call.input(0)?;
@@ -100,13 +130,16 @@ fn is_like_first_input(kind: &str) -> bool {
             | "Asinh"
             | "Atan"
             | "Atanh"
+            | "BiasAdd"
             | "BiasGelu"
+            | "BiasSoftmax"
             | "BitwiseNot"
             | "Ceil"
             | "Celu"
             | "Clip"
             | "Cos"
             | "Cosh"
+            | "CumProd"
             | "CumSum"
             | "Elu"
             | "Erf"
@@ -114,6 +147,7 @@ fn is_like_first_input(kind: &str) -> bool {
             | "FastGelu"
             | "Floor"
             | "Gelu"
+            | "GroupNorm"
             | "GroupNormalization"
             | "HardSigmoid"
             | "HardSwish"
@@ -127,12 +161,19 @@ fn is_like_first_input(kind: &str) -> bool {
             | "LpNormalization"
             | "MeanVarianceNormalization"
             | "Mish"
+            | "MoE"
             | "Neg"
+            | "QLinearLeakyRelu"
+            | "QLinearSigmoid"
+            | "QLinearSoftmax"
+            | "QMoE"
             | "QuickGelu"
             | "Reciprocal"
             | "Relu"
             | "ReverseSequence"
+            | "RotaryEmbedding"
             | "Round"
+            | "Scatter"
             | "ScatterElements"
             | "ScatterND"
             | "Selu"
@@ -141,12 +182,11 @@ fn is_like_first_input(kind: &str) -> bool {
             | "Sign"
             | "Sin"
             | "Sinh"
-            | "SkipLayerNormalization"
-            | "SkipSimplifiedLayerNormalization"
             | "Softmax"
             | "Softplus"
             | "Softsign"
             | "Sqrt"
+            | "SwiGLU"
             | "Swish"
             | "Tan"
             | "Tanh"
@@ -184,6 +224,13 @@ fn is_broadcast(kind: &str) -> bool {
             | "Where"
             | "Xor"
     )
+}
+
+/// The first input, in shape and type, two times.
+fn same_twice(call: &Call<'_>) -> Inferred {
+    let first = call.input(0)?;
+    let output = Value::new(first.elem, first.dims.clone());
+    Ok(vec![output.clone(), output])
 }
 
 /// The shape and content of a value under another element type.

@@ -72,11 +72,29 @@ impl Window {
     }
 }
 
+/// Whether data have their channels after the spatial axes, as ONNX Runtime's optimiser rearranges them. Weights do not.
+fn has_channels_last(call: &Call<'_>) -> bool {
+    call.kind().starts_with("Nhwc") || call.flag("channels_last", false)
+}
+
 /// A shape with its batch, channels and at least one spatial axis apart.
-fn spatial(value: &Value) -> Inferred<(u64, u64, &[u64])> {
+fn spatial(value: &Value, has_channels_last: bool) -> Inferred<(u64, u64, &[u64])> {
     match value.dims.as_slice() {
-        [batch, channels, spatial @ ..] if !spatial.is_empty() => Ok((*batch, *channels, spatial)),
+        [batch, spatial @ .., channels] if !spatial.is_empty() && has_channels_last => {
+            Ok((*batch, *channels, spatial))
+        }
+        [batch, channels, spatial @ ..] if !spatial.is_empty() && !has_channels_last => {
+            Ok((*batch, *channels, spatial))
+        }
         dims => contradiction(format!("an input of shape {dims:?} has no spatial axes")),
+    }
+}
+
+/// A shape of batch, channels and spatial axes, in the order of the data.
+fn together(call: &Call<'_>, batch: u64, channels: u64, axes: &[u64]) -> Vec<u64> {
+    match has_channels_last(call) {
+        true => [&[batch], axes, &[channels]].concat(),
+        false => [&[batch, channels], axes].concat(),
     }
 }
 
@@ -84,8 +102,8 @@ pub(super) fn convolution(call: &Call<'_>) -> Inferred {
     let input = call.input(0)?;
     // Quantised convolutions have scale and zero point in between.
     let weights = call.input(if call.kind() == "QLinearConv" { 3 } else { 1 })?;
-    let (batch, channels, axes) = spatial(input)?;
-    let (first, second, sizes) = spatial(weights)?;
+    let (batch, channels, axes) = spatial(input, has_channels_last(call))?;
+    let (first, second, sizes) = spatial(weights, false)?;
     let kernel = match call.ints("kernel_shape") {
         Some(kernel) => kernel.to_vec(),
         None => sizes.iter().map(|&size| size as i64).collect(),
@@ -107,13 +125,15 @@ pub(super) fn convolution(call: &Call<'_>) -> Inferred {
     if expected != channels {
         return contradiction(format!("weights for {expected} channels, and an input with {channels}"));
     }
-    let mut dims = vec![batch, if transposed { second.saturating_mul(groups) } else { first }];
+    let made = if transposed { second.saturating_mul(groups) } else { first };
+    let mut sizes = Vec::with_capacity(axes.len());
     for (axis, &size) in axes.iter().enumerate() {
-        dims.push(match transposed {
+        sizes.push(match transposed {
             true => transposed_size(call, &window, axis, size)?,
             false => window.positions(call, axis, size)?,
         });
     }
+    let dims = together(call, batch, made, &sizes);
     let elem = match call.kind() {
         "ConvInteger" => DataType::Int32 as i32,
         "QLinearConv" => call.input(7)?.elem,
@@ -142,24 +162,24 @@ fn transposed_size(call: &Call<'_>, window: &Window, axis: usize, input: u64) ->
 
 pub(super) fn pool(call: &Call<'_>) -> Inferred {
     let input = call.input(0)?;
-    let (batch, channels, axes) = spatial(input)?;
+    let (batch, channels, axes) = spatial(input, has_channels_last(call))?;
     let kernel = call.ints("kernel_shape").unwrap_or_default().to_vec();
     if kernel.len() != axes.len() {
         return contradiction(format!("a window of {kernel:?} for {} spatial axes", axes.len()));
     }
     let window = Window::of(call, kernel)?;
-    let mut dims = vec![batch, channels];
+    let mut sizes = Vec::with_capacity(axes.len());
     for (axis, &size) in axes.iter().enumerate() {
-        dims.push(window.positions(call, axis, size)?);
+        sizes.push(window.positions(call, axis, size)?);
     }
+    let dims = together(call, batch, channels, &sizes);
     let indices = Value::new(DataType::Int64 as i32, dims.clone());
     Ok(vec![Value::new(input.elem, dims), indices])
 }
 
 pub(super) fn global_pool(call: &Call<'_>) -> Inferred {
     let input = call.input(0)?;
-    let (batch, channels, axes) = spatial(input)?;
-    let mut dims = vec![batch, channels];
-    dims.resize(2 + axes.len(), 1);
+    let (batch, channels, axes) = spatial(input, has_channels_last(call))?;
+    let dims = together(call, batch, channels, &vec![1; axes.len()]);
     Ok(vec![Value::new(input.elem, dims)])
 }

@@ -109,20 +109,6 @@ fn the_first_shape_that_is_not_known_is_named_with_the_command_that_helps() {
     assert_eq!(rejection(&open).0, "M008");
 }
 
-#[test]
-fn bodies_and_functions_are_not_passed_over() {
-    let mut looped = small();
-    let body =
-        AttributeProto { name: Some("body".into()), g: Some(GraphProto::default()), ..Default::default() };
-    looped.node("Loop", &["z"], &["a"], vec![body]);
-    assert_eq!(rejection(&looped).0, "M011");
-
-    let mut called = small();
-    called.node("Block", &["z"], &["a"], vec![]);
-    called.proto.functions.push(proto::FunctionProto { name: Some("Block".into()), ..Default::default() });
-    assert_eq!(rejection(&called).0, "M011");
-}
-
 /// Graphs in attributes of nodes in graphs, far deeper than a stack is.
 #[test]
 fn a_million_graphs_inside_one_another_are_an_error() {

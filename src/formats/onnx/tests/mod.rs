@@ -1,8 +1,12 @@
 //! The importer on models of our own, written with the same structures that it reads.
 
+mod bodies;
+mod caches;
 mod edges;
+mod fused;
 mod model;
 mod published;
+mod quantized;
 mod resnet;
 mod shapes;
 

@@ -56,6 +56,68 @@ impl Model {
         self
     }
 
+    /// An input of another type than 32-bit numbers.
+    pub(super) fn typed_input(&mut self, name: &str, elem: DataType, dims: &[Dim]) -> &mut Self {
+        let mut info = value_info(name, dims);
+        if let Some(type_proto::Value::TensorType(tensor)) =
+            info.r#type.as_mut().and_then(|kind| kind.value.as_mut())
+        {
+            tensor.elem_type = Some(elem as i32);
+        }
+        self.graph().input.push(info);
+        self
+    }
+
+    /// A weight of another type than 32-bit numbers.
+    pub(super) fn typed_weight(&mut self, name: &str, elem: DataType, dims: &[i64]) -> &mut Self {
+        self.weight(name, dims);
+        if let Some(tensor) = self.graph().initializer.last_mut() {
+            tensor.data_type = Some(elem as i32);
+        }
+        self
+    }
+
+    /// A single number.
+    pub(super) fn scalar(&mut self, name: &str, value: i64) -> &mut Self {
+        self.integers(name, &[value]);
+        if let Some(tensor) = self.graph().initializer.last_mut() {
+            tensor.dims.clear();
+        }
+        self
+    }
+
+    /// An output of the model.
+    pub(super) fn output(&mut self, name: &str) -> &mut Self {
+        let info = ValueInfoProto { name: Some(name.into()), ..ValueInfoProto::default() };
+        self.graph().output.push(info);
+        self
+    }
+
+    /// A node of ONNX Runtime's own operators.
+    pub(super) fn contrib(
+        &mut self,
+        kind: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attributes: Vec<AttributeProto>,
+    ) -> &mut Self {
+        self.node(kind, inputs, outputs, attributes);
+        if let Some(node) = self.graph().node.last_mut() {
+            node.domain = Some("com.microsoft".into());
+        }
+        self
+    }
+
+    /// What was built as the body of a node: its inputs are those of the body.
+    pub(super) fn body(&mut self, name: &str) -> AttributeProto {
+        AttributeProto {
+            name: Some(name.into()),
+            g: self.proto.graph.clone(),
+            r#type: Some(attribute_proto::AttributeType::Graph as i32),
+            ..AttributeProto::default()
+        }
+    }
+
     /// A list of integers, in raw bytes as exporters write them.
     pub(super) fn integers(&mut self, name: &str, values: &[i64]) -> &mut Self {
         let tensor = TensorProto {

@@ -1,0 +1,357 @@
+//! Attention in one piece: shapes, and the work that follows from the same lengths.
+//!
+//! Every form computes `softmax(Q Kᵀ) V` for some heads. They differ in where queries, keys and values come from, and in
+//! how the keys and values of past tokens reach the operator. The rules are those of the operators' specifications, of
+//! ONNX (docs/Operators.md) and of ONNX Runtime (docs/ContribOperators.md), and were compared with what ONNX Runtime
+//! makes.
+//!
+//! | operator | queries | keys and values |
+//! | --- | --- | --- |
+//! | `Attention` of ONNX, from operator set 23 | `[B, N, S, H]`, or `[B, S, N·H]` with `q_num_heads` | the same with `kv_num_heads` |
+//! | `MultiHeadAttention` | `[B, S, N·H]`, or packed `[B, S, N, 3, H]` | `[B, L, N·H]`, packed `[B, L, N, 2, H]`, or as heads `[B, N, L, H]` |
+//! | `DecoderMaskedMultiHeadAttention` | `[B, 1, N·H]` | the same, with a cache that is written in place |
+//! | `GroupQueryAttention`, `SparseAttention` | `[B, S, N·H]`, or packed with keys and values | `[B, L, G·H]` |
+//! | `Attention`, `QAttention` of ONNX Runtime | `[B, S, D]` times weights `[D, 3·N·H]` | from the same product |
+//! | `PackedAttention`, `PackedMultiHeadAttention` | as the last and the second, without padding: `[tokens, …]` | of the same tokens |
+//!
+//! A cache is `[B, G, P, H]`. What is made of it has the new tokens appended, or is as long as before where both share a
+//! buffer, which is then as long as the longest sequence may become.
+
+use super::super::call::{Call, Inferred, contradiction};
+use super::super::value::Value;
+use super::super::work::{elements, product};
+
+/// FLOP for every score: those of a softmax.
+const SOFTMAX: f64 = 5.0;
+
+/// An attention with its lengths known.
+pub(in super::super) struct Attention {
+    /// The outputs, in the order of the operator.
+    pub(in super::super) outputs: Vec<Value>,
+    /// Scores: one for every sequence, head, query and key.
+    scores: f64,
+    /// Numbers of a key and of a value of one head.
+    widths: [u64; 2],
+    /// FLOP of making queries, keys and values, where the operator does.
+    projection: f64,
+}
+
+impl Attention {
+    /// FLOP: of the products and the softmax over all keys, masked or not, as the kernels of processors compute them.
+    pub(in super::super) fn flop(&self) -> f64 {
+        self.projection
+            + product(self.scores, self.widths[0])
+            + product(self.scores, self.widths[1])
+            + SOFTMAX * self.scores
+    }
+}
+
+/// Whether a node is an attention.
+pub(in super::super) fn is_attention(call: &Call<'_>) -> bool {
+    matches!(
+        call.kind(),
+        "Attention"
+            | "DecoderMaskedMultiHeadAttention"
+            | "GroupQueryAttention"
+            | "MultiHeadAttention"
+            | "PackedAttention"
+            | "PackedMultiHeadAttention"
+            | "QAttention"
+            | "SparseAttention"
+    )
+}
+
+/// What an attention makes and takes.
+pub(in super::super) fn attention(call: &Call<'_>) -> Inferred<Attention> {
+    match call.kind() {
+        "Attention" if is_standard(call) => standard(call),
+        "GroupQueryAttention" | "SparseAttention" => grouped(call),
+        "MultiHeadAttention" | "DecoderMaskedMultiHeadAttention" => multi_head(call),
+        "PackedMultiHeadAttention" => packed_multi_head(call),
+        _ => projected(call),
+    }
+}
+
+fn is_standard(call: &Call<'_>) -> bool {
+    matches!(call.node.domain(), "" | "ai.onnx")
+}
+
+/// Heads from an attribute that has to be there.
+fn heads(call: &Call<'_>, name: &str) -> Inferred<u64> {
+    match call.int(name).and_then(|heads| u64::try_from(heads).ok()).filter(|&heads| heads > 0) {
+        Some(heads) => Ok(heads),
+        None => contradiction(format!("the attribute `{name}` is {:?}", call.int(name))),
+    }
+}
+
+/// The width of one head.
+fn each(width: u64, heads: u64) -> Inferred<u64> {
+    match width % heads {
+        0 => Ok(width / heads),
+        _ => contradiction(format!("a width of {width} for {heads} heads")),
+    }
+}
+
+/// A tensor of exactly so many dimensions.
+fn of_rank<'a, const N: usize>(value: &'a Value, what: &str) -> Inferred<&'a [u64; N]> {
+    match value.dims.as_slice().try_into() {
+        Ok(dims) => Ok(dims),
+        Err(_) => contradiction(format!("{what} of shape {:?}", value.dims)),
+    }
+}
+
+fn scores(counts: [u64; 4]) -> f64 {
+    elements(&counts)
+}
+
+/// The number in an input that is a single one.
+fn known(call: &Call<'_>, at: usize) -> Option<u64> {
+    match call.optional(at)?.content.as_deref()? {
+        [number] if *number >= 0.0 => Some(*number as u64),
+        _ => None,
+    }
+}
+
+/// `[B, heads, length, width]`.
+fn cache(call: &Call<'_>, elem: i32, dims: [u64; 4]) -> Inferred<Value> {
+    let dims = dims.into_iter().map(|dim| call.dim(i128::from(dim))).collect::<Inferred<Vec<u64>>>()?;
+    Ok(Value::new(elem, dims))
+}
+
+fn sum(call: &Call<'_>, a: u64, b: u64) -> Inferred<u64> {
+    call.dim(i128::from(a) + i128::from(b))
+}
+
+/// The operator of ONNX.
+fn standard(call: &Call<'_>) -> Inferred<Attention> {
+    let (query, key, value) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let split = |value: &Value, name: &str| -> Inferred<[u64; 4]> {
+        match *value.dims.as_slice() {
+            [batch, heads, length, width] => Ok([batch, heads, length, width]),
+            [batch, length, all] => {
+                let heads = heads(call, name)?;
+                Ok([batch, heads, length, each(all, heads)?])
+            }
+            _ => contradiction(format!("queries, keys or values of shape {:?}", value.dims)),
+        }
+    };
+    let [batch, heads, queries, width] = split(query, "q_num_heads")?;
+    let [_, groups, new, key_width] = split(key, "kv_num_heads")?;
+    let [_, _, new_values, value_width] = split(value, "kv_num_heads")?;
+    if key_width != width || new_values != new || groups == 0 || heads % groups != 0 {
+        return contradiction(format!(
+            "queries {:?}, keys {:?} and values {:?} do not go together",
+            query.dims, key.dims, value.dims
+        ));
+    }
+    let past = match call.optional(4) {
+        Some(past) => of_rank::<4>(past, "past keys")?[2],
+        None => 0,
+    };
+    let total = sum(call, past, new)?;
+    let dims = match query.rank() {
+        4 => vec![batch, heads, queries, value_width],
+        _ => vec![batch, queries, call.dim(i128::from(heads) * i128::from(value_width))?],
+    };
+    let outputs = vec![
+        Value::new(query.elem, dims),
+        cache(call, key.elem, [batch, groups, total, width])?,
+        cache(call, value.elem, [batch, groups, total, value_width])?,
+        Value::new(query.elem, vec![batch, heads, queries, total]),
+    ];
+    let scores = scores([batch, heads, queries, total]);
+    Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0 })
+}
+
+/// Heads that share keys and values in groups.
+fn grouped(call: &Call<'_>) -> Inferred<Attention> {
+    let query = call.input(0)?;
+    let &[batch, queries, all] = of_rank::<3>(query, "queries")?;
+    let (heads, groups) = (heads(call, "num_heads")?, heads(call, "kv_num_heads")?);
+    let (width, new) = match call.optional(1) {
+        Some(key) => (each(all, heads)?, of_rank::<3>(key, "keys")?[1]),
+        // Queries, keys and values of every token one after the other.
+        None => match groups.checked_mul(2).and_then(|both| both.checked_add(heads)) {
+            Some(packed) => (each(all, packed)?, queries),
+            None => return contradiction(format!("{heads} heads in {groups} groups")),
+        },
+    };
+    let is_sparse = call.kind() == "SparseAttention";
+    let total = known(call, if is_sparse { 7 } else { 6 });
+    let past = match call.optional(3) {
+        Some(past) => Some((past, *of_rank::<4>(past, "past keys")?)),
+        None => None,
+    };
+    // What shares a buffer with what was past is as long as that, and longer than what is in it.
+    let held = past.map_or(0, |(_, dims)| dims[2]);
+    let present = match total {
+        _ if call.flag("sliding_window_cache", false) || is_sparse => held,
+        Some(total) => held.max(total),
+        None => sum(call, held, new)?,
+    };
+    let keys = match total {
+        Some(total) => call.dim(i128::from(total))?,
+        None => present,
+    };
+    let output = vec![batch, queries, call.dim(i128::from(heads) * i128::from(width))?];
+    let made = |at: usize| match call.optional(at) {
+        // A cache of fewer bits packs several numbers into an element.
+        Some(past) => {
+            let &[_, _, _, packed] = of_rank::<4>(past, "past keys or values")?;
+            cache(call, past.elem, [batch, groups, present, packed])
+        }
+        None => cache(call, query.elem, [batch, groups, present, width]),
+    };
+    let outputs = vec![
+        Value::new(query.elem, output),
+        made(3)?,
+        made(4)?,
+        Value::new(query.elem, vec![batch, heads, queries, keys]),
+    ];
+    let scores = scores([batch, heads, queries, keys]);
+    Ok(Attention { outputs, scores, widths: [width, width], projection: 0.0 })
+}
+
+/// As many keys and values as queries have heads.
+fn multi_head(call: &Call<'_>) -> Inferred<Attention> {
+    let is_decoder = call.kind() == "DecoderMaskedMultiHeadAttention";
+    let (past_at, length_at) = if is_decoder { (5, 7) } else { (6, 8) };
+    let query = call.input(0)?;
+    let heads = heads(call, "num_heads")?;
+    let (batch, queries, width) = match *query.dims.as_slice() {
+        [batch, queries, all] => (batch, queries, each(all, heads)?),
+        [batch, queries, _, 3, width] => (batch, queries, width),
+        _ => return contradiction(format!("queries of shape {:?}", query.dims)),
+    };
+    let (new, value_width) = match (call.optional(1), call.optional(2)) {
+        (Some(key), value) => match (key.dims.as_slice(), value.map(|value| value.dims.as_slice())) {
+            (&[_, new, _], Some(&[_, _, all])) => (new, each(all, heads)?),
+            (&[_, new, _, 2, _], None) => (new, width),
+            (&[_, _, new, _], Some(&[_, _, _, width])) => (new, width),
+            _ => return contradiction(format!("keys of shape {:?}, and values of others", key.dims)),
+        },
+        (None, _) => (queries, width),
+    };
+    let past = match call.optional(past_at) {
+        Some(past) => of_rank::<4>(past, "past keys")?[2],
+        None => 0,
+    };
+    // With a length of its own, what is past lies in a buffer, which what is made shares.
+    let is_shared = call.optional(length_at).is_some() && past > 0;
+    let present = if is_shared { past } else { sum(call, past, new)? };
+    let keys = match known(call, length_at).filter(|_| is_shared) {
+        Some(length) => sum(call, length, new)?.min(present),
+        None => present,
+    };
+    let outputs = vec![
+        Value::new(query.elem, vec![batch, queries, call.dim(i128::from(heads) * i128::from(value_width))?]),
+        cache(call, query.elem, [batch, heads, present, width])?,
+        cache(call, query.elem, [batch, heads, present, value_width])?,
+        Value::new(query.elem, vec![batch, heads, queries, keys]),
+    ];
+    let scores = scores([batch, heads, queries, keys]);
+    Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0 })
+}
+
+/// Tokens of several sequences without the padding between them. Their lengths are data, so every one counts as long as
+/// the longest.
+fn packed_multi_head(call: &Call<'_>) -> Inferred<Attention> {
+    let query = call.input(0)?;
+    let heads = heads(call, "num_heads")?;
+    let (tokens, width) = match *query.dims.as_slice() {
+        [tokens, all] => (tokens, each(all, heads)?),
+        [tokens, _, 3, width] => (tokens, width),
+        _ => return contradiction(format!("queries of shape {:?}", query.dims)),
+    };
+    let value_width = match call.optional(2) {
+        Some(value) => each(of_rank::<2>(value, "values")?[1], heads)?,
+        None => width,
+    };
+    let &[_, longest] = of_rank::<2>(call.input(4)?, "offsets of tokens")?;
+    let dims = vec![tokens, call.dim(i128::from(heads) * i128::from(value_width))?];
+    let scores = scores([1, heads, tokens, longest]);
+    let outputs = vec![Value::new(query.elem, dims)];
+    Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0 })
+}
+
+/// An attention that makes queries, keys and values itself, by one product.
+fn projected(call: &Call<'_>) -> Inferred<Attention> {
+    let input = call.input(0)?;
+    let &[inner, columns] = of_rank::<2>(call.input(1)?, "weights")?;
+    let heads = heads(call, "num_heads")?;
+    let sizes = match call.ints("qkv_hidden_sizes") {
+        Some(sizes) => {
+            sizes.iter().map(|&size| call.dim(i128::from(size))).collect::<Inferred<Vec<u64>>>()?
+        }
+        None => vec![columns / 3; 3],
+    };
+    let (&[query, key, value], Some(&width)) = (sizes.as_slice(), input.dims.last()) else {
+        return contradiction(format!("sizes {sizes:?} for queries, keys and values"));
+    };
+    let all = i128::from(query) + i128::from(key) + i128::from(value);
+    if width != inner || query != key || all != i128::from(columns) {
+        return contradiction(format!(
+            "weights of {inner} rows and {columns} columns for {sizes:?}, and an input of shape {:?}",
+            input.dims
+        ));
+    }
+    let widths = [each(query, heads)?, each(value, heads)?];
+    let (is_packed, is_quantized) = (call.kind() == "PackedAttention", call.kind() == "QAttention");
+    let bias = if call.optional(2).is_some() { 1.0 } else { 0.0 };
+    let elem = if is_quantized { call.input(3)?.elem } else { input.elem };
+    let mut dims = input.dims.clone();
+    if let Some(last) = dims.last_mut() {
+        *last = value;
+    }
+    let rows = elements(&dims[..dims.len() - 1]);
+    let projection = product(rows * columns as f64, inner) + bias * rows * columns as f64;
+    let (scores, mut outputs) = (|keys, rows| elements(&[heads, keys]) * rows, vec![Value::new(elem, dims)]);
+    if is_packed {
+        of_rank::<2>(input, "an input")?;
+        let &[_, longest] = of_rank::<2>(call.input(3)?, "offsets of tokens")?;
+        return Ok(Attention { outputs, scores: scores(longest, rows), widths, projection });
+    }
+    let &[batch, queries, _] = of_rank::<3>(input, "an input")?;
+    let past = match call.optional(if is_quantized { 8 } else { 4 }) {
+        Some(past) => of_rank::<5>(past, "past keys and values")?[3],
+        None => 0,
+    };
+    let is_shared = call.flag("past_present_share_buffer", false) && past > 0;
+    let present = if is_shared { past } else { sum(call, past, queries)? };
+    let length = if is_shared && !is_quantized { known(call, 6) } else { None };
+    let keys = match length {
+        Some(length) => sum(call, length, queries)?.min(present),
+        None => present,
+    };
+    outputs.push(Value::new(elem, vec![2, batch, heads, present, widths[0]]));
+    Ok(Attention { outputs, scores: scores(keys, rows), widths, projection })
+}
+
+/// `PagedAttention`: caches in blocks of pages, written in place. Lengths are data, so a sequence counts as long as its
+/// table of blocks.
+pub(super) fn paged(call: &Call<'_>) -> Inferred {
+    let query = call.input(0)?;
+    let &[tokens, all] = of_rank::<2>(query, "queries")?;
+    let (heads, groups) = (heads(call, "num_heads")?, heads(call, "kv_num_heads")?);
+    let hidden = match call.optional(1) {
+        Some(_) => all,
+        None => {
+            let packed = groups.checked_mul(2).and_then(|both| both.checked_add(heads));
+            let width = each(all, packed.unwrap_or(u64::MAX))?;
+            call.dim(i128::from(width) * i128::from(heads))?
+        }
+    };
+    let mut outputs = vec![Value::new(query.elem, vec![tokens, hidden])];
+    for at in [3, 4] {
+        if let Some(pages) = call.optional(at) {
+            outputs.push(Value::new(pages.elem, pages.dims.clone()));
+        }
+    }
+    Ok(outputs)
+}
+
+/// A write of new tokens into a cache: as long as before.
+pub(super) fn scattered(call: &Call<'_>) -> Inferred {
+    let past = call.input(0)?;
+    Ok(vec![Value::new(past.elem, past.dims.clone())])
+}

@@ -86,7 +86,7 @@ bench-own-free: setup
 
 # A workload by layers, with its cluster: $(call on_cluster,NAME,CLUSTER,WORKLOAD).
 define on_cluster
-target/release/stagewright workload $(3) --granularity layer | \
+target/release/stagewright workload $(3) --cost-rules 1 --granularity layer | \
 	target/release/stagewright convert - target/workloads/free/$(1).json --cluster $(2)
 endef
 
@@ -94,10 +94,10 @@ endef
 bench-large: setup
 	$(CARGO) build --release --bin stagewright
 	mkdir -p target/workloads
-	target/release/stagewright workload resnet --variant 152 --batch 32 --training --out target/workloads/resnet-152.json
-	target/release/stagewright workload gnmt --variant 2 --batch 128 --sequence 40 --training --out target/workloads/gnmt-2-40.json
-	target/release/stagewright workload gnmt --variant 8 --batch 128 --sequence 75 --training --out target/workloads/gnmt-8-75.json
-	target/release/stagewright workload gnmt --variant 8 --batch 128 --sequence 110 --training --out target/workloads/gnmt-8-110.json
+	target/release/stagewright workload resnet --variant 152 --batch 32 --training --cost-rules 1 --out target/workloads/resnet-152.json
+	target/release/stagewright workload gnmt --variant 2 --batch 128 --sequence 40 --training --cost-rules 1 --out target/workloads/gnmt-2-40.json
+	target/release/stagewright workload gnmt --variant 8 --batch 128 --sequence 75 --training --cost-rules 1 --out target/workloads/gnmt-8-75.json
+	target/release/stagewright workload gnmt --variant 8 --batch 128 --sequence 110 --training --cost-rules 1 --out target/workloads/gnmt-8-110.json
 	target/release/stagewright bench data/suites/large-graphs.toml
 
 # Training steps of the models that learned placement is measured on, under dataflow execution.
@@ -156,7 +156,7 @@ endef
 # A workload in a file of its own: $(call step,NAME,WORKLOAD).
 define step
 @mkdir -p target/workloads/$(dir $(1))
-target/release/stagewright workload $(2) --out target/workloads/$(1).json
+target/release/stagewright workload $(2) --cost-rules 1 --out target/workloads/$(1).json
 endef
 
 # The learned policy on families and devices that it was not trained on, on models of the field, and on graphs of up to

@@ -6,10 +6,10 @@
 use stagewright::workloads::{FAMILIES, Optimizer, Options, Size, Sizes};
 use stagewright_core::document::{GraphDocument, Pass};
 
-use super::{PRODUCTS, WEIGHTED, close, flop, generate, multiply_adds, of_pass, one, sum};
+use super::{PRODUCTS, WEIGHTED, close, flop, generate, multiply_adds, of_pass, one, parameter_bytes, sum};
 
 fn parameters(graph: &GraphDocument) -> f64 {
-    sum(graph, |operator| operator.parameter_bytes) / 4.0
+    parameter_bytes(graph) / 4.0
 }
 
 /// Every variant; published to the last one.

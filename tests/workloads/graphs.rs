@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright::workloads::{
-    FAMILIES, Family, Granularity, Optimizer, Options, Precision, Size, Sizes, WorkloadError, family,
+    CostRules, FAMILIES, Family, Granularity, Optimizer, Options, Precision, Size, Sizes, WorkloadError,
+    family,
 };
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, PinsDocument};
@@ -11,7 +12,9 @@ use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 
-use super::{close, flop, generate, of_pass, one, sum};
+use super::{close, flop, generate, of_pass, one, parameter_bytes, sum};
+
+const RULES: [CostRules; 2] = [CostRules::One, CostRules::Two];
 
 fn each_variant(mut check: impl FnMut(&'static dyn Family, &'static str)) {
     for &family in FAMILIES {
@@ -23,6 +26,10 @@ fn each_variant(mut check: impl FnMut(&'static dyn Family, &'static str)) {
 
 fn training(granularity: Granularity) -> Options {
     Options { training: Some(Optimizer::Adam), granularity, ..Options::default() }
+}
+
+fn first_rules(options: Options) -> Options {
+    Options { cost_rules: CostRules::One, ..options }
 }
 
 fn cluster() -> Cluster {
@@ -38,16 +45,18 @@ fn every_graph_makes_a_problem() {
     each_variant(|family, variant| {
         for training in [None, Some(Optimizer::Momentum)] {
             for granularity in [Granularity::Operator, Granularity::Layer] {
-                let options = Options { training, granularity, ..Options::default() };
-                let document = generate(family.name(), variant, &options);
-                let graph = Graph::from_document(document)
-                    .unwrap_or_else(|error| panic!("{} {variant}: {error}", family.name()));
-                let problem =
-                    Problem::new(graph, cluster.clone(), Objective::default(), PinsDocument::default())
+                for cost_rules in RULES {
+                    let options = Options { training, granularity, cost_rules, ..Options::default() };
+                    let document = generate(family.name(), variant, &options);
+                    let graph = Graph::from_document(document)
                         .unwrap_or_else(|error| panic!("{} {variant}: {error}", family.name()));
-                let unpriced =
-                    problem.graph().operators().find(|&op| problem.costs().seconds(op, 0).is_none());
-                assert_eq!(unpriced, None, "{} {variant}", family.name());
+                    let problem =
+                        Problem::new(graph, cluster.clone(), Objective::default(), PinsDocument::default())
+                            .unwrap_or_else(|error| panic!("{} {variant}: {error}", family.name()));
+                    let unpriced =
+                        problem.graph().operators().find(|&op| problem.costs().seconds(op, 0).is_none());
+                    assert_eq!(unpriced, None, "{} {variant}", family.name());
+                }
             }
         }
     });
@@ -57,7 +66,7 @@ fn every_graph_makes_a_problem() {
 fn whatever_follows_the_forward_pass_stays_with_its_forward_operator() {
     each_variant(|family, variant| {
         for granularity in [Granularity::Operator, Granularity::Layer] {
-            let graph = generate(family.name(), variant, &training(granularity));
+            let graph = generate(family.name(), variant, &first_rules(training(granularity)));
             let forward: BTreeSet<Option<&str>> = of_pass(&graph, Pass::Forward)
                 .map(|operator| {
                     assert_eq!(operator.colocation.as_deref(), Some(operator.name.as_str()));
@@ -79,7 +88,7 @@ fn whatever_follows_the_forward_pass_stays_with_its_forward_operator() {
 #[test]
 fn every_parameterised_operator_is_updated_once() {
     each_variant(|family, variant| {
-        let graph = generate(family.name(), variant, &training(Granularity::Operator));
+        let graph = generate(family.name(), variant, &first_rules(training(Granularity::Operator)));
         let mut updates: BTreeMap<Option<&str>, usize> = BTreeMap::new();
         for update in of_pass(&graph, Pass::Update) {
             *updates.entry(update.colocation.as_deref()).or_default() += 1;
@@ -100,8 +109,8 @@ fn training_has_the_forward_pass_of_inference_and_losses() {
         if (family.name(), variant) == ("inception-v3", "auxiliary") {
             return;
         }
-        let inference = generate(family.name(), variant, &Options::default());
-        let step = generate(family.name(), variant, &training(Granularity::Operator));
+        let inference = generate(family.name(), variant, &first_rules(Options::default()));
+        let step = generate(family.name(), variant, &first_rules(training(Granularity::Operator)));
         let costs = |operator: &OperatorDocument| {
             (operator.name.clone(), operator.flop, operator.bytes_moved, operator.parameter_bytes)
         };
@@ -128,13 +137,93 @@ fn layers_keep_the_sums_of_their_operators() {
         of.map(|of| sum(graph, of))
     };
     each_variant(|family, variant| {
-        let operators = generate(family.name(), variant, &training(Granularity::Operator));
-        let layers = generate(family.name(), variant, &training(Granularity::Layer));
+        let operators = generate(family.name(), variant, &first_rules(training(Granularity::Operator)));
+        let layers = generate(family.name(), variant, &first_rules(training(Granularity::Layer)));
         for (found, expected) in sums(&layers).into_iter().zip(sums(&operators)) {
             assert!(close(found, expected, 1e-9), "{} {variant}: {found}, {expected}", family.name());
         }
         assert!(layers.operators.len() < operators.operators.len(), "{} {variant}", family.name());
     });
+}
+
+/// What a model computes and holds does not depend on the rules; what is launched, moved and kept does.
+#[test]
+fn both_rules_count_the_same_flop_and_parameters() {
+    each_variant(|family, variant| {
+        for granularity in [Granularity::Operator, Granularity::Layer] {
+            for training in [None, Some(Optimizer::Adam)] {
+                let options = Options { training, granularity, ..Options::default() };
+                let second = generate(family.name(), variant, &options);
+                let first = generate(family.name(), variant, &first_rules(options));
+                assert_eq!(parameter_bytes(&second), parameter_bytes(&first), "{} {variant}", family.name());
+                for pass in [Pass::Forward, Pass::Backward] {
+                    let flop = |graph: &GraphDocument| of_pass(graph, pass).map(flop).sum::<f64>();
+                    let (found, expected) = (flop(&second), flop(&first));
+                    // Sums over the readers of a tied table are not computed, since each has a copy.
+                    assert!(close(found, expected, 1e-3), "{} {variant}: {found}, {expected}", family.name());
+                }
+                let moved =
+                    |graph: &GraphDocument| sum(graph, |operator| operator.bytes_moved.unwrap_or(0.0));
+                assert!(moved(&second) <= moved(&first) * 1.001, "{} {variant}", family.name());
+                let launches = sum(&second, |operator| operator.launches.unwrap_or(1.0));
+                let kernels = sum(&first, |operator| operator.launches.unwrap_or(1.0));
+                assert!(granularity == Granularity::Layer || launches <= kernels);
+            }
+        }
+    });
+}
+
+/// The readers of a shared parameter need not be together: each has its copy and, in training, an update of it.
+#[test]
+fn tied_tables_are_shared_parameters_that_each_reader_updates() {
+    let graph = generate("gpt", "2-small", &training(Granularity::Operator));
+    let [tied] = graph.parameters.as_slice() else {
+        panic!("one table is tied: {:?}", graph.parameters);
+    };
+    assert_eq!(tied.bytes, 4.0 * 50_257.0 * 768.0);
+    assert_eq!(tied.optimizer_bytes, 2.0 * tied.bytes);
+    assert_eq!(tied.readers.len(), 2);
+    let updates = |reader: &&String| {
+        let home =
+            graph.operators.iter().find(|operator| operator.name == **reader).expect("it is an operator");
+        of_pass(&graph, Pass::Update).filter(|update| update.colocation == home.colocation).count()
+    };
+    assert!(tied.readers.iter().all(|reader| updates(&reader) == 1), "{:?}", tied.readers);
+    let homes: BTreeSet<_> = tied
+        .readers
+        .iter()
+        .filter_map(|reader| graph.operators.iter().find(|operator| operator.name == *reader))
+        .map(|operator| &operator.colocation)
+        .collect();
+    assert_eq!(homes.len(), 2, "they are free of one another");
+}
+
+/// Steps of an unrolled layer read one variable, which is no operator, and leave one gradient for one update.
+#[test]
+fn unrolled_layers_share_their_weights() {
+    let graph = generate("gnmt", "2", &training(Granularity::Operator));
+    assert!(graph.operators.iter().all(|operator| operator.kind.as_deref() != Some("variable")));
+    let sizes: BTreeMap<&str, usize> =
+        graph.parameters.iter().map(|shared| (shared.name.as_str(), shared.readers.len())).collect();
+    assert!(sizes.values().filter(|&&readers| readers > 20).count() >= 4, "{sizes:?}");
+    for shared in &graph.parameters {
+        let update = format!("{}.update", shared.name);
+        let updates = of_pass(&graph, Pass::Update).filter(|operator| operator.name == update).count();
+        assert_eq!(updates, 1, "{}", shared.name);
+    }
+}
+
+/// What inference answers is held until it is read, and nothing else lacks a reader.
+#[test]
+fn the_answer_of_inference_is_a_tensor_without_readers() {
+    for (name, variant, outputs) in [("resnet", "50", 1), ("gpt", "2-small", 1), ("bert", "base", 1)] {
+        let graph = generate(name, variant, &Options::default());
+        let unread = graph.tensors.iter().filter(|tensor| tensor.consumers.is_empty()).count();
+        assert_eq!(unread, outputs, "{name} {variant}");
+        let launched = graph.operators.iter().filter(|operator| operator.kind.as_deref() == Some("input"));
+        assert!(launched.clone().count() > 0);
+        assert!(launched.clone().all(|operator| operator.launches == Some(0.0)), "inputs are no kernels");
+    }
 }
 
 /// One class token serves all images of a batch; nothing else that is concatenated is repeated.
@@ -183,9 +272,22 @@ fn backward_takes_about_twice_the_forward_pass() {
 #[test]
 fn mixed_precision_adam_takes_sixteen_bytes_a_parameter() {
     let options = Options { precision: Precision::Bf16, ..training(Granularity::Operator) };
+    let states = |graph: &GraphDocument| {
+        let of_operators = sum(graph, |operator| operator.parameter_bytes + operator.optimizer_bytes);
+        of_operators
+            + graph.parameters.iter().map(|shared| shared.bytes + shared.optimizer_bytes).sum::<f64>()
+    };
+    assert_eq!(states(&generate("resnet", "50", &first_rules(options.clone()))), 16.0 * 25_557_032.0);
+    // Under the second rules gradients are tensors, of two bytes a parameter.
     let graph = generate("resnet", "50", &options);
-    let states = sum(&graph, |operator| operator.parameter_bytes + operator.optimizer_bytes);
-    assert_eq!(states, 16.0 * 25_557_032.0);
+    let updates: BTreeSet<&str> = of_pass(&graph, Pass::Update).map(|update| update.name.as_str()).collect();
+    let is_gradient = |consumers: &[String]| consumers.iter().any(|name| updates.contains(name.as_str()));
+    let gradients: f64 =
+        graph.tensors.iter().filter(|tensor| is_gradient(&tensor.consumers)).map(|tensor| tensor.bytes).sum();
+    assert_eq!((states(&graph), gradients), (14.0 * 25_557_032.0, 2.0 * 25_557_032.0));
+    // Tied tables are held once, with one state.
+    let graph = generate("gpt", "2-small", &options);
+    assert_eq!(states(&graph), 14.0 * 124_439_808.0);
 }
 
 /// Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), section 4.1,
@@ -199,14 +301,25 @@ fn a_transformer_layer_stashes_what_is_published() {
         precision: Precision::Bf16,
         ..training(Granularity::Operator)
     };
-    let graph = generate("gpt", "2-medium", &options);
+    let graph = generate("gpt", "2-medium", &first_rules(options.clone()));
     let (s, b, h, a) = (1024.0, 2.0, 1024.0, 16.0);
     let layer = |operator: &OperatorDocument| {
         operator.layer.as_deref().is_some_and(|layer| layer.starts_with("decoder.layer.7."))
     };
     let found: f64 =
         graph.operators.iter().filter(|operator| layer(operator)).map(|op| op.activation_bytes).sum();
-    assert_eq!(found, s * b * h * (32.0 + 2.0 * a * s / h) + 16.0 * s * b);
+    let published = s * b * h * (32.0 + 2.0 * a * s / h) + 16.0 * s * b;
+    assert_eq!(found, published);
+    // Under the second rules these are the tensors that the backward pass of the layer reads.
+    let graph = generate("gpt", "2-medium", &options);
+    let forward: BTreeSet<&str> = of_pass(&graph, Pass::Forward).map(|op| op.name.as_str()).collect();
+    let backward: BTreeSet<&str> =
+        of_pass(&graph, Pass::Backward).filter(|op| layer(op)).map(|op| op.name.as_str()).collect();
+    let stashed = graph.tensors.iter().filter(|tensor| {
+        forward.contains(tensor.producer.as_str())
+            && tensor.consumers.iter().any(|name| backward.contains(name.as_str()))
+    });
+    assert_eq!(stashed.map(|tensor| tensor.bytes).sum::<f64>(), published);
 }
 
 #[test]
@@ -248,10 +361,7 @@ fn sizes_scale_what_they_should() {
             ..Options::default()
         },
     );
-    assert_eq!(
-        sum(&half, |operator| operator.parameter_bytes),
-        sum(&single, |operator| operator.parameter_bytes) / 2.0
-    );
+    assert_eq!(parameter_bytes(&half), parameter_bytes(&single) / 2.0);
     assert_eq!(sum(&half, flop), sum(&single, flop));
 }
 

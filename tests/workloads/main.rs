@@ -2,6 +2,7 @@
 
 mod command;
 mod figures;
+mod first_rules;
 mod graphs;
 
 use stagewright::workloads::{Options, Size, Sizes, family};
@@ -24,6 +25,12 @@ fn of_pass(graph: &GraphDocument, pass: Pass) -> impl Iterator<Item = &OperatorD
 
 fn sum(graph: &GraphDocument, of: impl Fn(&OperatorDocument) -> f64) -> f64 {
     graph.operators.iter().map(of).sum()
+}
+
+/// Bytes of all parameters, those that several operators read included.
+fn parameter_bytes(graph: &GraphDocument) -> f64 {
+    sum(graph, |operator| operator.parameter_bytes)
+        + graph.parameters.iter().map(|shared| shared.bytes).sum::<f64>()
 }
 
 fn flop(operator: &OperatorDocument) -> f64 {

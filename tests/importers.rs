@@ -10,12 +10,12 @@ use std::process::Command;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use stagewright::formats::{
-    Format, Gradients, ImportOptions, TimeUnit, detect, import_graph, import_model, torch, write_graph,
-    write_reference,
+    CostRules, Format, Fusion, Gradients, ImportOptions, TimeUnit, detect, import_graph, import_model, torch,
+    write_graph, write_reference,
 };
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    ClusterDocument, GraphDocument, KindDocument, LinkDocument, OperatorDocument, Pass,
+    ClusterDocument, GraphDocument, KindDocument, LinkDocument, OperatorDocument, Pass, Precision,
 };
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
@@ -339,11 +339,97 @@ fn an_openvino_model_is_priced_by_its_shapes() {
     assert_eq!(names, ["block/conv", "block/relu"]);
     let convolution = &graph.operators[0];
     assert_eq!(convolution.flop, Some(2.0 * 576.0 * 27.0));
-    assert_eq!(convolution.bytes_moved, Some(4.0 * (192.0 + 432.0 + 576.0)));
+    assert_eq!(convolution.bytes_moved, Some(4.0 * (192.0 + 576.0) + 2.0 * 432.0));
     assert_eq!(convolution.parameter_bytes, 2.0 * 432.0, "as it is stored, in half precision");
     assert_eq!(convolution.layer.as_deref(), Some("block"));
+    assert_eq!(convolution.precision, Some(Precision::Fp32));
     assert_eq!(graph.operators[1].flop, Some(576.0));
-    assert_eq!((graph.tensors.len(), graph.tensors[0].bytes), (1, 4.0 * 576.0));
+    assert_eq!(graph.operators[1].launches, Some(0.0), "in the kernel of the convolution");
+    // What is between them stays in registers; the answer is held.
+    let tensors: Vec<(usize, f64)> = graph.tensors.iter().map(|t| (t.consumers.len(), t.bytes)).collect();
+    assert_eq!(tensors, [(1, 0.0), (0, 4.0 * 576.0)]);
+
+    let half = ImportOptions { precision: Some(Precision::Fp16), ..ImportOptions::default() };
+    let half = import("m", IR.as_bytes(), &half);
+    assert_eq!(half.operators[0].precision, Some(Precision::Fp16));
+    assert_eq!(half.operators[0].bytes_moved, Some(2.0 * (192.0 + 432.0 + 576.0)));
+
+    let apart = ImportOptions { fusion: Fusion::Off, ..ImportOptions::default() };
+    let apart = import("m", IR.as_bytes(), &apart);
+    assert_eq!((apart.operators[1].launches, apart.tensors[0].bytes), (None, 4.0 * 576.0));
+
+    let first = ImportOptions { cost_rules: CostRules::One, ..ImportOptions::default() };
+    let first = import("m", IR.as_bytes(), &first);
+    assert_eq!(first.schema, "stagewright.graph/1");
+    assert_eq!(first.operators[0].bytes_moved, Some(4.0 * (192.0 + 432.0 + 576.0)));
+    assert_eq!((first.tensors.len(), first.tensors[0].bytes), (1, 4.0 * 576.0));
+}
+
+/// Two products read one table, one of them through a view; weights of four bits are scaled where they are read.
+#[test]
+fn weights_of_openvino_are_shared_and_held_as_they_are_stored() {
+    let port = |id: usize, precision: &str, dims: &[usize]| {
+        let dims: String = dims.iter().map(|dim| format!("<dim>{dim}</dim>")).collect();
+        format!("<port id=\"{id}\" precision=\"{precision}\">{dims}</port>")
+    };
+    let mut layers = String::new();
+    let mut edges = String::new();
+    let mut layer = |id: usize, kind: &str, inputs: &[(usize, String)], output: String| {
+        let mut ports = String::new();
+        for (place, (source, port)) in inputs.iter().enumerate() {
+            ports += port;
+            edges += &format!(
+                "<edge from-layer=\"{source}\" from-port=\"9\" to-layer=\"{id}\" to-port=\"{place}\"/>"
+            );
+        }
+        layers += &format!(
+            "<layer id=\"{id}\" name=\"l{id}\" type=\"{kind}\"><input>{ports}</input><output>{output}</output></layer>"
+        );
+    };
+    let (x, table) = ([64, 256], [256, 256]);
+    layer(0, "Parameter", &[], port(9, "FP16", &x));
+    layer(1, "Const", &[], port(9, "FP16", &table));
+    layer(2, "MatMul", &[(0, port(0, "FP16", &x)), (1, port(1, "FP16", &table))], port(9, "FP16", &x));
+    layer(3, "Reshape", &[(2, port(0, "FP16", &x))], port(9, "FP16", &[8, 8, 256]));
+    layer(
+        4,
+        "MatMul",
+        &[(3, port(0, "FP16", &[8, 8, 256])), (1, port(1, "FP16", &table))],
+        port(9, "FP16", &[8, 8, 256]),
+    );
+    layer(5, "Const", &[], port(9, "U4", &table));
+    layer(6, "Convert", &[(5, port(0, "U4", &table))], port(9, "FP16", &table));
+    layer(7, "Const", &[], port(9, "FP16", &[256, 1]));
+    layer(
+        8,
+        "Multiply",
+        &[(6, port(0, "FP16", &table)), (7, port(1, "FP16", &[256, 1]))],
+        port(9, "FP16", &table),
+    );
+    layer(
+        10,
+        "MatMul",
+        &[(4, port(0, "FP16", &[8, 8, 256])), (8, port(1, "FP16", &table))],
+        port(9, "FP16", &[8, 8, 256]),
+    );
+    layer(11, "Result", &[(10, port(0, "FP16", &[8, 8, 256]))], String::new());
+    let text =
+        format!("<net name=\"n\" version=\"11\"><layers>{layers}</layers><edges>{edges}</edges></net>");
+    let graph = import("m", text.as_bytes(), &ImportOptions::default());
+    let names: Vec<&str> = graph.operators.iter().map(|operator| operator.name.as_str()).collect();
+    assert_eq!(names, ["l2", "l3", "l4", "l10"], "constants are folded");
+    let [shared] = graph.parameters.as_slice() else { panic!("{:?}", graph.parameters) };
+    assert_eq!((shared.name.as_str(), shared.bytes, shared.trained), ("l1", 131_072.0, true));
+    assert_eq!(shared.readers, ["l2", "l4"]);
+    let last = operator(&graph, "l10");
+    assert_eq!(last.parameter_bytes, 32_768.0 + 512.0, "numbers of four bits, and scales");
+    assert_eq!(last.bytes_moved, Some(2.0 * 2.0 * 16_384.0 + 33_280.0));
+    let view = operator(&graph, "l3");
+    assert_eq!((view.launches, view.bytes_moved), (Some(0.0), Some(0.0)));
+    assert_eq!(view.colocation, operator(&graph, "l2").colocation);
+    // The product after the view reads what the first one makes.
+    let read = graph.tensors.iter().find(|tensor| tensor.consumers == ["l4"]).expect("it reads something");
+    assert_eq!((read.producer.as_str(), read.bytes), ("l2", 32_768.0));
 }
 
 /// Version 10 says the type of outputs alone: inputs have that of what they are connected to.

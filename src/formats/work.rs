@@ -6,6 +6,9 @@
 /// A time, a size or an amount of work beyond this is a slip, and below it no sum over a model overflows.
 const LARGEST: f64 = 1e30;
 
+/// A constant that is no weight and no larger than this is an argument of a kernel: nothing holds it.
+pub(super) const ARGUMENT_BYTES: f64 = 1024.0;
+
 /// Whether a number can be a time, a size or an amount of work.
 pub(super) fn is_amount(number: f64) -> bool {
     (0.0..=LARGEST).contains(&number)

@@ -6,7 +6,7 @@
 use stagewright::workloads::{FAMILIES, Optimizer, Options, Size, Sizes};
 use stagewright_core::document::{GraphDocument, Pass};
 
-use super::{PRODUCTS, WEIGHTED, close, flop, generate, multiply_adds, of_pass, one, parameter_bytes, sum};
+use super::{PRODUCTS, WEIGHTED, close, flop, generate, multiply_adds, of_pass, one, parameter_bytes};
 
 fn parameters(graph: &GraphDocument) -> f64 {
     parameter_bytes(graph) / 4.0

@@ -20,7 +20,8 @@ fn graphs_of_the_first_rules_never_change() {
             cost_rules: CostRules::One,
             ..Options::default()
         };
-        let mut text = serde_json::to_string_pretty(&generate(family, variant, &options)).expect("it is JSON");
+        let mut text =
+            serde_json::to_string_pretty(&generate(family, variant, &options)).expect("it is JSON");
         text.push('\n');
         let digest = Sha256::digest(text.as_bytes());
         let found: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();

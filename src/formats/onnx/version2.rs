@@ -3,7 +3,7 @@
 //! | in the file | in the document |
 //! | --- | --- |
 //! | weight that one operator reads | its `parameter_bytes` |
-//! | weight that several read; what is no weight (masks, tables, indices, statistics, scalars, whatever is computed from constants alone) and larger than [`ARGUMENT_BYTES`] | a parameter, trained if it is a weight |
+//! | weight that several read; what is no weight (masks, tables, indices, statistics, scalars, whatever is computed from constants alone) and larger than `ARGUMENT_BYTES` | a parameter, trained if it is a weight |
 //! | smaller constant that is no weight | nothing: it is passed to the kernel |
 //! | keys and values of past tokens | a parameter for every layer; appending to them moves the new tokens alone |
 //! | output that is read, or is an output of the model | tensor |
@@ -28,13 +28,11 @@ use super::view::{Views, is_product};
 use super::walk::{Operator, Origin, Walked};
 use crate::formats::options::{Fusion, ImportOptions};
 use crate::formats::readers::Readers;
+use crate::formats::work::ARGUMENT_BYTES;
 use crate::fusion::{self, Role, role};
 
 /// Takes note that an operator reads something that is held, made where it is not known yet.
 type Hold<'a> = dyn FnMut(Held, usize, &dyn Fn() -> Holding) + 'a;
-
-/// A constant that is no weight and no larger than this is an argument of a kernel.
-pub(super) const ARGUMENT_BYTES: f64 = 1024.0;
 
 /// What is read where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -65,14 +65,21 @@ pub(super) fn flop(layer: &Layer<'_>) -> Option<f64> {
     })
 }
 
-/// Bytes read and written. What only renames bytes moves none, and what takes a part reads that part.
+/// Bytes read and written, as the ports say.
 pub(super) fn bytes_moved(layer: &Layer<'_>) -> f64 {
-    let total = |ports: &[Port]| ports.iter().map(Port::bytes).sum::<f64>();
-    match layer.kind {
+    let bytes = |ports: &[Port]| ports.iter().map(Port::bytes).collect::<Vec<_>>();
+    moved(layer.kind, &bytes(&layer.inputs), &bytes(&layer.outputs))
+}
+
+/// Bytes read and written, from those of inputs and outputs. What only renames bytes moves none, and what takes a part
+/// reads that part.
+pub(super) fn moved(kind: &str, inputs: &[f64], outputs: &[f64]) -> f64 {
+    let total = |bytes: &[f64]| bytes.iter().sum::<f64>();
+    match kind {
         "Reshape" | "Squeeze" | "Unsqueeze" => 0.0,
         "Gather" | "GatherElements" | "GatherND" | "Slice" | "StridedSlice" | "Split" | "VariadicSplit" => {
-            2.0 * total(&layer.outputs) + total(layer.inputs.get(1..).unwrap_or_default())
+            2.0 * total(outputs) + total(inputs.get(1..).unwrap_or_default())
         }
-        _ => total(&layer.inputs) + total(&layer.outputs),
+        _ => total(inputs) + total(outputs),
     }
 }

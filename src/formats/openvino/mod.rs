@@ -15,27 +15,25 @@
 //!
 //! Every port has its shape, so nothing is inferred, and the weights beside the XML are not read. Layers that
 //! depend on a `Parameter` are operators, with FLOP and bytes moved for a roofline to price; the others are
-//! constants and belong to their readers, as with ONNX. `Parameter` and `Result` themselves are not placed. A
-//! layer of a type that is not known here has no FLOP and is priced by its bytes alone, of which the command
-//! line tells; one with a body of its own is an error.
+//! constants, as with ONNX. `Parameter` and `Result` themselves are not placed. A layer of a type that is not known
+//! here has no FLOP and is priced by its bytes alone, of which the command line tells; one with a body of its own is
+//! an error. The version of the document goes by the rules of costs, as with ONNX.
 
 mod cost;
 mod net;
+mod version1;
+mod version2;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use roxmltree::{Document, ParsingOptions};
-use rustc_hash::FxHashMap;
-use stagewright_core::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, TensorDocument};
 
-use super::constants::{self, Use};
 use super::error::{At, InputError};
-use super::options::ImportOptions;
-use super::readers::Readers;
+use super::options::{CostRules, ImportOptions};
 use super::text::{Sniff, end_of, text};
 use super::work::is_amount;
 use super::{Contents, Format, Imported, names};
-use net::Net;
+use net::{Layer, Net};
 
 /// A file with more elements than this is no model: each takes some hundred bytes of memory.
 const MOST_ELEMENTS: u32 = 50_000_000;
@@ -51,15 +49,15 @@ pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     head.trim_start_matches('\u{feff}').trim_start().starts_with('<') && head.contains("<net")
 }
 
-pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
     let text = text(label, bytes)?;
     let malformed = |message: String, at: At| {
         let help = "the file has to be the .xml of an OpenVINO model; check that it is whole";
         InputError::new("M006", label, at, message, help)
     };
     check_elements(text).map_err(|(at, what)| malformed(what.into(), end_of(&text[..at])))?;
-    let options = ParsingOptions { nodes_limit: MOST_ELEMENTS, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(text, options).map_err(|error| {
+    let parsing = ParsingOptions { nodes_limit: MOST_ELEMENTS, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(text, parsing).map_err(|error| {
         let at = match error {
             roxmltree::Error::UnclosedRootNode | roxmltree::Error::UnexpectedEndOfStream => end_of(text),
             _ => At::Line { line: error.pos().row, column: error.pos().col },
@@ -70,7 +68,7 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
     if !root.has_tag_name("net") {
         return Err(malformed(format!("the file is a <{}>", root.tag_name().name()), At::Whole));
     }
-    let mut net = Net { label, document: &document, layers: Vec::new() };
+    let mut net = Net { label, document: &document, cast: options.precision, layers: Vec::new() };
     net.read_layers(root)?;
     net.read_edges(root)?;
     if net.layers.is_empty() {
@@ -83,12 +81,11 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
         ));
     }
     let name = root.attribute("name").filter(|name| !name.is_empty()).unwrap_or(names::stem(label));
-    Ok(Imported {
-        graph: net.graph(name)?,
-        format: Format::OpenVino,
-        ids: None,
-        contents: Contents::default(),
-    })
+    let graph = match options.cost_rules {
+        CostRules::One => version1::document(&net, name)?,
+        CostRules::Two => version2::document(&net, name, options.fusion)?,
+    };
+    Ok(Imported { graph, format: Format::OpenVino, ids: None, contents: Contents::default() })
 }
 
 /// The first element that is nested too deeply or has too many attributes: its place, and what is wrong. The
@@ -137,8 +134,8 @@ fn check_elements(text: &str) -> Result<(), (usize, &'static str)> {
 }
 
 impl Net<'_> {
-    /// Whether each layer depends on a `Parameter` or on state.
-    fn computed(&self) -> Vec<bool> {
+    /// Whether each layer depends on a `Parameter` or on state, by way of layers whose output `is_fixed` does not hold of.
+    fn computed(&self, is_fixed: impl Fn(&Layer<'_>) -> bool) -> Vec<bool> {
         let mut successors: Vec<Vec<usize>> = vec![Vec::new(); self.layers.len()];
         for (at, layer) in self.layers.iter().enumerate() {
             layer.sources.iter().flatten().for_each(|&(source, _)| successors[source].push(at));
@@ -146,26 +143,24 @@ impl Net<'_> {
         let mut computed: Vec<bool> = self
             .layers
             .iter()
-            .map(|layer| layer.kind != "Const" && layer.sources.iter().flatten().next().is_none())
+            .map(|layer| !is_fixed(layer) && layer.sources.iter().flatten().next().is_none())
             .collect();
         let mut queue: VecDeque<usize> = (0..computed.len()).filter(|&at| computed[at]).collect();
         while let Some(at) = queue.pop_front() {
             for &reader in &successors[at] {
-                if !std::mem::replace(&mut computed[reader], true) {
+                if !is_fixed(&self.layers[reader]) && !std::mem::replace(&mut computed[reader], true) {
                     queue.push_back(reader);
                 }
             }
         }
         computed
     }
-
     /// The constant behind an input: through conversions and other views, the one that is stored.
     fn root(&self, mut from: (usize, usize)) -> (usize, usize) {
         // A chain of views longer than there are layers goes in a circle.
         for _ in 0..self.layers.len() {
             let layer = &self.layers[from.0];
-            let next = layer.sources.first().copied().flatten();
-            match next {
+            match layer.sources.first().copied().flatten() {
                 Some(next)
                     if matches!(
                         layer.kind,
@@ -180,72 +175,30 @@ impl Net<'_> {
         from
     }
 
-    fn graph(&self, name: &str) -> Result<GraphDocument, InputError> {
-        let computed = self.computed();
+    /// The layers to place, each with its name.
+    ///
+    /// # Errors
+    /// There are none.
+    fn placed(&self, computed: &[bool]) -> Result<(Vec<usize>, Vec<String>), InputError> {
         let placed: Vec<usize> = (0..self.layers.len())
             .filter(|&at| computed[at] && !matches!(self.layers[at].kind, "Parameter" | "Result"))
             .collect();
         if placed.is_empty() {
             let message = "no layer depends on a parameter: there is nothing to place";
-            return Err(InputError::new(
-                "M004",
-                self.label,
-                At::Whole,
-                message,
-                "check that the model is whole",
-            ));
+            let help = "check that the model is whole";
+            return Err(InputError::new("M004", self.label, At::Whole, message, help));
         }
-        let place: FxHashMap<usize, usize> =
-            placed.iter().enumerate().map(|(place, &at)| (at, place)).collect();
         let names = names::unique(placed.iter().map(|&at| (self.layers[at].name, at as i64)));
-        let mut operators = Vec::with_capacity(placed.len());
-        for (&at, name) in placed.iter().zip(&names) {
-            let flop = cost::flop(&self.layers[at]);
-            if flop.is_some_and(|flop| !is_amount(flop)) {
-                let help = "check the attributes of the layer";
-                return Err(self.fault("M009", self.layers[at].node, "the layer has no end of work", help));
-            }
-            operators.push(OperatorDocument {
-                kind: Some(self.layers[at].kind.to_owned()),
-                layer: names::layer(name),
-                flop,
-                bytes_moved: Some(cost::bytes_moved(&self.layers[at])),
-                ..OperatorDocument::named(name.clone())
-            });
+        Ok((placed, names))
+    }
+
+    /// The FLOP of a layer; none where its type is not known.
+    fn flop(&self, at: usize) -> Result<Option<f64>, InputError> {
+        let flop = cost::flop(&self.layers[at]);
+        if flop.is_some_and(|flop| !is_amount(flop)) {
+            let help = "check the attributes of the layer";
+            return Err(self.fault("M009", self.layers[at].node, "the layer has no end of work", help));
         }
-        let mut readers = Readers::default();
-        let mut uses = Vec::new();
-        for (reader, &at) in placed.iter().enumerate() {
-            let layer = &self.layers[at];
-            for (input, &source) in layer.sources.iter().enumerate() {
-                let Some(source) = source else { continue };
-                if let Some(&producer) = place.get(&source.0) {
-                    readers.add(producer, source.1, reader);
-                } else if !computed[source.0] {
-                    let (root, output) = self.root(source);
-                    let stored = &self.layers[root].outputs[output];
-                    let statistic = layer.kind.starts_with("BatchNorm") && input >= 3;
-                    let is_parameter = stored.is_parameter && !statistic;
-                    uses.push(Use { reader, constant: root, bytes: stored.bytes(), is_parameter });
-                }
-            }
-        }
-        constants::give(uses.into_iter(), &mut operators, |constant| self.layers[constant].name);
-        let tensor = |(producer, output, readers): (usize, usize, &[usize])| TensorDocument {
-            name: None,
-            producer: names[producer].clone(),
-            consumers: readers.iter().map(|&reader| names[reader].clone()).collect(),
-            bytes: self.layers[placed[producer]].outputs[output].bytes(),
-            seconds: BTreeMap::new(),
-        };
-        Ok(GraphDocument {
-            schema: GRAPH_SCHEMA.to_owned(),
-            name: name.to_owned(),
-            operators,
-            tensors: readers.iter().map(tensor).collect(),
-            cluster: None,
-            parameters: Vec::new(),
-            pipedream_skips: Vec::new(),
-        })
+        Ok(flop)
     }
 }

@@ -2,6 +2,7 @@
 
 use roxmltree::{Document, Node};
 use rustc_hash::FxHashMap;
+use stagewright_core::document::Precision;
 
 use crate::formats::error::{At, InputError};
 use crate::formats::text::clamp;
@@ -17,6 +18,8 @@ pub(super) struct Port {
     /// Bits of an element, 0 of an input whose type is not said and that nothing is connected to.
     pub(super) bits: f64,
     pub(super) is_parameter: bool,
+    /// The type that is computed with; none of whole numbers of many bits.
+    pub(super) precision: Option<Precision>,
 }
 
 impl Port {
@@ -40,10 +43,27 @@ pub(super) struct Layer<'a> {
     pub(super) sources: Vec<Option<(usize, usize)>>,
 }
 
+impl Layer<'_> {
+    /// Whether an input has running statistics, which nothing trains.
+    pub(super) fn has_statistic(&self, input: usize) -> bool {
+        self.kind.starts_with("BatchNorm") && input >= 3
+    }
+
+    /// Whether what is left of the first input are its first axes: a reduction over the last ones.
+    pub(super) fn reduces_rows(&self) -> bool {
+        let (Some(input), Some(output)) = (self.inputs.first(), self.outputs.first()) else { return false };
+        let ones = output.dims.iter().rev().take_while(|&&dim| dim == 1).count();
+        let kept = &output.dims[..output.dims.len() - ones];
+        input.dims.len() > kept.len() && input.dims.starts_with(kept)
+    }
+}
+
 /// The importer's view of the file.
 pub(super) struct Net<'a> {
     pub(super) label: &'a str,
     pub(super) document: &'a Document<'a>,
+    /// What numbers with a fraction are cast to.
+    pub(super) cast: Option<Precision>,
     pub(super) layers: Vec<Layer<'a>>,
 }
 
@@ -110,18 +130,19 @@ impl<'a> Net<'a> {
                     }
                 }
             }
-            let precision = match node.attribute("precision").or(element_type) {
-                Some(precision) => self::precision(precision)
-                    .ok_or_else(|| format!("elements of type {precision} have no size")),
+            let element = match node.attribute("precision").or(element_type) {
+                Some(name) => {
+                    element(name, self.cast).ok_or_else(|| format!("elements of type {name} have no size"))
+                }
                 // Version 10 leaves it out of inputs, which have that of what is connected to them.
-                None if side == "input" => Ok((0.0, false)),
+                None if side == "input" => Ok((0.0, false, None)),
                 None => Err("the type of the elements is not said".to_owned()),
             };
-            let (bits, is_parameter) = precision.map_err(|message| {
+            let (bits, is_parameter, precision) = element.map_err(|message| {
                 let help = "cut the model where numbers begin, and give every output its precision";
                 self.fault("M008", node, message, help)
             })?;
-            let port = Port { id: self.number(node, "id")?, dims, bits, is_parameter };
+            let port = Port { id: self.number(node, "id")?, dims, bits, is_parameter, precision };
             // Of the largest type, since that of an input may not be known yet.
             if !is_amount(8.0 * port.elements()) {
                 let help = "check what wrote the file";
@@ -166,10 +187,10 @@ impl<'a> Net<'a> {
                 let message = "two edges lead to one input";
                 return Err(self.fault("M009", edge, message, "take one of them out"));
             }
-            let bits = self.layers[from.0].outputs[from.1].bits;
+            let Port { bits, precision, .. } = self.layers[from.0].outputs[from.1];
             let input = &mut self.layers[to.0].inputs[to.1];
             if input.bits == 0.0 {
-                input.bits = bits;
+                (input.bits, input.precision) = (bits, precision);
             }
         }
         Ok(())
@@ -181,22 +202,45 @@ pub(super) fn children<'a>(node: Node<'a, 'a>, name: &str) -> impl Iterator<Item
     node.children().filter(move |child| child.has_tag_name(name))
 }
 
-/// Bits of an element, and whether constants of the type are parameters.
-fn precision(name: &str) -> Option<(f64, bool)> {
-    Some(match name.to_ascii_uppercase().as_str() {
-        "FP64" | "F64" => (64.0, true),
-        "FP32" | "F32" => (32.0, true),
-        "FP16" | "F16" | "BF16" => (16.0, true),
-        "I8" | "U8" | "F8E4M3" | "F8E5M2" | "F8E8M0" => (8.0, true),
-        "I4" | "U4" | "NF4" | "F4E2M1" => (4.0, true),
-        "U6" => (6.0, true),
-        "U3" => (3.0, true),
-        "U2" => (2.0, true),
-        "U1" | "BIN" => (1.0, true),
-        "I64" | "U64" => (64.0, false),
-        "I32" | "U32" => (32.0, false),
-        "I16" | "U16" => (16.0, false),
-        "BOOL" | "BOOLEAN" => (8.0, false),
+/// Bits of an element, whether constants of the type are parameters, and the type that is computed with after a cast of
+/// all numbers with a fraction.
+fn element(name: &str, cast: Option<Precision>) -> Option<(f64, bool, Option<Precision>)> {
+    let name = name.to_ascii_uppercase();
+    let precision = match name.as_str() {
+        "FP64" | "F64" => Some(Precision::Fp64),
+        "FP32" | "F32" => Some(Precision::Fp32),
+        "FP16" | "F16" => Some(Precision::Fp16),
+        "BF16" => Some(Precision::Bf16),
+        "F8E4M3" | "F8E5M2" | "F8E8M0" => Some(Precision::Fp8),
+        "I8" | "U8" => Some(Precision::Int8),
+        "I4" | "U4" | "NF4" | "F4E2M1" => Some(Precision::Int4),
+        _ => None,
+    };
+    let has_fraction =
+        matches!(precision, Some(Precision::Fp64 | Precision::Fp32 | Precision::Fp16 | Precision::Bf16));
+    if let Some(precision) = precision {
+        let precision = cast.filter(|_| has_fraction).unwrap_or(precision);
+        return Some((bits(precision), true, Some(precision)));
+    }
+    Some(match name.as_str() {
+        "U6" => (6.0, true, None),
+        "U3" => (3.0, true, None),
+        "U2" => (2.0, true, None),
+        "U1" | "BIN" => (1.0, true, None),
+        "I64" | "U64" => (64.0, false, None),
+        "I32" | "U32" => (32.0, false, None),
+        "I16" | "U16" => (16.0, false, None),
+        "BOOL" | "BOOLEAN" => (8.0, false, None),
         _ => return None,
     })
+}
+
+fn bits(precision: Precision) -> f64 {
+    match precision {
+        Precision::Fp64 => 64.0,
+        Precision::Fp32 | Precision::Tf32 => 32.0,
+        Precision::Fp16 | Precision::Bf16 => 16.0,
+        Precision::Fp8 | Precision::Int8 => 8.0,
+        Precision::Int4 => 4.0,
+    }
 }

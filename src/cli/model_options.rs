@@ -230,7 +230,7 @@ impl ModelOptions {
             }
             let others = FORMATS.iter().filter(|entry| entry.options.contains(&name.as_str()));
             let others: Vec<&str> = others.map(|entry| entry.name).collect();
-            let message = format!("a model of the format {} is not read otherwise with it", entry.name);
+            let message = format!("the option has no effect on a model of the format {}", entry.name);
             return Err(CliError::new("U012", message)
                 .at(option(name))
                 .help(format!("leave it out; it is an option of {}", others.join(", "))));

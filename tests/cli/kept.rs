@@ -27,6 +27,29 @@ fn options_of_the_model_need_not_be_given_again() {
     assert!(stderr(&other).contains("note: --batch is 8"), "{}", stderr(&other));
 }
 
+/// An option that does nothing is an error and not passed over in silence.
+#[test]
+fn options_that_a_format_has_no_use_for_are_refused() {
+    for (option, value) in [
+        ("--dim", "sequence=4"),
+        ("--context", "4"),
+        ("--precision", "fp16"),
+        ("--fusion", "off"),
+        ("--cost-rules", "1"),
+        ("--time-unit", "ms"),
+        ("--profile-class", "acc"),
+        ("--gradients", "reversed"),
+    ] {
+        let refused = plan_demo(&[option, value]);
+        assert_eq!(code(&refused), Some(2), "{option}");
+        assert!(stderr(&refused).starts_with("error[U012]: "), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains(&format!("--> {option}\n")), "{}", stderr(&refused));
+    }
+    let told = plan_demo(&["--batch", "4"]);
+    assert_eq!(code(&told), Some(0));
+    assert!(stderr(&told).contains("--batch 4 says how many samples they are for"), "{}", stderr(&told));
+}
+
 #[test]
 fn threads_have_an_upper_bound() {
     let refused = plan_demo(&["--threads", "100000"]);

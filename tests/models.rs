@@ -21,6 +21,8 @@ use stagewright_verify::check;
 
 /// How far the FLOP may be from PyTorch's, which counts products, convolutions and attention alone.
 const FLOP_TOLERANCE: f64 = 0.02;
+/// Angles of 256 tokens by 64 numbers.
+const LARGEST_TABLE: f64 = 4.0 * 256.0 * 64.0;
 /// PyTorch's counter leaves the grouped products of experts out.
 const WITHOUT_EXPERTS: &str = "mixtral-2l.json.gz";
 
@@ -57,14 +59,14 @@ fn models() -> Vec<(Row, GraphDocument)> {
 #[test]
 fn parameters_and_flop_are_those_of_the_framework() {
     let models = models();
-    assert!(models.len() >= 16, "{} models", models.len());
+    assert!(models.len() >= 18, "{} models", models.len());
     for (row, graph) in models {
         let own: f64 = graph.operators.iter().map(|operator| operator.parameter_bytes).sum();
         let shared: f64 =
             graph.parameters.iter().filter(|entry| entry.trained).map(|entry| entry.bytes).sum();
-        // An export may keep a small buffer as numbers like a weight's, as the frequencies of a rotary table.
-        let share = (own + shared) / row.parameter_bytes;
-        assert!((1.0..1.000_001).contains(&share), "{}: {share} of the parameters", row.file);
+        // An export may keep a buffer as numbers like a weight's: the frequencies or angles of a rotary table.
+        let buffers = own + shared - row.parameter_bytes;
+        assert!((0.0..=LARGEST_TABLE).contains(&buffers), "{}: {buffers} bytes more", row.file);
         let flop: f64 = graph.operators.iter().filter_map(|operator| operator.flop).sum();
         let is_close = (flop / row.flop - 1.0).abs() <= FLOP_TOLERANCE;
         assert!(is_close || row.file == WITHOUT_EXPERTS, "{}: {flop} of {}", row.file, row.flop);

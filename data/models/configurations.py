@@ -111,9 +111,9 @@ def unet():
 
 
 def four_bit():
-    """A Llama of four layers, whose products are quantised to four bits afterwards."""
+    """A Llama of twelve layers, whose products are quantised to four bits afterwards."""
     config = llama_config(
-        vocab_size=32000, hidden_size=1024, intermediate_size=2816, num_hidden_layers=4, num_attention_heads=16,
+        vocab_size=32000, hidden_size=1024, intermediate_size=2816, num_hidden_layers=12, num_attention_heads=16,
         num_key_value_heads=16, tie_word_embeddings=False, max_position_embeddings=2048,
     )  # fmt: skip
     mask = torch.ones(8, 256, dtype=torch.long)

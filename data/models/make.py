@@ -6,11 +6,11 @@
 
 Models are built on the device `meta`, so their weights are never there. Three routes are taken: PyTorch's ONNX exporters,
 the one through torch.export (`dynamo`) and the one through TorchScript, and the exporter of this project (`native`).
-The quantised models are the exception: onnxruntime quantises numbers, so theirs are drawn at random, in a temporary folder: the exporter would merge
-weights that are equal.
+The quantised models are the exception: onnxruntime quantises numbers, so theirs are drawn at random.
 
 Weights in ONNX files are references into a file that is not there. The files are compressed by gzip. A row of
-`models.toml` says of each what PyTorch counts: parameters, and FLOP by torch.utils.flop_counter.
+`models.toml` says of each what PyTorch counts: parameters, and FLOP by torch.utils.flop_counter. The bytes of quantised
+parameters are those of the file.
 """
 
 import gzip
@@ -177,6 +177,10 @@ def dynamo(name, configuration):
 
 def torchscript(name, configuration, device="meta", parameters=False):
     model, inputs = built(configuration, device)
+    if parameters:
+        # The exporter merges weights that are equal, as scales and shifts are before training.
+        for weight in model.parameters():
+            torch.nn.init.normal_(weight.data, std=0.02)
     called = Called(model.eval(), list(inputs))
     file = io.BytesIO()
     torch.onnx.export(
@@ -234,6 +238,13 @@ def native(name, configuration, training=False):
         return json.dumps(json.loads(pathlib.Path(file.name).read_bytes()), separators=(",", ":")).encode()
 
 
+def stored_bytes(content):
+    """What quantised weights take: PyTorch has only counted them before."""
+    tensors = onnx.ModelProto.FromString(content).graph.initializer
+    whole = (onnx.TensorProto.INT64, onnx.TensorProto.BOOL)
+    return sum(tensor_bytes(tensor) for tensor in tensors if max(tensor.dims, default=1) > 1 and tensor.data_type not in whole)
+
+
 def make(name):
     configuration, route = MODELS[name]
     training = route == "step"
@@ -245,12 +256,15 @@ def make(name):
     (HERE / file).write_bytes(gzip.compress(content, 9, mtime=0))
     weights = list({id(weight): weight for weight in model.parameters()}.values())
     print(name, route, (HERE / file).stat().st_size, flush=True)
+    quantised = route in ("qdq", "four bits")
     return {
         "file": file,
         "route": route,
         "training": training,
         "parameters": sum(weight.numel() for weight in weights),
-        "parameter_bytes": sum(weight.numel() * weight.element_size() for weight in weights),
+        "parameter_bytes": stored_bytes(content)
+        if quantised
+        else sum(weight.numel() * weight.element_size() for weight in weights),
         "flop": flop,
         "counted": operators,
     }

@@ -91,7 +91,8 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     let placement = solution.plan.as_ref().map(|plan| &plan.placement);
     let of_step =
         placement.filter(|_| wants_step).map(|_| simulate::step_problem(&problem, &label)).transpose()?;
-    let step = of_step.as_ref().zip(placement).map(|(problem, placement)| Step::of(problem, placement));
+    let played = placement.map(|placement| placement.as_step(problem.graph(), problem.objective().kind));
+    let step = of_step.as_ref().zip(played.as_ref()).map(|(problem, played)| Step::of(problem, played));
     if let Some((path, step)) = arguments.trace.as_ref().zip(step.as_ref()) {
         simulate::write_trace(path, step)?;
     }

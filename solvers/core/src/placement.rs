@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::cluster::DeviceId;
 use crate::contract::Units;
-use crate::graph::OpId;
+use crate::document::ObjectiveKind;
+use crate::graph::{Graph, OpId};
 use crate::problem::Problem;
 
 /// A device for every operator.
@@ -64,6 +65,17 @@ impl Placement {
     /// order of `priority`, which names every operator once. Without one they run as they become ready.
     pub fn with_priority(device_of: Vec<DeviceId>, priority: Vec<OpId>) -> Self {
         Placement { priority, ..Placement::new(device_of) }
+    }
+
+    /// The placement as one step plays it that was made for `objective`. A plan for throughput has memory for devices that
+    /// work through their operators in the order of the model ([`Graph::work_order`]), so that is their priority; as they
+    /// become ready, a step could hold many times as much. Graphs of version 1, whose memory is a sum, and plans with a
+    /// priority of their own stay as they are. O((operators + edges) log operators).
+    pub fn as_step(&self, graph: &Graph, objective: ObjectiveKind) -> Placement {
+        if objective == ObjectiveKind::Throughput && graph.is_version_2() && self.priority.is_empty() {
+            return Placement { priority: graph.work_order(), ..self.clone() };
+        }
+        self.clone()
     }
 
     /// Gives the stages the devices of their pools in order; empty stages are left out.

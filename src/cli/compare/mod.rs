@@ -126,7 +126,8 @@ fn write_page(
         Problem::new(graph, cluster, objective, pins).map_err(|error| CliError::problem(&label, &error))?;
     let placement = placement(&problem, plan).map_err(|error| CliError::placement(&row.name, &error))?;
     let of_step = simulate::step_problem(&problem, &label)?;
-    let step = Step::of(&of_step, &placement);
+    let played = placement.as_step(problem.graph(), objective.kind);
+    let step = Step::of(&of_step, &played);
     let page = Page {
         model: &plan::model_name(&problem, &label),
         cluster: &plan::cluster_name(&problem, arguments.around.cluster.as_deref()),

@@ -27,8 +27,8 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
     }
     let problem = resolve::problem(documents, of_step(plan.objective.execution))?;
     let placement = placement(&problem, &plan).map_err(|error| CliError::placement(&label, &error))?;
-    judge(&problem, &placement, &label)?;
     let placement = placement.as_step(problem.graph(), plan.objective.kind);
+    judge(&problem, &placement, &label)?;
     let step = Step::of(&problem, &placement);
     output::result(&if arguments.json {
         output::json(&StepDocument::of(&step, &DeviceNames::of(&step)))?

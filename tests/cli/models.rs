@@ -104,3 +104,20 @@ fn weights_without_a_program_are_answered_with_what_to_run() {
     assert!(stderr(&refused).starts_with("error[F012]: "), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("stagewright exporter torch"), "{}", stderr(&refused));
 }
+
+/// The memory of a step is that of the order that the plan counts in: nothing is said of a step that fits.
+#[test]
+fn a_step_of_a_plan_that_fits_fits() {
+    let (folder, model) = export("llama-3.2-1b-decode.json");
+    let file = path(&folder, "plan.json");
+    let made = plan(&model, "4xa100", &["--out", &file]);
+    let step = run(&["simulate", &model, &file, "--cluster", "4xa100", "--json"]);
+    assert_eq!((code(&step), stderr(&step).as_str()), (Some(0), ""));
+    let peaks = json(&step);
+    for (device, peak) in
+        made["devices"].as_array().expect("devices").iter().zip(peaks["devices"].as_array().expect("devices"))
+    {
+        assert_eq!(device["name"], peak["name"]);
+        assert_eq!(device["memory_bytes"], peak["peak_memory_bytes"]);
+    }
+}

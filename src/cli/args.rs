@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use stagewright::core::document::Precision;
 
 /// Decides where every operator of a neural network runs, with a proof of how good the answer is.
 #[derive(Debug, Parser)]
@@ -127,17 +129,17 @@ pub(crate) struct ImportArguments {
     /// Sequences that have such a cache [default: the batch] (onnx)
     #[arg(long, value_name = "N")]
     pub(crate) sequences: Option<u64>,
-    /// Cast all numbers with a fraction [default: as the model has them] (onnx)
-    #[arg(long, value_enum, value_name = "TYPE")]
-    pub(crate) precision: Option<CastArgument>,
+    /// Cast all numbers with a fraction [default: as the model has them] (onnx, openvino)
+    #[arg(long, value_name = "TYPE", value_parser = precision())]
+    pub(crate) precision: Option<Precision>,
     /// Where weights are that several operators read: a copy on each device, or all of them together
     /// [default: copy]
     #[arg(long, value_enum)]
     pub(crate) tied: Option<TiedArgument>,
-    /// Run what runtimes fuse in one kernel [default: on] (onnx)
+    /// Run what runtimes fuse in one kernel [default: on] (onnx, openvino)
     #[arg(long, value_enum)]
     pub(crate) fusion: Option<SwitchArgument>,
-    /// How operators are priced: 1 as before views were free and parameters shared, 2 as they are [default: 2] (onnx)
+    /// How operators are priced: 1 as before views were free and parameters shared, 2 as they are [default: 2] (onnx, openvino)
     #[arg(long, value_enum, value_name = "VERSION")]
     pub(crate) cost_rules: Option<CostRulesArgument>,
     /// Keep the operators of every layer on one device, which runtimes that divide layers ask for
@@ -547,16 +549,12 @@ pub(crate) enum FrameworkArgument {
     Torch,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum CastArgument {
-    Fp64,
-    Fp32,
-    Tf32,
-    Fp16,
-    Bf16,
-    Fp8,
-    Int8,
-    Int4,
+/// Reads a precision by its name.
+fn precision() -> impl TypedValueParser<Value = Precision> {
+    PossibleValuesParser::new(Precision::ALL.map(Precision::name)).try_map(|name| {
+        let known = Precision::ALL.into_iter().find(|precision| precision.name() == name);
+        known.ok_or("no precision has that name")
+    })
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum, PartialEq, Eq)]

@@ -12,14 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 use stagewright::core::document::{
-    ClusterDocument, GradientsDocument, ModelOptionsDocument, PlanDocument, Precision, TimeUnitDocument,
+    ClusterDocument, GradientsDocument, ModelOptionsDocument, PlanDocument, TimeUnitDocument,
 };
 use stagewright::formats::{CostRules, FORMATS, Format, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 use stagewright::nearest::instead;
 
 use super::args::{
-    CastArgument, CostRulesArgument, GradientsArgument, ImportArguments, SwitchArgument, TiedArgument,
-    TimeUnitArgument,
+    CostRulesArgument, GradientsArgument, ImportArguments, SwitchArgument, TiedArgument, TimeUnitArgument,
 };
 use super::error::CliError;
 use super::{output, quantity};
@@ -57,16 +56,7 @@ fn typed(arguments: &ImportArguments, reserve: Option<&str>) -> Result<ModelOpti
         dims: dims(&arguments.dims)?,
         context: arguments.context,
         sequences: arguments.sequences,
-        precision: arguments.precision.map(|precision| match precision {
-            CastArgument::Fp64 => Precision::Fp64,
-            CastArgument::Fp32 => Precision::Fp32,
-            CastArgument::Tf32 => Precision::Tf32,
-            CastArgument::Fp16 => Precision::Fp16,
-            CastArgument::Bf16 => Precision::Bf16,
-            CastArgument::Fp8 => Precision::Fp8,
-            CastArgument::Int8 => Precision::Int8,
-            CastArgument::Int4 => Precision::Int4,
-        }),
+        precision: arguments.precision,
         tied_together: arguments.tied == Some(TiedArgument::Together),
         without_fusion: arguments.fusion == Some(SwitchArgument::Off),
         cost_rules: (arguments.cost_rules == Some(CostRulesArgument::One)).then_some(1),

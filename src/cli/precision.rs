@@ -30,7 +30,7 @@ pub(crate) fn tell(label: &str, graph: &GraphDocument, cluster: &ClusterDocument
         }
         let told = counts.iter().map(|(&precision, count)| {
             let operators = if *count == 1 { "operator" } else { "operators" };
-            format!("{count} {} {operators} on {name}, {}", word(precision), instead(class))
+            format!("{count} {} {operators} on {name}, {}", precision.name(), instead(class))
         });
         lacking.extend(told);
     }
@@ -53,21 +53,7 @@ fn is_priced(operator: &OperatorDocument, class: &str) -> bool {
 fn instead(class: &ClassDocument) -> String {
     let Some(peak) = class.peak_flops else { return "which cannot run them".to_owned() };
     match class.peaks.iter().find(|&(_, &other)| other == peak) {
-        Some((&precision, _)) => format!("priced at its peak of {}", word(precision)),
+        Some((&precision, _)) => format!("priced at its peak of {}", precision.name()),
         None => format!("priced at its general peak of {:.4} TFLOP/s", peak / 1e12),
-    }
-}
-
-/// A precision as it is typed.
-fn word(precision: Precision) -> &'static str {
-    match precision {
-        Precision::Fp64 => "fp64",
-        Precision::Fp32 => "fp32",
-        Precision::Tf32 => "tf32",
-        Precision::Fp16 => "fp16",
-        Precision::Bf16 => "bf16",
-        Precision::Fp8 => "fp8",
-        Precision::Int8 => "int8",
-        Precision::Int4 => "int4",
     }
 }

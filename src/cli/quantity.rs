@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use stagewright::core::document::bytes;
+
 /// `60`, `60s`, `500ms`, `2m`, `1h`; `none` is no limit.
 pub(crate) fn time(text: &str) -> Result<Option<Duration>, String> {
     const UNITS: &[(&str, f64)] =
@@ -17,23 +19,11 @@ pub(crate) fn time(text: &str) -> Result<Option<Duration>, String> {
 
 /// `8GiB`, `512MiB`, `1GB`, `1000`; `none` is no limit.
 pub(crate) fn size(text: &str) -> Result<Option<u64>, String> {
-    const UNITS: &[(&str, f64)] = &[
-        ("KiB", 1024.0),
-        ("MiB", 1048576.0),
-        ("GiB", 1073741824.0),
-        ("TiB", 1099511627776.0),
-        ("kB", 1e3),
-        ("KB", 1e3),
-        ("MB", 1e6),
-        ("GB", 1e9),
-        ("TB", 1e12),
-        ("B", 1.0),
-        ("", 1.0),
-    ];
     if text == "none" {
         return Ok(None);
     }
-    let bytes = scaled(text, UNITS)
+    let bytes = bytes(text)
+        .or_else(|| scaled(text, &[("", 1.0)]))
         .ok_or_else(|| format!("`{text}` is no size; write 8GiB, 512MiB, 1GB, a number of bytes, or none"))?;
     Ok(Some(bytes as u64))
 }

@@ -35,8 +35,8 @@ pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     deserializer.deserialize_any(Sizes)
 }
 
-/// The bytes of a text such as `16GiB`; none where it is no size.
-fn bytes(text: &str) -> Option<f64> {
+/// The bytes of a text such as `16GiB`, with a unit; none where it is no size.
+pub fn bytes(text: &str) -> Option<f64> {
     let text = text.trim();
     UNITS.iter().find_map(|(unit, scale)| {
         let number = text.strip_suffix(unit)?.trim_end();

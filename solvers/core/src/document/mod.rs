@@ -20,6 +20,7 @@ mod graph;
 mod pins;
 mod plan;
 
+pub use bytes::bytes;
 pub use cluster::{
     CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
 };

@@ -6,13 +6,14 @@
 //! A layer is the path up to its first number: `model.layers.3` of `model.layers.3.mlp.gate_proj`,
 //! `encoder.layer_3` of `encoder.layer_3.attention`. The layers whose paths differ in that number alone are a
 //! *stack*. An operator on no such path belongs to the shortest part of its path that holds no stack:
-//! `lm_head` of `lm_head.linear`, `model.norm` of `model.norm` where there is `model.layers.3`.
+//! `lm_head` of `lm_head.linear`, `model.norm` of `model.norm` where there is `model.layers.3`. What a module
+//! that holds a stack computes itself, such as the mask that all its layers read, is in no layer.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::unionfind::UnionFind;
-use stagewright_core::document::GraphDocument;
+use stagewright_core::document::{GraphDocument, OperatorDocument};
 
 use crate::formats::names;
 
@@ -35,6 +36,8 @@ pub struct Found<'a> {
     pub path: &'a str,
     /// Where it stands in a stack.
     pub number: Option<Numbered>,
+    /// Whether it is a module that holds a stack, and so no layer.
+    pub is_above: bool,
 }
 
 /// The layer of every path, in O(paths · length of a path · log paths).
@@ -47,34 +50,59 @@ pub fn layers_of<'a>(paths: &'a [Cow<'_, str>]) -> Vec<Found<'a>> {
         above.extend(parts(&path[..*end]).filter(|part| part.len() < *end));
     }
     let found = paths.iter().zip(numbered).map(|(path, numbered)| match numbered {
-        Some((end, number)) => Found { path: &path[..end], number: Some(number) },
+        Some((end, number)) => Found { path: &path[..end], number: Some(number), is_above: false },
         None => {
-            let path: &str = path;
-            Found { path: parts(path).find(|part| !above.contains(part)).unwrap_or(path), number: None }
+            let layer = parts(path).find(|part| !above.contains(part));
+            Found { path: layer.unwrap_or(path), number: None, is_above: layer.is_none() }
         }
     });
     found.collect()
 }
 
 /// Colocates the operators of every layer, together with all that they are colocated with already.
+///
+/// What runs in the kernel of another operator, or in none, is in the layer of the operators that it is colocated
+/// with: a cast at the head of a layer that ends the kernel of the layer before does not make one of the two.
 pub fn keep_whole(graph: &mut GraphDocument) {
     let paths: Vec<Cow<str>> =
         graph.operators.iter().map(|operator| path(&operator.name, operator.layer.as_deref())).collect();
-    let layers: Vec<String> = layers_of(&paths).into_iter().map(|found| found.path.to_owned()).collect();
-    let mut classes: UnionFind<usize> = UnionFind::new(layers.len());
+    let found = layers_of(&paths);
+    let has_kernel = |operator: &OperatorDocument| operator.launches != Some(0.0);
+    let class = |operator: &OperatorDocument| operator.colocation.clone();
+    let with_kernel: BTreeSet<String> =
+        graph.operators.iter().filter(|operator| has_kernel(operator)).filter_map(class).collect();
+    let mut groups: UnionFind<usize> = UnionFind::new(found.len());
     let mut by_layer: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut by_class: BTreeMap<&str, usize> = BTreeMap::new();
-    for (at, (operator, layer)) in graph.operators.iter().zip(&layers).enumerate() {
-        classes.union(at, *by_layer.entry(layer).or_insert(at));
-        if let Some(class) = &operator.colocation {
-            classes.union(at, *by_class.entry(class).or_insert(at));
+    let mut by_class: BTreeMap<String, usize> = BTreeMap::new();
+    for (at, (operator, found)) in graph.operators.iter().zip(&found).enumerate() {
+        let class = class(operator);
+        let rides = !has_kernel(operator) && class.as_ref().is_some_and(|class| with_kernel.contains(class));
+        if !rides && !found.is_above {
+            groups.union(at, *by_layer.entry(found.path).or_insert(at));
+        }
+        if let Some(class) = class {
+            groups.union(at, *by_class.entry(class).or_insert(at));
         }
     }
-    // No layer is in two classes, so that of its first operator is a name for each.
-    let mut names: BTreeMap<usize, &str> = BTreeMap::new();
+    // A group goes by the layer of its first operator that is in one; a group without, by the class that it is.
+    let mut names: BTreeMap<usize, String> = BTreeMap::new();
+    for (&layer, &at) in &by_layer {
+        let name = names.entry(groups.find(at)).or_insert_with(|| layer.to_owned());
+        if by_layer[name.as_str()] > at {
+            layer.clone_into(name);
+        }
+    }
+    for (class, &at) in &by_class {
+        names.entry(groups.find(at)).or_insert_with(|| {
+            let mut name = class.clone();
+            while by_layer.contains_key(name.as_str()) {
+                name.push('\'');
+            }
+            name
+        });
+    }
     for (at, operator) in graph.operators.iter_mut().enumerate() {
-        let name = *names.entry(classes.find(at)).or_insert(&layers[at]);
-        operator.colocation = Some(name.to_owned());
+        operator.colocation = names.get(&groups.find(at)).cloned();
     }
 }
 
@@ -136,7 +164,7 @@ fn number(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use stagewright_core::document::{GRAPH_SCHEMA, OperatorDocument};
+    use stagewright_core::document::GRAPH_SCHEMA;
 
     use super::*;
 
@@ -191,5 +219,44 @@ mod tests {
         let classes: Vec<_> =
             graph.operators.iter().map(|op| op.colocation.as_deref().expect("a class")).collect();
         assert_eq!(classes, ["embed", "h.0", "h.0", "h.1", "embed"]);
+    }
+
+    #[test]
+    fn what_lies_between_layers_makes_none_of_them_one() {
+        let operator = |name: &str, layer: &str, colocation: Option<&str>, launches: f64| OperatorDocument {
+            layer: Some(layer.into()),
+            colocation: colocation.map(str::to_owned),
+            launches: Some(launches),
+            ..OperatorDocument::named(name)
+        };
+        let mut graph = GraphDocument {
+            operators: vec![
+                operator("mask", "model", None, 1.0),
+                operator("positions", "model", Some("model.h.0"), 1.0),
+                operator("up", "model.h.0.mlp", Some("kernel"), 1.0),
+                operator("cast", "model.h.1.norm", Some("kernel"), 0.0),
+                operator("norm", "model.h.1.norm", None, 1.0),
+                operator("view", "model", Some("end"), 0.0),
+                operator("head", "head", Some("end"), 1.0),
+            ],
+            schema: GRAPH_SCHEMA.into(),
+            name: String::new(),
+            tensors: Vec::new(),
+            cluster: None,
+            parameters: Vec::new(),
+            pipedream_skips: Vec::new(),
+        };
+        keep_whole(&mut graph);
+        let classes: Vec<_> = graph.operators.iter().map(|op| op.colocation.as_deref()).collect();
+        let expected = [
+            None,
+            Some("model.h.0'"),
+            Some("model.h.0"),
+            Some("model.h.0"),
+            Some("model.h.1"),
+            Some("head"),
+            Some("head"),
+        ];
+        assert_eq!(classes, expected);
     }
 }

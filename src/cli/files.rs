@@ -2,8 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
 
 use super::error::CliError;
 
@@ -44,18 +46,28 @@ pub(crate) enum Opened {
 /// Files up to this size are held in memory without further thought.
 const HELD: u64 = 16 << 20;
 
-/// Opens a file; small ones, standard input and pipes are read whole.
+/// What a gzip file begins with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// A gzip file may unpack to at most this size. It is a structure without weights, and a few bytes can claim any size.
+const UNPACKED: u64 = 1 << 30;
+
+/// Opens a file; small and compressed ones, standard input and pipes are read whole.
 pub(crate) fn open(path: &Path) -> Result<Opened, CliError> {
     if !is_standard(path)
-        && let Ok(file) = File::open(path)
+        && let Ok(mut file) = File::open(path)
         && file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > HELD)
     {
-        return Ok(Opened::File(path.display().to_string(), file));
+        let mut first = [0; GZIP.len()];
+        let is_plain = file.read_exact(&mut first).is_ok() && first != GZIP && file.rewind().is_ok();
+        if is_plain {
+            return Ok(Opened::File(path.display().to_string(), file));
+        }
     }
     read(path).map(Opened::Memory)
 }
 
-/// Reads a file, or standard input for `-`.
+/// Reads a file, or standard input for `-`. What is compressed by gzip is unpacked.
 pub(crate) fn read(path: &Path) -> Result<Input, CliError> {
     let standard = is_standard(path);
     let label = if standard { "standard input".into() } else { path.display().to_string() };
@@ -66,10 +78,24 @@ pub(crate) fn read(path: &Path) -> Result<Input, CliError> {
         fs::read(path)
     };
     match read {
+        Ok(bytes) if bytes.starts_with(&GZIP) => unpacked(label, &bytes),
         Ok(bytes) => Ok(Input { label, bytes }),
         Err(error) => Err(CliError::new("I001", format!("cannot read the file: {error}"))
             .at(label)
             .help("check the path and that you may read it")),
+    }
+}
+
+fn unpacked(label: String, packed: &[u8]) -> Result<Input, CliError> {
+    let mut bytes = Vec::new();
+    match MultiGzDecoder::new(packed).take(UNPACKED + 1).read_to_end(&mut bytes) {
+        Ok(_) if bytes.len() as u64 <= UNPACKED => Ok(Input { label, bytes }),
+        Ok(_) => Err(CliError::new("I005", "the gzip file unpacks to more than 1 GiB")
+            .at(label)
+            .help("unpack it with gunzip, and give the file that comes out")),
+        Err(error) => Err(CliError::new("I005", format!("the gzip file cannot be unpacked: {error}"))
+            .at(label)
+            .help("write it again: it is cut off, or damaged")),
     }
 }
 

@@ -57,18 +57,18 @@ pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>, ExportError>
     let homes = placed.homes()?;
     let count = placed.operators.len();
     let modules: Vec<Cow<str>> =
-        (0..count).flat_map(|at| paths.all(at)).map(|module| Cow::Borrowed(module.as_str())).collect();
+        (0..count).flat_map(|at| paths.of_layer(at)).map(|module| Cow::Borrowed(module.as_str())).collect();
     let found = layers_of(&modules);
     let mut starts: Vec<usize> = Vec::with_capacity(count);
     let mut start = 0;
     for at in 0..count {
         starts.push(start);
-        start += paths.all(at).len();
+        start += paths.of_layer(at).len();
     }
     let mut layers: Vec<Layer> = Vec::new();
     let mut index: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, &home) in homes.iter().enumerate() {
-        let own = &found[starts[home]..starts[home] + paths.all(home).len()];
+        let own = &found[starts[home]..starts[home] + paths.of_layer(home).len()];
         let layer = &own[0];
         let place = *index.entry(layer.path).or_insert_with(|| {
             let (path, number) = (layer.path.to_owned(), layer.number.clone());

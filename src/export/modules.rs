@@ -14,7 +14,8 @@ pub type Assigned = (String, usize);
 
 /// The highest modules that are on one device each, in the order in which they first appear. What is an input
 /// of the model is no module. A module on several devices runs its own operators where their inputs are, so
-/// these have to be without parameters and on the device of all that they read.
+/// these have to be without parameters and on the device of all that they read. Inputs of the model are given to the
+/// first device that is no host.
 ///
 /// Modules that no operator runs and that the model keeps beside others, such as those of shared parameters, are
 /// with the first operator that reads them.
@@ -40,6 +41,7 @@ pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result
     }
     let mut found: Vec<Assigned> = Vec::new();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let mut loose: Vec<(usize, usize)> = Vec::new();
     for (at, &home) in homes.iter().enumerate().filter(|&(at, _)| !data[at]) {
         for module in paths.all(home) {
             match parts(module).find_map(|part| tree[part].only().map(|device| (part, device))) {
@@ -49,9 +51,13 @@ pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result
                         found.push((part.to_owned(), device));
                     }
                 }
-                None => check_loose(placed, at, home, paths)?,
+                None => loose.push((at, home)),
             }
         }
+    }
+    let main = found.iter().map(|&(_, device)| device).find(|&device| !placed.devices[device].host);
+    for (at, home) in loose {
+        check_loose(placed, at, home, main, paths)?;
     }
     for (module, device) in beside(placed, paths, &tree) {
         let covered = parts(&module).any(|part| seen.contains(part));
@@ -103,8 +109,14 @@ impl Node {
 }
 
 /// Checks an operator of a module that is on several devices: it has to run where the plan has it all the
-/// same.
-fn check_loose(placed: &Placed, at: usize, home: usize, paths: &Paths) -> Result<(), ExportError> {
+/// same. `main` is the device that the inputs of the model are given to.
+fn check_loose(
+    placed: &Placed,
+    at: usize,
+    home: usize,
+    main: Option<usize>,
+    paths: &Paths,
+) -> Result<(), ExportError> {
     let operator = &placed.operators[at];
     let loose = |why| {
         let module = paths.first(home).to_owned();
@@ -131,7 +143,7 @@ fn check_loose(placed: &Placed, at: usize, home: usize, paths: &Paths) -> Result
         return loose("and it has parameters");
     }
     let read = graph.predecessors(OpId(at as u32));
-    if read.is_empty() {
+    if read.is_empty() && main != Some(operator.device) {
         return loose("and it reads nothing whose device it would follow");
     }
     match read.iter().all(|from| placed.operators[from.index()].device == operator.device) {

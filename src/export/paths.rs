@@ -3,9 +3,11 @@
 //! That is the path of an operator, or for a built-in workload what the [published](super::published) implementation
 //! calls it. An operator without a path, in a model whose other operators have layers, is what the model computes
 //! outside of its modules: the exporter of a program calls it after the operation, `alias` or `add_3`. No runtime
-//! has a module of that name, so it goes with what it reads or, failing that, with what reads it.
+//! has a module of that name, so it goes with what it reads or, failing that, with what reads it. Where layers are
+//! counted, so does what a module that holds them all computes itself. What runs in the kernel of another layer
+//! goes with that.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use stagewright_core::graph::{Graph, OpId};
 
@@ -13,11 +15,14 @@ use super::error::ExportError;
 use super::layers::path;
 use super::placed::Placed;
 use super::published::Published;
+use crate::layers::{Found, layers_of};
 
 /// The modules of all operators.
 #[derive(Debug)]
 pub struct Paths {
     modules: Vec<Vec<String>>,
+    /// Of what a module above all layers computes itself, an operator of the layer that it goes with.
+    beside: BTreeMap<usize, usize>,
     bare: Vec<bool>,
     /// The implementation that the names are from; none where they are the model's own.
     pub published: Option<&'static Published>,
@@ -37,7 +42,18 @@ impl Paths {
             .map(|(path, _)| path.as_ref())
             .collect();
         let published = placed.graph.and_then(|graph| Published::of(graph, &forward));
+        let found = layers_of(&own);
         let bare = bare(placed);
+        let above: Vec<bool> = found
+            .iter()
+            .zip(&placed.operators)
+            .map(|(found, operator)| {
+                let holds_weights = operator.document.is_none_or(|document| document.parameter_bytes > 0.0);
+                found.is_above && operator.is_forward() && !holds_weights
+            })
+            .collect();
+        let between: Vec<bool> = bare.iter().zip(&above).map(|(&bare, &above)| bare || above).collect();
+        let ridden = ridden(placed, &found, &between);
         let mut modules: Vec<Vec<String>> = own
             .into_iter()
             .map(|path| match published {
@@ -45,15 +61,30 @@ impl Paths {
                 None => vec![path.into_owned()],
             })
             .collect();
-        for (at, beside) in adopted(placed, &bare)? {
+        for (at, kernel) in ridden {
+            modules[at] = modules[kernel].clone();
+        }
+        let home = adopted(placed, &bare);
+        for at in (0..bare.len()).filter(|&at| bare[at]) {
+            let Some(beside) = home[at] else {
+                return Err(ExportError::NoModule(placed.sited(&placed.operators[at])));
+            };
             modules[at] = modules[beside].clone();
         }
-        Ok(Paths { modules, bare, published })
+        let wider = adopted(placed, &between);
+        let beside =
+            (0..above.len()).filter(|&at| above[at]).filter_map(|at| Some((at, wider[at]?))).collect();
+        Ok(Paths { modules, beside, bare, published })
     }
 
     /// The modules that an operator runs, in the order in which they run; never empty.
     pub fn all(&self, at: usize) -> &[String] {
         &self.modules[at]
+    }
+
+    /// The modules of the layer that an operator goes with where layers are counted; never empty.
+    pub fn of_layer(&self, at: usize) -> &[String] {
+        self.all(self.beside.get(&at).copied().unwrap_or(at))
     }
 
     /// The first of them.
@@ -89,16 +120,39 @@ fn bare(placed: &Placed) -> Vec<bool> {
     (0..count).map(is_bare).collect()
 }
 
+/// Forward operators without a kernel of their own, each with one of another layer that it is colocated with: the
+/// last that comes before it in the model or, failing that, the first.
+fn ridden(placed: &Placed, found: &[Found], between: &[bool]) -> Vec<(usize, usize)> {
+    let mut kernels: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut riders = Vec::new();
+    for (at, operator) in placed.operators.iter().enumerate().filter(|(_, operator)| operator.is_forward()) {
+        let Some(document) = operator.document else { continue };
+        let Some(class) = document.colocation.as_deref() else { continue };
+        if document.launches == Some(0.0) {
+            riders.push((at, class));
+        } else if !between[at] {
+            kernels.entry(class).or_default().push(at);
+        }
+    }
+    let of_another = |(at, class): (usize, &str)| {
+        let kernels = kernels.get(class)?;
+        let before = kernels.partition_point(|&kernel| kernel < at);
+        let kernel = kernels[before.saturating_sub(1)];
+        let is_here = placed.operators[at].device == placed.operators[kernel].device;
+        (is_here && found[at].path != found[kernel].path).then_some((at, kernel))
+    };
+    riders.into_iter().filter_map(of_another).collect()
+}
+
 /// For every bare operator one in a module on the same device, from which tensors lead to it, or else to which they
-/// lead from it, over bare operators of that device alone.
-fn adopted(placed: &Placed, bare: &[bool]) -> Result<Vec<(usize, usize)>, ExportError> {
-    let Some(graph) = placed.graph else { return Ok(Vec::new()) };
+/// lead from it, over bare operators of that device alone, or else one that it is colocated with.
+fn adopted(placed: &Placed, bare: &[bool]) -> Vec<Option<usize>> {
     let mut beside: Vec<Option<usize>> = vec![None; bare.len()];
+    let Some(graph) = placed.graph else { return beside };
+    let in_module = |at: usize| !bare[at] && placed.operators[at].is_forward() && !placed.is_input(at);
     for beyond in [Graph::successors as fn(&Graph, OpId) -> &[OpId], Graph::predecessors] {
-        let is_module = |&at: &usize| {
-            beside[at].is_some() || (!bare[at] && placed.operators[at].is_forward() && !placed.is_input(at))
-        };
-        let mut open: VecDeque<usize> = (0..bare.len()).filter(is_module).collect();
+        let is_known = |&at: &usize| beside[at].is_some() || in_module(at);
+        let mut open: VecDeque<usize> = (0..bare.len()).filter(is_known).collect();
         while let Some(at) = open.pop_front() {
             let module = beside[at].unwrap_or(at);
             for next in beyond(graph, OpId(at as u32)).iter().map(|op| op.index()) {
@@ -110,9 +164,18 @@ fn adopted(placed: &Placed, bare: &[bool]) -> Result<Vec<(usize, usize)>, Export
             }
         }
     }
-    let found = (0..bare.len()).filter(|&at| bare[at]).map(|at| match beside[at] {
-        Some(module) => Ok((at, module)),
-        None => Err(ExportError::NoModule(placed.sited(&placed.operators[at]))),
-    });
-    found.collect()
+    let class = |at: usize| placed.operators[at].document.and_then(|document| document.colocation.as_deref());
+    let mut mates: BTreeMap<&str, usize> = BTreeMap::new();
+    for at in 0..bare.len() {
+        let module = if in_module(at) { Some(at) } else { beside[at] };
+        if let (Some(class), Some(module)) = (class(at), module) {
+            mates.entry(class).or_insert(module);
+        }
+    }
+    for at in (0..bare.len()).filter(|&at| bare[at]) {
+        let mate = class(at).and_then(|class| mates.get(class)).copied();
+        let is_here = |&mate: &usize| placed.operators[mate].device == placed.operators[at].device;
+        beside[at] = beside[at].or(mate.filter(is_here));
+    }
+    beside
 }

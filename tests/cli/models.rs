@@ -3,20 +3,15 @@
 use std::fs;
 use std::io::Read;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use super::{code, folder, json, path, root, run, stderr, stdout};
 
-/// An export of `data/models`, decompressed.
-fn export(name: &str) -> (tempfile::TempDir, String) {
-    let file = root().join("data/models").join(format!("{name}.gz"));
-    let mut bytes = Vec::new();
-    let compressed = fs::File::open(file).expect("the model is there");
-    flate2::read::GzDecoder::new(compressed).read_to_end(&mut bytes).expect("the model is whole");
-    let folder = folder(&[]);
-    let model = path(&folder, name);
-    fs::write(&model, bytes).expect("there is room for a file");
-    (folder, model)
+/// An export of `data/models`.
+fn export(name: &str) -> String {
+    root().join("data/models").join(format!("{name}.gz")).display().to_string()
 }
 
 fn plan(model: &str, cluster: &str, more: &[&str]) -> Value {
@@ -32,18 +27,52 @@ fn value(plan: &Value) -> f64 {
 /// A causal mask and a tied embedding bind nothing.
 #[test]
 fn gpt_2_takes_four_devices_as_well_as_a_free_split_would() {
-    let (_folder, model) = export("gpt2.onnx");
+    let model = export("gpt2.onnx");
     let contiguous = plan(&model, "4xt4:fp32", &[]);
     let devices = contiguous["devices"].as_array().expect("devices");
-    assert_eq!(devices.iter().filter(|device| device["operators"] != json!([])).count(), 4);
+    assert_eq!(devices.iter().filter(|device| device["ops"] != json!([])).count(), 4);
     let bounds = json(&run(&["bound", &model, "--cluster", "4xt4:fp32", "--split", "free", "--json"]));
     let bound = bounds["strongest"]["value_s"].as_f64().expect("a bound");
     assert!(bound <= value(&contiguous) && value(&contiguous) <= 1.05 * bound, "{bound}");
 }
 
+/// What a module computes between its layers, and what the kernel of another layer does, makes no two layers one.
+#[test]
+fn whole_layers_go_into_runtimes() {
+    let folder = folder(&[]);
+    let out = path(&folder, "plan.json");
+    for name in ["gpt2.onnx", "llama-4-bit.onnx", "vit.onnx", "llama-3.2-1b-step.json"] {
+        let model = export(name);
+        let made = plan(&model, "4xa100", &["--whole-layers", "--out", &out]);
+        let devices = made["devices"].as_array().expect("devices");
+        assert_eq!(devices.iter().filter(|device| device["ops"] != json!([])).count(), 4, "{name}");
+        for target in ["accelerate", "torch-pipelining", "megatron"] {
+            let exported = run(&["export", &out, "--to", target, "--model", &model]);
+            assert_eq!(code(&exported), Some(0), "{name}: {}", stderr(&exported));
+        }
+    }
+}
+
+/// A file that is cut off, and one of a million bytes that unpacks to a billion, are refused.
+#[test]
+fn a_gzip_file_that_cannot_be_unpacked_is_refused() {
+    let folder = folder(&[]);
+    let whole = fs::read(export("gpt2.onnx")).expect("the model is there");
+    let mut bomb = GzEncoder::new(Vec::new(), Compression::fast());
+    std::io::copy(&mut std::io::repeat(0).take((1 << 30) + 1), &mut bomb).expect("there is memory");
+    for (name, bytes) in
+        [("cut.gz", whole[..1000].to_vec()), ("bomb.gz", bomb.finish().expect("there is memory"))]
+    {
+        let file = path(&folder, name);
+        fs::write(&file, bytes).expect("there is room for a file");
+        let refused = run(&["plan", &file, "--cluster", "4xt4"]);
+        assert!(stderr(&refused).contains("I005"), "{}", stderr(&refused));
+    }
+}
+
 #[test]
 fn a_model_is_priced_at_its_own_precision_unless_it_is_cast() {
-    let (_folder, model) = export("gpt2.onnx");
+    let model = export("gpt2.onnx");
     let single = value(&plan(&model, "4xt4:fp32", &[]));
     assert_eq!(value(&plan(&model, "4xt4", &[])), single, "numbers of the file are in single precision");
     let half = value(&plan(&model, "4xt4", &["--precision", "fp16"]));
@@ -53,7 +82,7 @@ fn a_model_is_priced_at_its_own_precision_unless_it_is_cast() {
 /// Quantisation and its reversal are in the kernels of their neighbours, and products have the peak of whole numbers.
 #[test]
 fn a_model_of_whole_numbers_is_faster_than_the_one_it_was_made_from() {
-    let ((_one, whole), (_other, quantised)) = (export("resnet-50.onnx"), export("resnet-50-qdq.onnx"));
+    let (whole, quantised) = (export("resnet-50.onnx"), export("resnet-50-qdq.onnx"));
     assert!(2.0 * value(&plan(&quantised, "4xa100", &[])) < value(&plan(&whole, "4xa100", &[])));
 }
 
@@ -96,19 +125,27 @@ fn a_profile_is_of_the_only_accelerator_class_or_of_one_that_is_there() {
     assert!(stderr(&refused).contains("a100-80gb"), "{}", stderr(&refused));
 }
 
+/// What `torch.export.save` writes is an archive, weights are numbers without a graph, and a folder of Hugging Face
+/// has a configuration.
 #[test]
-fn weights_without_a_program_are_answered_with_what_to_run() {
+fn what_is_no_graph_is_answered_with_what_to_run() {
+    let header = br#"{"weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+    let weights = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 4]].concat();
     let folder = folder(&[("config.json", "{\"model_type\": \"llama\"}")]);
-    let refused = run(&["plan", &path(&folder, ""), "--cluster", "4xt4"]);
-    assert_eq!(code(&refused), Some(2));
-    assert!(stderr(&refused).starts_with("error[F012]: "), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("stagewright exporter torch"), "{}", stderr(&refused));
+    fs::write(path(&folder, "model.safetensors"), weights).expect("there is room");
+    fs::write(path(&folder, "model.pt2"), b"PK\x03\x04archive/data.pkl").expect("there is room");
+    for name in ["", "model.safetensors", "model.pt2"] {
+        let refused = run(&["plan", &path(&folder, name), "--cluster", "4xt4"]);
+        assert_eq!(code(&refused), Some(2), "{name}");
+        assert!(stderr(&refused).starts_with("error[F012]: "), "{name}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains("stagewright exporter torch"), "{}", stderr(&refused));
+    }
 }
 
 /// The memory of a step is that of the order that the plan counts in: nothing is said of a step that fits.
 #[test]
 fn a_step_of_a_plan_that_fits_fits() {
-    let (folder, model) = export("llama-3.2-1b-decode.json");
+    let (folder, model) = (folder(&[]), export("llama-3.2-1b-decode.json"));
     let file = path(&folder, "plan.json");
     let made = plan(&model, "4xa100", &["--out", &file]);
     let step = run(&["simulate", &model, &file, "--cluster", "4xa100", "--json"]);

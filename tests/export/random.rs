@@ -301,13 +301,17 @@ fn a_device_map_gives_every_operator_its_device() {
             inside.all(|device| Some(device) == first)
         };
         let whole = place.iter().all(|device| *device == place[0]);
+        // Inputs of the model go to the first accelerator in the map.
+        let main = (0..names.len())
+            .find(|&at| place[at] < 2 && above(&layers[at]).iter().any(|part| alone(part)))
+            .map(|at| place[at]);
         let follows = |at: usize| {
             let op = model.operators().nth(at).expect("an operator");
             let read = model.predecessors(op);
             let operator = model.operator(op);
             operator.pass != Pass::Forward
                 || (operator.parameter_bytes == 0.0
-                    && !read.is_empty()
+                    && (!read.is_empty() || main == Some(place[at]))
                     && read.iter().all(|from| place[from.index()] == place[at]))
         };
         let expressible = whole

@@ -2,7 +2,7 @@
 //!
 //! | in the file | in the document |
 //! | --- | --- |
-//! | weight that one operator reads | its `parameter_bytes` |
+//! | weight that one operator reads, unless its name is that of a module inside the operator's | its `parameter_bytes` |
 //! | weight that several read; what is no weight (masks, tables, indices, statistics, scalars, whatever is computed from constants alone) and larger than `ARGUMENT_BYTES` | a parameter, trained if it is a weight |
 //! | smaller constant that is no weight | nothing: it is passed to the kernel |
 //! | keys and values of past tokens | a parameter for every layer; appending to them moves the new tokens alone |
@@ -328,7 +328,9 @@ impl Draft<'_, '_> {
         let mut parameters = Vec::new();
         for Holding { name, bytes, trained, is_own, readers } in holdings {
             match readers.as_slice() {
-                &[reader] if is_own => operators[reader].parameter_bytes += bytes,
+                &[reader] if is_own && !is_below(&name, operators[reader].layer.as_deref()) => {
+                    operators[reader].parameter_bytes += bytes
+                }
                 _ => parameters.push(ParameterDocument {
                     name,
                     bytes,
@@ -518,4 +520,12 @@ impl Draft<'_, '_> {
         let first: Vec<u64> = kept.into_iter().rev().collect();
         from.len() > first.len() && from.starts_with(&first)
     }
+}
+
+/// Whether a weight is in a module inside that of its reader, whose look-up was folded: a plan that divides the
+/// outer module says where the inner one is.
+fn is_below(weight: &str, layer: Option<&str>) -> bool {
+    let module = weight.rsplit_once('.').map(|(module, _)| module);
+    let inner = module.zip(layer).and_then(|(module, layer)| module.strip_prefix(layer));
+    inner.is_some_and(|inner| inner.starts_with('.'))
 }

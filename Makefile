@@ -18,7 +18,7 @@ setup:
 
 demo: setup
 	$(CARGO) build --bin stagewright
-	$(CARGO) run --quiet --bin stagewright -- plan data/demo/model.json --cluster data/demo/cluster.toml
+	$(CARGO) run --quiet --bin stagewright -- plan data/models/llama-3.2-1b-step.json.gz --cluster 2xrtx-4090+2xrtx-3090 --whole-layers
 
 test: setup
 	@data/setup/install-browser

@@ -213,6 +213,7 @@ mod tests {
             tensors: Vec::new(),
             cluster: None,
             parameters: Vec::new(),
+            batch: None,
             pipedream_skips: Vec::new(),
         };
         keep_whole(&mut graph);
@@ -244,6 +245,7 @@ mod tests {
             tensors: Vec::new(),
             cluster: None,
             parameters: Vec::new(),
+            batch: None,
             pipedream_skips: Vec::new(),
         };
         keep_whole(&mut graph);

@@ -108,6 +108,7 @@ fn model() -> GraphDocument {
         tensors,
         cluster: None,
         parameters: Vec::new(),
+        batch: None,
         pipedream_skips: Vec::new(),
     }
 }

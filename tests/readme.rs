@@ -1,7 +1,7 @@
 //! The commands of the README print what the README shows.
 //!
 //! A block marked `console` holds commands after `$ ` and below each what it prints on standard output. They run in
-//! order in one folder that has `data` in it. How long a solve took is left out of the comparison: the line `solver`
+//! order in one folder that has `data` in it. What `make demo` prints is in the first block of all. How long a solve took is left out of the comparison: the line `solver`
 //! and the column `time`. `STAGEWRIGHT_WRITE_README=1 cargo test --test readme` writes what they print now.
 
 #![cfg(all(feature = "metis", feature = "milp"))]
@@ -51,34 +51,59 @@ fn lasting(lines: &[String]) -> Vec<String> {
     lasting
 }
 
+/// What a command prints on standard output, in a folder; nothing where it goes into a file.
+fn printed(folder: &Path, arguments: &str) -> Vec<String> {
+    let (arguments, file) =
+        arguments.split_once(" > ").map_or((arguments, None), |(before, file)| (before, Some(file)));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stagewright"));
+    let run =
+        command.args(arguments.split_whitespace()).current_dir(folder).output().expect("the program starts");
+    assert!(run.status.success(), "{arguments}: {}", String::from_utf8_lossy(&run.stderr));
+    if let Some(file) = file {
+        std::fs::write(folder.join(file), run.stdout).expect("room");
+        return Vec::new();
+    }
+    String::from_utf8(run.stdout).expect("text").lines().map(str::to_owned).collect()
+}
+
 #[test]
 fn commands_print_what_is_shown() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(root.join("README.md")).expect("a README");
     let shown = shown(&readme);
-    assert!(shown.len() >= 5, "the README shows its commands");
+    assert!(shown.len() >= 3, "the README shows its commands");
     let folder = tempfile::tempdir().expect("a folder");
-    let demo = folder.path().join("data/demo");
-    std::fs::create_dir_all(&demo).expect("room");
-    for file in std::fs::read_dir(root.join("data/demo")).expect("the demo") {
-        let file = file.expect("a readable folder").path();
-        std::fs::copy(&file, demo.join(file.file_name().expect("a name"))).expect("room");
+    for part in ["data/demo", "data/models"] {
+        let copy = folder.path().join(part);
+        std::fs::create_dir_all(&copy).expect("room");
+        for file in std::fs::read_dir(root.join(part)).expect("a folder") {
+            let file = file.expect("a readable folder").path();
+            std::fs::copy(&file, copy.join(file.file_name().expect("a name"))).expect("room");
+        }
     }
     let is_written = std::env::var_os("STAGEWRIGHT_WRITE_README").is_some();
     let mut written = readme.clone();
+    let makefile = std::fs::read_to_string(root.join("Makefile")).expect("a Makefile");
+    let demo = makefile.split("--bin stagewright -- ").nth(1).and_then(|rest| rest.lines().next());
+    let first = readme.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
+    let demo_prints = printed(folder.path(), demo.expect("what `make demo` runs"));
+    if is_written {
+        written = written.replacen(first, &(demo_prints.join("\n") + "\n"), 1);
+    } else {
+        let first: Vec<String> = first.lines().map(str::to_owned).collect();
+        assert_eq!(lasting(&demo_prints), lasting(&first), "make demo:\n{}", demo_prints.join("\n"));
+    }
     for Shown { command, output } in shown {
         let mut words = command.split_whitespace();
         assert_eq!(words.next(), Some("stagewright"), "{command}");
-        let run = Command::new(env!("CARGO_BIN_EXE_stagewright"))
-            .args(words)
-            .current_dir(folder.path())
-            .output()
-            .expect("the program starts");
-        assert!(run.status.success(), "{command}: {}", String::from_utf8_lossy(&run.stderr));
-        let printed: Vec<String> =
-            String::from_utf8(run.stdout).expect("text").lines().map(str::to_owned).collect();
+        let printed = self::printed(folder.path(), &words.collect::<Vec<_>>().join(" "));
         if is_written {
-            let block = |lines: &[String]| format!("$ {command}\n{}\n", lines.join("\n"));
+            let block = |lines: &[String]| {
+                [&format!("$ {command}")]
+                    .into_iter()
+                    .chain(lines)
+                    .fold(String::new(), |text, line| text + line + "\n")
+            };
             written = written.replace(&block(&output), &block(&printed));
         } else {
             assert_eq!(lasting(&printed), lasting(&output), "{command}:\n{}", printed.join("\n"));

@@ -3,6 +3,7 @@
     pip install torch transformers torchvision diffusers onnx onnxscript onnxruntime
     python3 data/models/make.py            all of them
     python3 data/models/make.py gpt2 bert  some
+    python3 data/models/make.py demo       ../demo/gpt2.onnx
 
 Models are built on the device `meta`, so their weights are never there. Three routes are taken: PyTorch's ONNX exporters,
 the one through torch.export (`dynamo`) and the one through TorchScript, and the exporter of this project (`native`).
@@ -29,6 +30,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import configurations
 
 HERE = pathlib.Path(__file__).parent
+DEMO = HERE.parent / "demo" / "gpt2.onnx"
 EXPORTER = ["costs.py", "graph.py", "program.py", "training.py", "command.py"]
 
 # Constants of at most this many bytes stay in an ONNX file: shapes, axes and scalars decide what its operators do.
@@ -270,7 +272,18 @@ def make(name):
     }
 
 
+def demo():
+    """GPT-2 as PyTorch exports it when nothing is asked but an open batch. It folds constants, so it needs numbers."""
+    model, inputs = built(configurations.gpt2, "cpu")
+    batch = {"input_ids": {0: torch.export.Dim("batch")}}
+    program = torch.onnx.export(model.eval(), kwargs=inputs, dynamo=True, dynamic_shapes=batch, verbose=False)
+    DEMO.write_bytes(without_weights(program.model_proto.SerializeToString(), "gpt2"))
+    print("demo", DEMO.stat().st_size)
+
+
 def main(names):
+    if names == ["demo"]:
+        return demo()
     table = HERE / "models.toml"
     rows = {row["file"]: row for row in tomllib.loads(table.read_text())["model"]} if table.exists() else {}
     for name in names or MODELS:

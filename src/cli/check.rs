@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
 fn text(plan: &PlanDocument, report: &Report, documents: &Documents, width: Option<u16>) -> String {
     let value = match report.value_s {
         Some(value) => {
-            let known = throughput(&plan.objective, value, documents.contents(), &documents.model.graph);
+            let known = throughput(&plan.objective, value, documents.batch(), &documents.model.graph);
             table::value_line(&plan.objective, value, known.as_ref())
         }
         None if plan.devices.is_empty() => "no plan to value".into(),

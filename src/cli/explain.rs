@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, CliError> {
     resolve::override_objective(&mut plan.objective, &arguments.objective)?;
     assign_calls(&documents.model.graph, &documents.cluster, &mut plan);
     let objective = resolve::objective_of(&plan.objective)?;
-    let contents = documents.contents();
+    let batch = documents.batch();
     let Parts { label: model, graph, cluster, pins } = resolve::parts(documents)?;
     // As for `check`, those of the plan and those given beside it both apply.
     let pins = both(&cluster, &plan.pins, &pins);
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, CliError> {
         false => ask(&problem, &plan, &solving),
     };
     let document = objective_document(problem.objective(), Some(explanation.value_s));
-    let known = throughput(&document, explanation.value_s, contents, problem.graph().document());
+    let known = throughput(&document, explanation.value_s, batch, problem.graph().document());
     output::result(&if arguments.json {
         output::json(&Document {
             schema: SCHEMA,

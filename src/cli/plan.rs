@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     }
     resolve::counts(&chosen, &solving)?;
     let documents = resolve::documents(&arguments.model)?;
-    let (options, contents) = (documents.options.clone(), documents.contents());
+    let (options, batch) = (documents.options.clone(), documents.batch());
     let problem = resolve::problem(documents, objective)?;
     if let Some(merged) = Merged::of(&problem) {
         output::note(&format!("note: {}", merged.text()));
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     document.model = options;
     document.throughput = solution
         .value()
-        .and_then(|value| throughput(&document.objective, value, contents, problem.graph().document()));
+        .and_then(|value| throughput(&document.objective, value, batch, problem.graph().document()));
     if solution.status == Status::Infeasible {
         let why = explain(&problem, &chosen, &solving, elapsed, interrupt);
         document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));

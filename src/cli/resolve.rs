@@ -1,12 +1,13 @@
 //! From what was typed to what it means: files to documents, options to an objective and limits.
 
+use std::num::NonZeroU64;
 use std::path::Path;
 
 use stagewright::clusters;
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{
-    ClusterDocument, Communication, Execution, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind,
-    PinsDocument, PlanDocument, Schedule, Split, Training,
+    BatchDocument, ClusterDocument, Communication, Execution, ModelOptionsDocument, ObjectiveDocument,
+    ObjectiveKind, PinsDocument, PlanDocument, Schedule, Split, Training,
 };
 use stagewright::core::graph::Graph;
 use stagewright::core::memory;
@@ -14,7 +15,7 @@ use stagewright::core::objective::Objective;
 use stagewright::core::problem::{Problem, ProblemError};
 use stagewright::core::solver::{Limits, Solver};
 use stagewright::formats::{
-    Contents, Foreign, Imported, PlanFile, import_cluster, import_file, import_model, import_pins,
+    Foreign, Imported, PlanFile, import_cluster, import_file, import_model, import_pins,
 };
 use stagewright::layers::keep_whole;
 use stagewright::nearest::{instead, nearest_three};
@@ -47,10 +48,11 @@ pub(crate) struct Documents {
 
 impl Documents {
     /// What a batch of the model holds, as far as it is known.
-    pub(crate) fn contents(&self) -> Contents {
-        let given = self.options.as_ref().and_then(|options| options.batch);
-        let Contents { samples, tokens } = self.model.contents;
-        Contents { samples: given.or(samples), tokens }
+    pub(crate) fn batch(&self) -> Option<BatchDocument> {
+        let given = self.options.as_ref().and_then(|options| NonZeroU64::new(options.batch?));
+        let known = self.model.graph.batch;
+        let samples = given.or(known.map(|known| known.samples))?;
+        Some(BatchDocument { samples, tokens: known.and_then(|known| known.tokens) })
     }
 }
 

@@ -33,7 +33,6 @@
 
 pub mod cluster;
 pub mod constants;
-pub mod contents;
 pub mod cost_graph;
 pub mod error;
 pub mod foreign;
@@ -58,7 +57,6 @@ use std::io::{Cursor, Read, Seek, SeekFrom};
 use stagewright_core::document::GraphDocument;
 
 pub use cluster::{import_cluster, write_cluster};
-pub use contents::Contents;
 pub use error::{At, InputError, Place};
 pub use foreign::Foreign;
 pub use native::write_graph;
@@ -208,8 +206,6 @@ pub struct Imported {
     pub format: Format,
     /// The node ids and colour classes of a reference model, which its splits speak of.
     pub ids: Option<ReferenceIds>,
-    /// What a batch of it holds, as far as the file says.
-    pub contents: Contents,
 }
 
 /// Recognises the format of a model.

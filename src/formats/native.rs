@@ -9,7 +9,7 @@ use stagewright_core::document::{CLUSTER_SCHEMA, GRAPH_SCHEMA, GRAPH_SCHEMA_2, G
 use super::error::InputError;
 use super::notation::{Notation, expect_schema};
 use super::text::{Sniff, text};
-use super::{Contents, Format, ImportOptions, Imported, pretty_json};
+use super::{Format, ImportOptions, Imported, pretty_json};
 
 /// Any document of ours counts, so that a plan given as a model is told that it is a plan.
 pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
@@ -22,7 +22,7 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
     if let Some(cluster) = &graph.cluster {
         expect_schema(label, "cluster.schema", &cluster.schema, CLUSTER_SCHEMA)?;
     }
-    Ok(Imported { graph, format: Format::Native, ids: None, contents: Contents::default() })
+    Ok(Imported { graph, format: Format::Native, ids: None })
 }
 
 /// A model as native JSON.

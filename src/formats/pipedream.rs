@@ -33,7 +33,7 @@ use super::options::{Gradients, ImportOptions, TimeUnit};
 use super::readers::Readers;
 use super::text::{Sniff, position, text};
 use super::work::is_amount;
-use super::{Contents, Format, HEAD, Imported, names};
+use super::{Format, HEAD, Imported, names};
 
 /// What every node line has, and no other format.
 const MARK: &[u8] = b"forward_compute_time=";
@@ -111,9 +111,10 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         tensors: tensors(&nodes, &readers, training.then_some(options.gradients)),
         cluster: None,
         parameters: Vec::new(),
+        batch: None,
         pipedream_skips: Vec::new(),
     };
-    Ok(Imported { graph, format: Format::PipeDream, ids: None, contents: Contents::default() })
+    Ok(Imported { graph, format: Format::PipeDream, ids: None })
 }
 
 fn backward_name(node: &Node<'_>) -> String {

@@ -43,7 +43,7 @@ use super::options::ImportOptions;
 use super::readers::Readers;
 use super::text::{Sniff, text};
 use super::work::is_amount;
-use super::{Contents, Format, Imported, names};
+use super::{Format, Imported, names};
 
 /// Fields that are not known are passed over, as the package does.
 #[derive(Debug, Deserialize)]
@@ -138,9 +138,10 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         tensors,
         cluster: Some(cluster),
         parameters: Vec::new(),
+        batch: None,
         pipedream_skips: Vec::new(),
     };
-    Ok(Imported { graph, format: Format::Piper, ids: None, contents: Contents::default() })
+    Ok(Imported { graph, format: Format::Piper, ids: None })
 }
 
 /// The first way to run a node on one device.

@@ -38,6 +38,7 @@ fn graph(operators: &[(&str, &str)], tensors: &[(&str, &[&str], f64)]) -> GraphD
         tensors,
         parameters: Vec::new(),
         cluster: None,
+        batch: None,
         pipedream_skips: Vec::new(),
     }
 }

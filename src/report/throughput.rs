@@ -4,25 +4,24 @@
 //! of all microbatches of an iteration. People count samples or tokens, which is as far as it is known what a batch holds.
 
 use stagewright_core::document::{
-    GraphDocument, ObjectiveDocument, ObjectiveKind, Schedule, ThroughputDocument,
+    BatchDocument, GraphDocument, ObjectiveDocument, ObjectiveKind, Schedule, ThroughputDocument,
 };
-
-use crate::formats::Contents;
 
 /// What a value is in a second. None where the objective is no throughput or the value is 0; and of a graph of version 1
 /// of whose batch nothing is known, where what it counts is not said.
 pub fn throughput(
     objective: &ObjectiveDocument,
     value: f64,
-    contents: Contents,
+    batch: Option<BatchDocument>,
     graph: &GraphDocument,
 ) -> Option<ThroughputDocument> {
     let batches = batches(objective, value)?;
-    if contents == Contents::default() && !graph.is_version_2() {
+    if batch.is_none() && !graph.is_version_2() {
         return None;
     }
-    let samples = contents.samples.map(|samples| batches * samples as f64);
-    let tokens = samples.zip(contents.tokens).map(|(samples, tokens)| samples * tokens as f64);
+    let samples = batch.map(|batch| batches * batch.samples.get() as f64);
+    let tokens = batch.and_then(|batch| batch.tokens);
+    let tokens = samples.zip(tokens).map(|(samples, tokens)| samples * tokens.get() as f64);
     Some(ThroughputDocument { batches_per_s: batches, samples_per_s: samples, tokens_per_s: tokens })
 }
 
@@ -65,6 +64,8 @@ fn figure(rate: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use stagewright_core::document::{GRAPH_SCHEMA, GRAPH_SCHEMA_2};
     use stagewright_core::objective::Objective;
 
@@ -79,24 +80,34 @@ mod tests {
             tensors: Vec::new(),
             parameters: Vec::new(),
             cluster: None,
+            batch: None,
             pipedream_skips: Vec::new(),
         }
     }
 
-    fn words(objective: &Objective, value: f64, contents: Contents, schema: &str) -> Option<String> {
+    fn of(samples: u64, tokens: Option<NonZeroU64>) -> Option<BatchDocument> {
+        Some(BatchDocument { samples: NonZeroU64::new(samples)?, tokens })
+    }
+
+    fn words(
+        objective: &Objective,
+        value: f64,
+        batch: Option<BatchDocument>,
+        schema: &str,
+    ) -> Option<String> {
         let objective = objective_document(objective, Some(value));
-        let known = throughput(&objective, value, contents, &graph(schema));
+        let known = throughput(&objective, value, batch, &graph(schema));
         rate(&objective, value, known.as_ref())
     }
 
     #[test]
     fn what_is_counted_is_what_is_known() {
         let plain = Objective::default();
-        let samples = Contents { samples: Some(8), tokens: None };
-        let tokens = Contents { tokens: Some(128), ..samples };
-        let said = |contents, schema| words(&plain, 0.5, contents, schema).expect("a rate");
-        assert_eq!(said(Contents::default(), GRAPH_SCHEMA), "2.0000 a second");
-        assert_eq!(said(Contents::default(), GRAPH_SCHEMA_2), "2.0000 batches a second");
+        let samples = of(8, None);
+        let tokens = of(8, NonZeroU64::new(128));
+        let said = |batch, schema| words(&plain, 0.5, batch, schema).expect("a rate");
+        assert_eq!(said(None, GRAPH_SCHEMA), "2.0000 a second");
+        assert_eq!(said(None, GRAPH_SCHEMA_2), "2.0000 batches a second");
         assert_eq!(said(samples, GRAPH_SCHEMA), "16.0000 samples a second");
         assert_eq!(said(tokens, GRAPH_SCHEMA_2), "16.0000 samples a second, 2048.00 tokens a second");
     }
@@ -104,18 +115,18 @@ mod tests {
     #[test]
     fn an_iteration_runs_all_microbatches() {
         let schedule = Objective { schedule: Schedule::OneFOneB, microbatches: 4, ..Objective::default() };
-        let contents = Contents { samples: Some(2), tokens: None };
-        let said = |contents, schema| words(&schedule, 2.0, contents, schema).expect("a rate");
-        assert_eq!(said(Contents::default(), GRAPH_SCHEMA), "2.0000 microbatches a second");
-        assert_eq!(said(Contents::default(), GRAPH_SCHEMA_2), "2.0000 microbatches a second");
-        assert_eq!(said(contents, GRAPH_SCHEMA), "4.0000 samples a second");
+        let batch = of(2, None);
+        let said = |batch, schema| words(&schedule, 2.0, batch, schema).expect("a rate");
+        assert_eq!(said(None, GRAPH_SCHEMA), "2.0000 microbatches a second");
+        assert_eq!(said(None, GRAPH_SCHEMA_2), "2.0000 microbatches a second");
+        assert_eq!(said(batch, GRAPH_SCHEMA), "4.0000 samples a second");
     }
 
     #[test]
     fn a_step_has_no_rate() {
         let step = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
-        let contents = Contents { samples: Some(2), tokens: None };
-        assert_eq!(words(&step, 2.0, contents, GRAPH_SCHEMA_2), None);
-        assert_eq!(words(&Objective::default(), 0.0, contents, GRAPH_SCHEMA_2), None);
+        let batch = of(2, None);
+        assert_eq!(words(&step, 2.0, batch, GRAPH_SCHEMA_2), None);
+        assert_eq!(words(&Objective::default(), 0.0, batch, GRAPH_SCHEMA_2), None);
     }
 }

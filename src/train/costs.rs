@@ -93,6 +93,7 @@ pub(super) fn document(rng: &mut ChaCha8Rng, name: &str, shape: &Shape, is_train
         tensors,
         cluster: None,
         parameters: Vec::new(),
+        batch: None,
         pipedream_skips: Vec::new(),
     };
     for (operator, (&role, &bytes)) in document.operators.iter_mut().zip(shape.roles.iter().zip(&bytes)) {

@@ -177,6 +177,7 @@ fn empty(rules: CostRules) -> GraphDocument {
         tensors: Vec::new(),
         cluster: None,
         parameters: Vec::new(),
+        batch: None,
         pipedream_skips: Vec::new(),
     }
 }

@@ -27,13 +27,15 @@ fn value(plan: &Value) -> f64 {
 /// A causal mask and a tied embedding bind nothing.
 #[test]
 fn gpt_2_takes_four_devices_as_well_as_a_free_split_would() {
-    let model = export("gpt2.onnx");
-    let contiguous = plan(&model, "4xt4:fp32", &[]);
-    let devices = contiguous["devices"].as_array().expect("devices");
-    assert_eq!(devices.iter().filter(|device| device["ops"] != json!([])).count(), 4);
-    let bounds = json(&run(&["bound", &model, "--cluster", "4xt4:fp32", "--split", "free", "--json"]));
-    let bound = bounds["strongest"]["value_s"].as_f64().expect("a bound");
-    assert!(bound <= value(&contiguous) && value(&contiguous) <= 1.05 * bound, "{bound}");
+    let demo = root().join("data/demo/gpt2.onnx").display().to_string();
+    for model in [&[export("gpt2.onnx").as_str()][..], &[&demo, "--batch", "8"]] {
+        let contiguous = plan(model[0], "4xt4:fp32", &model[1..]);
+        let devices = contiguous["devices"].as_array().expect("devices");
+        assert_eq!(devices.iter().filter(|device| device["ops"] != json!([])).count(), 4);
+        let arguments = [&["bound"], model, &["--cluster", "4xt4:fp32", "--split", "free", "--json"]].concat();
+        let bound = json(&run(&arguments))["strongest"]["value_s"].as_f64().expect("a bound");
+        assert!(bound <= value(&contiguous) && value(&contiguous) <= 1.05 * bound, "{bound}");
+    }
 }
 
 /// What a module computes between its layers, and what the kernel of another layer does, makes no two layers one.

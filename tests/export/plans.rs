@@ -72,6 +72,7 @@ pub(crate) fn graph(operators: Vec<OperatorDocument>, edges: &[(&str, &str)]) ->
         tensors: edges.iter().map(tensor).collect(),
         cluster: None,
         parameters: Vec::new(),
+        batch: None,
         pipedream_skips: Vec::new(),
     };
     Graph::from_document(document).expect("it is a graph")

@@ -119,6 +119,7 @@ impl Choices<'_> {
             tensors,
             cluster: None,
             parameters: Vec::new(),
+            batch: None,
             pipedream_skips: Vec::new(),
         }
     }

@@ -39,7 +39,7 @@ use super::options::{ImportOptions, TimeUnit};
 use super::readers::Readers;
 use super::text::{Sniff, text};
 use super::work::is_amount;
-use super::{Contents, Format, Imported, names};
+use super::{Format, Imported, names};
 use textproto::{Event, Reader, unquoted};
 
 /// A node. What is read of the text remembers its place for errors.
@@ -114,9 +114,10 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         tensors: readers.iter().map(tensor).collect(),
         cluster: None,
         parameters: Vec::new(),
+        batch: None,
         pipedream_skips: Vec::new(),
     };
-    Ok(Imported { graph, format: Format::CostGraph, ids: None, contents: Contents::default() })
+    Ok(Imported { graph, format: Format::CostGraph, ids: None })
 }
 
 fn is_end(name: &str) -> bool {

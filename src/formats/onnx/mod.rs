@@ -21,9 +21,9 @@
 //! (`If`, `Loop`, `Scan`) are in `body`, and of calls of a model's own functions the bodies stand in their place (`inline`). A loop
 //! of which nobody knows how often it runs is an error, since its work would be missed.
 
+mod batch;
 mod body;
 mod call;
-mod contents;
 mod cost;
 mod declared;
 mod infer;
@@ -82,7 +82,7 @@ pub(super) fn import(
         CostRules::One => version1::document(name, &walked),
         CostRules::Two => version2::document(name, &walked, options),
     };
-    Ok(Imported { graph, format: Format::Onnx, ids: None, contents: contents::contents(&walked) })
+    Ok(Imported { graph, format: Format::Onnx, ids: None })
 }
 
 /// A node is called what it is called, or else what it makes.

@@ -56,6 +56,7 @@ pub(super) fn document(name: &str, walked: &Walked<'_>) -> GraphDocument {
         tensors: readers.iter().map(tensor).collect(),
         cluster: None,
         parameters: Vec::new(),
+        batch: None,
         pipedream_skips: Vec::new(),
     }
 }

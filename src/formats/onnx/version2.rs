@@ -90,6 +90,7 @@ pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions)
         tensors,
         parameters,
         cluster: None,
+        batch: super::batch::batch(walked),
         pipedream_skips: Vec::new(),
     };
     let beside = draft.beside();

@@ -32,7 +32,7 @@ use super::error::{At, InputError};
 use super::options::{CostRules, ImportOptions};
 use super::text::{Sniff, end_of, text};
 use super::work::is_amount;
-use super::{Contents, Format, Imported, names};
+use super::{Format, Imported, names};
 use net::{Layer, Net};
 
 /// A file with more elements than this is no model: each takes some hundred bytes of memory.
@@ -85,7 +85,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         CostRules::One => version1::document(&net, name)?,
         CostRules::Two => version2::document(&net, name, options.fusion)?,
     };
-    Ok(Imported { graph, format: Format::OpenVino, ids: None, contents: Contents::default() })
+    Ok(Imported { graph, format: Format::OpenVino, ids: None })
 }
 
 /// The first element that is nested too deeply or has too many attributes: its place, and what is wrong. The

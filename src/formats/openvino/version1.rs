@@ -57,6 +57,7 @@ pub(super) fn document(net: &Net<'_>, name: &str) -> Result<GraphDocument, Input
         operators,
         cluster: None,
         parameters: Vec::new(),
+        batch: None,
         pipedream_skips: Vec::new(),
     })
 }

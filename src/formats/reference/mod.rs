@@ -53,7 +53,7 @@ use stagewright_core::document::{
 use super::error::InputError;
 use super::notation::Notation;
 use super::text::{Sniff, text};
-use super::{Contents, Format, ImportOptions, Imported, names};
+use super::{Format, ImportOptions, Imported, names};
 use check::Checked;
 use file::{ModelFile, Node};
 pub use write::write_reference;
@@ -102,10 +102,11 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
         tensors,
         cluster: Some(cluster(&file, &checked)),
         parameters: Vec::new(),
+        batch: None,
         pipedream_skips: Vec::new(),
     };
     let ids = ReferenceIds { by_id: checked.by_id, colors };
-    Ok(Imported { graph, format: Format::Reference, ids: Some(ids), contents: Contents::default() })
+    Ok(Imported { graph, format: Format::Reference, ids: Some(ids) })
 }
 
 fn operator(node: &Node, name: String, colocation: Option<String>) -> OperatorDocument {

@@ -190,7 +190,7 @@ class Builder:
                 return self.group(step)
         return number
 
-    def document(self, name):
+    def document(self, name, batch):
         self.fuse_chains()
         self.name_all()
         parameters = self.give_parameters()
@@ -230,4 +230,6 @@ class Builder:
         document = {"schema": "stagewright.graph/2", "name": name, "operators": operators, "tensors": sent}
         if parameters:
             document["parameters"] = parameters
+        if batch:
+            document["batch"] = batch
         return document

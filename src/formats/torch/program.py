@@ -107,6 +107,26 @@ def roles(program, inside="", states=0):
     return found
 
 
+# Names of the input with the tokens, the likeliest first. Of an encoder and a decoder, the encoder's.
+TOKENS = ["input_ids", "decoder_input_ids", "tokens", "token_ids", "idx"]
+
+
+def batch_of(program):
+    """Samples, and tokens of one: of the input that is called after them, or else the first dimension of all inputs."""
+    given = set(program.graph_signature.user_inputs)
+    shapes = {}
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if node.name in given and isinstance(value, torch.Tensor):
+            shapes[node.name] = (value.shape, value.dtype)
+    for name in TOKENS:
+        shape, dtype = shapes.get(name, ((), None))
+        if len(shape) == 2 and dtype in (torch.int64, torch.int32):
+            return {"samples": int(shape[0]), "tokens": int(shape[1])}
+    firsts = {int(shape[0]) for shape, _ in shapes.values() if len(shape) > 0}
+    return {"samples": firsts.pop()} if len(firsts) == 1 else None
+
+
 def document(program, name="", fuse=True, inside=""):
     """The graph document of an ExportedProgram, as a dictionary; paths are below the module `inside`."""
     program = decomposed(program)
@@ -128,7 +148,7 @@ def document(program, name="", fuse=True, inside=""):
         else:
             raise NotExportable(f"{node.name} has a body of its own: export without control flow")
     builder.adopt()
-    return builder.document(name)
+    return builder.document(name, batch_of(program))
 
 
 def check_body(node):

@@ -247,7 +247,7 @@ def training_document(program, name="", optimizer="adamw", fuse=True, inside="")
     for weight, nodes in gradients:
         for node in nodes:
             builder.update(weight, held[weight.name], node)
-    return builder.document(name)
+    return builder.document(name, batch_of(program))
 
 
 def write_training_step(model, inputs, path, loss=None, optimizer="adamw", name="", fuse=True):

@@ -44,6 +44,7 @@ fn timed(operators: &[(String, Option<String>)], seconds: impl Fn(usize) -> f64)
         tensors: operators.windows(2).map(tensor).collect(),
         cluster: None,
         parameters: Vec::new(),
+        batch: None,
         pipedream_skips: Vec::new(),
     })
     .expect("a sound graph")

@@ -4,6 +4,7 @@
 //! device is the sum of what its operators declare, and replicas synchronise parameters whatever the passes are.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub struct GraphDocument {
     /// Parameters, constants and caches that several operators read where they are; in version 2 alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<ParameterDocument>,
+    /// What one run of the model works through, as far as it is known; in version 2 alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchDocument>,
     /// The cluster the file was profiled for, used where no other is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterDocument>,
@@ -47,6 +51,17 @@ impl GraphDocument {
     pub fn is_version_2(&self) -> bool {
         self.schema == GRAPH_SCHEMA_2
     }
+}
+
+/// What one run of a model works through, which turns batches a second into what people count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BatchDocument {
+    /// Samples.
+    pub samples: NonZeroU64,
+    /// Tokens of a sample, where the model has such a dimension.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<NonZeroU64>,
 }
 
 /// Bytes that operators read where they are: every device with a reader holds them once.

@@ -25,8 +25,8 @@ pub use cluster::{
     CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
 };
 pub use graph::{
-    GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, Precision,
-    TensorDocument,
+    BatchDocument, GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass,
+    Precision, TensorDocument,
 };
 pub use pins::{PinTargets, PinsDocument};
 pub use plan::{

@@ -224,6 +224,7 @@ impl GraphBuilder {
                 tensors: Vec::new(),
                 cluster: None,
                 parameters: Vec::new(),
+                batch: None,
                 pipedream_skips: Vec::new(),
             },
         }

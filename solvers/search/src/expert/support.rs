@@ -41,6 +41,7 @@ impl Model {
             tensors: Vec::new(),
             cluster: None,
             parameters: Vec::new(),
+            batch: None,
             pipedream_skips: Vec::new(),
         };
         for pair in operators.windows(2) {

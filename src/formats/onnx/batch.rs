@@ -4,16 +4,19 @@
 //! the same, and in a step with a cache they are longer, so it is looked for by the names that exporters give it: those
 //! of Hugging Face's models and of the models that PyTorch's documentation exports.
 
+use std::num::NonZeroU64;
+
+use stagewright_core::document::BatchDocument;
+
 use super::proto::tensor_proto::DataType;
 use super::value::Value;
 use super::walk::{Origin, Walked};
-use crate::formats::contents::Contents;
 
 /// Names of the input with the tokens, the likeliest first. Of an encoder and a decoder, the encoder's.
 const TOKENS: [&str; 5] = ["input_ids", "decoder_input_ids", "tokens", "token_ids", "idx"];
 
 /// What a batch holds. Where no input has tokens, its samples are the first dimension, if all inputs agree in it.
-pub(super) fn contents(walked: &Walked<'_>) -> Contents {
+pub(super) fn batch(walked: &Walked<'_>) -> Option<BatchDocument> {
     let inputs: Vec<(&str, &Value)> = walked
         .values
         .iter()
@@ -24,14 +27,16 @@ pub(super) fn contents(walked: &Walked<'_>) -> Contents {
     let tokens = TOKENS.iter().find_map(|name| {
         let (_, value) = inputs.iter().find(|(input, value)| input == name && is_integer(value))?;
         match value.dims[..] {
-            [samples, tokens] => Some(Contents { samples: Some(samples), tokens: Some(tokens) }),
+            [samples, tokens] => {
+                Some(BatchDocument { samples: NonZeroU64::new(samples)?, tokens: NonZeroU64::new(tokens) })
+            }
             _ => None,
         }
     });
-    tokens.unwrap_or_else(|| {
+    tokens.or_else(|| {
         let mut firsts = inputs.iter().filter_map(|(_, value)| value.dims.first().copied());
-        let first = firsts.next();
-        Contents { samples: first.filter(|&first| firsts.all(|other| other == first)), tokens: None }
+        let first = firsts.next().filter(|&first| firsts.all(|other| other == first))?;
+        Some(BatchDocument { samples: NonZeroU64::new(first)?, tokens: None })
     })
 }
 
@@ -40,7 +45,7 @@ mod tests {
     use super::*;
     use crate::formats::onnx::walk::Entry;
 
-    fn of(inputs: &[(&'static str, DataType, &[u64])]) -> Contents {
+    fn of(inputs: &[(&'static str, DataType, &[u64])]) -> Option<(u64, Option<u64>)> {
         let entry = |&(name, elem, dims): &(&'static str, DataType, &[u64])| Entry {
             name,
             value: Value::new(elem as i32, dims.to_vec()),
@@ -49,11 +54,9 @@ mod tests {
             is_stored: false,
             is_quantized: false,
         };
-        contents(&Walked {
-            values: inputs.iter().map(entry).collect(),
-            operators: Vec::new(),
-            outputs: Vec::new(),
-        })
+        let values = inputs.iter().map(entry).collect();
+        let batch = batch(&Walked { values, operators: Vec::new(), outputs: Vec::new() })?;
+        Some((batch.samples.get(), batch.tokens.map(NonZeroU64::get)))
     }
 
     #[test]
@@ -61,17 +64,14 @@ mod tests {
         let mask = ("attention_mask", DataType::Int64, &[8, 160][..]);
         let decode =
             [mask, ("input_ids", DataType::Int64, &[8, 1]), ("past", DataType::Float, &[8, 12, 159, 64])];
-        assert_eq!(of(&decode), Contents { samples: Some(8), tokens: Some(1) });
+        assert_eq!(of(&decode), Some((8, Some(1))));
     }
 
     #[test]
     fn samples_are_the_first_dimension_if_it_is_one() {
         let image = ("image", DataType::Float, &[4, 3, 224, 224][..]);
-        assert_eq!(of(&[image]), Contents { samples: Some(4), tokens: None });
-        assert_eq!(of(&[image, ("timestep", DataType::Int64, &[1])]), Contents::default());
-        assert_eq!(
-            of(&[image, ("scale", DataType::Float, &[])]),
-            Contents { samples: Some(4), tokens: None }
-        );
+        assert_eq!(of(&[image]), Some((4, None)));
+        assert_eq!(of(&[image, ("timestep", DataType::Int64, &[1])]), None);
+        assert_eq!(of(&[image, ("scale", DataType::Float, &[])]), Some((4, None)));
     }
 }

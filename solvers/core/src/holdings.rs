@@ -63,14 +63,20 @@ impl<'a> Holdings<'a> {
     }
 
     /// Adds a unit that is not in the set.
+    #[inline]
     pub fn add(&mut self, unit: usize) {
         let units = self.units;
         self.held.fixed += units.fixed_bytes(unit);
         self.held.activations += units.activation_bytes(unit);
         self.held.synchronised += units.parameter_bytes(unit);
-        if units.bytes_are_sums() {
-            return;
+        if !units.bytes_are_sums() {
+            self.add_beyond_sums(unit);
         }
+    }
+
+    /// What is no sum over units. Apart, so that the sums are inlined into the walks of all solvers.
+    fn add_beyond_sums(&mut self, unit: usize) {
+        let units = self.units;
         self.held.declared += units.declared_bytes(unit);
         self.held.working = self.held.working.max(units.working_bytes(unit));
         self.held.most += units.most_bytes(unit, 1);
@@ -136,10 +142,15 @@ impl<'a> Holdings<'a> {
     }
 
     /// Whether the set fits with some microbatches in flight. Where it does not, no superset does.
+    #[inline]
     pub fn fits(&self, in_flight: u32, memory: f64) -> bool {
-        if self.units.bytes_are_sums() {
-            return self.may_fit(in_flight, memory);
+        match self.units.bytes_are_sums() {
+            true => self.may_fit(in_flight, memory),
+            false => self.fits_beyond_sums(in_flight, memory),
         }
+    }
+
+    fn fits_beyond_sums(&self, in_flight: u32, memory: f64) -> bool {
         let at_most = self.held.most + f64::from(in_flight - 1) * self.held.most_waiting;
         self.units.always_fits()
             || at_most <= memory

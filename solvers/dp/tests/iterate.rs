@@ -27,7 +27,7 @@ fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
 #[test]
 fn the_least_iteration_is_found_and_proved() {
     let (mut found, mut infeasible, mut split) = (0, 0, 0);
-    for number in 0..450 {
+    for number in 0..1000 {
         let problem = training(number, SCHEDULES[number as usize % 3], 5, 4);
         let optimum = brute_force::optimum(&problem);
         let exact = solve(&Dp, &problem);

@@ -136,7 +136,7 @@ fn the_tree_finds_the_optimum_from_above() {
 fn the_tree_knows_replicas() {
     let pool = threads(2);
     let (mut compared, mut better) = (0, 0);
-    for number in 0..400 {
+    for number in 0..1000 {
         let problem =
             support::problem(number, Size { operators: 5, devices: 4, groups: false }, Split::Free, true);
         let Some(Some(best)) = replicated_optimum(&problem) else { continue };
@@ -200,7 +200,7 @@ fn rules(rng: &mut impl Rng, units: usize, kinds: usize) -> Rules {
 #[test]
 fn pricing_under_rules_is_what_every_admitted_set_says() {
     let (mut exact, mut bound_by_rules) = (0, 0);
-    for number in 0..500 {
+    for number in 0..1000 {
         let problem = problem(number, 9, 4);
         let units = Units::new(&problem);
         if units.len() < 2 {

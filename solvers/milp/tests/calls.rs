@@ -188,7 +188,7 @@ fn solved(model: CallsModel) -> Outcome {
 #[test]
 fn the_model_is_what_every_placement_says() {
     let (mut feasible, mut infeasible) = (0, 0);
-    for number in 0..250 {
+    for number in 0..1000 {
         let problem = problem(number);
         let Some(optimum) = optimum(&problem) else { continue };
         let (offload, seats) = (Offload::new(&problem), Seats::new(&problem).expect("few seats"));

@@ -58,7 +58,7 @@ fn solve(problem: &Problem, threads: usize, limits: Limits) -> Solution {
 #[test]
 fn pricing_is_what_every_set_says() {
     let (mut exact, mut found) = (0, 0);
-    for number in 0..400 {
+    for number in 0..1000 {
         let problem = problem(number, Size { operators: 10, devices: 4, groups: false }, true);
         let units = Units::new(&problem);
         if units.len() > 12 {
@@ -142,7 +142,7 @@ fn a_load_within_the_threshold_is_a_column() {
 #[test]
 fn no_excluded_threshold_has_a_split() {
     let (mut excluded, mut covered) = (0, 0);
-    for number in 0..400 {
+    for number in 0..1000 {
         let problem = small(number);
         let Some(Some(best)) = optimum(&problem) else { continue };
         let units = Units::new(&problem);
@@ -198,7 +198,7 @@ fn bounds_and_plans_against_brute_force() {
 #[test]
 fn no_excluded_threshold_has_a_replicated_split() {
     let (mut replicated, mut excluded) = (0, 0);
-    for number in 0..600 {
+    for number in 0..1000 {
         let problem = problem(number, Size { operators: 5, devices: 4, groups: false }, true);
         let Some(Some(best)) = replicated_optimum(&problem) else { continue };
         let Some(Some(plain)) = optimum(&problem) else { continue };

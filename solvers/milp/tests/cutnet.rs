@@ -69,7 +69,7 @@ fn solve_whole(solver: &dyn Solver, problem: &Problem, threads: usize, limits: L
 #[test]
 fn the_model_is_what_every_placement_says() {
     let (mut feasible, mut infeasible, mut convex) = (0, 0, 0);
-    for number in 0..450 {
+    for number in 0..1000 {
         let problem = small(number);
         let Some(optimum) = optimum(&problem) else { continue };
         let units = Units::new(&problem);
@@ -106,7 +106,7 @@ fn the_model_is_what_every_placement_says() {
 #[test]
 fn the_solver_agrees_with_brute_force_and_explains() {
     let (mut optimal, mut explained) = (0, 0);
-    for number in 0..200 {
+    for number in 0..1000 {
         let problem = small(number);
         let Some(optimum) = optimum(&problem) else { continue };
         let solution = solve_whole(&Milp, &problem, 1, UNLIMITED);

@@ -35,7 +35,7 @@ fn problem(number: u64, size: Size, split: Split, serial: bool) -> Problem {
 fn no_bound_passes_the_best_placement() {
     let mut attacked = [[0; 3]; BOUNDS.len()];
     let (mut reached, mut last) = (0, 0);
-    for number in 0..500 {
+    for number in 0..1000 {
         for (rule, split) in [Split::Contiguous, Split::Convex, Split::Free].into_iter().enumerate() {
             // Few devices leave time for more operators, and so for more that has to be sent.
             let (operators, devices) = if number % 3 == 0 { (9, 2) } else { (5, 4) };

@@ -86,7 +86,7 @@ fn check_state(at: &Assignment<'_>, number: u64) {
 #[test]
 fn the_state_is_what_evaluate_says_after_any_moves() {
     let mut modes = std::collections::BTreeSet::new();
-    for number in 0..400 {
+    for number in 0..1000 {
         let problem = large(number);
         let units = Units::new(&problem);
         let mut rng = seed::stream(number, 1);
@@ -157,7 +157,7 @@ fn optimum(problem: &Problem) -> Option<f64> {
 #[test]
 fn local_search_against_brute_force() {
     let (mut reached, mut missed, mut unfound, mut infeasible) = (0, 0, 0, 0);
-    for number in 0..500 {
+    for number in 0..1000 {
         let problem = small(number);
         if (problem.cluster().device_count() as f64).powi(problem.graph().class_count() as i32) > 20_000.0 {
             continue;

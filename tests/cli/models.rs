@@ -32,7 +32,8 @@ fn gpt_2_takes_four_devices_as_well_as_a_free_split_would() {
         let contiguous = plan(model[0], "4xt4:fp32", &model[1..]);
         let devices = contiguous["devices"].as_array().expect("devices");
         assert_eq!(devices.iter().filter(|device| device["ops"] != json!([])).count(), 4);
-        let arguments = [&["bound"], model, &["--cluster", "4xt4:fp32", "--split", "free", "--json"]].concat();
+        let arguments =
+            [&["bound"], model, &["--cluster", "4xt4:fp32", "--split", "free", "--json"]].concat();
         let bound = json(&run(&arguments))["strongest"]["value_s"].as_f64().expect("a bound");
         assert!(bound <= value(&contiguous) && value(&contiguous) <= 1.05 * bound, "{bound}");
     }

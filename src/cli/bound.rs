@@ -1,7 +1,7 @@
 //! `bound`: lower bounds by source.
 
 use stagewright::core::document::{BoundDocument, ObjectiveDocument};
-use stagewright::core::solver::Status;
+use stagewright::core::solver::{Status, Stop};
 use stagewright::registry::BOUNDS;
 use stagewright::report::document::{Provenance, objective_document, plan_document};
 use stagewright::report::table;
@@ -25,11 +25,13 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit, Cli
     let solving = resolve::solving(&arguments.solve)?;
     let chosen = arguments.solver.as_deref().map(|name| resolve::solver(name, &objective)).transpose()?;
     let problem = resolve::problem(resolve::documents(&arguments.model)?, objective)?;
+    let interrupt = interrupt::watch();
+    let stop = Stop::new(solving.limits.time, interrupt.clone());
     let mut bounds: Vec<BoundDocument> = BOUNDS
         .iter()
         .filter(|bound| bound.applies(&problem))
         .map(|bound| {
-            let found = bound.compute(&problem);
+            let found = bound.before(&problem, &stop);
             BoundDocument {
                 value_s: found.as_ref().map(|bound| bound.value),
                 source: bound.name().into(),
@@ -41,7 +43,7 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit, Cli
         .collect();
     let mut exit = Exit::Done;
     if let Some(chosen) = chosen {
-        let solution = plan::solve(&problem, &chosen, &solving, &interrupt::watch(), verbose)?;
+        let solution = plan::solve(&problem, &chosen, &solving, &interrupt, verbose)?;
         if solution.status == Status::Infeasible {
             exit = Exit::Infeasible;
             output::note("infeasible: there is no plan to bound; `plan` says why");

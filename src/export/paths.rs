@@ -166,8 +166,8 @@ fn adopted(placed: &Placed, bare: &[bool]) -> Vec<Option<usize>> {
     }
     let class = |at: usize| placed.operators[at].document.and_then(|document| document.colocation.as_deref());
     let mut mates: BTreeMap<&str, usize> = BTreeMap::new();
-    for at in 0..bare.len() {
-        let module = if in_module(at) { Some(at) } else { beside[at] };
+    for (at, &beside) in beside.iter().enumerate() {
+        let module = if in_module(at) { Some(at) } else { beside };
         if let (Some(class), Some(module)) = (class(at), module) {
             mates.entry(class).or_insert(module);
         }

@@ -124,7 +124,11 @@ impl<'a> Recurrence<'a> {
                 steps += spent;
                 let value_before = best.map(|best| best.value);
                 for task in tasks {
-                    task.merge_into(&mut table, lattice.words);
+                    // Where this is the end, only what a task completed matters: with many kinds, the merge of a batch
+                    // takes longer than its expansion.
+                    if halt.is_none() {
+                        task.merge_into(&mut table, lattice.words);
+                    }
                     if let Some(full) = task.full
                         && best.is_none_or(|best| full.value < best.value)
                     {

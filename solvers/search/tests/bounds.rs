@@ -5,6 +5,9 @@ mod brute_force;
 #[path = "../../dp/tests/support/random.rs"]
 mod random;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use random::Size;
 use stagewright_core::bound::{Bound, Fluid, HeaviestUnit};
 use stagewright_core::contract::Units;
@@ -12,6 +15,7 @@ use stagewright_core::document::{Communication, Schedule, Split};
 use stagewright_core::meter::Meter;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
+use stagewright_core::solver::Stop;
 use stagewright_search::anchored::Effort;
 use stagewright_search::{Anchored, AnchoredFluid};
 
@@ -35,6 +39,7 @@ fn problem(number: u64, size: Size, split: Split, serial: bool) -> Problem {
 fn no_bound_passes_the_best_placement() {
     let mut attacked = [[0; 3]; BOUNDS.len()];
     let (mut reached, mut last) = (0, 0);
+    let stopped = Stop::new(None, Arc::new(AtomicBool::new(true)));
     for number in 0..1000 {
         for (rule, split) in [Split::Contiguous, Split::Convex, Split::Free].into_iter().enumerate() {
             // Few devices leave time for more operators, and so for more that has to be sent.
@@ -45,6 +50,8 @@ fn no_bound_passes_the_best_placement() {
             let mut cheaper = 0.0;
             for (at, bound) in BOUNDS.iter().enumerate().filter(|(_, bound)| bound.applies(&problem)) {
                 let value = bound.compute(&problem).expect("a feasible problem has bounds").value;
+                let early = bound.before(&problem, &stopped).expect("a feasible problem has bounds").value;
+                assert!(early <= value, "{number} {split:?}: {} says {early} > {value}", bound.name());
                 assert!(value <= optimum, "{number} {split:?}: {} says {value} > {optimum}", bound.name());
                 attacked[at][rule] += 1;
                 last += u32::from(at + 1 == BOUNDS.len() && value > cheaper * (1.0 + 1e-6));

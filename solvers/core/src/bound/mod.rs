@@ -16,6 +16,7 @@ pub use makespan::{Energetic, OneMachine};
 
 use crate::certificate::Certificate;
 use crate::problem::Problem;
+use crate::solver::Stop;
 
 /// A lower bound on the value of every feasible placement.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +52,12 @@ pub trait Bound: Sync {
 
     /// The bound; none where some operator can run nowhere, so that there is nothing to bound.
     fn compute(&self, problem: &Problem) -> Option<LowerBound>;
+
+    /// The bound as far as it is known when it is time to stop; most take too little time to look.
+    fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
+        let _ = stop;
+        self.compute(problem)
+    }
 }
 
 /// The closed-form bounds.

@@ -67,11 +67,8 @@ impl Bound for AnchoredFluid {
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         self.before(problem, &Stop::new(None, Default::default()))
     }
-}
 
-impl AnchoredFluid {
-    /// The bound as far as it is known when it is time to stop.
-    pub fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
+    fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
         let units = Units::new(problem);
         let mut around = Around::new(problem, &units, self.effort, stop);
         let mut bound = largest(&mut around)?.max(Surcharges::none(&around).fluid(&around, f64::INFINITY)?);

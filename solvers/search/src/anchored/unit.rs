@@ -92,11 +92,8 @@ impl Bound for Anchored {
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         self.before(problem, &Stop::new(None, Default::default()))
     }
-}
 
-impl Anchored {
-    /// The bound as far as it is known when it is time to stop.
-    pub fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
+    fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
         let units = Units::new(problem);
         let value = largest(&mut Around::new(problem, &units, self.effort, stop))?;
         let value = problem.objective().repetitions() * value;

@@ -92,10 +92,11 @@ pub fn keep_whole(graph: &mut GraphDocument) {
             layer.clone_into(name);
         }
     }
+    let mut taken: BTreeSet<String> = by_layer.keys().map(|&layer| layer.to_owned()).collect();
     for (class, &at) in &by_class {
         names.entry(groups.find(at)).or_insert_with(|| {
             let mut name = class.clone();
-            while by_layer.contains_key(name.as_str()) {
+            while !taken.insert(name.clone()) {
                 name.push('\'');
             }
             name
@@ -194,20 +195,9 @@ mod tests {
         assert_eq!(parts(&deep).count(), DEEPEST + 1);
     }
 
-    #[test]
-    fn whole_layers_take_their_classes_along() {
-        let operator = |name: &str, colocation: Option<&str>| OperatorDocument {
-            colocation: colocation.map(str::to_owned),
-            ..OperatorDocument::named(name)
-        };
-        let mut graph = GraphDocument {
-            operators: vec![
-                operator("embed", Some("tied")),
-                operator("h.0.attn", None),
-                operator("h.0.mlp.up", None),
-                operator("h.1.attn", None),
-                operator("head", Some("tied")),
-            ],
+    fn graph(operators: Vec<OperatorDocument>) -> GraphDocument {
+        GraphDocument {
+            operators,
             schema: GRAPH_SCHEMA.into(),
             name: String::new(),
             tensors: Vec::new(),
@@ -215,7 +205,22 @@ mod tests {
             parameters: Vec::new(),
             batch: None,
             pipedream_skips: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn whole_layers_take_their_classes_along() {
+        let operator = |name: &str, colocation: Option<&str>| OperatorDocument {
+            colocation: colocation.map(str::to_owned),
+            ..OperatorDocument::named(name)
         };
+        let mut graph = graph(vec![
+            operator("embed", Some("tied")),
+            operator("h.0.attn", None),
+            operator("h.0.mlp.up", None),
+            operator("h.1.attn", None),
+            operator("head", Some("tied")),
+        ]);
         keep_whole(&mut graph);
         let classes: Vec<_> =
             graph.operators.iter().map(|op| op.colocation.as_deref().expect("a class")).collect();
@@ -230,24 +235,16 @@ mod tests {
             launches: Some(launches),
             ..OperatorDocument::named(name)
         };
-        let mut graph = GraphDocument {
-            operators: vec![
-                operator("mask", "model", None, 1.0),
-                operator("positions", "model", Some("model.h.0"), 1.0),
-                operator("up", "model.h.0.mlp", Some("kernel"), 1.0),
-                operator("cast", "model.h.1.norm", Some("kernel"), 0.0),
-                operator("norm", "model.h.1.norm", None, 1.0),
-                operator("view", "model", Some("end"), 0.0),
-                operator("head", "head", Some("end"), 1.0),
-            ],
-            schema: GRAPH_SCHEMA.into(),
-            name: String::new(),
-            tensors: Vec::new(),
-            cluster: None,
-            parameters: Vec::new(),
-            batch: None,
-            pipedream_skips: Vec::new(),
-        };
+        let mut graph = graph(vec![
+            operator("mask", "model", None, 1.0),
+            operator("positions", "model", Some("model.h.0"), 1.0),
+            operator("up", "model.h.0.mlp", Some("kernel"), 1.0),
+            operator("cast", "model.h.1.norm", Some("kernel"), 0.0),
+            operator("norm", "model.h.1.norm", None, 1.0),
+            operator("tables", "model", Some("model.h.0'"), 1.0),
+            operator("view", "model", Some("end"), 0.0),
+            operator("head", "head", Some("end"), 1.0),
+        ]);
         keep_whole(&mut graph);
         let classes: Vec<_> = graph.operators.iter().map(|op| op.colocation.as_deref()).collect();
         let expected = [
@@ -256,6 +253,7 @@ mod tests {
             Some("model.h.0"),
             Some("model.h.0"),
             Some("model.h.1"),
+            Some("model.h.0''"),
             Some("head"),
             Some("head"),
         ];

@@ -551,10 +551,8 @@ pub(crate) enum FrameworkArgument {
 
 /// Reads a precision by its name.
 fn precision() -> impl TypedValueParser<Value = Precision> {
-    PossibleValuesParser::new(Precision::ALL.map(Precision::name)).try_map(|name| {
-        let known = Precision::ALL.into_iter().find(|precision| precision.name() == name);
-        known.ok_or("no precision has that name")
-    })
+    PossibleValuesParser::new(Precision::ALL.map(Precision::name))
+        .try_map(|name| Precision::named(&name).ok_or("no precision has that name"))
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! The devices of `data/clusters/devices.toml`, and what they are in a cluster document.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use stagewright_core::document::{ClassDocument, LinkDocument, Precision as Numbers};
+pub use stagewright_core::document::Precision;
+use stagewright_core::document::{ClassDocument, LinkDocument};
 
 /// What a device is to a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -27,65 +27,6 @@ impl Role {
             Role::Tpu => "tpu",
             Role::Cpu => "cpu",
         }
-    }
-}
-
-/// The arithmetic that a peak is quoted for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Precision {
-    /// Single precision, without tensor units on GPUs.
-    Fp32,
-    /// 19-bit products of single-precision numbers on tensor units.
-    Tf32,
-    /// Half precision.
-    Fp16,
-    /// 16-bit numbers with the exponent of single precision.
-    Bf16,
-    /// 8-bit floating point.
-    Fp8,
-    /// 8-bit integers; operations instead of FLOP.
-    Int8,
-}
-
-impl Precision {
-    /// All of them, by width.
-    pub const ALL: [Precision; 6] =
-        [Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16, Precision::Fp8, Precision::Int8];
-
-    /// As a shorthand writes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Precision::Fp32 => "fp32",
-            Precision::Tf32 => "tf32",
-            Precision::Fp16 => "fp16",
-            Precision::Bf16 => "bf16",
-            Precision::Fp8 => "fp8",
-            Precision::Int8 => "int8",
-        }
-    }
-
-    /// As a document has it.
-    pub fn numbers(self) -> Numbers {
-        match self {
-            Precision::Fp32 => Numbers::Fp32,
-            Precision::Tf32 => Numbers::Tf32,
-            Precision::Fp16 => Numbers::Fp16,
-            Precision::Bf16 => Numbers::Bf16,
-            Precision::Fp8 => Numbers::Fp8,
-            Precision::Int8 => Numbers::Int8,
-        }
-    }
-
-    /// The precision of a name.
-    pub fn named(name: &str) -> Option<Precision> {
-        Precision::ALL.into_iter().find(|precision| precision.name() == name)
-    }
-}
-
-impl fmt::Display for Precision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -201,7 +142,7 @@ impl Device {
 
     /// Its compute class with all its peaks: that of the default precision for operators that say none.
     pub fn all_peaks(&self) -> Option<ClassDocument> {
-        let peaks = self.peak_flops.iter().map(|(&precision, &peak)| (precision.numbers(), peak)).collect();
+        let peaks = self.peak_flops.iter().map(|(&precision, &peak)| (precision, peak)).collect();
         Some(ClassDocument { peaks, ..self.class(self.default_precision())? })
     }
 

@@ -121,10 +121,10 @@ def batch_of(program):
             shapes[node.name] = (value.shape, value.dtype)
     for name in TOKENS:
         shape, dtype = shapes.get(name, ((), None))
-        if len(shape) == 2 and dtype in (torch.int64, torch.int32):
+        if len(shape) == 2 and dtype in (torch.int64, torch.int32) and min(shape) > 0:
             return {"samples": int(shape[0]), "tokens": int(shape[1])}
     firsts = {int(shape[0]) for shape, _ in shapes.values() if len(shape) > 0}
-    return {"samples": firsts.pop()} if len(firsts) == 1 else None
+    return {"samples": firsts.pop()} if len(firsts) == 1 and 0 not in firsts else None
 
 
 def document(program, name="", fuse=True, inside=""):

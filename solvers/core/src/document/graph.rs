@@ -4,6 +4,7 @@
 //! device is the sum of what its operators declare, and replicas synchronise parameters whatever the passes are.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
@@ -34,7 +35,7 @@ pub struct GraphDocument {
     /// Parameters, constants and caches that several operators read where they are; in version 2 alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<ParameterDocument>,
-    /// What one run of the model works through, as far as it is known; in version 2 alone.
+    /// What one run of the model works through, as far as it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchDocument>,
     /// The cluster the file was profiled for, used where no other is given.
@@ -136,6 +137,17 @@ impl Precision {
             Precision::Int8 => "int8",
             Precision::Int4 => "int4",
         }
+    }
+
+    /// The precision of a name.
+    pub fn named(name: &str) -> Option<Precision> {
+        Precision::ALL.into_iter().find(|precision| precision.name() == name)
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -122,7 +122,7 @@ fn a_model_survives_the_reference_format() {
 #[test]
 fn what_the_reference_format_cannot_say_is_an_error() {
     type Spoil = fn(&mut GraphDocument);
-    let cases: [(&str, Spoil); 7] = [
+    let cases: [(&str, Spoil); 11] = [
         ("R011", |graph| graph.cluster = None),
         ("R012", |graph| graph.cluster.as_mut().unwrap().kinds[1].host = false),
         ("R013", |graph| {
@@ -133,6 +133,10 @@ fn what_the_reference_format_cannot_say_is_an_error() {
         ("R014", |graph| graph.tensors.push(graph.tensors[0].clone())),
         ("R015", |graph| graph.tensors[0].seconds.clear()),
         ("R016", |graph| graph.tensors[0].consumers = vec!["nobody".to_owned()]),
+        ("R012", |graph| graph.cluster.as_mut().unwrap().kinds[1].memory_bytes = Some(5.0)),
+        ("R017", |graph| graph.operators[0].pass = Pass::Update),
+        ("R017", |graph| graph.operators[0].activation_bytes = 4.0),
+        ("R017", |graph| graph.schema = "stagewright.graph/2".to_owned()),
     ];
     for (code, spoil) in cases {
         let mut graph = model().graph;

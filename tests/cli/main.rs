@@ -1,6 +1,7 @@
 //! The command line from end to end, on the built binary.
 
 mod kept;
+mod limits;
 mod models;
 mod precision;
 mod suites;

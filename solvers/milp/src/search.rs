@@ -215,9 +215,15 @@ impl<'a> Search<'a> {
                         "a plan of {value} s below the bound of {bound} s"
                     )));
                 }
-                let gap = context.gap_reached(plan.value(), self.bound.value);
+                let mut bound = self.bound;
+                if bound.source == SOURCE {
+                    // A run that its share of the time ended may have come within the tolerance of the program before
+                    // the run that solved it, with a bound of its own. The answer is the same whichever it was.
+                    bound.value = bound.value.min(plan.value() * (1.0 - 2.0 * TOLERANCE));
+                }
+                let gap = context.gap_reached(plan.value(), bound.value);
                 let stop = if gap { Some(StopReason::Gap) } else { stop };
-                let solution = Solution::with_plan(name, plan, self.bound, stop);
+                let solution = Solution::with_plan(name, plan, bound, stop);
                 let reason = self.reason.filter(|_| solution.status != Status::Optimal);
                 Solution { reason, ..solution }
             }

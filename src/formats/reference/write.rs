@@ -3,7 +3,7 @@
 //! The format says less than a document: one kind of accelerator and one of host, one tensor for each
 //! operator, one number of bytes, measured times alone. What changes a problem when it is left out is an
 //! error; what only describes it (names of tensors, kinds of operators, FLOP beside measured times) is
-//! dropped. The update pass becomes backward, as it is scored, and bytes of all four kinds are added up.
+//! dropped. Bytes of parameters, optimiser state and workspace are added up, as the memory of version 1 does.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +23,11 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, Inp
         let help = "give a cluster: the format has room for a model together with one";
         return Err(InputError::new("R011", label, At::Whole, "the model has no cluster", help));
     };
+    if graph.is_version_2() {
+        let message = "the memory of a `stagewright.graph/2` is no sum over its operators";
+        let help = "write a graph of version 1; `--cost-rules 1` imports one from ONNX and OpenVINO";
+        return Err(InputError::at_path("R017", label, "schema", message, help));
+    }
     let (accelerator, host) = kinds(label, cluster)?;
     let mut by_name = BTreeMap::new();
     for (i, operator) in graph.operators.iter().enumerate() {
@@ -46,6 +51,7 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, Inp
             let help = "give it a time on the host's class, or write for a cluster without a host";
             return Err(InputError::at_path("R013", label, format!("operators[{i}]"), message, help));
         }
+        sayable(label, i, operator)?;
         nodes.push(Node {
             id: i as i64,
             name: Some(operator.name.clone()),
@@ -56,16 +62,13 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, Inp
             color_class: colors[i],
             layer_id: layers[i],
             size: Some(
-                operator.parameter_bytes
-                    + operator.optimizer_bytes
-                    + operator.activation_bytes
-                    + operator.workspace_bytes,
+                operator.parameter_bytes + operator.optimizer_bytes + operator.workspace_bytes,
             ),
         });
     }
     let file = ModelFile {
         // A format without "no limit": no model has as many bytes.
-        max_size_per_fpga: accelerator.and_then(|kind| kind.memory_bytes).unwrap_or(1e30),
+        max_size_per_fpga: accelerator.and_then(usable).unwrap_or(1e30),
         max_fpgas: accelerator.map_or(0.0, |kind| f64::from(kind.count)),
         max_cpus: host.map_or(0.0, |kind| f64::from(kind.count)),
         nodes,
@@ -86,7 +89,35 @@ fn kinds<'a>(
         let help = "write for a cluster without groups and matrix, with one kind of each";
         return Err(InputError::at_path("R012", label, "cluster", message, help));
     }
-    Ok((of(false).next(), of(true).next()))
+    let host = of(true).next();
+    if host.is_some_and(|kind| kind.memory_bytes.is_some()) {
+        let at = cluster.kinds.iter().position(|kind| kind.host).unwrap_or_default();
+        let message = "the memory of the host is limited, which the format cannot say";
+        let help = "write for a host without `memory_bytes`";
+        return Err(InputError::at_path("R012", label, format!("cluster.kinds[{at}].memory_bytes"), message, help));
+    }
+    Ok((of(false).next(), host))
+}
+
+/// Bytes of a device that a plan may use, where they are limited.
+fn usable(kind: &KindDocument) -> Option<f64> {
+    kind.memory_bytes.map(|memory| (memory - kind.reserve_bytes.unwrap_or(0.0)).max(0.0))
+}
+
+/// Refuses what a node cannot express.
+fn sayable(label: &str, i: usize, operator: &OperatorDocument) -> Result<(), InputError> {
+    if operator.pass == Pass::Update {
+        let message = format!("`{}` is of the update pass, and the format knows forward and backward", operator.name);
+        let help = "fold it into the backward operator before it";
+        return Err(InputError::at_path("R017", label, format!("operators[{i}].pass"), message, help));
+    }
+    if operator.activation_bytes > 0.0 {
+        let message =
+            format!("`{}` keeps activations for each microbatch in flight, and a node has one size", operator.name);
+        let help = "count them in `parameter_bytes` if they are held once";
+        return Err(InputError::at_path("R017", label, format!("operators[{i}].activation_bytes"), message, help));
+    }
+    Ok(())
 }
 
 /// The measured time of an operator on a kind in ms, none where it is not supported there.

@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hash::Hasher;
 
+use rustc_hash::{FxHashMap, FxHasher};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
@@ -61,9 +63,11 @@ impl<'a> Around<'a> {
     pub(super) fn new(problem: &Problem, units: &'a Units, effort: Effort, stop: &Stop) -> Around<'a> {
         let most = problem.objective().max_replicas;
         let mut columns: Vec<Column> = Vec::new();
+        // Columns by a hash of their costs: comparing all pairs of hundreds of kinds would be quadratic in them.
+        let mut by_costs: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
         for (pool, spec) in problem.pools().iter().enumerate() {
             let (replicas, host) = (f64::from(most.min(spec.count())), spec.host);
-            let alike = |column: &&mut Column| {
+            let alike = |column: &Column| {
                 let other = column.pool;
                 let times = |unit| units.seconds(unit, pool) == units.seconds(unit, other);
                 let transfers = |net| units.transfer(net, pool) == units.transfer(net, other);
@@ -72,9 +76,11 @@ impl<'a> Around<'a> {
                     && (0..units.nets().len()).all(transfers)
             };
             let devices = f64::from(spec.count());
-            match columns.iter_mut().find(alike) {
-                Some(column) => column.devices += devices,
+            let candidates = by_costs.entry(costs_hash(units, pool)).or_default();
+            match candidates.iter().copied().find(|&at| alike(&columns[at])) {
+                Some(at) => columns[at].devices += devices,
                 None => {
+                    candidates.push(columns.len());
                     let everything = everything(units, pool);
                     columns.push(Column { pool, host, devices, replicas, everything });
                 }
@@ -190,6 +196,19 @@ impl<'a> Around<'a> {
         self.work += work;
         Cut { value, set }
     }
+}
+
+/// Hash of all times and transfers on a pool.
+fn costs_hash(units: &Units, pool: usize) -> u64 {
+    let mut hasher = FxHasher::default();
+    let number = |seconds: f64| (seconds + 0.0).to_bits();
+    for unit in 0..units.len() {
+        hasher.write_u64(units.seconds(unit, pool).map_or(u64::MAX, number));
+    }
+    for net in 0..units.nets().len() {
+        hasher.write_u64(number(units.transfer(net, pool)));
+    }
+    hasher.finish()
 }
 
 /// Load on one device of all that a pool supports.

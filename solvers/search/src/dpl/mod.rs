@@ -7,10 +7,13 @@
 //! exactly up to the length at which [`Positions`] leaves some cuts out. The solver then refines the boundaries of the
 //! best plan, and bounds them, by minimum cuts (see [`crate::boundary`]).
 //!
+//! Where a limit ends this before there is a plan, the devices are filled one after the other (`fallback`).
+//!
 //! Under a pipeline schedule the orders are split by the program over labels of [`crate::pipeline`] instead.
 
 mod boundaries;
 mod chain;
+mod fallback;
 mod positions;
 mod room;
 
@@ -120,6 +123,22 @@ pub fn best_over_orders(
 }
 
 fn over_orders(
+    problem: &Problem,
+    units: &Units,
+    room: &Room,
+    effort: Effort,
+    context: &mut Context<'_>,
+) -> Result<Option<Plan>, SolveError> {
+    let mut best = search_orders(problem, units, room, effort, context)?;
+    if best.is_none()
+        && let Some(plan) = fallback::fill(problem, units)
+    {
+        keep_better(&mut best, plan, context);
+    }
+    Ok(best)
+}
+
+fn search_orders(
     problem: &Problem,
     units: &Units,
     room: &Room,

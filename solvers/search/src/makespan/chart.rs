@@ -34,7 +34,11 @@ pub(super) struct Chart<'s, 'p> {
     unread: Vec<u32>,
     /// The inputs of the operator that is looked at, by the end of their producers.
     inputs: Vec<(f64, TensorId)>,
-    taken: Vec<(u32, f64)>,
+    /// When the ports are free after the inputs of that operator that come before; zero for ports not in `touched`.
+    taken: Vec<f64>,
+    touched: Vec<u32>,
+    /// Devices that have an operator.
+    is_busy: Vec<bool>,
 }
 
 impl<'s, 'p> Chart<'s, 'p> {
@@ -43,6 +47,7 @@ impl<'s, 'p> Chart<'s, 'p> {
         let graph = scene.graph();
         let devices = scene.device_count();
         let every = (0..devices as u32).map(DeviceId);
+        let ports = scene.fabric().ports().count() as usize;
         Chart {
             scene,
             room: every.map(|device| scene.memory(device) * share).collect(),
@@ -52,10 +57,12 @@ impl<'s, 'p> Chart<'s, 'p> {
             span: vec![[0.0; 2]; graph.operator_count()],
             gaps: vec![vec![[0.0, f64::INFINITY]]; devices],
             copies: vec![Vec::new(); graph.tensor_count()],
-            ports: vec![0.0; scene.fabric().ports().count() as usize],
+            ports: vec![0.0; ports],
             unread: graph.tensors().map(|tensor| graph.consumers(tensor).len() as u32).collect(),
             inputs: Vec::new(),
-            taken: Vec::new(),
+            taken: vec![0.0; ports],
+            touched: Vec::new(),
+            is_busy: vec![false; devices],
         }
     }
 
@@ -65,7 +72,7 @@ impl<'s, 'p> Chart<'s, 'p> {
     }
 
     /// The devices that an operator may be added to: that of its class where one is there, else those with room
-    /// for the class, else the one that lacks least.
+    /// for the class, else the one that lacks least. Of empty devices that nothing tells apart only the first counts.
     pub(super) fn candidates(&self, op: OpId, into: &mut Vec<DeviceId>) {
         into.clear();
         let class = self.scene.graph().class_of(op);
@@ -74,7 +81,16 @@ impl<'s, 'p> Chart<'s, 'p> {
             return;
         }
         let homes = self.scene.homes_of_class(class);
-        into.extend(homes.iter().filter(|&&device| self.lack(op, device) <= 0.0));
+        let mut empty_seen = vec![false; self.scene.pool_count()];
+        let is_twin = |device: DeviceId, empty_seen: &mut Vec<bool>| {
+            let pool = self.scene.pool_of(device);
+            !self.is_busy[device.index()]
+                && self.scene.pools_are_uniform()
+                && std::mem::replace(&mut empty_seen[pool], true)
+        };
+        into.extend(homes.iter().filter(|&&device| {
+            !is_twin(device, &mut empty_seen) && self.lack(op, device) <= 0.0
+        }));
         if into.is_empty() {
             let least = |a: &&DeviceId, b: &&DeviceId| self.lack(op, **a).total_cmp(&self.lack(op, **b));
             into.extend(homes.iter().min_by(least));
@@ -155,6 +171,7 @@ impl<'s, 'p> Chart<'s, 'p> {
             }
         }
         self.device_of[op.index()] = device;
+        self.is_busy[device.index()] = true;
         let class = graph.class_of(op);
         if self.home_of_class[class] == NOWHERE {
             self.home_of_class[class] = device;
@@ -197,7 +214,6 @@ impl<'s, 'p> Chart<'s, 'p> {
             }
         }
         self.inputs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        self.taken.clear();
         for at in 0..self.inputs.len() {
             let (made, tensor) = self.inputs[at];
             let from = self.device_of[graph.producer(tensor).index()];
@@ -205,12 +221,7 @@ impl<'s, 'p> Chart<'s, 'p> {
             let mut leaves = made;
             if self.scene.has_ports() {
                 for port in route.ports() {
-                    leaves = leaves.max(self.ports[port as usize]);
-                }
-                for &(port, until) in &self.taken {
-                    if route.ports().any(|mine| mine == port) {
-                        leaves = leaves.max(until);
-                    }
+                    leaves = leaves.max(self.ports[port as usize]).max(self.taken[port as usize]);
                 }
             }
             let arrives = leaves + route.seconds;
@@ -225,9 +236,15 @@ impl<'s, 'p> Chart<'s, 'p> {
             for port in route.ports() {
                 match keep {
                     true => self.ports[port as usize] = arrives,
-                    false => self.taken.push((port, arrives)),
+                    false => {
+                        self.taken[port as usize] = arrives;
+                        self.touched.push(port);
+                    }
                 }
             }
+        }
+        for port in self.touched.drain(..) {
+            self.taken[port as usize] = 0.0;
         }
         ready
     }

@@ -123,6 +123,16 @@ impl<'p> Scene<'p> {
         self.pool_of.len()
     }
 
+    /// The pool of a device.
+    pub fn pool_of(&self, device: DeviceId) -> usize {
+        self.pool_of[device.index()] as usize
+    }
+
+    /// Whether nothing tells the devices of a pool apart: a matrix may give each pair links of its own.
+    pub fn pools_are_uniform(&self) -> bool {
+        self.problem.cluster().document().matrix.is_none()
+    }
+
     /// Number of pools.
     pub fn pool_count(&self) -> usize {
         self.pools

@@ -41,16 +41,56 @@ pub(super) struct Table {
 pub(super) struct Settled {
     /// How many calls of each pool a number of calls stands for.
     usage: Usage,
-    called: Vec<Cell>,
-    hosted: Vec<Cell>,
+    called: Rows,
+    hosted: Rows,
 }
 
 /// Rows that one worker has found so far.
 #[derive(Debug)]
 pub(super) struct Pending {
+    called: Rows,
+    hosted: Rows,
+}
+
+/// A row of cells by calls made for each ideal that a block has reached. A row is as long as the product of what the
+/// pools can call, 2¹⁶ for 16 single accelerators, so one that nothing reaches is never made.
+#[derive(Debug)]
+struct Rows {
     width: usize,
-    called: Vec<Cell>,
-    hosted: Vec<Cell>,
+    rows: Vec<Option<Box<[Cell]>>>,
+}
+
+impl Rows {
+    fn new(width: usize, ideals: usize) -> Rows {
+        Rows { width, rows: vec![None; ideals] }
+    }
+
+    fn row(&self, ideal: usize) -> Option<&[Cell]> {
+        self.rows[ideal].as_deref()
+    }
+
+    fn row_mut(&mut self, ideal: usize) -> &mut [Cell] {
+        self.rows[ideal].get_or_insert_with(|| vec![UNREACHED; self.width].into())
+    }
+
+    fn cell(&self, ideal: usize, at: usize) -> Cell {
+        self.row(ideal).map_or(UNREACHED, |row| row[at])
+    }
+
+    /// Takes over the row of an ideal: of equal values the one from the first ideal counts, whoever found it.
+    fn merge(&mut self, ideal: usize, other: &mut Rows) {
+        let Some(theirs) = other.rows[ideal].take() else { return };
+        match &mut self.rows[ideal] {
+            none @ None => *none = Some(theirs),
+            Some(ours) => {
+                for (our, their) in ours.iter_mut().zip(&theirs) {
+                    if (their.value, their.from) < (our.value, our.from) {
+                        *our = *their;
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Calls made of every pool, as one number in mixed radix.
@@ -88,13 +128,10 @@ impl Table {
         if workers == 0 {
             return None;
         }
-        let pending =
-            || Pending { width: usage.len, called: vec![UNREACHED; cells], hosted: vec![UNREACHED; cells] };
-        let pending: Vec<Pending> = (0..workers).map(|_| pending()).collect();
-        let mut settled = Settled { called: vec![UNREACHED; cells], hosted: vec![UNREACHED; cells], usage };
-        if let Some(start) = settled.called.first_mut() {
-            start.value = 0.0;
-        }
+        let rows = || Rows::new(usage.len, ideals.count());
+        let pending = (0..workers).map(|_| Pending { called: rows(), hosted: rows() }).collect();
+        let mut settled = Settled { called: rows(), hosted: rows(), usage };
+        settled.called.row_mut(0)[0].value = 0.0;
         Some(Table { settled, pending })
     }
 
@@ -103,19 +140,12 @@ impl Table {
         self.pending.len()
     }
 
-    /// Makes the rows of some ideals final: of equal values the one from the first ideal counts, whoever found it.
+    /// Makes the rows of some ideals final.
     pub(super) fn settle(&mut self, ideals: Range<usize>) {
-        let width = self.settled.usage.len;
-        let cells = ideals.start * width..ideals.end * width;
-        let better = |a: &Cell, b: &Cell| (a.value, a.from) < (b.value, b.from);
-        for pending in &self.pending {
-            for at in cells.clone() {
-                if better(&pending.called[at], &self.settled.called[at]) {
-                    self.settled.called[at] = pending.called[at];
-                }
-                if better(&pending.hosted[at], &self.settled.hosted[at]) {
-                    self.settled.hosted[at] = pending.hosted[at];
-                }
+        for pending in &mut self.pending {
+            for ideal in ideals.clone() {
+                self.settled.called.merge(ideal, &mut pending.called);
+                self.settled.hosted.merge(ideal, &mut pending.hosted);
             }
         }
     }
@@ -129,9 +159,9 @@ impl Table {
     pub(super) fn read(&self, below: f64) -> Option<Vec<Block>> {
         let Settled { usage, called, hosted } = &self.settled;
         let cell = |ideal: usize, at: usize, on_hosts: bool| {
-            if on_hosts { hosted[ideal * usage.len + at] } else { called[ideal * usage.len + at] }
+            if on_hosts { hosted.cell(ideal, at) } else { called.cell(ideal, at) }
         };
-        let last = called.len() / usage.len - 1;
+        let last = called.rows.len() - 1;
         let ends = (0..usage.len).flat_map(|at| [(at, false), (at, true)]);
         let (mut at, mut on_hosts) =
             ends.min_by(|a, b| cell(last, a.0, a.1).value.total_cmp(&cell(last, b.0, b.1).value))?;
@@ -159,20 +189,26 @@ impl Table {
 }
 
 impl Settled {
+    /// Cells of a row.
+    pub(super) fn width(&self) -> usize {
+        self.usage.len
+    }
+
     /// Least value of an ideal, and least value of those ways that end with a call.
     pub(super) fn least(&self, ideal: usize) -> (f64, f64) {
-        let row = ideal * self.usage.len..(ideal + 1) * self.usage.len;
-        let least = |cells: &[Cell]| cells.iter().map(|cell| cell.value).fold(f64::INFINITY, f64::min);
-        let called = least(&self.called[row.clone()]);
-        (called.min(least(&self.hosted[row])), called)
+        let least = |rows: &Rows| {
+            let cells = rows.row(ideal).unwrap_or_default();
+            cells.iter().map(|cell| cell.value).fold(f64::INFINITY, f64::min)
+        };
+        let called = least(&self.called);
+        (called.min(least(&self.hosted)), called)
     }
 
     /// Fills `ways` with what one more call of a pool can follow: calls made with it, and the value before.
     pub(super) fn before_call(&self, ideal: usize, pool: usize, below: f64, ways: &mut Vec<(u32, f64)>) {
         ways.clear();
-        let row = ideal * self.usage.len;
         for at in 0..self.usage.len {
-            let value = self.called[row + at].value.min(self.hosted[row + at].value);
+            let value = self.called.cell(ideal, at).value.min(self.hosted.cell(ideal, at).value);
             if value < below && self.usage.has_room(at, pool) {
                 ways.push(((at + self.usage.strides[pool]) as u32, value));
             }
@@ -182,8 +218,8 @@ impl Settled {
     /// Fills `ways` with what a host segment can follow: calls made, and the value before.
     pub(super) fn before_hosts(&self, ideal: usize, below: f64, ways: &mut Vec<(u32, f64)>) {
         ways.clear();
-        let row = ideal * self.usage.len;
-        let values = (0..self.usage.len).map(|at| (at as u32, self.called[row + at].value));
+        let cells = self.called.row(ideal).unwrap_or_default();
+        let values = (0..).zip(cells).map(|(at, cell)| (at, cell.value));
         ways.extend(values.filter(|&(_, value)| value < below));
     }
 }
@@ -192,13 +228,13 @@ impl Pending {
     /// A block that leads from one ideal to another at a cost, after each of the ways.
     #[inline]
     pub(super) fn call(&mut self, from: usize, to: usize, pool: usize, cost: f64, ways: &[(u32, f64)]) {
-        relax(&mut self.called[to * self.width..(to + 1) * self.width], from, pool, cost, ways);
+        relax(self.called.row_mut(to), from, pool, cost, ways);
     }
 
     /// The same on the hosts.
     #[inline]
     pub(super) fn host(&mut self, from: usize, to: usize, cost: f64, ways: &[(u32, f64)]) {
-        relax(&mut self.hosted[to * self.width..(to + 1) * self.width], from, u32::MAX as usize, cost, ways);
+        relax(self.hosted.row_mut(to), from, u32::MAX as usize, cost, ways);
     }
 }
 

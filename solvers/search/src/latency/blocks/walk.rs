@@ -7,8 +7,8 @@ use super::costs::{Costs, PoolCosts};
 use super::ideals::Ideals;
 use super::table::{Pending, Settled};
 
-/// Supersets between two looks at the clock.
-const BETWEEN_CHECKS: u32 = 1 << 14;
+/// Supersets, and cells of the rows that they better, between two looks at the clock.
+const BETWEEN_CHECKS: usize = 1 << 16;
 
 /// The time is over.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Walker<'a> {
     frames: Vec<Frame>,
     call_ways: Vec<(u32, f64)>,
     host_ways: Vec<(u32, f64)>,
-    steps: u32,
+    steps: usize,
     /// The prefix that `left` is for.
     prefix: usize,
 }
@@ -97,6 +97,7 @@ impl<'a> Walker<'a> {
         self.prepare(from);
         for (at, pool) in self.costs.pools.iter().enumerate() {
             settled.before_call(from, at, below, &mut self.call_ways);
+            self.steps += settled.width();
             let call = (!self.call_ways.is_empty()).then_some(least);
             // The hosts go along with the first pool.
             self.walk(from, at, pool, call, hosts.take(), pending)?;
@@ -188,11 +189,13 @@ impl<'a> Walker<'a> {
             if let (Some(sums), Some(least)) = (sums, call)
                 && least + sums.load() < below
             {
+                self.steps += self.call_ways.len();
                 pending.call(from, to as usize, at, sums.load(), &self.call_ways);
             }
             if let (Some(path), Some(least)) = (path, hosts)
                 && least + path < below
             {
+                self.steps += self.host_ways.len();
                 pending.host(from, to as usize, path, &self.host_ways);
             }
             self.frames.push(Frame { ideal: to, added: unit, next: 0, call: sums, path });

@@ -1,0 +1,73 @@
+//! A split in moments, for when a limit ends the program over orders before it has one.
+//!
+//! Devices are filled one after the other along an order until a stage takes as long as a target, and targets are tried
+//! from the lower bound upwards. O(pins · targets), whatever the number of devices.
+
+use stagewright_core::bound::strongest;
+use stagewright_core::contract::Units;
+use stagewright_core::meter::Meter;
+use stagewright_core::placement::{Placement, StageAssignment};
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::Plan;
+
+/// Targets as multiples of the lower bound. With the last one only memory ends a stage.
+const TARGETS: [f64; 5] = [1.05, 1.25, 1.6, 3.0, f64::INFINITY];
+
+/// The best split that filling finds. None where no target leaves room for every unit.
+pub(crate) fn fill(problem: &Problem, units: &Units) -> Option<Plan> {
+    let bound = strongest(problem).value;
+    let mut meters: Vec<Meter<'_>> =
+        (0..problem.pools().len()).map(|pool| Meter::new(units, problem.objective(), pool)).collect();
+    // Greater targets make longer stages, so the first split that is one is the best.
+    TARGETS.iter().find_map(|multiple| {
+        let target = if multiple.is_infinite() { f64::INFINITY } else { multiple * bound };
+        let stages = stages(problem, units, &mut meters, target)?;
+        Plan::try_new(problem, Placement::from_stages(problem, units, &stages)).ok()
+    })
+}
+
+fn stages(
+    problem: &Problem,
+    units: &Units,
+    meters: &mut [Meter<'_>],
+    target: f64,
+) -> Option<Vec<StageAssignment>> {
+    let objective = problem.objective();
+    // As many microbatches as any stage may have to keep.
+    let in_flight = objective.in_flight(u32::MAX);
+    let mut stages = Vec::new();
+    // Units are numbered topologically, so their numbers are an order.
+    let mut next = 0;
+    for (pool, spec) in problem.pools().iter().enumerate() {
+        for _ in 0..spec.count() {
+            let meter = &mut meters[pool];
+            meter.clear();
+            let first = next;
+            let mut marks = Vec::new();
+            while next < units.len() {
+                let before = meter.mark();
+                meter.add(next);
+                let compute = (0..objective.passes()).map(|pass| meter.compute(pass)).fold(0.0, f64::max);
+                let is_full = next > first && compute > target;
+                if is_full || !meter.supported() || !meter.holdings().may_fit(in_flight, spec.memory) {
+                    meter.undo(next, before);
+                    break;
+                }
+                marks.push(before);
+                next += 1;
+            }
+            // The sums in `may_fit` bound memory from below: what a stage needs is worked out O(log units) times.
+            let mut step = 1;
+            while next > first && !meter.holdings().fits(in_flight, spec.memory) {
+                for _ in 0..step.min(next - first) {
+                    next -= 1;
+                    meter.undo(next, marks[next - first]);
+                }
+                step *= 2;
+            }
+            let units = (first as u32..next as u32).collect::<Vec<_>>();
+            stages.push(StageAssignment { pool, replicas: 1, units });
+        }
+    }
+    (next == units.len()).then_some(stages)
+}

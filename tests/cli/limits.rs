@@ -1,0 +1,116 @@
+//! Limits end every phase, and leave a plan wherever one is found in moments.
+//!
+//! The inputs made some phase run for 8 s to minutes under a limit of 1 s. What a run may take here is many times its
+//! limit, for a build with assertions on a machine with other work, and still below that.
+
+#![expect(clippy::print_stdout, reason = "a skipped test says so")]
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{code, folder, json as parsed, path, run, stderr};
+
+const MOST: Duration = Duration::from_secs(15);
+
+/// An input of the reference folder; none, and said so, where there is none.
+fn hostile(name: &str) -> Option<String> {
+    let Some(folder) = std::env::var_os("STAGEWRIGHT_SHARED") else {
+        println!("skipped: STAGEWRIGHT_SHARED is not set");
+        return None;
+    };
+    Some(std::path::Path::new(&folder).join("data/hostile").join(name).display().to_string())
+}
+
+/// The answer under a limit of a second, which has a plan.
+fn plan(model: &str, more: &[&str]) -> Value {
+    let started = Instant::now();
+    let output = run(&[&["plan", model, "--time-limit", "1s", "--json"], more].concat());
+    let took = started.elapsed();
+    assert_eq!(code(&output), Some(0), "{model} {more:?}: {}", stderr(&output));
+    assert!(took < MOST, "{model} {more:?} took {took:?}");
+    parsed(&output)
+}
+
+#[test]
+fn many_kinds_of_devices_keep_to_the_limit() {
+    for name in ["kinds8", "kinds16", "kinds32", "big_kinds"] {
+        let Some(model) = hostile(&format!("{name}.json")) else { return };
+        plan(&model, &[]);
+        plan(&model, &["--split", "free"]);
+        plan(&model, &["--objective", "latency"]);
+        plan(&model, &["--objective", "makespan"]);
+    }
+}
+
+#[test]
+fn many_pins_keep_to_the_limit() {
+    let (Some(model), Some(pins)) = (hostile("pools32.json"), hostile("pools32.pins.json")) else { return };
+    plan(&model, &["--pins", &pins, "--split", "free"]);
+    plan(&model, &["--pins", &pins, "--objective", "makespan"]);
+}
+
+#[test]
+fn bounds_keep_to_the_limit() {
+    for name in ["kinds8", "kinds16", "big_kinds"] {
+        let Some(model) = hostile(&format!("{name}.json")) else { return };
+        let started = Instant::now();
+        let output = run(&["bound", &model, "--split", "free", "--time-limit", "1s"]);
+        assert_eq!(code(&output), Some(0), "{name}: {}", stderr(&output));
+        assert!(started.elapsed() < MOST, "{name} took {:?}", started.elapsed());
+    }
+}
+
+/// Operators of 1 to 7 ms on some identical devices.
+fn model(operators: usize, tensors: Vec<Value>, devices: u32) -> String {
+    let operators: Vec<Value> = (0..operators)
+        .map(|at| json!({"name": format!("o{at}"), "seconds": {"g": 1e-3 * (1 + at % 7) as f64}}))
+        .collect();
+    let kind = json!({"name": "acc", "class": "g", "count": devices, "link": {"bandwidth": 1e9}});
+    let cluster = json!({"schema": "stagewright.cluster/1", "kinds": [kind]});
+    let schema = "stagewright.graph/1";
+    json!({"schema": schema, "operators": operators, "tensors": tensors, "cluster": cluster}).to_string()
+}
+
+fn tensor(from: usize, to: impl Iterator<Item = usize>) -> Value {
+    let consumers: Vec<String> = to.map(|to| format!("o{to}")).collect();
+    json!({"producer": format!("o{from}"), "consumers": consumers, "bytes": 1e6})
+}
+
+#[test]
+fn extreme_graphs_have_a_plan_at_the_limit() {
+    const WIDE: usize = 50_000;
+    let chain = (0..WIDE - 1).map(|at| tensor(at, at + 1..at + 2)).collect();
+    // One reader of tensors of all others, whose transfers share the ports of each device.
+    let into_one = (0..WIDE - 1).map(|at| tensor(at, WIDE - 1..WIDE)).collect();
+    let from_one = vec![tensor(0, 1..WIDE)];
+    let dense = (0..999).map(|at| tensor(at, at + 1..1000)).collect();
+    let models = folder(&[
+        ("chain.json", &model(WIDE, chain, 4)),
+        ("into-one.json", &model(WIDE, into_one, 4)),
+        ("from-one.json", &model(WIDE, from_one, 4)),
+        ("dense.json", &model(1000, dense, 4)),
+        ("devices.json", &model(200, (0..199).map(|at| tensor(at, at + 1..at + 2)).collect(), 100_000)),
+    ]);
+    for name in ["chain", "into-one", "from-one", "dense", "devices"] {
+        let model = path(&models, &format!("{name}.json"));
+        for more in [&[][..], &["--objective", "makespan"], &["--objective", "makespan", "--solver", "heft"]] {
+            plan(&model, more);
+        }
+    }
+}
+
+#[test]
+fn the_answer_of_a_solved_program_does_not_depend_on_time() {
+    let Some(model) = hostile("det_43006.json") else { return };
+    let answer = |limit: &str| {
+        let more = ["--objective", "latency", "--solver", "milp", "--json", "--time-limit", limit];
+        let mut plan = parsed(&run(&[&["plan", &model], &more[..]].concat()));
+        plan["seconds"] = Value::Null;
+        (plan["stop"] == Value::Null, plan)
+    };
+    let (is_solved, first) = answer("60s");
+    assert!(is_solved, "{first}");
+    // The shares of the time that its runs get are others.
+    assert_eq!(answer("20s").1["bound"], first["bound"]);
+}

@@ -94,7 +94,8 @@ fn extreme_graphs_have_a_plan_at_the_limit() {
     ]);
     for name in ["chain", "into-one", "from-one", "dense", "devices"] {
         let model = path(&models, &format!("{name}.json"));
-        for more in [&[][..], &["--objective", "makespan"], &["--objective", "makespan", "--solver", "heft"]] {
+        for more in [&[][..], &["--objective", "makespan"], &["--objective", "makespan", "--solver", "heft"]]
+        {
             plan(&model, more);
         }
     }

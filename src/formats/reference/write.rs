@@ -61,9 +61,7 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, Inp
             is_backward_node: operator.pass != Pass::Forward,
             color_class: colors[i],
             layer_id: layers[i],
-            size: Some(
-                operator.parameter_bytes + operator.optimizer_bytes + operator.workspace_bytes,
-            ),
+            size: Some(operator.parameter_bytes + operator.optimizer_bytes + operator.workspace_bytes),
         });
     }
     let file = ModelFile {
@@ -94,7 +92,13 @@ fn kinds<'a>(
         let at = cluster.kinds.iter().position(|kind| kind.host).unwrap_or_default();
         let message = "the memory of the host is limited, which the format cannot say";
         let help = "write for a host without `memory_bytes`";
-        return Err(InputError::at_path("R012", label, format!("cluster.kinds[{at}].memory_bytes"), message, help));
+        return Err(InputError::at_path(
+            "R012",
+            label,
+            format!("cluster.kinds[{at}].memory_bytes"),
+            message,
+            help,
+        ));
     }
     Ok((of(false).next(), host))
 }
@@ -107,15 +111,24 @@ fn usable(kind: &KindDocument) -> Option<f64> {
 /// Refuses what a node cannot express.
 fn sayable(label: &str, i: usize, operator: &OperatorDocument) -> Result<(), InputError> {
     if operator.pass == Pass::Update {
-        let message = format!("`{}` is of the update pass, and the format knows forward and backward", operator.name);
+        let message =
+            format!("`{}` is of the update pass, and the format knows forward and backward", operator.name);
         let help = "fold it into the backward operator before it";
         return Err(InputError::at_path("R017", label, format!("operators[{i}].pass"), message, help));
     }
     if operator.activation_bytes > 0.0 {
-        let message =
-            format!("`{}` keeps activations for each microbatch in flight, and a node has one size", operator.name);
+        let message = format!(
+            "`{}` keeps activations for each microbatch in flight, and a node has one size",
+            operator.name
+        );
         let help = "count them in `parameter_bytes` if they are held once";
-        return Err(InputError::at_path("R017", label, format!("operators[{i}].activation_bytes"), message, help));
+        return Err(InputError::at_path(
+            "R017",
+            label,
+            format!("operators[{i}].activation_bytes"),
+            message,
+            help,
+        ));
     }
     Ok(())
 }

@@ -88,9 +88,9 @@ impl<'s, 'p> Chart<'s, 'p> {
                 && self.scene.pools_are_uniform()
                 && std::mem::replace(&mut empty_seen[pool], true)
         };
-        into.extend(homes.iter().filter(|&&device| {
-            !is_twin(device, &mut empty_seen) && self.lack(op, device) <= 0.0
-        }));
+        into.extend(
+            homes.iter().filter(|&&device| !is_twin(device, &mut empty_seen) && self.lack(op, device) <= 0.0),
+        );
         if into.is_empty() {
             let least = |a: &&DeviceId, b: &&DeviceId| self.lack(op, **a).total_cmp(&self.lack(op, **b));
             into.extend(homes.iter().min_by(least));

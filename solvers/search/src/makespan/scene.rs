@@ -27,7 +27,7 @@ pub struct Scene<'p> {
 }
 
 impl<'p> Scene<'p> {
-    /// The scene of a problem, in time O(operators · pools + tensors · kinds²).
+    /// The scene of a problem, in time O(operators · pools + tensors · kinds log kinds).
     pub fn new(problem: &'p Problem) -> Scene<'p> {
         let (graph, cluster, pools) = (problem.graph(), problem.cluster(), problem.pools().len());
         let mut seconds = vec![f64::INFINITY; graph.operator_count() * pools];
@@ -80,22 +80,46 @@ impl<'p> Scene<'p> {
             let (delay, per_byte) = (off_diagonal(&matrix.delay_s), off_diagonal(&matrix.seconds_per_byte));
             return tensors.map(|tensor| delay + graph.bytes(tensor) * per_byte).collect();
         }
-        let mut pairs: Vec<(DeviceId, DeviceId, f64)> = Vec::new();
-        let kinds: Vec<Vec<DeviceId>> =
-            (0..cluster.kind_count()).map(|kind| cluster.devices_of(kind).collect()).collect();
-        for (at, from) in kinds.iter().enumerate() {
-            for (other, to) in kinds.iter().enumerate() {
-                let first = from.first().zip(if at == other { to.get(1) } else { to.first() });
-                let count = from.len() * if at == other { to.len().saturating_sub(1) } else { to.len() };
-                pairs.extend(first.map(|(&from, &to)| (from, to, count as f64)));
-            }
-        }
-        let count: f64 = pairs.iter().map(|pair| pair.2).sum();
-        let mean = |tensor| {
-            let seconds = |&(from, to, count)| count * self.fabric.route(tensor, from, to).seconds;
-            if count > 0.0 { pairs.iter().map(seconds).sum::<f64>() / count } else { 0.0 }
+        tensors.map(|tensor| self.mean_over_pairs(tensor)).collect()
+    }
+
+    /// Mean seconds of a tensor over all ordered pairs of different devices, without a matrix.
+    ///
+    /// A transfer takes the longest of the links and uplinks on its way, so the mean follows from the kinds in the order
+    /// of what they take: each is the longest with all before it. O(kinds log kinds).
+    fn mean_over_pairs(&self, tensor: TensorId) -> f64 {
+        let (cluster, costs) = (self.problem.cluster(), self.problem.costs());
+        let group = |kind: usize| cluster.group_of_kind(kind);
+        let within = |kind: usize| costs.transfer(tensor, kind);
+        let across =
+            |kind: usize| group(kind).map_or(0.0, |group| costs.uplink(tensor, group)).max(within(kind));
+        let devices = |kind: usize| f64::from(cluster.kind(kind).count);
+        let ascending = |seconds: &dyn Fn(usize) -> f64| {
+            let mut kinds: Vec<usize> = (0..cluster.kind_count()).collect();
+            kinds.sort_by(|&a, &b| seconds(a).total_cmp(&seconds(b)));
+            kinds
         };
-        tensors.map(mean).collect()
+        // Devices of the kinds before, in all and by group; kinds without a group are as one.
+        let mut before = 0.0;
+        let mut before_in = vec![0.0; cluster.group_count() + 1];
+        let place = |kind: usize| group(kind).map_or(0, |group| group + 1);
+        let mut sum = 0.0;
+        for kind in ascending(&within) {
+            let same = &mut before_in[place(kind)];
+            sum += within(kind) * devices(kind) * (2.0 * *same + (devices(kind) - 1.0));
+            *same += devices(kind);
+            before += devices(kind);
+        }
+        let pairs = before * (before - 1.0);
+        before = 0.0;
+        before_in.fill(0.0);
+        for kind in ascending(&across) {
+            let same = &mut before_in[place(kind)];
+            sum += across(kind) * devices(kind) * 2.0 * (before - *same);
+            *same += devices(kind);
+            before += devices(kind);
+        }
+        if pairs > 0.0 { sum / pairs } else { 0.0 }
     }
 
     /// The problem.
@@ -236,4 +260,78 @@ fn off_diagonal(matrix: &[Vec<f64>]) -> f64 {
     let pairs = (matrix.len() * matrix.len().saturating_sub(1)) as f64;
     let sum: f64 = matrix.iter().enumerate().map(others).sum();
     if pairs > 0.0 { sum / pairs } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+    use stagewright_core::cluster::Cluster;
+    use stagewright_core::document::{
+        CLUSTER_SCHEMA, ClusterDocument, GroupDocument, KindDocument, LinkDocument, ObjectiveKind,
+        OperatorDocument, Split, TensorDocument,
+    };
+    use stagewright_core::graph::GraphBuilder;
+    use stagewright_core::objective::Objective;
+    use stagewright_core::seed;
+
+    use super::*;
+
+    /// A tensor on up to six kinds of devices, some of them hosts, in up to two groups.
+    fn problem(number: u64) -> Problem {
+        let mut rng = seed::stream(number, 23);
+        let mut link = || LinkDocument { latency_s: 0.0, bandwidth: rng.random_range(1.0..9.0) };
+        let groups = ["left", "right"].map(|name| GroupDocument { name: name.into(), uplink: link() });
+        let links: Vec<LinkDocument> = (0..6).map(|_| link()).collect();
+        let kinds = (0..rng.random_range(1..=6)).map(|at: usize| KindDocument {
+            name: format!("k{at}"),
+            class: "acc".into(),
+            count: rng.random_range(1..4),
+            host: rng.random_bool(0.2),
+            memory_bytes: None,
+            reserve_bytes: None,
+            link: Some(links[at]),
+            group: [None, Some("left".into()), Some("right".into())][rng.random_range(0..3)].clone(),
+        });
+        let cluster = ClusterDocument {
+            schema: CLUSTER_SCHEMA.into(),
+            name: String::new(),
+            classes: Default::default(),
+            kinds: kinds.collect(),
+            groups: groups.into(),
+            matrix: None,
+        };
+        let mut builder = GraphBuilder::new("pair");
+        for name in ["a", "b"] {
+            let seconds = [("acc".to_string(), 1.0)].into();
+            builder.operator(OperatorDocument { seconds, ..OperatorDocument::named(name) });
+        }
+        builder.timed_tensor(TensorDocument {
+            name: None,
+            producer: "a".into(),
+            consumers: vec!["b".into()],
+            bytes: 8.0,
+            seconds: Default::default(),
+        });
+        let objective =
+            Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() };
+        let cluster = Cluster::from_document(cluster).expect("a cluster");
+        Problem::new(builder.build().expect("a graph"), cluster, objective, Default::default())
+            .expect("a problem")
+    }
+
+    #[test]
+    fn the_mean_transfer_is_that_of_all_pairs_of_devices() {
+        for number in 0..1000 {
+            let problem = problem(number);
+            let scene = Scene::new(&problem);
+            let devices: Vec<DeviceId> = problem.cluster().devices().collect();
+            let pairs = devices.iter().flat_map(|&from| devices.iter().map(move |&to| (from, to)));
+            let seconds: Vec<f64> = pairs
+                .filter(|(from, to)| from != to)
+                .map(|(from, to)| scene.fabric().route(TensorId(0), from, to).seconds)
+                .collect();
+            let mean = seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
+            assert!((scene.mean_transfer(TensorId(0)) - mean).abs() <= 1e-12 * mean.max(1.0), "{number}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Cut positions of an order.
 //!
 //! The program over an order of n units takes time proportional to the number of cut positions times the units of the
-//! longest stage. Up to [`MOST`] units every position is a cut position. Longer orders are divided into [`BLOCKS`]
+//! longest stage. Up to [`MOST`] units every position is a cut position. Longer orders are divided into `BLOCKS`
 //! blocks of about equal weight, each of which contributes the position crossed by the least transfer. Once a split is
 //! known, all positions near its cuts are tried, so the first step loses at most a fraction of a block.
 

@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(of_lists("layer1.0.conv2"), Some("layer1.0"));
         assert_eq!(of_lists("features.0.pool"), Some("features.0"));
         assert_eq!(of_lists("a.0.1.2"), Some("a.0.1"));
-        // A cell that has operators of its own numbers its parts, not its layers.
+        // A cell with operators of its own numbers its parts, not its layers.
         assert_eq!(block("stage0.3.2.left", |list| list == "stage0"), Some("stage0.3"));
     }
 }

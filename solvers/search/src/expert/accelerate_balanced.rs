@@ -9,10 +9,6 @@
 //! This rule follows it in the budgets, the buffer, the reserved room, the walk and the unsplit layers. It
 //! differs in two points: accelerate continues with host memory and disk when the accelerators are full,
 //! which is not a plan for a pipeline; and the leaf modules here are the operators with parameters.
-//!
-//! The same here: the budgets, the buffer, the room held back, the walk, layers that are never split. Not the
-//! same: accelerate goes on to host memory and disk where the accelerators are full, which is no plan for a
-//! pipeline; and its leaf modules are the operators with parameters.
 
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};

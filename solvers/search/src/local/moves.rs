@@ -46,7 +46,7 @@ impl Lines {
     }
 }
 
-/// Draws moves.
+/// Generator of random moves.
 pub(super) struct Neighbourhood<'a> {
     units: &'a Units,
     lines: &'a Lines,

@@ -2,8 +2,8 @@
 //!
 //! Stages are added from the last to the first. Write f, b for the passes of a stage, b including the weight gradient
 //! unless a schedule defers it, and g for a deferred weight gradient; l = f + b + g; w is the number of stages behind
-//! the stage, p the number of all stages, m that of microbatches. All labels begin with S, the time of one microbatch
-//! through all stages so far.
+//! the stage, p the number of all stages, m the number of microbatches. All labels begin with S, the time of one
+//! microbatch through all stages so far.
 //!
 //! **GPipe.** (S, F, B) with the largest f and b. The value S + (m − 1) (F + B) is the iteration itself.
 //!

@@ -172,7 +172,7 @@ impl<'a> Chain<'a> {
         ready
     }
 
-    /// Earliest ready time of each ideal, as far as a call that follows it must wait.
+    /// Earliest time until which a call after each ideal must wait.
     fn after(&self, ready: &[f64]) -> Vec<f64> {
         let graph = self.offload.graph();
         let node_ready = |node: usize| {

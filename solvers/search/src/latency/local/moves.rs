@@ -17,7 +17,7 @@ use stagewright_core::offload::Site;
 
 use super::state::State;
 
-/// Draws moves, without allocating.
+/// Generator of random moves, without allocation.
 #[derive(Debug)]
 pub(super) struct Moves {
     piece: Vec<OpId>,
@@ -34,7 +34,7 @@ const TO_EMPTY: u32 = 2;
 const EXCHANGES: u32 = 1;
 /// On hosts, number of pieces among 4 that include predecessors or successors.
 const HOST_PIECES: u32 = 2;
-/// Size at which a piece on hosts stops growing, at most.
+/// Maximum size at which a piece on hosts stops growing.
 const MOST_ON_HOSTS: usize = 64;
 
 impl Moves {

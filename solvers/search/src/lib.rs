@@ -1,17 +1,17 @@
-//! Heuristics, baselines and building blocks that the exact solvers share.
+//! Heuristics, baselines and the building blocks shared with the exact solvers.
 //!
 //! - [`order`]: linear orders of the units, each a topological order.
-//! - [`anchored`]: bounds for any split that count communication, by minimum cuts around single units.
-//! - [`boundary`]: stage boundaries as minimum cuts, a bound and a refinement.
+//! - [`anchored`]: bounds for every split rule that count communication, by minimum cuts around single units.
+//! - [`boundary`]: stage boundaries as minimum cuts: a bound and a refinement.
 //! - [`dpl`]: the exact dynamic program over one linear order, and the solver that tries several.
-//! - [`usage`], [`sweep`]: what every recurrence over stages needs: how many devices of each pool are in use,
-//!   and how `separate` training is reduced to one pass at a time.
-//! - [`pipeline`]: the stages whose iteration under a schedule is shortest.
+//! - [`usage`], [`sweep`]: common parts of recurrences over stages: the number of devices in use per pool,
+//!   and the reduction of `separate` training to one pass at a time.
+//! - [`pipeline`]: the stages with the shortest iteration under a schedule.
 //! - [`latency`]: one sample through offloaded calls.
 //! - [`makespan`]: one step under dataflow execution: list schedulers and search on the simulator.
 //! - [`pipedream`], [`one_device`]: baselines.
 //! - [`local`]: local search for free splits.
-//! - [`expert`]: what people do by hand or by their framework's default, as baselines.
+//! - [`expert`]: manual strategies and framework defaults, as baselines.
 
 pub mod anchored;
 pub mod boundary;

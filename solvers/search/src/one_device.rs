@@ -1,7 +1,7 @@
 //! The simplest baseline: everything on one device.
 //!
-//! That no single device runs the whole model says nothing of placements on several, so only on a cluster of
-//! one device is it a proof that there is none.
+//! Failure on every single device says nothing about placements on several, so it proves infeasibility only
+//! on a cluster of one device.
 
 use stagewright_core::bound::strongest;
 use stagewright_core::calls::assign_if_missing;

@@ -1,4 +1,4 @@
-//! Linear orders of the units: topological orders of the precedence, each with another idea of what comes next.
+//! Linear orders of the units: topological orders that differ in their choice among ready units.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,24 +6,24 @@ use std::collections::BinaryHeap;
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 
-/// The plain orders, in the order in which they are worth trying.
+/// The plain orders, most promising first.
 pub const PLAIN: [Rule; 4] = [Rule::DepthFirst, Rule::NarrowFrontier, Rule::BreadthFirst, Rule::CriticalPath];
 
-/// A rule for what comes next among the units that are ready.
+/// A rule that picks the next among the ready units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// The one that became ready last: branches one after the other.
+    /// The unit that became ready last: branches one after the other.
     DepthFirst,
-    /// The one that became ready first: branches side by side.
+    /// The unit that became ready first: branches side by side.
     BreadthFirst,
-    /// The one with the longest way to the end.
+    /// The unit with the longest path to a sink.
     CriticalPath,
-    /// The one that leaves the least transfer time open.
+    /// The unit that leaves the least transfer time open.
     NarrowFrontier,
 }
 
 impl Rule {
-    /// Its name, for people.
+    /// Name for display.
     pub fn name(self) -> &'static str {
         match self {
             Rule::DepthFirst => "depth-first",
@@ -33,7 +33,7 @@ impl Rule {
         }
     }
 
-    /// The order that the rule gives. O((edges + pins) log units), the narrow frontier times the nets of a unit.
+    /// The order by this rule. O((edges + pins) log units); for the narrow frontier, times the nets of a unit.
     pub fn order(self, problem: &Problem, units: &Units) -> Vec<u32> {
         match self {
             Rule::DepthFirst => depth_first(units),
@@ -47,7 +47,7 @@ impl Rule {
     }
 }
 
-/// A number in its total order.
+/// A float in its total order.
 #[derive(PartialEq, Clone, Copy)]
 struct Key(f64);
 
@@ -65,7 +65,7 @@ impl Ord for Key {
     }
 }
 
-/// The topological order that always takes the ready unit of least priority, ties by index.
+/// The topological order that always takes the ready unit of lowest priority value, ties by index.
 pub fn by_priority(units: &Units, priority: impl Fn(usize) -> f64) -> Vec<u32> {
     let mut ready: BinaryHeap<Reverse<(Key, u32)>> = BinaryHeap::new();
     walk(units, |event| match event {
@@ -105,7 +105,7 @@ enum Step {
     Next,
 }
 
-/// Kahn's algorithm; `queue` takes ready units and gives the next.
+/// Kahn's algorithm; `queue` accepts ready units and returns the next one.
 fn walk(units: &Units, mut queue: impl FnMut(Step) -> Option<u32>) -> Vec<u32> {
     let mut waiting: Vec<u32> = (0..units.len()).map(|unit| units.predecessors(unit).len() as u32).collect();
     let mut order = Vec::with_capacity(units.len());
@@ -124,7 +124,7 @@ fn walk(units: &Units, mut queue: impl FnMut(Step) -> Option<u32>) -> Vec<u32> {
     order
 }
 
-/// The longest way from each unit to the end, in seconds on the fastest pool.
+/// Bottom level of each unit: the longest path to a sink, in seconds on the fastest pool.
 fn bottom_levels(problem: &Problem, units: &Units) -> Vec<f64> {
     let pools = problem.pools().len();
     let mut level = vec![0.0f64; units.len()];
@@ -137,10 +137,10 @@ fn bottom_levels(problem: &Problem, units: &Units) -> Vec<f64> {
     level
 }
 
-/// Least open transfer time after each step, ties to what became ready last.
+/// Least open transfer time after each step, ties to the unit that became ready last.
 ///
-/// What a unit adds changes only when one of its nets gets its first pin, or all but the last. The queue then gets
-/// the unit once more, and what it held before is skipped when it comes up.
+/// The increase from a unit changes only when one of its nets gets its first pin, or all but the last. The unit then
+/// enters the queue again, and its outdated entries are skipped when popped.
 fn narrow_frontier(problem: &Problem, units: &Units) -> Vec<u32> {
     Frontier::new(problem, units).order()
 }
@@ -149,12 +149,12 @@ struct Frontier<'a> {
     units: &'a Units,
     /// Transfer time of each net.
     seconds: Vec<f64>,
-    /// Pins of each net that are in the order.
+    /// Number of pins of each net already in the order.
     placed: Vec<u32>,
-    /// For each unit that is ready: when it became so, and what it adds.
+    /// For each ready unit: when it became ready, and its increase.
     ready: Vec<Option<(u32, f64)>>,
     queue: BinaryHeap<Reverse<(Key, Reverse<u32>, u32)>>,
-    /// Nets that were looked at to add up what units add.
+    /// Number of nets visited while computing increases.
     added_up: usize,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Frontier<'a> {
         })
     }
 
-    /// Open transfer time that a unit adds.
+    /// Increase of the open transfer time if a unit comes next.
     fn growth(&mut self, unit: u32) -> f64 {
         self.added_up += self.units.nets_of(unit as usize).len();
         let nets = self.units.nets_of(unit as usize).iter().map(|&net| net as usize);
@@ -196,8 +196,8 @@ impl<'a> Frontier<'a> {
         .sum()
     }
 
-    /// Queues a unit, if it is ready and adds something else than before. What a unit adds that is not ready is no
-    /// matter until it is: a unit with very many nets would be added up each time that one of them changes.
+    /// Queues a unit if it is ready and its increase has changed. The increase of other units is not needed yet: a unit
+    /// with very many nets would be summed up each time one of them changes.
     fn update(&mut self, unit: u32) {
         if self.ready[unit as usize].is_none() {
             return;
@@ -211,7 +211,7 @@ impl<'a> Frontier<'a> {
         }
     }
 
-    /// Takes the next unit and updates those that it changes.
+    /// Pops the next unit and updates the units affected by it.
     fn next(&mut self) -> Option<u32> {
         let unit = loop {
             let Reverse((Key(growth), _, unit)) = self.queue.pop()?;
@@ -229,7 +229,7 @@ impl<'a> Frontier<'a> {
                 changed.extend(pins.filter(|&pin| self.ready[pin as usize].is_some()));
             }
         }
-        // Many nets may lead to one unit, which is added up once.
+        // Many nets may lead to the same unit, which is updated once.
         changed.sort_unstable();
         changed.dedup();
         changed.into_iter().for_each(|unit| self.update(unit));
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
     use crate::testing::devices;
 
-    /// A random graph with tensors of several consumers; times are multiples of a power of two, so sums are exact.
+    /// A random graph with multi-consumer tensors; times are multiples of a power of two, so sums are exact.
     fn problem(number: u64) -> Problem {
         let mut rng = seed::stream(number, 11);
         let count = rng.random_range(1..25);
@@ -273,7 +273,7 @@ mod tests {
             .expect("a valid problem")
     }
 
-    /// What a unit adds to the open transfer time, counted from nothing.
+    /// Increase of the open transfer time if a unit comes next, computed from scratch.
     fn growth(units: &Units, placed: &[bool], unit: u32) -> f64 {
         let nets = units.nets_of(unit as usize).iter().map(|&net| net as usize);
         nets.map(|net| {
@@ -303,7 +303,7 @@ mod tests {
         }
     }
 
-    /// Added up anew for each of its nets, the reader of 20,000 tensors would take 4·10⁸ steps.
+    /// Recomputing the reader of 20,000 tensors for each of its nets would take 4·10⁸ steps.
     #[test]
     fn a_unit_that_is_not_ready_is_not_added_up() {
         const LEAVES: usize = 20_000;

@@ -1,13 +1,13 @@
 //! PipeDream's split as a baseline: merge biconnected components, then split a linear order.
 //!
-//! PipeDream (Narayanan et al., SOSP 2019) partitions a chain of layers. Its published planner turns a graph into
-//! a chain by merging branches; the NeurIPS 2020 comparison does so through the biconnected components of the
-//! contracted graph: all operators that send a tensor inside a component share a device. Tensors out of input
-//! and mask layers, which would merge nearly everything, are left out of this step only; which those are is
-//! chosen by hand and given with the graph (`pipedream_skips`).
+//! PipeDream (Narayanan et al., SOSP 2019) partitions a chain of layers. Its published planner turns a graph into a
+//! chain by merging branches; the NeurIPS 2020 comparison does so through the biconnected components of the contracted
+//! graph: all operators that send a tensor inside a component share a device. Tensors out of input and mask layers,
+//! which would merge nearly everything, are left out of this step only; these layers are chosen by hand and given with
+//! the graph (`pipedream_skips`).
 //!
-//! What remains is split optimally along one depth-first order, which respects the order that the split rule
-//! asks of the classes before the merge.
+//! The merged graph is split optimally along one depth-first order, which respects the precedence that the split rule
+//! imposes on the classes before the merge.
 
 use rustc_hash::FxHashSet;
 use stagewright_core::bound::strongest;
@@ -41,7 +41,7 @@ impl Solver for PipeDream {
         SolveError::check(self, problem)?;
         let bound = strongest(problem);
         let merged = merged_classes(problem);
-        // It balances the stages, whatever the schedule makes of them.
+        // PipeDream balances the stages regardless of the schedule.
         let objective = problem.objective().bottleneck(problem.cluster().group_count() > 0);
         let balanced = problem
             .with_objective(objective)
@@ -64,16 +64,16 @@ impl Solver for PipeDream {
 
 fn missing(objective: &Objective) -> Option<&'static str> {
     match objective.schedule {
-        // What it puts off is not in the loads that are balanced, nor in their memory.
+        // The work that this schedule defers is in neither the balanced loads nor their memory.
         Schedule::ZeroBubble => Some("schedules other than gpipe and 1f1b"),
         _ => missing_for_contiguous_dp(objective),
     }
 }
 
-/// The colocation classes that share a device because they send inside one biconnected component, as pairs.
+/// Pairs of colocation classes that share a device because both send inside one biconnected component.
 fn merged_classes(problem: &Problem) -> Vec<(u32, u32)> {
     let graph = problem.graph();
-    // A node is a colocation class in one pass: forward and backward halves are merged apart.
+    // A node is a colocation class in one pass: forward and backward halves are merged separately.
     let node = |op| 2 * graph.class_of(op) as u32 + u32::from(!graph.is_forward(op));
     let skips: FxHashSet<&str> = graph.document().pipedream_skips.iter().map(String::as_str).collect();
     let skipped: FxHashSet<u32> =
@@ -102,8 +102,8 @@ fn merged_classes(problem: &Problem) -> Vec<(u32, u32)> {
     pairs
 }
 
-/// The biconnected components of the undirected graph over `edges`, as lists of edge indices (Tarjan 1972,
-/// iterative). O(nodes + edges).
+/// The biconnected components of the undirected graph over `edges`, as lists of edge indices (Tarjan 1972, iterative).
+/// O(nodes + edges).
 fn biconnected_components(nodes: usize, edges: &[(u32, u32)]) -> Vec<Vec<u32>> {
     const UNSEEN: u32 = u32::MAX;
     let mut adjacent: Vec<Vec<(u32, u32)>> = vec![Vec::new(); nodes];
@@ -117,7 +117,7 @@ fn biconnected_components(nodes: usize, edges: &[(u32, u32)]) -> Vec<Vec<u32>> {
     let mut time = 0;
     let mut open: Vec<u32> = Vec::new();
     let mut components = Vec::new();
-    // (node, next neighbour to look at, length of `open` below the edge that led here)
+    // (node, next neighbour to visit, length of `open` below the edge that led here)
     let mut stack: Vec<(u32, usize, usize)> = Vec::new();
     for root in 0..nodes as u32 {
         if entry[root as usize] != UNSEEN {

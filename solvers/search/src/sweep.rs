@@ -1,20 +1,20 @@
 //! `separate` training by sweeping the cap on forward loads.
 //!
 //! The value is F + B, the largest forward load plus the largest backward load. A recurrence can minimise one
-//! of them under a cap on the other; the sweep turns that into the minimum of the sum. It minimises F once, for
-//! a lower bound F₀. Then, with a cap φ on F, it minimises B: every placement with F < φ has B ≥ B*(φ), so one
-//! that improves on the best sum found has F < best − B*(φ), which is the next cap. The caps fall, B* rises,
-//! and the sweep ends where nothing is left between them.
+//! of them under a cap on the other; the sweep turns that into the minimum of the sum. It minimises F once,
+//! for a lower bound F₀. Then, with a cap φ on F, it minimises B: every placement with F < φ has B ≥ B*(φ),
+//! so one that improves on the best sum found has F < best − B*(φ), which is the next cap. The caps fall, B*
+//! rises, and the sweep ends when no F is left between F₀ and the cap.
 //!
-//! A recurrence may add up a load in another order than the caller that reports it, so that a placement
-//! reported exactly at the cap is one that the recurrence sees below it. Every cap is therefore lower than
-//! the last by half of [`OPTIMAL_RELATIVE`]: more than rounding, so that the sweep ends, and little enough
-//! that a placement passed over improves on the best sum by less than the tolerance (F ≥ (1 − ε) φ and B ≥ B*
-//! give F + B ≥ (1 − ε) best).
+//! A recurrence may sum a load in another order than the caller that reports it, so the recurrence may see a
+//! placement reported exactly at the cap as below it. Every cap is therefore lower than the last by half of
+//! [`OPTIMAL_RELATIVE`]: more than rounding, so that the sweep ends, and little enough that a skipped
+//! placement improves on the best sum by less than the tolerance (F ≥ (1 − ε) φ and B ≥ B* give F + B ≥ (1 −
+//! ε) best).
 
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
-/// What the cap is multiplied by in every round.
+/// Factor on the cap in every round.
 const SHRINK: f64 = 1.0 - 0.5 * OPTIMAL_RELATIVE;
 
 /// The result of minimising one pass's largest load under caps.
@@ -32,9 +32,9 @@ pub type Best<P> = Option<(f64, P)>;
 /// Minimises F + B below `cap`.
 ///
 /// `minimise(pass, caps)` minimises the largest load of `pass` over placements whose loads are below both
-/// caps; it answers none where there is no such placement, and an error where it could not finish; the sweep
-/// then answers that error with the best sum so far. The loads it reports may exceed the caps by rounding.
-/// Where the sweep finishes, no placement improves on the sum it answers by [`OPTIMAL_RELATIVE`] or more.
+/// caps. It returns `None` if there is no such placement, and an error if it could not finish; the sweep then
+/// returns that error with the best sum so far. The reported loads may exceed the caps by rounding. If the
+/// sweep finishes, no placement improves on the returned sum by [`OPTIMAL_RELATIVE`] or more.
 pub fn sweep<P, E>(
     cap: f64,
     mut minimise: impl FnMut(usize, [f64; 2]) -> Result<Option<Minimised<P>>, E>,
@@ -66,7 +66,7 @@ pub fn sweep<P, E>(
                     value
                 };
                 let next = forward_cap.min(forward).min(value - backward) * SHRINK;
-                // Only a cap of zero, or one too small for its rounding to see the shrinking, does not fall.
+                // The cap fails to fall only if it is zero or so small that rounding hides the factor.
                 if next <= least_forward || next >= forward_cap {
                     return Ok(best);
                 }
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// The least load of a pass over a list of (seen, reported) loads, where what is seen decides.
+    /// Minimum load of a pass over a list of (seen, reported) loads; the caps apply to the seen loads.
     fn minimise(
         placements: &[([f64; 2], [f64; 2])],
         pass: usize,
@@ -95,7 +95,7 @@ mod tests {
             .map(|(placement, &(_, loads))| Minimised { loads, placement })
     }
 
-    /// Sweeps, and fails where that takes more rounds than there are placements to find, each once per pass.
+    /// Sweeps; fails after more than two rounds per placement plus one (each is found once per pass).
     fn swept(cap: f64, placements: &[([f64; 2], [f64; 2])]) -> Best<usize> {
         let mut rounds = 0;
         let found = sweep(cap, |pass, caps| {

@@ -1,9 +1,9 @@
-//! What the tests of several modules need.
+//! Fixtures shared by the tests of several modules.
 
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{CLUSTER_SCHEMA, ClusterDocument, KindDocument};
 
-/// Some devices `acc` of the class `acc`, without links: tensors have seconds of their own.
+/// A cluster of `count` devices of kind and class `acc`, without links: tensors carry their own seconds.
 pub(crate) fn devices(count: u32, memory_bytes: Option<f64>) -> Cluster {
     let kind = KindDocument {
         reserve_bytes: None,

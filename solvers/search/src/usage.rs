@@ -1,8 +1,8 @@
-//! How many devices of each pool the stages so far use: the states of every recurrence over stages.
+//! Usage vectors: the number of devices of each pool in use, the state of every recurrence over stages.
 //!
-//! Where a stage's memory depends on its distance from the last stage, recurrences peel stages from the end and
-//! need to know how many they have peeled. Without replication that is the number of devices in use; with it,
-//! a further coordinate counts stages, up to the number of microbatches, beyond which nothing changes.
+//! Where a stage's memory depends on its distance from the last stage, recurrences peel stages from the end
+//! and need the number of peeled stages. Without replication that is the number of devices in use; with it, a
+//! further coordinate counts stages, up to the number of microbatches, beyond which nothing changes.
 
 use stagewright_core::problem::Problem;
 
@@ -17,15 +17,15 @@ pub struct UsageSpace {
 }
 
 impl UsageSpace {
-    /// The space for a problem with `units` units; a pool never needs more devices than there are units times
-    /// replicas. None where the space is larger than `most`.
+    /// Space for a problem with `units` units; a pool never needs more devices than units times replicas.
+    /// `None` if the space is larger than `most`.
     pub fn new(problem: &Problem, units: usize, most: usize) -> Option<UsageSpace> {
         UsageSpace::with_limits(problem, needed(problem, units), most)
     }
 
-    /// The space as [`UsageSpace::new`] makes it, or, where that is larger than `most`, the largest space in
-    /// which every pool has at most the same number of devices, at least 1. None where even one device of
-    /// each pool makes more usages than `most`.
+    /// The space of [`UsageSpace::new`], or, if that is larger than `most`, the largest space with a common
+    /// limit on the devices of every pool, at least 1. `None` if one device of each pool already exceeds
+    /// `most`.
     pub fn fitting(problem: &Problem, units: usize, most: usize) -> Option<UsageSpace> {
         let limits = needed(problem, units);
         let cut_to = |devices: u32| {
@@ -36,7 +36,7 @@ impl UsageSpace {
         if let Some(space) = cut_to(all) {
             return Some(space);
         }
-        // The size grows with the number of devices: `fits` does, `too_many` does not.
+        // The size grows with the number of devices: `fits` fits, `too_many` does not.
         let mut space = cut_to(1)?;
         let (mut fits, mut too_many) = (1, all);
         while too_many - fits > 1 {
@@ -62,7 +62,7 @@ impl UsageSpace {
         Some(UsageSpace { limits, strides, stage_levels, len, max_replicas })
     }
 
-    /// Number of usages that [`UsageSpace::new`] would make, however many.
+    /// Size of the space that [`UsageSpace::new`] would make without a limit.
     pub fn size(problem: &Problem, units: usize) -> f64 {
         let limits = needed(problem, units);
         let levels = f64::from(stage_levels(problem, &limits));
@@ -74,7 +74,7 @@ impl UsageSpace {
         self.len
     }
 
-    /// Never: the empty usage is always there.
+    /// Always `false`: the empty usage always exists.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -84,22 +84,22 @@ impl UsageSpace {
         (usage / self.strides[pool]) as u32 % (self.limits[pool] + 1)
     }
 
-    /// Devices of a pool left.
+    /// Devices of a pool not in use.
     pub fn left(&self, usage: usize, pool: usize) -> u32 {
         self.limits[pool] - self.count(usage, pool)
     }
 
-    /// Devices of a pool in all.
+    /// Number of devices of a pool.
     pub fn limit(&self, pool: usize) -> u32 {
         self.limits[pool]
     }
 
-    /// Most replicas that one more stage on a pool can have.
+    /// Maximum number of replicas of one more stage on a pool.
     pub fn most_replicas(&self, usage: usize, pool: usize) -> u32 {
         self.left(usage, pool).min(self.max_replicas)
     }
 
-    /// The usage after one more stage on a pool, which must have the devices left.
+    /// The usage after one more stage on a pool, which must have enough devices left.
     pub fn after(&self, usage: usize, pool: usize, replicas: u32) -> usize {
         let mut next = usage + self.strides[pool] * replicas as usize;
         if self.stage_levels > 1 && (usage as u32) % self.stage_levels + 1 < self.stage_levels {
@@ -108,13 +108,13 @@ impl UsageSpace {
         next
     }
 
-    /// Whether one usage has no more of anything than another.
+    /// Whether `usage` is at most `other` in every coordinate.
     pub fn within(&self, usage: usize, other: usize) -> bool {
         (0..self.limits.len()).all(|pool| self.count(usage, pool) <= self.count(other, pool))
             && self.stages(usage) <= self.stages(other)
     }
 
-    /// Stages so far, as far as in-flight memory can tell.
+    /// Number of stages so far, as in-flight memory counts them (see the module head).
     pub fn stages(&self, usage: usize) -> u32 {
         if self.stage_levels > 1 {
             usage as u32 % self.stage_levels
@@ -124,13 +124,13 @@ impl UsageSpace {
     }
 }
 
-/// Devices of each pool that a plan can use.
+/// Number of devices of each pool that a plan can use.
 fn needed(problem: &Problem, units: usize) -> Vec<u32> {
     let most = u64::from(problem.objective().max_replicas) * units as u64;
     problem.pools().iter().map(|pool| u64::from(pool.count()).min(most) as u32).collect()
 }
 
-/// Values of the coordinate that counts stages; 1 where the devices in use say enough.
+/// Number of values of the coordinate that counts stages; 1 if the devices in use determine it.
 fn stage_levels(problem: &Problem, limits: &[u32]) -> u32 {
     let objective = problem.objective();
     if objective.memory_depends_on_stage() && objective.max_replicas > 1 {

@@ -1,4 +1,4 @@
-//! The lower bounds on random small problems: against every placement, against their definitions, against each other.
+//! Lower bounds on random small problems: against every placement, against their definitions, and against each other.
 
 #[path = "../../dp/tests/support/brute_force.rs"]
 mod brute_force;
@@ -23,7 +23,7 @@ const BOUNDS: [&dyn Bound; 4] =
     [&Fluid, &HeaviestUnit, &ANCHORED, &AnchoredFluid { effort: Effort::DEFAULT }];
 const ANCHORED: Anchored = Anchored { effort: Effort::DEFAULT };
 
-/// The problem of a seed under a split rule; serial communication where so asked.
+/// The problem of a seed under a split rule, with serial communication if requested.
 fn problem(number: u64, size: Size, split: Split, serial: bool) -> Problem {
     let problem = random::problem(number, size);
     let given = *problem.objective();
@@ -42,7 +42,7 @@ fn no_bound_passes_the_best_placement() {
     let stopped = Stop::new(None, Arc::new(AtomicBool::new(true)));
     for number in 0..1000 {
         for (rule, split) in [Split::Contiguous, Split::Convex, Split::Free].into_iter().enumerate() {
-            // Few devices leave time for more operators, and so for more that has to be sent.
+            // Fewer devices leave time for more operators, and so for more communication.
             let (operators, devices) = if number % 3 == 0 { (9, 2) } else { (5, 4) };
             let size = Size { operators, devices, groups: number % 2 == 0 };
             let problem = problem(number, size, split, number % 4 != 0);
@@ -81,7 +81,7 @@ fn anchored(problem: &Problem, units: &Units) -> Option<f64> {
         }
     }
     let largest = least.into_iter().fold(0.0, f64::max);
-    // An iteration under a schedule takes as long once for each microbatch.
+    // An iteration under a schedule takes this time for each microbatch.
     largest.is_finite().then_some(problem.objective().repetitions() * largest)
 }
 
@@ -112,7 +112,7 @@ fn anchored_is_its_definition() {
     assert!(compared > 700 && weaker > 50, "{compared} compared, {weaker} weaker");
 }
 
-/// The bounds come cheapest first, and none is there for nothing.
+/// The bounds are ordered cheapest first, and each one is stronger than all before it somewhere.
 #[test]
 fn every_bound_passes_all_cheaper_ones_somewhere() {
     let mut stronger = [0; BOUNDS.len()];

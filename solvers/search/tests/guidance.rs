@@ -1,4 +1,4 @@
-//! Guided walks: never worse than their start, feasible, and the same whatever the threads.
+//! Guided walks: never worse than their start, feasible, and independent of the number of threads.
 
 #[path = "../../dp/tests/support/random.rs"]
 mod random;
@@ -23,7 +23,7 @@ fn problem(number: u64) -> Problem {
     problem.with_objective(objective).expect("a valid objective")
 }
 
-/// Everything on the first device of each class of operators.
+/// Every operator on the first possible device of its class.
 fn start(scene: &Scene<'_>) -> Best {
     let device_of: Vec<_> = scene.graph().operators().map(|op| scene.homes(op)[0]).collect();
     let order = assigned::order(scene, &device_of);
@@ -51,7 +51,7 @@ fn guided_walks_are_sound_whatever_the_guidance() {
         seen += 1;
         let level = level_of(&scene, usize::MAX, &mut seed::stream(0, 0));
         let devices = scene.device_count();
-        // Nothing at all, numbers that are none, and devices that cannot run a unit.
+        // Zero, negative and non-finite weights, and devices that cannot run a unit.
         for weight in [0.0, f64::NAN, -1.0, f64::INFINITY, f64::MAX, 1.0] {
             let edges: Vec<_> = (0..level.len())
                 .flat_map(|from| level.next(from).iter().map(move |&(to, _)| (from as u32, to, weight)))

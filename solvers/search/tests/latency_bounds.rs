@@ -1,4 +1,4 @@
-//! The lower bounds on latency on random small problems: against every placement, against their definition, on chains.
+//! Lower bounds on latency on random small problems: against every placement, against their definition, and on chains.
 
 #[path = "../../dp/tests/support/random.rs"]
 mod random;
@@ -46,8 +46,8 @@ fn relax(bound: CallChains, problem: &Problem) -> Relaxed {
     bound.relax(problem, &Stop::new(None, Default::default())).expect("nothing stops it")
 }
 
-/// The least latency over every operator on every host and in every call of every accelerator; none where the ways are
-/// too many.
+/// The minimum latency over every operator on every host and in every call of every accelerator; `None` if there are
+/// too many combinations.
 fn optimum(problem: &Problem) -> Option<Option<f64>> {
     let sites: Vec<(DeviceId, u32)> = problem
         .cluster()
@@ -136,10 +136,10 @@ fn a_call_waits_for_no_more_of_a_class_than_it_reads() {
     assert_eq!(relaxed.bound.value, tolerance::round_down(11.0));
 }
 
-/// F by its definition: every set of operators, memory and convexity by looking.
+/// F by its definition: enumerates every set of operators and checks memory and convexity directly.
 struct Definition<'p> {
     offload: Offload<'p>,
-    /// The operators that lead to each one, itself included.
+    /// The ancestors of each operator, including itself.
     before: Vec<u32>,
     known: BTreeMap<(usize, Vec<u64>), f64>,
 }
@@ -188,7 +188,7 @@ impl<'p> Definition<'p> {
         best.max(waits)
     }
 
-    /// What a set needs besides itself.
+    /// The ancestors of a set outside it.
     fn below(&self, set: u32) -> u32 {
         let inside = (0..self.before.len()).filter(|op| set >> op & 1 == 1);
         inside.fold(0, |all, op| all | self.before[op]) & !set
@@ -229,13 +229,13 @@ fn the_bound_is_its_definition() {
         for calls in [1, 2] {
             let problem = problem(number, 2 + number as usize % 5, 1 + (number / 5) as u32 % 4, calls);
             let graph = problem.graph();
-            // Colocation is what the definition does not have.
+            // The definition ignores colocation.
             let alone = calls == 2 || graph.class_count() == graph.operator_count();
             if graph.operator_count() > 7 || !alone {
                 continue;
             }
             let (found, expected) = (relax(FULL, &problem).bound.value, Definition::value(&problem));
-            // In version 2 the bound knows only the least that devices need.
+            // For graphs of version 2, the bound uses only the minimum bytes that devices need.
             if !problem.memory().is_sum() {
                 assert!(found <= expected, "{number} {calls}: {found} > {expected}");
                 continue;
@@ -253,7 +253,7 @@ fn the_bound_is_its_definition() {
     assert!(compared > 400 && impossible > 25, "{compared} compared, {impossible} impossible");
 }
 
-/// A model on a few accelerators of some memory and a host.
+/// A model on some accelerators, of given memory, and a host.
 fn problem_of(builder: GraphBuilder, accelerators: u32, memory: Option<f64>) -> Problem {
     let kind = |name: &str, count, host, memory_bytes| KindDocument {
         reserve_bytes: None,

@@ -1,4 +1,4 @@
-//! The local search on random small problems: its state against `evaluate`, its answers against brute force.
+//! Local search on random small problems: its state against `evaluate`, its results against brute force.
 
 #[path = "../../dp/tests/support/random.rs"]
 mod random;
@@ -55,7 +55,7 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * (1.0 + a.abs().max(b.abs()))
 }
 
-/// Every figure of the state is what `evaluate` says of its placement.
+/// Compares every value of the state with `evaluate` on its placement.
 fn check_state(at: &Assignment<'_>, number: u64) {
     let evaluation = evaluate(at.problem(), &at.placement());
     let passes = at.units().passes();
@@ -67,7 +67,7 @@ fn check_state(at: &Assignment<'_>, number: u64) {
         for pass in 0..passes {
             assert!(close(at.load(device, pass), load.pass_loads[pass]), "{number}");
         }
-        // In version 2 the sums are bounds.
+        // For graphs of version 2, the sums are bounds.
         let (least, needed) = (at.least_bytes(device), load.memory_bytes);
         assert!(least <= needed * (1.0 + 1e-9), "{number}: {least} {needed}");
         assert!(!at.units().bytes_are_sums() || close(least, needed), "{number}: {least} {needed}");
@@ -135,7 +135,7 @@ fn the_state_is_what_evaluate_says_after_any_moves() {
     assert!(modes.len() >= 20, "only {} kinds of problem", modes.len());
 }
 
-/// The least value over every assignment of classes to devices, without replicas.
+/// The minimum value over every assignment of classes to devices, without replicas.
 fn optimum(problem: &Problem) -> Option<f64> {
     let graph = problem.graph();
     let devices = problem.cluster().device_count();
@@ -242,7 +242,7 @@ fn no_time_loses_no_warm_start() {
     assert!(warm > 20, "only {warm}");
 }
 
-/// Breaks at the first placement that it hears of.
+/// Stops at the first incumbent.
 struct Impatient {
     heard: Option<f64>,
 }

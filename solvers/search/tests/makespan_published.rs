@@ -36,7 +36,7 @@ const SECONDS: [[f64; 3]; 10] = [
     [21.0, 7.0, 16.0],
 ];
 
-/// From, to, and the seconds that it takes to send.
+/// From, to, and seconds of the transfer.
 const EDGES: [(usize, usize, f64); 15] = [
     (1, 2, 18.0),
     (1, 3, 12.0),
@@ -131,7 +131,7 @@ fn ports_take_longer_than_no_contention() {
     }
 }
 
-/// Without a time limit a search ends by itself, after the same number of simulations everywhere.
+/// Without a time limit a search ends after the same number of simulations on every machine.
 #[test]
 fn annealing_is_below_published_heft() {
     let Some(tasks) = heterogeneous::tasks() else { return };

@@ -1,5 +1,5 @@
-//! The searches for the makespan on random problems: every plan against its evaluation, tiny ones against brute
-//! force, the same whatever the threads, and what they do without time.
+//! Makespan searches on random problems: every plan against its evaluation, tiny problems against brute force, the same
+//! result for any number of threads, and the behaviour without time.
 
 #[path = "../../dp/tests/support/random.rs"]
 mod random;
@@ -29,7 +29,7 @@ use stagewright_search::{
     Annealing, AnnealingFromRandom, Brkga, Heft, Multilevel, Peft, RandomPlacements, Tabu,
 };
 
-/// Those that start from list schedules.
+/// The searches that start from list schedules.
 const SEARCHES: [&dyn Solver; 4] = [&Multilevel, &Brkga, &Annealing, &Tabu];
 const SOME_TIME: Duration = Duration::from_millis(40);
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
@@ -50,7 +50,7 @@ fn solve_as(solver: &dyn Solver, problem: &Problem, threads: usize, limits: Limi
     solution.unwrap_or_else(|error| panic!("{}: {error}", solver.name()))
 }
 
-/// With a little time for those that would take much.
+/// Solves, with a short time limit for the solvers that would take long.
 fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
     let takes_much = ["annealing", "tabu", "random", "annealing-from-random"];
     let time = takes_much.contains(&solver.name()).then_some(SOME_TIME);
@@ -89,7 +89,8 @@ fn plans_are_feasible_and_what_their_evaluation_says() {
     assert!(better.iter().all(|&better| better > 20), "better than list schedules {better:?} times");
 }
 
-/// The least makespan over all placements of classes, with every order of the operators as priority and without.
+/// The minimum makespan over all placements of classes, with every order of the operators as priority and without
+/// priority.
 fn optimum(problem: &Problem) -> Option<f64> {
     let graph = problem.graph();
     let devices = problem.cluster().device_count();
@@ -112,7 +113,7 @@ fn optimum(problem: &Problem) -> Option<f64> {
     }
 }
 
-/// All orders of so many operators.
+/// All orders of `count` operators.
 fn orders(count: usize) -> Vec<Vec<OpId>> {
     let mut orders = vec![Vec::new()];
     for op in (0..count as u32).map(OpId) {
@@ -224,7 +225,7 @@ fn what_begins_with_nothing_is_the_same_whatever_the_threads_and_keeps_to_its_si
 
 #[test]
 fn where_nothing_can_be_moved_walks_end() {
-    // Each operator has a device of its own, and the two tensors wait for one another at the port of the first.
+    // Each operator has only one possible device, and the two tensors queue at the port of the first.
     let mut builder = GraphBuilder::new("fixed");
     for name in ["fast", "slow", "third"] {
         let seconds = [(name.to_owned(), 1.0)].into();
@@ -339,7 +340,7 @@ fn no_time_ends_with_a_plan_at_once_and_loses_no_warm_start() {
             let limits = Limits { time: Some(time), ..UNLIMITED };
             let begin = Instant::now();
             let solution = solve_as(solver, &problem, 1, limits);
-            // Far more than it takes, far less than a search: the machine may be busy.
+            // Far more than needed, far less than a search: the machine may be busy.
             assert!(begin.elapsed() < Duration::from_secs(5), "{}", solver.name());
             assert!(solution.plan.is_some() && solution.stop == Some(StopReason::Time), "{}", solver.name());
         }
@@ -353,7 +354,7 @@ fn no_time_ends_with_a_plan_at_once_and_loses_no_warm_start() {
     }
 }
 
-/// Breaks at the second plan that it hears of.
+/// Stops at the second incumbent.
 struct Impatient {
     heard: Vec<f64>,
 }

@@ -1,4 +1,4 @@
-//! Minimum cuts around a unit: the nearest units, and the cheapest set among them that holds it.
+//! Minimum cuts around a unit: its neighbourhood, and the cheapest set within it that contains the unit.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,16 +13,16 @@ use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 use super::Effort;
 use crate::flow::{Network, SINK, SOURCE, add_net};
 
-/// Pools on which everything costs the same.
+/// Pools with identical costs.
 pub(super) struct Column {
-    /// One of them.
+    /// Representative pool.
     pub(super) pool: usize,
     pub(super) host: bool,
-    /// Devices of all of them.
+    /// Number of devices over all of its pools.
     pub(super) devices: f64,
-    /// Most replicas of a stage.
+    /// Maximum number of replicas of a stage.
     pub(super) replicas: f64,
-    /// Load on one device of all that is supported.
+    /// Load of all supported units on one device.
     pub(super) everything: f64,
 }
 
@@ -30,28 +30,28 @@ pub(super) struct Column {
 pub(super) struct Neighbourhood {
     /// The anchor first, then the others by distance.
     pub(super) members: Vec<u32>,
-    /// The nets that these pin.
+    /// The nets pinned by the members.
     nets: Vec<u32>,
-    /// Whether there were more units to come.
+    /// Whether the size limit left units out.
     pub(super) truncated: bool,
 }
 
-/// The cheapest set of a neighbourhood that holds the anchor.
+/// The cheapest set of a neighbourhood that contains the anchor.
 pub(super) struct Cut {
     /// Its cost, rounded down.
     pub(super) value: f64,
-    /// Its units.
+    /// The units of the set.
     pub(super) set: Vec<u32>,
 }
 
-/// A problem, and what the cuts in it share.
+/// State shared by the cuts of one problem.
 pub(super) struct Around<'a> {
     pub(super) units: &'a Units,
     pub(super) columns: Vec<Column>,
     effort: Effort,
-    /// Place of a unit in the neighbourhood at hand; `ELSEWHERE` between calls.
+    /// Position of a unit in the current neighbourhood; `ELSEWHERE` between calls.
     place: Vec<u32>,
-    /// Nets of the neighbourhood at hand.
+    /// Nets of the current neighbourhood.
     seen: Vec<bool>,
     work: usize,
     stop: Stop,
@@ -90,7 +90,7 @@ impl<'a> Around<'a> {
         Around { units, columns, effort, place, seen, work: 0, stop: stop.clone() }
     }
 
-    /// Whether the work that may be done is done, or it is time to stop.
+    /// Whether the work limit is reached or it is time to stop.
     pub(super) fn is_spent(&self) -> bool {
         self.work > self.effort.work || self.is_late()
     }
@@ -100,7 +100,7 @@ impl<'a> Around<'a> {
         self.stop.reason().is_some()
     }
 
-    /// Load of a unit by itself, on as many devices of a column as a stage may have; none where it is not supported.
+    /// Load of a unit alone, divided among the maximum number of replicas; `None` if the column does not support it.
     pub(super) fn alone(&self, unit: usize, at: usize) -> Option<f64> {
         let (units, Column { pool, replicas, .. }) = (self.units, &self.columns[at]);
         let sent: f64 = units.nets_of(unit).iter().map(|&net| units.transfer(net as usize, *pool)).sum();
@@ -112,13 +112,13 @@ impl<'a> Around<'a> {
         self.units.seconds(unit, self.columns[at].pool).unwrap_or(0.0)
     }
 
-    /// The units that a path of weight at most `radius` joins to the anchor: Dijkstra's algorithm over nets, times as
-    /// the lengths.
+    /// The units that a path of weight at most `radius` joins to the anchor: Dijkstra's algorithm over nets, with unit
+    /// times as lengths.
     pub(super) fn neighbourhood(&mut self, anchor: usize, at: usize, radius: f64) -> Neighbourhood {
         let (units, pool) = (self.units, self.columns[at].pool);
         let radius = radius * (1.0 + OPTIMAL_RELATIVE);
         let mut near = Neighbourhood { members: Vec::new(), nets: Vec::new(), truncated: false };
-        // The order of floats that are not negative is that of their bits.
+        // Non-negative floats have the order of their bits.
         let mut heap = BinaryHeap::from([Reverse((self.time(anchor, at).to_bits(), anchor as u32))]);
         while let Some(Reverse((bits, unit))) = heap.pop() {
             if self.place[unit as usize] != ELSEWHERE {
@@ -134,7 +134,7 @@ impl<'a> Around<'a> {
                 if units.transfer(net as usize, pool) == 0.0 || self.seen[net as usize] {
                     continue;
                 }
-                // The first pin to come is the nearest, so the others are reached no sooner through the rest.
+                // The first pin reached is the nearest, so the net offers the other pins no shorter path later.
                 self.seen[net as usize] = true;
                 near.nets.push(net);
                 for &pin in units.pins(net as usize) {
@@ -151,8 +151,8 @@ impl<'a> Around<'a> {
         near
     }
 
-    /// The least, over the sets of a neighbourhood that hold the anchor, of `price` times their work and of what the
-    /// nets that they cut cost, each time and transfer cut down to `ceiling`.
+    /// Minimum of `price` times the seconds plus the transfers of the cut nets, over the sets of a neighbourhood that
+    /// contain the anchor. Each time and transfer is capped at `ceiling`.
     pub(super) fn cut(&mut self, near: &Neighbourhood, at: usize, price: f64, ceiling: f64) -> Cut {
         let (units, pool) = (self.units, self.columns[at].pool);
         let time = |unit: u32| (price * units.seconds(unit as usize, pool).unwrap_or(0.0)).min(ceiling);
@@ -168,7 +168,7 @@ impl<'a> Around<'a> {
         for (place, &unit) in near.members.iter().enumerate() {
             self.place[unit as usize] = place as u32;
         }
-        // Nodes are numbered as the members are, from the sink on.
+        // Nodes are numbered like the members, starting at the sink.
         let node_of = |unit: u32| match self.place[unit as usize] {
             0 => Some(SOURCE),
             ELSEWHERE if near.truncated && units.supported(unit as usize, pool) => None,
@@ -182,7 +182,7 @@ impl<'a> Around<'a> {
             let nodes = pins.iter().filter_map(|&pin| node_of(pin));
             add_net(&mut network, nodes, (transfer(net) / quantum) as i64);
         }
-        // What ends the work is counted first, and timed only where a solver has to end, so that the bound is the same on
+        // The effort limit counts work; the clock ends it only if a solver has to stop, so the bound is the same on
         // every machine.
         let (value, set) = match network.minimum_cut(&self.stop) {
             None => (0.0, Vec::new()),
@@ -211,7 +211,7 @@ fn costs_hash(units: &Units, pool: usize) -> u64 {
     hasher.finish()
 }
 
-/// Load on one device of all that a pool supports.
+/// Load on one device of all units that a pool supports.
 fn everything(units: &Units, pool: usize) -> f64 {
     let computed: f64 = (0..units.len()).filter_map(|unit| units.seconds(unit, pool)).sum();
     let supported = |&unit: &u32| units.supported(unit as usize, pool);

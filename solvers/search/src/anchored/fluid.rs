@@ -1,4 +1,4 @@
-//! The fluid bound with the communication that work cannot do without.
+//! The fluid bound, with the communication that work cannot avoid.
 
 use stagewright_core::bound::{Bound, Column, LowerBound, divided, proved_by};
 use stagewright_core::contract::Units;
@@ -10,48 +10,49 @@ use super::around::Around;
 use super::unit::largest;
 use super::{Effort, serial_throughput};
 
-/// Prices of work tried for each unit.
+/// Number of prices of work tried for each unit.
 const PRICES: usize = 6;
-/// How far above the bound so far a threshold is looked for at once, and how often.
+/// Ratio of the trial threshold to the current bound, and maximum number of such steps.
 const STRIDE: f64 = 1.5;
 const STRIDES: usize = 4;
-/// Halvings of the interval of thresholds.
+/// Number of halvings of the threshold interval.
 const HALVINGS: usize = 40;
-/// Most shares for which the largest threshold is looked for; a few settle it.
+/// Maximum number of share vectors tried for the largest threshold; a few suffice.
 const ROUNDS: usize = 20;
 
 /// The anchored fluid bound. Let a placement have value at most T. For a unit u on a pool c, M = R_c T with R_c the
-/// most replicas of a stage, and a price 0 ≤ λ < 1, let a be at most the least of
+/// maximum number of replicas of a stage, and a price 0 ≤ λ < 1, let a be at most the minimum of
 ///
 /// ```text
 /// x(C) + λ w(C)          x: transfers of the nets that C cuts, w: its seconds
 /// ```
 ///
-/// over the sets C that hold u. If a > M, u is not on c. Else it pays for communication at least
+/// over the sets C that contain u. If a > M, u is not on c. Otherwise it pays for communication at least
 ///
 /// ```text
 /// s_uc = max(0, (a − λM) / (M − a))
 /// ```
 ///
-/// seconds for each of its own, and T is at least the fluid bound of the times p_uc (1 + s_uc).
+/// seconds per second of its own, and T is at least the fluid bound of the times p_uc (1 + s_uc).
 ///
-/// *Proof.* The units of a stage fall into components C that no net joins, and its load before division among
-/// replicas, at most M, is the sum of w(C) + x(C) over them. For u in C, a ≤ x(C) + λ w(C) ≤ w(C) + x(C) ≤ M. So
-/// a (w(C) + x(C)) ≤ M (x(C) + λ w(C)), which is w(C) (a − λM) ≤ x(C) (M − a), or s_uc w(C) ≤ x(C) where a < M. Hence
-/// Σ_{u∈C} p_uc (1 + s_uc) ≤ w(C) + x(C), and over all stages on c the sum is at most T times its devices, which is all
-/// that the proof of the fluid bound asks of the times. ∎
+/// *Proof.* The units of a stage fall into components C that no net joins, and its load before division among replicas,
+/// at most M, is the sum of w(C) + x(C) over them. For u in C, a ≤ x(C) + λ w(C) ≤ w(C) + x(C) ≤ M. So a (w(C) + x(C))
+/// ≤ M (x(C) + λ w(C)), which is w(C) (a − λM) ≤ x(C) (M − a), or s_uc w(C) ≤ x(C) where a < M. Hence Σ_{u∈C} p_uc (1 +
+/// s_uc) ≤ w(C) + x(C), and over all stages on c the sum is at most T times its devices, which is all that the proof of
+/// the fluid bound requires of the times. ∎
 ///
-/// So a threshold T below the fluid bound of these times has no placement, and is a lower bound itself. Given shares of
-/// the columns prove a bound that falls as T grows, and the largest T below it is found by bisection, which is cheap; then
-/// the best shares at that T, until none exclude it (Newton's method for the largest root, after Dinkelbach 1967). The sets C may be taken within a path of weight M from u, as for
-/// [`Anchored`](super::Anchored), whose minimum cuts these are with a price on work; the price is bisected for the set
-/// that just fills a stage. A host pays for no communication. Work that is left undone leaves s at zero.
+/// So a threshold T below the fluid bound of these times admits no placement and is itself a lower bound. Fixed shares
+/// of the columns prove a bound that falls as T grows; the largest T below it is found by bisection, which is cheap.
+/// Then come the best shares at that T, and so on until none exclude it (Newton's method for the largest root, after
+/// Dinkelbach 1967). As for [`Anchored`](super::Anchored), whose minimum cuts these are with a price on work, the sets
+/// C may be restricted to units within a path of weight M from u; the price is bisected for the set that just fills a
+/// stage. A host pays for no communication. If the work limit leaves a unit out, its s stays zero.
 ///
-/// Valid for throughput with serial communication, every split rule: memory, uplinks and synchronisation only add to
+/// Valid for throughput with serial communication and every split rule: memory, uplinks and synchronisation only add to
 /// the value. At most 24 · units · pools minimum cuts, within the effort.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AnchoredFluid {
-    /// How much to look at.
+    /// Work limits.
     pub effort: Effort,
 }
 
@@ -89,7 +90,7 @@ impl Bound for AnchoredFluid {
     }
 }
 
-/// For every column and unit some prices λ, each with its a.
+/// Pairs (λ, a) of every column and unit.
 struct Surcharges {
     cuts: Vec<Vec<Vec<[f64; 2]>>>,
 }
@@ -99,7 +100,7 @@ impl Surcharges {
         Surcharges { cuts: vec![vec![Vec::new(); around.units.len()]; around.columns.len()] }
     }
 
-    /// Those for thresholds of at most `most`.
+    /// Surcharges for thresholds up to `most`.
     fn new(around: &mut Around<'_>, most: f64) -> Surcharges {
         let mut surcharges = Surcharges::none(around);
         for at in
@@ -134,7 +135,7 @@ impl Surcharges {
             .collect()
     }
 
-    /// The fluid bound of the times with surcharges at a threshold; none where some unit is possible nowhere.
+    /// The fluid bound of the times with surcharges at a threshold; `None` if some unit has no possible column.
     fn fluid(&self, around: &Around<'_>, threshold: f64) -> Option<f64> {
         divided(&self.columns(around, threshold)).map(|(value, _)| value)
     }
@@ -144,14 +145,14 @@ impl Surcharges {
         excludes(self.fluid(around, threshold), threshold)
     }
 
-    /// The largest threshold that is excluded, or else the lower end. The upper end is not excluded.
+    /// The largest excluded threshold, or the lower end if none is. The upper end is not excluded.
     fn largest_excluded(&self, around: &Around<'_>, [low, high]: [f64; 2]) -> f64 {
         let mut low = self.largest_possible_nowhere(around, [low, high]);
         for _ in 0..ROUNDS {
             if around.is_late() {
                 break;
             }
-            // Where a unit is possible nowhere there are no shares, and no more to find.
+            // If some unit has no possible column, there are no shares and the search is over.
             let Some((value, shares)) = divided(&self.columns(around, low)) else { break };
             if !excludes(Some(value), low) {
                 break;
@@ -167,7 +168,7 @@ impl Surcharges {
         low
     }
 
-    /// The largest threshold at which some unit is possible nowhere, or else the lower end.
+    /// The largest threshold at which some unit has no possible column, or the lower end if there is none.
     fn largest_possible_nowhere(&self, around: &Around<'_>, ends: [f64; 2]) -> f64 {
         let nowhere = |threshold: f64| {
             let is_out = |unit: usize, at: usize| {
@@ -181,13 +182,13 @@ impl Surcharges {
     }
 }
 
-/// Whether a fluid bound, or that some unit is possible nowhere, excludes a threshold.
+/// Whether a fluid bound excludes a threshold; `None` (some unit has no possible column) excludes it too.
 fn excludes(fluid: Option<f64>, threshold: f64) -> bool {
     fluid.is_none_or(|fluid| fluid > threshold * (1.0 + OPTIMAL_RELATIVE))
 }
 
-/// The last threshold at which something holds that ends at some threshold, by bisection; the lower end where it
-/// holds at none above.
+/// The largest threshold at which a monotone condition still holds, by bisection; the lower end if it holds nowhere
+/// above.
 fn last(holds: impl Fn(f64) -> bool, [mut low, mut high]: [f64; 2], around: &Around<'_>) -> f64 {
     for _ in 0..HALVINGS {
         if around.is_late() {
@@ -199,7 +200,7 @@ fn last(holds: impl Fn(f64) -> bool, [mut low, mut high]: [f64; 2], around: &Aro
     low
 }
 
-/// s_uc for M = `most`; none where the unit is not possible there.
+/// s_uc for M = `most`; `None` if the unit is not possible there.
 fn surcharge(cuts: &[[f64; 2]], most: f64) -> Option<f64> {
     let mut surcharge = 0.0f64;
     for &[price, least] in cuts {
@@ -213,13 +214,13 @@ fn surcharge(cuts: &[[f64; 2]], most: f64) -> Option<f64> {
     Some(surcharge)
 }
 
-/// Prices and what sets around a unit cost at them, towards the price at which the cheapest set has the load M = `most`.
+/// Pairs (λ, a) of a unit, from a bisection for the price at which the cheapest set has the load M = `most`.
 fn cuts(around: &mut Around<'_>, unit: usize, at: usize, most: f64) -> Vec<[f64; 2]> {
     let near = around.neighbourhood(unit, at, most);
     let mut found = Vec::with_capacity(PRICES);
     let (mut low, mut high, mut price) = (0.0, 1.0, 1.0);
     while found.len() < PRICES {
-        // Twice as much is enough to tell what does not fit.
+        // A ceiling of twice the limit is enough to see that a set does not fit.
         let cut = around.cut(&near, at, price, 2.0 * most);
         found.push([price, cut.value]);
         if cut.value > most * (1.0 + OPTIMAL_RELATIVE) {

@@ -1,4 +1,4 @@
-//! The bound from the unit that is dearest to hold.
+//! The bound from the unit that is most expensive to hold.
 
 use stagewright_core::bound::{Bound, LowerBound};
 use stagewright_core::contract::Units;
@@ -9,38 +9,39 @@ use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
 use super::around::Around;
 use super::{Effort, serial_throughput};
 
-/// The anchored bound. For a unit u and a pool c let A_c(u) be the least of
+/// The anchored bound. For a unit u and a pool c let A_c(u) be the minimum of
 ///
 /// ```text
 /// Σ_{v∈S} p_vc + Σ {x_tc : t has pins inside S and outside}
 /// ```
 ///
-/// over the sets S of units supported on c that hold u. With R_c the most replicas of a stage on c,
+/// over the sets S of units supported on c that contain u. With R_c the maximum number of replicas of a stage on c,
 ///
 /// ```text
 /// T ≥ max_u min_c A_c(u) / R_c
 /// ```
 ///
-/// *Proof.* Some stage holds u, on a pool c, and S, the units of the stage, is one of the sets. With serial
-/// communication its load on one device is the sum above, on r ≤ R_c replicas that divided by r, synchronisation added;
-/// with `separate` training its forward plus its backward load is. The value is at least that, and memory and uplinks
-/// only add to it. The units of the split rule never part what must share a device, so each stage is a set of them. ∎
+/// *Proof.* Some stage, on a pool c, contains u, and its set S of units is one of these sets. With serial communication
+/// its load on one device is the sum above; on r ≤ R_c replicas it is that sum divided by r, plus synchronisation. With
+/// `separate` training the sum is its forward plus its backward load. The value is at least that, and memory and
+/// uplinks only add to it. The units of the split rule never separate operators that must share a device, so each stage
+/// is a set of units. ∎
 ///
-/// A host sends for nothing, so A_c(u) = p_uc there. Elsewhere it is a minimum cut with u tied to the source: a unit on
-/// the side of the source pays its time, a net with pins on both sides its transfer.
+/// A host pays nothing to send, so A_c(u) = p_uc there. Elsewhere it is a minimum cut with u tied to the source: a unit
+/// on the source side pays its time, a net with pins on both sides its transfer.
 ///
-/// *Neighbourhoods.* Let a be the load of {u} alone. A set of load at most a may be taken connected, for dropping
-/// the rest of it saves its time and the nets that it cuts; so it holds none but units that a path of weight at most a,
-/// by their times, joins to u. The network is made of these alone, the others being outside. Where they
-/// are too many, the nearest are taken and the pins of the others left out, which divides no more nets than before: the
-/// cut is a bound still.
+/// *Neighbourhoods.* Let a be the load of {u} alone. A set of load at most a may be assumed connected, because dropping
+/// its other components saves their time and the nets they cut. So it contains only units that a path of weight at most
+/// a, by their times, joins to u. The network is made of these units; all others are outside. If there are too many,
+/// the nearest are taken and the pins of the others left out. That cuts no more nets than before, so the cut is still a
+/// bound.
 ///
-/// *Order.* Units are visited by the load of each alone, the largest first, until that is no more than the bound. A set
+/// *Order.* Units are visited by the load of each alone, largest first, until that no longer exceeds the bound. A set
 /// with load at most the bound settles all of its units.
 ///
-/// Valid for throughput with serial communication, every split rule. Integer capacities are rounded down. At most
-/// units · pools minimum cuts, in practice a few per cent of that; ended after a fixed amount of work, the same on every
-/// machine, with what was found until then.
+/// Valid for throughput with serial communication and every split rule. Integer capacities are rounded down. At most
+/// units · pools minimum cuts, in practice a few per cent of that. Ends after a fixed amount of work, the same on every
+/// machine, with the bound found so far.
 ///
 /// # Example
 ///
@@ -50,7 +51,7 @@ use super::{Effort, serial_throughput};
 /// # use stagewright_core::document::*;
 /// use stagewright_search::Anchored;
 ///
-/// // Two operators of 1 s each; to part them costs 5 s.
+/// // Two operators of 1 s each; separating them costs 5 s.
 /// let mut builder = GraphBuilder::new("pair");
 /// for name in ["a", "b"] {
 ///     let seconds = [("acc".to_string(), 1.0)].into();
@@ -76,7 +77,7 @@ use super::{Effort, serial_throughput};
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Anchored {
-    /// How much to look at.
+    /// Work limits.
     pub effort: Effort,
 }
 
@@ -101,7 +102,7 @@ impl Bound for Anchored {
     }
 }
 
-/// The bound before rounding; none where some unit can run nowhere.
+/// The bound before rounding; `None` if some unit can run nowhere.
 pub(super) fn largest(around: &mut Around<'_>) -> Option<f64> {
     let mut order: Vec<(f64, u32)> = Vec::with_capacity(around.units.len());
     for unit in 0..around.units.len() {
@@ -123,7 +124,7 @@ pub(super) fn largest(around: &mut Around<'_>) -> Option<f64> {
     Some(bound)
 }
 
-/// The larger of the bound and of what a unit gives, which is marked with all that no longer can raise it.
+/// Raises the bound by the anchored bound of one unit. Marks the units that can no longer raise it.
 fn raised(around: &mut Around<'_>, unit: usize, bound: f64, settled: &mut [bool]) -> f64 {
     let alone = |at: usize| Some((around.alone(unit, at)?, at));
     let mut columns: Vec<(f64, usize)> = (0..around.columns.len()).filter_map(alone).collect();
@@ -131,7 +132,7 @@ fn raised(around: &mut Around<'_>, unit: usize, bound: f64, settled: &mut [bool]
     let mut least = f64::INFINITY;
     let mut sets = Vec::new();
     for (alone, at) in columns {
-        // What is not looked at for want of time may be free.
+        // A column skipped for lack of time may cost nothing.
         if around.is_late() {
             least = 0.0;
             break;
@@ -148,14 +149,14 @@ fn raised(around: &mut Around<'_>, unit: usize, bound: f64, settled: &mut [bool]
     }
     let bound = bound.max(least);
     settled[unit] = true;
-    // What is marked costs the bound nothing but strength, so rounding may be forgiven.
+    // Marking a unit can only weaken the bound, so a tolerance for rounding is safe.
     for (_, set) in sets.iter().filter(|(load, _)| *load <= bound * (1.0 + OPTIMAL_RELATIVE)) {
         set.iter().for_each(|&member| settled[member as usize] = true);
     }
     bound
 }
 
-/// A lower bound on A_c(u) / R_c, and where it is A_c(u) / R_c itself, rounding aside, the set.
+/// A lower bound on A_c(u) / R_c, with the minimising set if the two are equal up to rounding.
 fn anchored(around: &mut Around<'_>, anchor: usize, at: usize) -> (f64, Vec<u32>) {
     let replicas = around.columns[at].replicas;
     let everything = around.columns[at].everything;

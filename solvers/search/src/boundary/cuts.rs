@@ -1,4 +1,4 @@
-//! A lower bound on the bottleneck of contiguous splits that counts what stages send each other.
+//! A lower bound on the bottleneck of contiguous splits that counts communication between stages.
 
 use rayon::prelude::*;
 use stagewright_core::bound::LowerBound;
@@ -10,59 +10,59 @@ use stagewright_core::tolerance::round_down;
 use super::Boundaries;
 use super::region::{HIGHEST_PRICE, Region, Side};
 
-/// Evaluations of all boundaries. More raise the bound further, by less and less.
+/// Number of evaluations of all boundaries. More raise the bound further, with diminishing returns.
 const ROUNDS: u32 = 48;
-/// How much the first evaluation moves the shares. Later ones move them less: half as far after three times so many
-/// evaluations as settling takes.
+/// Step size of the shares in the first evaluation, and its decay: it is halved after three times `SETTLING`
+/// evaluations.
 const STEP: f64 = 1.0;
 const SETTLING: f64 = 10.0;
-/// What a step adds to the price of weight, over the part of its window by which a boundary misses it. Prices that move
-/// faster throw the cuts from one end of their windows to the other.
+/// Change of the price of weight per step and per fraction of the window by which a boundary misses it. Larger changes
+/// make the cuts oscillate between the ends of their windows.
 const PRICE_STEP: f64 = 0.001;
-/// Least width of a window in that rule, over the threshold.
+/// Minimum width of a window in that rule, relative to the threshold.
 const LEAST_WIDTH: f64 = 0.1;
-/// Weight by which a sum may be off, over all weight: no unit is fixed to a side by rounding.
+/// Tolerance for a sum of weights, relative to the total: rounding fixes no unit to a side.
 const ROUNDING: f64 = 1e-9;
-/// Part of the memory limit that shares and networks may take, and their bytes for every net at every boundary, and for
-/// every unit and net in the network of a thread.
+/// Fraction of the memory limit for shares and networks; bytes per net and boundary, and bytes per unit or net in the
+/// network of a thread.
 const MEMORY_SHARE: f64 = 0.25;
 const BYTES_PER_SHARE: f64 = 10.0;
 const BYTES_PER_NODE: f64 = 400.0;
 
 /// The bound of minimum cuts at the stage boundaries.
 ///
-/// Let K be the number of devices (or of units, where they are fewer), w_v the least time of unit v on any kind, W their
-/// sum and x_t the least time of net t. A contiguous split of value at most T is a chain of ideals ∅ = I_0 ⊆ … ⊆ I_K,
-/// the stages their differences, some perhaps empty. For shares θ_tj ≥ 0 with Σ_j θ_tj ≤ 1 let m_j ≥ 0 be a lower bound
-/// on Σ {θ_tj x_t : t has pins on both sides of I_j}. Then
+/// Let K be the number of devices (or of units if there are fewer), w_v the minimum time of unit v on any kind, W their
+/// sum and x_t the minimum time of net t. A contiguous split of value at most T is a chain of ideals ∅ = I_0 ⊆ … ⊆ I_K;
+/// the stages are their differences, some perhaps empty. For shares θ_tj ≥ 0 with Σ_j θ_tj ≤ 1 let m_j ≥ 0 be a lower
+/// bound on Σ {θ_tj x_t : t has pins on both sides of I_j}. Then
 ///
 /// ```text
 /// T ≥ (W + 2 Σ_j m_j) / K
 /// ```
 ///
-/// *Proof.* The loads sum to at least W plus x_t for every net and every stage that it is cut by; a net that crosses
-/// any boundary is cut by at least two stages, so it pays at least 2 x_t ≥ 2 Σ_j θ_tj x_t over the boundaries that
-/// it crosses. ∎
+/// *Proof.* The loads sum to at least W plus x_t for every net and every stage that cuts it. A net that crosses any
+/// boundary is cut by at least two stages, so it pays at least 2 x_t ≥ 2 Σ_j θ_tj x_t over the boundaries that it
+/// crosses. ∎
 ///
 /// *Windows.* Stages 1 to j hold at most jT and the others at most (K − j)T, so w(I_j) ≤ U_j = jT − Σ_{i≤j} m_i and
 /// w(I_j) ≥ L_j = W − (K − j)T + Σ_{i≥j} m_i: a net that crosses boundary i ≤ j has a pin in a stage up to j and pays
-/// there at least once, and likewise from the end. So a unit whose ancestors weigh more than U_j is outside I_j, one
-/// whose descendants weigh more than W − L_j is inside, and m_j is the least of Σ θ_tj x_t [t crosses I] + λ · (weight
-/// by which I misses L_j or U_j) over the ideals that remain, for any price λ: a minimum cut. All m_j hold for plans of
-/// value at most T, so the bound is the smaller of T and what follows from it.
+/// there at least once, and likewise from the end. So a unit whose ancestors weigh more than U_j is outside I_j, and
+/// one whose descendants weigh more than W − L_j is inside. Over the remaining ideals and for any price λ, m_j is the
+/// minimum of Σ θ_tj x_t [t crosses I] + λ · (weight by which I misses L_j or U_j): a minimum cut. All m_j hold for
+/// plans of value at most T, so the bound is the minimum of T and the right-hand side above.
 ///
-/// *Shares* are raised by multiplicative weights: a net that the cut of a boundary pays for gets a larger share there.
-/// *Prices* follow the weight by which a cut misses its window. Each evaluation gives a valid bound by itself.
+/// *Shares* are updated by multiplicative weights: a net paid for by the cut of a boundary gets a larger share there.
+/// *Prices* follow the weight by which a cut misses its window. Each evaluation alone gives a valid bound.
 ///
 /// Valid for contiguous throughput with serial communication and no replicas; memory, uplinks, and the two passes of
 /// `separate` training only add to the value. O(rounds · boundaries · minimum cut).
 #[derive(Debug)]
 pub struct BoundaryCuts<'a> {
     boundaries: &'a Boundaries<'a>,
-    /// Seconds of each net, none more than the value: plans that cut a dearer one are worse.
+    /// Seconds of each net, capped at the value: plans that cut a more expensive net are worse.
     seconds: Vec<f64>,
     stages: usize,
-    /// The value of a plan.
+    /// Value of the plan to improve on.
     value: f64,
     bound: f64,
     rounds: u32,
@@ -70,15 +70,15 @@ pub struct BoundaryCuts<'a> {
     windows: Vec<Window>,
     /// Whether a net can cross a boundary: `[boundary][net]`.
     possible: Vec<Vec<bool>>,
-    /// Logarithms of the shares, but for a constant per net.
+    /// Logarithms of the shares, up to a constant per net.
     scores: Vec<Vec<f64>>,
     prices: Vec<f64>,
 }
 
-/// Lower and upper end of the weight before a boundary.
+/// Lower and upper limit of the weight before a boundary.
 type Window = (f64, f64);
 
-/// What an evaluation found at one boundary.
+/// Result of an evaluation at one boundary.
 struct Boundary {
     /// m_j.
     seconds: f64,
@@ -88,23 +88,23 @@ struct Boundary {
     crossing: Vec<usize>,
 }
 
-/// Why there is no bound.
+/// Reason why there is no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoCuts {
-    /// It is not valid for the objective, or there are no boundaries.
+    /// The bound is not valid for the objective, or there are no boundaries.
     DoesNotApply,
-    /// The memory limit leaves too little room for it.
+    /// The memory limit is too low.
     Memory,
 }
 
 impl<'a> BoundaryCuts<'a> {
-    /// Its stable name.
+    /// Stable name of the bound.
     pub const NAME: &'static str = "boundary-cuts";
 
     /// Prepares the bound on plans that are better than one of the given value. `memory` is in bytes.
     ///
     /// # Errors
-    /// Where there is none.
+    /// [`NoCuts`] if the bound does not apply or exceeds its share of the memory limit.
     pub fn new(
         problem: &Problem,
         boundaries: &'a Boundaries<'a>,
@@ -146,19 +146,19 @@ impl<'a> BoundaryCuts<'a> {
         Ok(cuts)
     }
 
-    /// The bound so far, if any evaluation was made.
+    /// The bound so far; `None` before the first evaluation.
     pub fn bound(&self) -> Option<LowerBound> {
         let bound = LowerBound { value: round_down(self.bound), source: Self::NAME, certificate: None };
         (self.rounds > 0).then_some(bound)
     }
 
-    /// One evaluation of all boundaries, on the current rayon pool; whether there is more to try.
+    /// Evaluates all boundaries once, on the current rayon pool. Returns whether another round may help.
     pub fn round(&mut self, stop: &Stop) -> bool {
         if self.rounds == ROUNDS || self.bound >= self.value {
             return false;
         }
         if self.bound >= self.threshold {
-            // What the windows were narrowed by holds up to the threshold alone.
+            // The narrowed windows hold only up to the old threshold.
             self.raise_threshold();
         }
         let shares = self.shares();
@@ -186,7 +186,7 @@ impl<'a> BoundaryCuts<'a> {
         true
     }
 
-    /// A threshold between the bound and the value, and its windows before any communication is known.
+    /// Sets a threshold between the bound and the value, and its windows without any communication.
     fn raise_threshold(&mut self) {
         self.threshold = 0.5 * (self.bound + self.value);
         self.windows = self.wide_windows();
@@ -236,7 +236,7 @@ impl<'a> BoundaryCuts<'a> {
         }
     }
 
-    /// The seconds of every net at every boundary: shares in proportion to the exponentials of the scores.
+    /// Seconds of every net at every boundary: shares proportional to the exponentials of the scores.
     fn shares(&self) -> Vec<Vec<f64>> {
         let boundaries = self.stages - 1;
         let mut shares = vec![vec![0.0; self.seconds.len()]; boundaries];
@@ -251,7 +251,7 @@ impl<'a> BoundaryCuts<'a> {
         shares
     }
 
-    /// The least of what the nets that cross cost and of the price of missing the window. None where the time ran out.
+    /// Minimises the cost of the crossing nets plus the price of missing the window. `None` if stopped.
     fn boundary(&self, shares: &[f64], window: Window, price: f64, stop: &Stop) -> Option<Boundary> {
         let Boundaries { units, weight, total, nets, .. } = self.boundaries;
         let sides: Vec<Side> = (0..units.len()).map(|unit| self.side(unit, window)).collect();
@@ -267,7 +267,7 @@ impl<'a> BoundaryCuts<'a> {
             region.add_net(units.pins(net), share);
         }
         let division = region.divide(stop)?;
-        // price · (L − w(I)), of which the units are charged for what they leave outside; or |price| · (w(I) − U).
+        // price · (L − w(I)), where the units are charged for the weight left outside; or |price| · (w(I) − U).
         let constant = if price > 0.0 { window.0 - inside - free } else { inside - window.1 };
         let crosses = |at: &usize| {
             let pins = units.pins(nets.representative[*at]);
@@ -282,8 +282,7 @@ impl<'a> BoundaryCuts<'a> {
     }
 }
 
-/// By how much the price of weight should change: the supergradient of m_j, whose sign says which end of the window is
-/// missed.
+/// Supergradient of m_j in the price of weight; its sign says which end of the window is missed.
 fn missing_weight(weight: f64, (lower, upper): Window, price: f64) -> f64 {
     if weight < lower || price > 0.0 {
         lower - weight

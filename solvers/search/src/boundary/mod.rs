@@ -1,9 +1,9 @@
 //! Stage boundaries as minimum cuts: a lower bound that counts communication, and a refinement of plans.
 //!
-//! A contiguous split is a chain of ideals, sets of units closed under predecessors, and what its stages send each
-//! other is what the boundaries of the chain cut. A minimum cut over the units that may lie on either side of a
-//! boundary bounds what it costs from below ([`BoundaryCuts`]), and one between two neighbouring stages makes a plan
-//! better ([`Boundaries::refined`]). Both reach graphs of 10⁵ operators, whose ideals cannot be counted.
+//! A contiguous split is a chain of ideals, sets of units closed under predecessors, and the communication between its
+//! stages is what the boundaries of the chain cut. A minimum cut over the units that may be on either side of a
+//! boundary bounds its cost from below ([`BoundaryCuts`]), and a minimum cut between two neighbouring stages improves a
+//! plan ([`Boundaries::refined`]). Both reach graphs of 10⁵ operators, whose ideals cannot be enumerated.
 
 mod cuts;
 mod reach;
@@ -18,11 +18,11 @@ use stagewright_core::solver::Stop;
 use crate::flow::MergedNets;
 use reach::Reach;
 
-/// What both need of a problem's units.
+/// Data of a problem's units shared by the bound and the refinement.
 #[derive(Debug)]
 pub struct Boundaries<'a> {
     units: &'a Units,
-    /// Least seconds of each unit on any pool.
+    /// Minimum seconds of each unit over the pools.
     weight: Vec<f64>,
     total: f64,
     nets: MergedNets,
@@ -30,8 +30,8 @@ pub struct Boundaries<'a> {
 }
 
 impl<'a> Boundaries<'a> {
-    /// Prepares units; none where no communication is to be counted, where some unit can run nowhere, or where the time
-    /// ran out. O(units² / 64).
+    /// Prepares units; `None` if no net costs anything, some unit can run nowhere, or the solve is stopped. O(units² /
+    /// 64).
     pub fn new(units: &'a Units, stop: &Stop) -> Option<Boundaries<'a>> {
         let least = |unit| {
             let on_pools = (0..units.pools()).filter_map(|pool| units.seconds(unit, pool));

@@ -1,9 +1,9 @@
-//! What must lie with a unit on either side of a stage boundary, by weight.
+//! Total weight of the ancestors and of the descendants of every unit.
 
 use stagewright_core::contract::Units;
 use stagewright_core::solver::Stop;
 
-/// For every unit, the weight of all that must not come after it and of all that must not come before it, itself
+/// For every unit, the weight of all units that must not come after it and of all that must not come before it, itself
 /// included in both.
 #[derive(Debug)]
 pub(super) struct Reach {
@@ -14,8 +14,8 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Sixty-four units at a time walk the order as the bits of a word. O(units / 64 · (edges + 8 units)).
-    /// None where the time ran out.
+    /// Walks the order with 64 units at a time as the bits of a word. O(units / 64 · (edges + 8 units)). `None` if
+    /// stopped.
     pub(super) fn new(units: &Units, weight: &[f64], stop: &Stop) -> Option<Reach> {
         let count = units.len();
         let mut reach = Reach { ancestors: vec![0.0; count], descendants: vec![0.0; count] };
@@ -26,7 +26,7 @@ impl Reach {
             }
             let end = (begin + 64).min(count);
             let sums = ByteSums::new(&weight[begin..end]);
-            // Units are numbered topologically: what descends from a block lies at its beginning or after.
+            // Units are numbered topologically: descendants of a block are at its beginning or after.
             for unit in begin..count {
                 let own = if unit < end { 1u64 << (unit - begin) } else { 0 };
                 let mask = units
@@ -57,7 +57,7 @@ impl Reach {
     }
 }
 
-/// The sums of up to 64 weights over the set bits of a word, a byte at a time.
+/// Sums of up to 64 weights over the set bits of a word, a byte at a time.
 struct ByteSums {
     table: Vec<[f64; 256]>,
 }

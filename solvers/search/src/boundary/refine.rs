@@ -1,9 +1,9 @@
 //! Refinement of the boundaries of a plan by minimum cuts between neighbouring stages.
 //!
-//! The units of two neighbours are divided anew so that the nets between them cost least, the weight of the first
-//! staying within a band around what it was: a minimum cut with a price on weight, which a search over the price finds
-//! as far as there is one (the idea of flow-based refinement in graph partitioning, Sanders and Schulz 2011). The
-//! bottleneck need not fall at once; the dynamic program over an order that keeps the new stages together balances
+//! The units of two neighbouring stages are divided anew so that the nets between them cost least, while the weight of
+//! the first stays within a band around its old weight: a minimum cut with a price on weight, found, if it exists, by a
+//! search over the price (the idea of flow-based refinement in graph partitioning, Sanders and Schulz 2011). The
+//! bottleneck need not fall immediately; the dynamic program over an order that keeps the new stages together balances
 //! them.
 
 use stagewright_core::solver::Stop;
@@ -11,18 +11,18 @@ use stagewright_core::solver::Stop;
 use super::Boundaries;
 use super::region::{Division, Region, Side};
 
-/// By how much of its weight a stage may shrink or grow.
+/// Fraction of its weight by which a stage may shrink or grow.
 const BAND: f64 = 0.3;
-/// Minimum cuts per pair of stages.
+/// Maximum number of minimum cuts per pair of stages.
 const PRICES: usize = 14;
-/// The first price of weight that is not zero.
+/// The first non-zero price of weight.
 const FIRST_PRICE: f64 = 0.01;
-/// By how much the stages before a boundary may pass the value of the plan, so that there is room to move.
+/// Factor by which the stages before a boundary may exceed the value of the plan, to leave room to move.
 const SLACK: f64 = 1.02;
 
 impl Boundaries<'_> {
-    /// Refines the stages of a plan, given as the number of the stage of each unit, and its value. The new stages, if
-    /// any boundary costs less now. They are a chain of ideals, as before.
+    /// Refines a plan, given as the stage of each unit and its value. Returns the new stages if any boundary costs
+    /// less; they are again a chain of ideals.
     pub fn refined(&self, stage_of: &[u32], value: f64, stop: &Stop) -> Option<Vec<u32>> {
         let stages = stage_of.iter().max().map_or(0, |&last| last + 1);
         let mut stage_of = stage_of.to_vec();
@@ -60,14 +60,14 @@ impl Boundaries<'_> {
 /// Two neighbouring stages.
 struct Pair<'a> {
     boundaries: &'a Boundaries<'a>,
-    /// Whether a unit is in either.
+    /// Whether a unit is in either stage.
     here: Vec<bool>,
-    /// The nets with at least two pins here: these pins, and what dividing them costs.
+    /// Nets with at least two pins here: these pins, and the cost of dividing them.
     nets: Vec<(Vec<u32>, f64)>,
     /// Weight of the first stage, and of both.
     first_weight: f64,
     weight: f64,
-    /// What the nets between the stages cost now.
+    /// Current cost of the nets between the stages.
     cost: f64,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Pair<'a> {
             if of_pair.len() < 2 {
                 continue;
             }
-            // With a pin elsewhere, one of the two stages pays for it in any case.
+            // With a pin elsewhere, one of the two stages pays for the net in any case.
             let divided = if of_pair.len() == pins.len() { 2.0 * seconds } else { seconds };
             if of_pair.iter().any(|&pin| is_first(pin) != is_first(of_pair[0])) {
                 cost += divided;
@@ -103,13 +103,13 @@ impl<'a> Pair<'a> {
         self.here[unit as usize]
     }
 
-    /// The division into two stages, where it costs less than now.
+    /// The cheapest division into two stages within the band, if it costs less than the current one.
     fn divide(&self, side: impl Fn(usize) -> Side, stop: &Stop) -> Option<Division> {
         let Boundaries { units, weight, .. } = self.boundaries;
         let scale = self.weight + self.nets.iter().map(|(_, cost)| cost).sum::<f64>();
         let band = (self.first_weight * (1.0 - BAND), self.first_weight * (1.0 + BAND));
         let mut price: f64 = 0.0;
-        // Prices that leave the first stage too light and too heavy.
+        // Prices at which the first stage is too light and too heavy.
         let (mut light, mut heavy) = (f64::NEG_INFINITY, f64::INFINITY);
         for _ in 0..PRICES {
             let mut region = Region::new(units, &side, scale);

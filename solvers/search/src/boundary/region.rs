@@ -5,28 +5,28 @@ use stagewright_core::solver::Stop;
 
 use crate::flow::{Network, SINK, SOURCE, UNCUTTABLE, add_ordered_net};
 
-/// Units of capacity that all weights and nets of a region sum to, about.
+/// Approximate capacity units in the sum of all weights and nets of a region.
 const QUANTA: f64 = (1u64 << 40) as f64;
-/// Most that a price of weight may be, in seconds of cut per second of weight. Beyond it nothing is gained, and sums of
-/// capacities could leave their range.
+/// Maximum price of weight, in seconds of cut per second of weight. Higher prices gain nothing, and sums of capacities
+/// could overflow.
 pub(super) const HIGHEST_PRICE: f64 = 64.0;
-/// The node of a unit that is not in the region.
+/// Node of a unit outside the region.
 const ABSENT: u32 = u32::MAX;
 
-/// Where a unit lies before the cut.
+/// Position of a unit before the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     /// Before the boundary.
     Inside,
     /// After it.
     Outside,
-    /// On either side.
+    /// On either side: the cut decides.
     Free,
-    /// Not in the region: it has no say.
+    /// Not in the region: ignored.
     Absent,
 }
 
-/// The network.
+/// A network over the free units.
 #[derive(Debug)]
 pub(super) struct Region<'a> {
     units: &'a Units,
@@ -39,14 +39,14 @@ pub(super) struct Region<'a> {
 /// The cheapest division of a region.
 #[derive(Debug)]
 pub(super) struct Division {
-    /// What the divided nets cost, and the charges of units.
+    /// Cost of the divided nets plus the charges of units.
     pub(super) seconds: f64,
     source_side: Vec<bool>,
     node_of: Vec<u32>,
 }
 
 impl Division {
-    /// Whether a unit lies before the boundary.
+    /// Whether a unit is before the boundary.
     pub(super) fn is_inside(&self, unit: u32) -> bool {
         let node = self.node_of[unit as usize];
         node != ABSENT && self.source_side[node as usize]
@@ -54,8 +54,8 @@ impl Division {
 }
 
 impl<'a> Region<'a> {
-    /// Units and what keeps their order: with a unit, all that must not come after it lies before the boundary. `scale`
-    /// is about the seconds of all weights and nets.
+    /// A network of units and their precedence: all predecessors of a unit before the boundary are before it too.
+    /// `scale` is roughly the sum of all weights and nets in seconds.
     pub(super) fn new(units: &'a Units, side: impl Fn(usize) -> Side, scale: f64) -> Region<'a> {
         let mut network = Network::new();
         let node_of: Vec<u32> = (0..units.len())
@@ -78,7 +78,8 @@ impl<'a> Region<'a> {
         Region { units, network, node_of, quantum: scale / QUANTA }
     }
 
-    /// Charges for weight: a positive price for what free units leave outside, a negative one for what they bring inside.
+    /// Charges for weight: a positive price for the weight that free units leave outside, a negative one for the weight
+    /// they bring inside.
     pub(super) fn charge(&mut self, weight: &[f64], price: f64) {
         if price == 0.0 {
             return;
@@ -97,14 +98,14 @@ impl<'a> Region<'a> {
         (seconds / self.quantum) as i64
     }
 
-    /// Adds a net with pins in the region, and what dividing it costs. Nothing is added where no cut can.
+    /// Adds a net with pins in the region and the cost of dividing it. Nothing is added if no cut can divide it.
     pub(super) fn add_net(&mut self, pins: &[u32], seconds: f64) {
         let capacity = self.capacity(seconds);
         let node_of = &self.node_of;
         add_ordered_net(&mut self.network, self.units, pins, |pin| node_of[pin as usize], capacity);
     }
 
-    /// The cheapest division; none where the time ran out.
+    /// The cheapest division; `None` if stopped.
     pub(super) fn divide(self, stop: &Stop) -> Option<Division> {
         let cut = self.network.minimum_cut(stop)?;
         let seconds = cut.value as f64 * self.quantum;

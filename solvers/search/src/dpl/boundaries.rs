@@ -1,4 +1,5 @@
-//! The stages of the best plan, divided anew by minimum cuts and balanced over orders that keep them together.
+//! Refinement of the best plan: minimum cuts move its boundaries, and orders that keep the new stages together balance
+//! them.
 
 use rustc_hash::FxHashMap;
 use stagewright_core::bound::LowerBound;
@@ -16,11 +17,11 @@ use crate::boundary::{Boundaries, BoundaryCuts, NoCuts};
 use crate::order;
 use crate::usage::UsageSpace;
 
-/// Most times that all boundaries are refined.
+/// Maximum number of refinements of all boundaries.
 const ROUNDS: usize = 4;
 
-/// Refines the boundaries of the best plan as long as that makes it better, then raises the bound by what the boundaries
-/// of any split must cut, both as far as the time allows.
+/// Refines the boundaries of the best plan as long as that improves it, then raises the bound by the communication that
+/// the boundaries of every split must cut. Both end with the time limit.
 ///
 /// # Errors
 /// A broken invariant, or threads that cannot be started.
@@ -61,7 +62,7 @@ pub fn improve_boundaries(
     Ok(())
 }
 
-/// Whether there is something left to find or to prove, and time for it.
+/// Whether the gap is still open and time is left.
 fn is_open(best: &Plan, bound: &LowerBound, context: &Context<'_>) -> bool {
     tolerance::gap(best.value(), bound.value) > 0.0
         && !context.gap_reached(best.value(), bound.value)
@@ -100,7 +101,7 @@ fn refine_boundaries(
     Ok(())
 }
 
-/// The number of the stage of each unit of a contiguous plan.
+/// Stage of each unit of a contiguous plan.
 fn stages_of(units: &Units, plan: &Plan) -> Vec<u32> {
     let placement = &plan.placement;
     let stage_of_device: FxHashMap<DeviceId, u32> = placement.used().into_iter().zip(0..).collect();
@@ -108,7 +109,7 @@ fn stages_of(units: &Units, plan: &Plan) -> Vec<u32> {
     (0..units.len()).map(stage).collect()
 }
 
-/// Orders of the units by stage, and within a stage along the file and depth first.
+/// Orders of the units by stage; within a stage by index and depth first.
 fn orders(units: &Units, stage_of: &[u32]) -> [Vec<u32>; 2] {
     let mut place = vec![0; units.len()];
     for (at, &unit) in order::depth_first(units).iter().enumerate() {

@@ -6,11 +6,12 @@
 //! f(u, i) = min over pools c, replicas r and j < i of  max(f(u − r·e_c, j), load_c(j..i) / r + sync)
 //! ```
 //!
-//! is the least bottleneck of the first i units on the devices u. For each start j and pool c the interval grows
-//! one unit at a time in a [`Meter`], until its compute alone reaches the cap; growing an interval costs time
-//! proportional to the unit's nets, so the whole takes O(p · (w + q · Π(n_c + 1))) with p the positions at which the
-//! order may be cut, w the units and q the positions of the longest interval below the cap. The linear restriction is DPL of Tarnawski et al. (NeurIPS 2020); any topological order gives a
-//! contiguous split, since the order of the stages respects it.
+//! is the minimum bottleneck of the first i units on the devices u. For each start j and pool c the interval grows one
+//! unit at a time in a [`Meter`], until its compute alone reaches the cap. Growing an interval takes time proportional
+//! to the unit's nets, so the total is O(p · (w + q · Π(n_c + 1))), where p is the number of cut positions, w the
+//! number of units and q the number of positions in the longest interval below the cap. The linear restriction is DPL
+//! of Tarnawski et al. (NeurIPS 2020). Any topological order gives a contiguous split, since the order of the stages
+//! respects it.
 
 use std::cell::Cell;
 
@@ -27,33 +28,33 @@ use crate::usage::UsageSpace;
 
 #[derive(Debug, Clone, Copy)]
 struct Parent {
-    /// Place of the position where the last stage starts.
+    /// Index of the position where the last stage starts.
     start: u32,
     usage: u32,
     pool: u32,
     replicas: u32,
 }
 
-/// Bytes of one state in the tables.
+/// Bytes per state of the tables.
 pub(super) const STATE_BYTES: u64 = (size_of::<f64>() + size_of::<Parent>()) as u64;
 
-/// Intervals between two looks at the clock, and states of one interval above which every one looks.
+/// Intervals between clock checks, and number of states from which every interval checks the clock.
 const INTERVALS_BETWEEN_CHECKS: u32 = 1024;
 const MANY_STATES: usize = 4096;
 
-/// An order of the units, where it may be cut, and the devices that its stages may use.
+/// An order of the units, its cut positions, and the devices that its stages may use.
 #[derive(Clone, Copy)]
 pub struct Line<'a> {
     /// The units.
     pub order: &'a [u32],
-    /// Where it may be cut.
+    /// The cut positions.
     pub positions: &'a Positions,
     /// The usages of devices.
     pub space: &'a UsageSpace,
 }
 
-/// The best stages over an order with a value below `cap`, if there are any; the value leaves uplinks out. None as
-/// well where the solve has to stop first.
+/// The best stages over an order with a value below `cap`, if any; the value ignores uplinks. Also `None` if the solve
+/// has to stop first.
 pub fn best_stages(
     problem: &Problem,
     units: &Units,
@@ -100,12 +101,12 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// Minimises the largest load of `pass` over the stages whose loads are all below the caps; none where there are
-    /// none, or where the solve has to stop.
+    /// Minimises the largest load of `pass` over the stages whose loads are all below the caps. `None` if there are
+    /// none, or if the solve has to stop.
     fn minimise(&self, pass: usize, caps: [f64; 2]) -> Option<Minimised<Vec<StageAssignment>>> {
         let count = self.positions.len() - 1;
         let width = self.space.len();
-        // `[place of the position][usage]`, so that one start's states lie together.
+        // `[index of the position][usage]`: the states of one start are contiguous.
         let mut value = vec![f64::INFINITY; (count + 1) * width];
         let mut parent = vec![Parent { start: 0, usage: 0, pool: 0, replicas: 0 }; (count + 1) * width];
         value[0] = 0.0;
@@ -187,7 +188,7 @@ impl Chain<'_> {
                 if (0..passes).any(|pass| loads[pass] >= caps[pass]) {
                     continue;
                 }
-                // What a stage needs is worked out only where its load is good.
+                // Memory is computed only for stages below the caps.
                 if !meter.holdings().fits(least_in_flight, spec.memory) {
                     break;
                 }
@@ -216,7 +217,7 @@ impl Chain<'_> {
         true
     }
 
-    /// Looks at the clock now and then.
+    /// Checks the clock periodically.
     fn has_to_stop(&self) -> bool {
         let intervals = self.intervals.get().wrapping_add(1);
         self.intervals.set(intervals);
@@ -224,7 +225,7 @@ impl Chain<'_> {
             && self.stop.reason().is_some()
     }
 
-    /// The stages that lead to a usage at the end of the order.
+    /// The stages on the path to a usage at the end of the order.
     fn walk_back(&self, usage: usize, parent: &[Parent]) -> Vec<StageAssignment> {
         let width = self.space.len();
         let mut stages = Vec::new();
@@ -246,7 +247,7 @@ impl Chain<'_> {
     }
 }
 
-/// The load of a stage per pass, divided among its replicas, synchronisation included.
+/// Load of a stage per pass, divided among its replicas, including synchronisation.
 pub fn stage_loads(problem: &Problem, units: &Units, stage: &StageAssignment) -> [f64; 2] {
     let objective = problem.objective();
     let mut meter = Meter::new(units, objective, stage.pool);

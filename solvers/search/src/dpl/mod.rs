@@ -1,11 +1,11 @@
 //! DPL: the best contiguous split that respects a linear order, over several orders.
 //!
-//! Each order costs milliseconds and the best over a few is within 1% of optimal on every published instance, so
-//! this is the upper bound that the exact splitter starts from, and the answer where the lattice of ideals is
-//! too large. The plain orders come first; then the best order is perturbed a fixed number of times (a local
-//! search over orders: some units are moved, the order is repaired, and what is no worse is kept). An order is split
-//! exactly up to the length at which [`Positions`] leaves some cuts out. The solver then refines the boundaries of the
-//! best plan, and bounds them, by minimum cuts (see [`crate::boundary`]).
+//! Each order takes milliseconds, and the best over a few is within 1% of optimal on every published instance. So this
+//! is the upper bound that the exact splitter starts from, and the answer if the lattice of ideals is too large. The
+//! plain orders come first; then the best order is perturbed a fixed number of times (a local search over orders: some
+//! units are moved, the order is repaired, and the result is kept if it is no worse). An order is split exactly up to
+//! the length at which [`Positions`] leaves some cuts out. The solver then refines the boundaries of the best plan, and
+//! bounds them, by minimum cuts (see [`crate::boundary`]).
 //!
 //! Where a limit ends this before there is a plan, the devices are filled one after the other (`fallback`).
 //!
@@ -35,18 +35,18 @@ pub use room::Room;
 use crate::usage::UsageSpace;
 use crate::{order, pipeline};
 
-/// Interval loads that the local search over orders may compute, about a second's worth.
+/// Number of interval loads that the local search over orders may compute, about a second's worth.
 const PERTURBATION_WORK: usize = 20_000_000;
-/// Most perturbed orders.
+/// Maximum number of perturbed orders.
 const PERTURBATIONS: usize = 64;
-/// Most times that all positions near the cuts are tried.
+/// Maximum number of refinements near the cuts.
 const REFINEMENTS: usize = 4;
 
 /// The DP over linear orders as a solver.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Dpl;
 
-/// What the throughput of a contiguous split lacks for an objective, if anything: shared by the DPs.
+/// First feature of an objective that the DPs for contiguous throughput lack, if any.
 pub fn missing_for_contiguous_dp(objective: &Objective) -> Option<&'static str> {
     if objective.kind != ObjectiveKind::Throughput {
         Some("objectives other than throughput")
@@ -97,7 +97,7 @@ impl Solver for Dpl {
     }
 }
 
-/// How much to spend on orders.
+/// Effort spent on orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     /// The plain orders.
@@ -106,9 +106,8 @@ pub enum Effort {
     Thorough,
 }
 
-/// The best plan over the warm start, the plain orders and, if asked, perturbed ones. None where none fits.
-/// Where the memory limit has no room for every use of the devices, the orders are split over fewer (see
-/// [`Room`]).
+/// The best plan over the warm start, the plain orders and, if requested, perturbed ones. `None` if no plan fits. If
+/// the memory limit has no room for every usage of the devices, the orders are split over fewer (see [`Room`]).
 ///
 /// # Errors
 /// A broken invariant.
@@ -186,7 +185,7 @@ fn search_orders(
     let mut best_order = orders.swap_remove(chosen.map_or(0, |(at, _)| at));
     context.emit(Event::Phase { name: "perturbed orders".into() });
     let count = units.len();
-    // A chain has one order only.
+    // A chain has only one order.
     let rounds =
         if is_chain(units) { 0 } else { PERTURBATIONS.min(PERTURBATION_WORK / (count * count).max(1)) };
     let mut rng = seed::stream(context.seed, 0);
@@ -204,8 +203,8 @@ fn search_orders(
     Ok(best)
 }
 
-/// Splits further orders, each a topological order of the units, and keeps what is better than the best plan so far.
-/// Answers the index of the last order that was. Ends when told to stop.
+/// Splits further orders, each a topological order of the units, and keeps plans that improve on the best so far.
+/// Returns the index of the last order that improved. Ends when the solve has to stop.
 ///
 /// # Errors
 /// A broken invariant.
@@ -234,7 +233,7 @@ pub fn over_more_orders(
     Ok(chosen)
 }
 
-/// Tries all positions near the cuts of a split, again as long as that helps.
+/// Tries all positions near the cuts of a split, repeatedly while that helps.
 fn near_cuts(
     problem: &Problem,
     units: &Units,
@@ -255,7 +254,7 @@ fn near_cuts(
     Ok(())
 }
 
-/// Tries one order; its stages where they improve on the best.
+/// Tries one order; returns its stages if they improve on the best.
 fn try_line(
     problem: &Problem,
     units: &Units,
@@ -273,8 +272,8 @@ fn try_line(
     Ok(keep_better(best, plan, context).then_some(stages))
 }
 
-/// The best stages over an order when nothing is known to beat: the cost grows with the cap, so caps above the
-/// closed-form bound come first. What is found below any cap is the best over the order.
+/// The best stages over an order without a known value to beat. The cost grows with the cap, so small multiples of the
+/// closed-form bound are tried first. Stages found below any cap are the best over the order.
 pub fn first_stages(
     problem: &Problem,
     units: &Units,
@@ -299,7 +298,7 @@ fn keep_better(best: &mut Option<Plan>, plan: Plan, context: &mut Context<'_>) -
     better
 }
 
-/// The plan of some stages.
+/// Plan of the given stages.
 ///
 /// # Errors
 /// A broken invariant: stages that are not feasible.
@@ -307,12 +306,12 @@ pub fn plan_of(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> 
     Plan::new(problem, Placement::from_stages(problem, units, stages))
 }
 
-/// Whether the units have one order only.
+/// Whether the units have only one order.
 pub fn is_chain(units: &Units) -> bool {
     (1..units.len()).all(|unit| units.predecessors(unit).contains(&(unit as u32 - 1)))
 }
 
-/// Moves a few units of an order by up to an eighth of its length, and repairs it.
+/// Moves a few units of an order by up to an eighth of its length, and repairs the order.
 fn perturbed(units: &Units, order: &[u32], rng: &mut impl Rng) -> Vec<u32> {
     let count = order.len();
     let mut priority = vec![0.0; count];

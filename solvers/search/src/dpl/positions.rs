@@ -1,27 +1,27 @@
-//! Where an order may be cut.
+//! Cut positions of an order.
 //!
-//! The program over an order of n units takes time in proportion to the positions at which it may cut, times the units
-//! of the longest stage. Up to [`MOST`] units every position counts. Above, the order is cut into as many blocks of
-//! equal weight, each block offers the position that the least transfer crosses, and once a split is known, all
-//! positions near its cuts are tried: what is lost by the first step is a fraction of a block.
+//! The program over an order of n units takes time proportional to the number of cut positions times the units of the
+//! longest stage. Up to [`MOST`] units every position is a cut position. Longer orders are divided into `BLOCKS`
+//! blocks of about equal weight, each of which contributes the position crossed by the least transfer. Once a split is
+//! known, all positions near its cuts are tried, so the first step loses at most a fraction of a block.
 
 use stagewright_core::contract::Units;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 
-/// Most positions at which every one is tried.
+/// Maximum length of an order whose positions are all tried.
 pub(super) const MOST: usize = 4096;
-/// Positions of a longer order.
+/// Number of blocks of a longer order.
 const BLOCKS: usize = 512;
-/// Positions near the cuts of a split.
+/// Number of positions tried near the cuts of a split.
 const NEAR: usize = 1024;
 
-/// Positions in an order of n units, ascending, 0 and n among them.
+/// Ascending positions in an order of n units, including 0 and n.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Positions(Vec<u32>);
 
 impl Positions {
-    /// Every position where they are few, else the best of each block. O(units · pools + pins).
+    /// All positions of a short order, otherwise the best of each block. O(units · pools + pins).
     pub fn new(problem: &Problem, units: &Units, order: &[u32]) -> Positions {
         if order.len() <= MOST {
             return Positions((0..=order.len() as u32).collect());
@@ -38,7 +38,7 @@ impl Positions {
         let mut weight = 0.0;
         let mut best = 0;
         for (at, &unit) in order.iter().enumerate() {
-            // Half by time, half by number, so that what takes no time is cut as well.
+            // Half by time, half by number, so that units without time are cut as well.
             let share = if total > 0.0 { seconds(unit) / total } else { 0.0 };
             weight += BLOCKS as f64 * 0.5 * (share + 1.0 / order.len() as f64);
             let position = at + 1;
@@ -55,7 +55,7 @@ impl Positions {
         Positions(positions)
     }
 
-    /// Whether every position is among them.
+    /// Whether every position is included.
     pub fn are_all(&self, len: usize) -> bool {
         self.0.len() == len + 1
     }
@@ -77,7 +77,7 @@ impl Positions {
         Positions(positions)
     }
 
-    /// The same positions seen from the end of the order.
+    /// The same positions counted from the end of the order.
     pub(super) fn reversed(&self, len: usize) -> Positions {
         Positions(self.0.iter().rev().map(|&position| len as u32 - position).collect())
     }
@@ -88,7 +88,7 @@ impl Positions {
     }
 }
 
-/// Transfer time of the nets that cross each position, over all pools.
+/// Transfer time of the nets that cross each position, summed over the pools.
 fn crossing(problem: &Problem, units: &Units, order: &[u32]) -> Vec<f64> {
     let mut place = vec![0; units.len()];
     for (at, &unit) in order.iter().enumerate() {
@@ -181,7 +181,7 @@ mod tests {
             let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
             let found = Dpl.solve(&problem, &mut context).expect("a contiguous problem");
             let value = found.value().expect("a plan");
-            // A chain has one order; every position of it is tried here.
+            // A chain has only one order; all of its positions are tried here.
             let order: Vec<u32> = (0..units.len() as u32).collect();
             let all = Positions((0..=units.len() as u32).collect());
             let room = Room::new(&problem, &units, None);

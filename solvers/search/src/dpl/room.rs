@@ -1,9 +1,9 @@
-//! How many usages of devices the tables have room for.
+//! Number of device usages for which the tables have room.
 //!
-//! A table holds a state for every position at which the order may be cut and every usage of devices, and their number is the product
-//! of the sizes of the pools. Where that does not fit into its share of the memory limit, the program runs on fewer
-//! devices of the largest pools: a plan that leaves devices idle is a plan, and its value holds. Only the claim that it
-//! is the best over the order is lost.
+//! A table has a state for every cut position and every usage of devices, and the number of usages is the product of
+//! the pool sizes. If the table exceeds its share of the memory limit, the program runs on fewer devices of the largest
+//! pools. A plan that leaves devices idle is still a plan, and its value is valid; only the claim that it is the best
+//! over the order is lost.
 
 use stagewright_core::bound::LowerBound;
 use stagewright_core::contract::Units;
@@ -14,26 +14,26 @@ use super::chain::STATE_BYTES;
 use super::positions::MOST;
 use crate::usage::UsageSpace;
 
-/// The tables take one part in so many of the memory limit. The rest is for the problem, the units and whatever the
-/// caller keeps; and a larger table would take hours to fill.
+/// The tables take 1/`SHARE` of the memory limit. The rest is for the problem, the units and the caller; and a larger
+/// table would take hours to fill.
 const SHARE: u64 = 4;
 
-/// The usages that fit, and what does not.
+/// The usages that fit, and the reason if some do not.
 #[derive(Debug, Clone)]
 pub struct Room {
-    /// The usages; none where the memory limit is too small for any.
+    /// The usages; `None` if the memory limit is too small for any.
     pub space: Option<UsageSpace>,
-    /// Which devices are left out, and why; none where all usages fit.
+    /// The devices left out, and why; `None` if all usages fit.
     pub lack: Option<String>,
 }
 
 impl Room {
-    /// The usages of a problem's devices for tables over all orders of `units`, under a limit in bytes. Without a limit
-    /// there is as much room as under the default one, since an allocation that fails ends the process.
+    /// Usages of a problem's devices for tables over all orders of `units`, under a limit in bytes. Without a limit the
+    /// default one applies, since a failed allocation ends the process.
     pub fn new(problem: &Problem, units: &Units, memory: Option<u64>) -> Room {
         let bytes = memory.or(Limits::default().memory).unwrap_or(0) / SHARE;
         let per_usage = STATE_BYTES * (units.len().min(MOST) as u64 + 1);
-        // Usages are numbered by 32 bits.
+        // Usages are numbered with 32 bits.
         let most = (bytes / per_usage).min(u64::from(u32::MAX)) as usize;
         let size = UsageSpace::size(problem, units.len());
         let space = UsageSpace::fitting(problem, units.len(), most);
@@ -52,7 +52,7 @@ impl Room {
         Room { space, lack }
     }
 
-    /// The outcome of a search in this room. What did not fit ended it, unless the plan is optimal all the same.
+    /// The outcome of a search in this room. Lack of room is its stop reason, unless the plan is optimal anyway.
     pub fn solution(
         &self,
         solver: &'static str,
@@ -82,7 +82,7 @@ impl Room {
     }
 }
 
-/// How many devices of each kind that is cut short a space has.
+/// Number of usable devices of each kind that the space truncates, for display.
 fn devices(problem: &Problem, space: &UsageSpace) -> String {
     let cluster = problem.cluster();
     let cut = (0..cluster.kind_count()).filter_map(|kind| {

@@ -1,14 +1,14 @@
 //! accelerate's `device_map="balanced"`: devices filled in turn, in module order.
 //!
 //! `get_balanced_memory` gives every accelerator but the last a budget of an equal share of the parameters,
-//! plus a buffer of 1.25 times the larger of the largest layer and the mean leaf module, and never more than
-//! its memory; the last keeps all its memory. `infer_auto_device_map` then walks the modules and goes on to
-//! the next device where one does not fit; on the first device it holds back room for the largest module
-//! still to come. Because of the buffer the last device has less than the others, which is what people get.
+//! plus a buffer of 1.25 times the larger of the largest layer and the mean leaf module, capped at its
+//! memory; the last keeps all its memory. `infer_auto_device_map` then walks the modules and advances to the
+//! next device when one does not fit; on the first device it reserves room for the largest module still to
+//! come. Because of the buffer the last device gets less than the others.
 //!
-//! The same here: the budgets, the buffer, the room held back, the walk, layers that are never split. Not the
-//! same: accelerate goes on to host memory and disk where the accelerators are full, which is no plan for a
-//! pipeline; and its leaf modules are the operators with parameters.
+//! This rule follows it in the budgets, the buffer, the reserved room, the walk and the unsplit layers. It
+//! differs in two points: accelerate continues with host memory and disk when the accelerators are full,
+//! which is not a plan for a pipeline; and the leaf modules here are the operators with parameters.
 
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
@@ -64,7 +64,7 @@ fn leaves(problem: &Problem) -> usize {
     graph.operators().filter(|&op| graph.operator(op).parameter_bytes > 0.0).count()
 }
 
-/// The device of each module: the next one where the module does not fit, and never one before.
+/// The device of each module: the next one if the module does not fit, never an earlier one.
 fn fill(bytes: &[f64], budgets: &[f64]) -> Result<Vec<usize>, String> {
     let mut largest_after = vec![0.0; bytes.len()];
     for at in (1..bytes.len()).rev() {
@@ -96,7 +96,7 @@ mod tests {
     use super::super::support::{Model, names, plan, reason};
     use super::*;
 
-    /// An equal share is 3 and the buffer 1.25: the first device holds back 1 of 4.25, the others take 4.
+    /// An equal share is 3 and the buffer 1.25: the first device reserves 1 of 4.25, the others take 4.
     #[test]
     fn the_last_device_has_what_the_buffers_leave() {
         let mut model = Model::layers(12);

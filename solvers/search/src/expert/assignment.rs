@@ -1,5 +1,5 @@
-//! From a device per colocation class to a placement, with the order of the devices where the split rule asks
-//! for one.
+//! From a device per colocation class to a placement, with an order of the devices if the split rule requires
+//! one.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use stagewright_core::problem::Problem;
 /// respect.
 ///
 /// # Errors
-/// A contiguous split in which the devices have no such order.
+/// If the split is contiguous and the devices have no such order.
 pub(super) fn placement(problem: &Problem, device_of_class: &[DeviceId]) -> Result<Placement, String> {
     let graph = problem.graph();
     let device_of: Vec<DeviceId> = graph.operators().map(|op| device_of_class[graph.class_of(op)]).collect();

@@ -1,16 +1,15 @@
-//! The most even cut of a sequence into blocks: the largest block is as small as it can be.
+//! The most even partition of a sequence into blocks: it minimises the largest block.
 //!
-//! With the cap on a block known, filling each block as far as it goes needs the fewest blocks, so the least
-//! cap under which that many suffice is found by bisection over the bits of the number, exactly. Under this
-//! cap the blocks are then filled towards an equal share of what is left, so that no block stays needlessly
-//! small.
+//! For a given cap on a block, filling each block as far as possible needs the fewest blocks, so the smallest cap for
+//! which the available blocks suffice is found exactly, by bisection over the bits of the number. The blocks are then
+//! filled under this cap towards an equal share of the rest, so that no block stays needlessly small.
 //!
-//! torchgpipe (`blockpartition`) follows Bárány and Grinberg ("Block partitions of sequences", arXiv:1308.2452),
-//! whose blocks differ by at most the largest item. DeepSpeed (`partition_balanced`) bisected for the cap, as
-//! here, before it turned to a program for the least difference between the largest and the smallest block.
+//! torchgpipe (`blockpartition`) follows Bárány and Grinberg ("Block partitions of sequences", arXiv:1308.2452), whose
+//! blocks differ by at most the largest item. DeepSpeed (`partition_balanced`) bisected for the cap, as here, before it
+//! changed to a program that minimises the difference between the largest and the smallest block.
 
-/// The block of each item of a sequence of weights of at least 0, at most `blocks` of them, each with an
-/// item. O(items · (64 + blocks)), O(items · 64) where the items do not differ much.
+/// The block of each item of a sequence of non-negative weights: at most `blocks` non-empty blocks. O(items · (64 +
+/// blocks)), O(items · 64) if the items do not differ much.
 pub(super) fn block_partition(weights: &[f64], blocks: usize) -> Vec<usize> {
     let count = weights.len();
     let blocks = blocks.min(count);
@@ -26,7 +25,7 @@ pub(super) fn block_partition(weights: &[f64], blocks: usize) -> Vec<usize> {
     }
     let sequence = Sequence { prefix };
 
-    // Numbers of at least 0 are ordered as their bits are.
+    // Non-negative floats have the order of their bits.
     let single = (0..count).map(|at| sequence.sum(at, at + 1)).fold(0.0, f64::max);
     let (mut low, mut high) = (single.to_bits(), total.to_bits());
     while low < high {
@@ -49,17 +48,17 @@ impl Sequence {
         self.prefix.len() - 1
     }
 
-    /// Weight of the items from `start` to before `end`: no smaller for more items, also after rounding.
+    /// Weight of the items in `start..end`: monotone in the range, also after rounding.
     fn sum(&self, start: usize, end: usize) -> f64 {
         self.prefix[end] - self.prefix[start]
     }
 
-    /// The end of the longest block that starts at `start` and weighs at most `cap`, looking from `from` on.
+    /// End of the longest block that starts at `start` and weighs at most `cap`; the search begins at `from`.
     fn reach(&self, start: usize, cap: f64, from: usize) -> usize {
         (from..self.len()).find(|&end| self.sum(start, end + 1) > cap).unwrap_or(self.len())
     }
 
-    /// The fewest blocks of at most `cap` that the items from each one on need; no item weighs more.
+    /// Minimum number of blocks of at most `cap` for the items from each position on; no item weighs more.
     fn needs(&self, cap: f64) -> Vec<usize> {
         let mut ends = Vec::with_capacity(self.len());
         let mut end = 0;
@@ -74,8 +73,7 @@ impl Sequence {
         needs
     }
 
-    /// Fills exactly `blocks` blocks of at most `cap`, each as near as it can be to an equal share of the
-    /// rest.
+    /// Fills exactly `blocks` blocks of at most `cap`, each as close as possible to an equal share of the rest.
     fn fill(&self, cap: f64, blocks: usize) -> Vec<usize> {
         let needs = self.needs(cap);
         let mut block_of = Vec::with_capacity(self.len());
@@ -83,7 +81,7 @@ impl Sequence {
             let start = block_of.len();
             let others = blocks - block - 1;
             let share = self.sum(start, self.len()) / (others + 1) as f64;
-            // The others need an item each, and room for what is left.
+            // The other blocks need an item each, and room for the rest.
             let last = self.reach(start, cap, start + 1).min(self.len() - others);
             let distance = |end: usize| (self.sum(start, end) - share).abs();
             let end = (start + 1..=last)

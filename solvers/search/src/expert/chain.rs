@@ -1,9 +1,9 @@
-//! The model as a chain of segments, for the rules that cut one: each layer, and what stands between layers.
+//! The model as a chain of segments, for the rules that cut one: the layers, and the units between layers.
 //!
-//! The colocation classes of a layer are fused, and so are layers on a cycle or with a class in common: as
-//! they can only share a device of a contiguous split, they count as one, and the solution says so. The rest
-//! is a topological order, along the file where that is free, so that every cut of the chain into stages
-//! respects the order of the split rule.
+//! The colocation classes of a layer are fused, and so are layers on a cycle or with a common class: since
+//! they must share a device in a contiguous split, they count as one layer, and the solution reports it. The
+//! order of the chain is topological, and by index where that leaves a choice, so every cut of the chain into
+//! stages respects the order of the split rule.
 
 use std::ops::Range;
 
@@ -20,9 +20,9 @@ use super::layers::Layers;
 /// A part of the model that no rule cuts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// Whether it is a layer; else it is what lies before, between or after layers.
+    /// Whether it is a layer; otherwise it is before, between or after layers.
     pub(super) is_layer: bool,
-    /// Its units, which follow each other.
+    /// Its units, which are consecutive.
     pub(super) units: Range<usize>,
 }
 
@@ -31,15 +31,15 @@ pub(super) struct Segment {
 pub(super) struct Chain {
     units: Units,
     segments: Vec<Segment>,
-    /// Layers that the graph names.
+    /// Number of layers named by the graph.
     layers: usize,
 }
 
 impl Chain {
-    /// The chain of a problem under any split rule, in time linear in the graph but for a sort.
+    /// The chain of a problem under any split rule, in time linear in the graph apart from a sort.
     ///
     /// # Errors
-    /// A graph that names no layers.
+    /// If the graph names no layers.
     pub(super) fn new(problem: &Problem) -> Result<Chain, String> {
         let graph = problem.graph();
         let layers = Layers::new(graph)?;
@@ -79,14 +79,13 @@ impl Chain {
         &self.segments
     }
 
-    /// What each segment weighs, from what its units weigh.
+    /// Weight of each segment, summed over the weights of its units.
     pub(super) fn weights(&self, of_unit: impl Fn(&Units, usize) -> f64) -> Vec<f64> {
         let weight = |segment: &Segment| segment.units.clone().map(|unit| of_unit(&self.units, unit)).sum();
         self.segments.iter().map(weight).collect()
     }
 
-    /// The placement that puts each segment on the device of its stage; stages must not decrease along the
-    /// chain.
+    /// The placement with each segment on the device of its stage; stages must not decrease along the chain.
     pub(super) fn place(&self, problem: &Problem, devices: &[DeviceId], stages: &[usize]) -> Placed {
         let mut device_of_unit = Vec::with_capacity(self.units.len());
         for (segment, &stage) in self.segments.iter().zip(stages) {
@@ -99,7 +98,7 @@ impl Chain {
         Placed { placement: Placement::with_stages(device_of, used, Default::default()), note: self.note() }
     }
 
-    /// Which layers the rules cannot part.
+    /// Reports the layers that the rules cannot separate.
     fn note(&self) -> Option<String> {
         let parted = self.segments.iter().filter(|segment| segment.is_layer).count();
         (parted < self.layers).then(|| {

@@ -1,13 +1,13 @@
-//! Embeddings on the host, layers each on its own device.
+//! Embeddings on the host, each layer on its own device.
 //!
-//! A table is large and a look-up cheap, so people leave it to the host's memory: TensorFlow's language model
-//! does (`ptb_word_lm.py` opens with `tf.device("/cpu:0")` around the embedding and its look-up), and
-//! recommendation models do. The rest is as [`super::LayerPerDevice`] has it; on one accelerator, that is
-//! everything else on it.
+//! A table is large and a look-up cheap, so tables are kept in host memory: by TensorFlow's language model
+//! (`ptb_word_lm.py` opens with `tf.device("/cpu:0")` around the embedding and its look-up) and by
+//! recommendation models. The rest follows [`super::LayerPerDevice`]; with one accelerator, everything else
+//! is on it.
 //!
 //! Embeddings are the operators of kind `embedding` or `embedding_bag`, and those with `embedding` or
-//! `embeddings` as a component of their layer path. What nothing but embeddings reads (the tokens) comes
-//! along.
+//! `embeddings` as a component of their layer path. Operators read only by embeddings (the tokens) move with
+//! them.
 
 use stagewright_core::document::OperatorDocument;
 use stagewright_core::problem::Problem;
@@ -45,7 +45,7 @@ impl Solver for EmbeddingsOnHost {
     }
 }
 
-/// The colocation classes with an embedding, and the classes of one operator that only they read.
+/// Colocation classes with an embedding, and single-operator classes that only they read.
 fn embeddings(problem: &Problem) -> Result<Vec<usize>, String> {
     let graph = problem.graph();
     let mut embedded = vec![false; graph.class_count()];

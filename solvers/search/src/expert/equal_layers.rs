@@ -1,11 +1,11 @@
 //! The same number of layers per stage.
 //!
-//! Megatron-LM gives every pipeline stage `num_layers / pipeline_parallel_size` transformer layers,
-//! embeddings to the first stage and the output layer to the last, counting neither
-//! (`get_num_layers_to_build`; it refuses a number of layers that does not divide). torchtitan
-//! (`generate_llm_fqn_per_model_part`) lets the first stages have one layer more where there is a remainder.
-//! So does this rule: counts as in Megatron, the remainder as in torchtitan, which would count embeddings and
-//! head as a layer each by default.
+//! Megatron-LM gives every pipeline stage `num_layers / pipeline_parallel_size` transformer layers, with
+//! embeddings on the first stage and the output layer on the last, neither of them counted
+//! (`get_num_layers_to_build`; it rejects a number of layers that is not divisible). torchtitan
+//! (`generate_llm_fqn_per_model_part`) gives the first stages one more layer if there is a remainder. This
+//! rule counts like Megatron and distributes the remainder like torchtitan, which would by default count
+//! embeddings and head as one layer each.
 
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
@@ -40,8 +40,8 @@ impl Solver for EqualLayers {
     }
 }
 
-/// The stage of each segment: the first `layers mod stages` stages have a layer more, and what is no layer
-/// goes with the layer before it, or with the first.
+/// The stage of each segment: the first `layers mod stages` stages have one layer more; other segments go
+/// with the layer before them, or with the first.
 fn stages(is_layer: &[bool], devices: usize) -> Vec<usize> {
     let layers = is_layer.iter().filter(|&&layer| layer).count();
     let stages = devices.min(layers).max(1);

@@ -1,9 +1,8 @@
-//! The most even split by bytes of parameters.
+//! The most even split by parameter bytes.
 //!
-//! DeepSpeed's `PipelineModule` does so by default (`partition_method="parameters"`): contiguous stages of
-//! its list of modules whose largest number of parameters is as small as it can be. Embeddings and head are
-//! modules of the list like the layers. How accelerate spreads parameters is another rule,
-//! [`super::AccelerateBalanced`].
+//! The default of DeepSpeed's `PipelineModule` (`partition_method="parameters"`): contiguous stages of its
+//! list of modules that minimise the largest number of parameters. Embeddings and head are modules of the
+//! list like the layers. accelerate spreads parameters by another rule, [`super::AccelerateBalanced`].
 
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};

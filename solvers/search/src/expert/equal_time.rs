@@ -1,10 +1,10 @@
 //! The most even split by measured time.
 //!
-//! People profile each layer on one accelerator and balance the times: torchgpipe's `balance_by_time` (Kim et
-//! al., "torchgpipe: On-the-fly pipeline parallelism for training giant models", 2020) for GPipe. Transfers
-//! are not looked at. Times are those of the first accelerator of the cluster, forward and backward;
-//! embeddings and head are modules of the sequence like the layers. An operator that this accelerator cannot
-//! run has no time.
+//! Practitioners profile each layer on one accelerator and balance the times: torchgpipe's `balance_by_time`
+//! (Kim et al., "torchgpipe: On-the-fly pipeline parallelism for training giant models", 2020) for GPipe.
+//! Transfers are ignored. Times are forward plus backward on the first accelerator of the cluster; embeddings
+//! and head are modules of the sequence like the layers. An operator that this accelerator cannot run has no
+//! time.
 
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_slow_head_moves_the_cuts() {
-        // 0.5 s, six times 1 s, 2 s: the best largest stage is 3 s.
+        // 0.5 s, six times 1 s, 2 s: the minimum of the largest stage is 3 s.
         let problem = Model::layers(6).on(3);
         let plan = plan(&EqualTime, &problem);
         assert_eq!(names(&problem, &plan, 0), ["embedding", "layer.0", "layer.1"]);

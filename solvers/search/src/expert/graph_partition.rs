@@ -1,11 +1,11 @@
-//! A general-purpose graph partitioner: balanced compute, little traffic, no idea of a pipeline.
+//! A general-purpose graph partitioner: balanced compute and little traffic, without regard to a pipeline.
 //!
 //! The classical baseline of device placement. Mirhoseini et al. (ICML 2017) compare with Scotch, which maps
 //! the operators by their compute and the tensors between them; here METIS takes its place (see
 //! CONTRIBUTING.md). Nodes are the units, weighted by their seconds on the first accelerator; edges join a
-//! tensor's producer to each unit that reads it, weighted by the seconds of a transfer over its link; there
-//! is a part for every accelerator, of equal weight. Memory and pins are not looked at, nor is the order of a
-//! contiguous split.
+//! tensor's producer to each unit that reads it, weighted by the seconds of a transfer over its link. There
+//! is one part per accelerator, all of equal weight. Memory, pins and the order of a contiguous split are
+//! ignored.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
@@ -16,7 +16,7 @@ use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solv
 use super::multilevel::WeightedGraph;
 use super::{CAPABILITIES, accelerators, assignment, outcome};
 
-/// A part of the graph for every accelerator.
+/// One part of the graph per accelerator.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GraphPartition;
 
@@ -72,7 +72,7 @@ mod tests {
             model.split = split;
             let problem = model.on(3);
             let plan = plan(&GraphPartition, &problem);
-            // Four layers on the device in the middle, and a transfer either side.
+            // Four layers on the middle device, and a transfer on either side.
             assert_eq!(plan.value(), 4.0 + 2.0 * 0.125);
         }
     }

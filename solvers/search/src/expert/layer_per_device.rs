@@ -1,11 +1,11 @@
 //! Each layer on its own device.
 //!
-//! The hand placement of recurrent models, and the expert baseline of the device placement literature for
+//! The manual placement of recurrent models, and the expert baseline of the device placement literature for
 //! language models and translation (Mirhoseini et al., "Device placement optimization with reinforcement
-//! learning", ICML 2017), after Sutskever et al. (NeurIPS 2014) and Wu et al. (2016): every LSTM layer on a
-//! device, the embedding with the first layer, attention and softmax with the last. Where there are more
-//! layers than devices they are dealt out in turn, so that on as many devices as an encoder has layers, layer
-//! i of the decoder joins layer i of the encoder, as in Wu et al.
+//! learning", ICML 2017), after Sutskever et al. (NeurIPS 2014) and Wu et al. (2016): every LSTM layer on its
+//! own device, the embedding with the first layer, attention and softmax with the last. If there are more
+//! layers than devices they are dealt out in turn; with as many devices as the encoder has layers, layer i of
+//! the decoder joins layer i of the encoder, as in Wu et al.
 
 use rustc_hash::FxHashSet;
 use stagewright_core::cluster::DeviceId;
@@ -41,12 +41,13 @@ impl Solver for LayerPerDevice {
     }
 }
 
-/// The device of every colocation class: that of its first layer; without one, that of the first layer of all
-/// where no forward operator of the class is of a module that comes after a layer, else that of the last. A
-/// module is what has one layer path, and does so where any of its operators does.
+/// The device of every colocation class: the device of its first layer. A class without a layer goes with the
+/// first layer of the model if none of its forward operators belongs to a module after a layer, else with the
+/// last. A module is the set of operators with the same layer path; it is after a layer if any of its
+/// operators is.
 ///
 /// # Errors
-/// No layers, or no accelerators.
+/// If there are no layers or no accelerators.
 pub(super) fn deal_out(problem: &Problem) -> Result<Vec<DeviceId>, String> {
     let devices = accelerators(problem)?;
     let graph = problem.graph();
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(names(&problem, &plan, 0), ["embedding", "layer.0", "layer.3"]);
         assert_eq!(names(&problem, &plan, 1), ["layer.1", "layer.4", "head"]);
         assert_eq!(names(&problem, &plan, 2), ["layer.2"]);
-        // The head's device: 2 s and twice 1 s, and what goes between it and the others, 0.125 s each.
+        // The head's device: 2 s and twice 1 s, and three transfers to and from the others, 0.125 s each.
         assert_eq!(plan.value(), 4.0 + 3.0 * 0.125);
     }
 

@@ -1,11 +1,11 @@
-//! Which layer an operator belongs to, as its layer path tells.
+//! The layer of each operator, derived from its layer path.
 //!
-//! A model is a list of blocks that repeat, and module paths number them: `encoder.layer.3.attention` is part
-//! of the block `encoder.layer.3`. The block of a path ends at its first component with an index: a number
-//! (`3`), or a name that ends in one (`conv1`, or with a letter after it `mixed_5b`, as Inception counts its
-//! modules). Where that names a mere list, in which no operator lies itself, and a number follows, the number
-//! belongs to the block: `layer1.0` and `features.0.1` are layers of a stage. What no index names
-//! (embeddings, heads) is no layer.
+//! A model is a list of repeated blocks, and module paths number them: `encoder.layer.3.attention` is part of
+//! the block `encoder.layer.3`. The block of a path ends at its first component with an index: a number
+//! (`3`), or a name that ends in one (`conv1`, or with a letter after it `mixed_5b`, as Inception numbers its
+//! modules). If that component names a mere list, which contains no operator directly, and a number follows,
+//! the number belongs to the block: `layer1.0` and `features.0.1` are layers of a stage. Operators without an
+//! index in their path (embeddings, heads) are in no layer.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use stagewright_core::graph::{Graph, OpId};
@@ -21,7 +21,7 @@ impl Layers {
     /// The layers of a graph, in time linear in the lengths of its layer paths.
     ///
     /// # Errors
-    /// A graph that names none.
+    /// If the graph names no layers.
     pub(super) fn new(graph: &Graph) -> Result<Layers, String> {
         let paths = || graph.operators().map(|op| graph.operator(op).layer.as_deref());
         let inhabited: FxHashSet<&str> = paths().flatten().collect();
@@ -46,7 +46,7 @@ impl Layers {
         self.count
     }
 
-    /// The layer of an operator; none for embeddings, heads and whatever else stands beside the layers.
+    /// The layer of an operator; `None` for embeddings, heads and other operators outside the layers.
     pub(super) fn of(&self, op: OpId) -> Option<usize> {
         self.of[op.index()].map(|layer| layer as usize)
     }
@@ -73,7 +73,7 @@ fn is_number(component: &str) -> bool {
     !component.is_empty() && component.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The letter counts only after an underscore and a number: `conv2d` is no second convolution.
+/// A letter counts only after an underscore and a number: `conv2d` is not a second convolution.
 fn has_index(component: &str) -> bool {
     let with_letter = component
         .rsplit_once('_')
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(of_lists("layer1.0.conv2"), Some("layer1.0"));
         assert_eq!(of_lists("features.0.pool"), Some("features.0"));
         assert_eq!(of_lists("a.0.1.2"), Some("a.0.1"));
-        // A cell that has operators of its own numbers its parts, not its layers.
+        // A cell with operators of its own numbers its parts, not its layers.
         assert_eq!(block("stage0.3.2.left", |list| list == "stage0"), Some("stage0.3"));
     }
 }

@@ -1,23 +1,22 @@
-//! Human-expert rules: how people place models by hand, or by what their framework does by default.
+//! Human-expert rules: manual placements and framework defaults.
 //!
-//! Every later comparison needs its baseline, so a rule does what its source does and nothing more: it does
-//! not look at transfers that its source does not look at, and it does not mend a split that does not fit.
-//! Where people would see an error (out of memory, an operator that a device cannot run, a model without
-//! layers) the answer is [`Status::Unknown`] with the reason.
+//! Every later comparison needs its baseline, so a rule does exactly what its source does: it ignores transfers if its
+//! source ignores them, and it does not repair a split that does not fit. Where users would see an error (out of
+//! memory, an operator that a device cannot run, a model without layers) the status is [`Status::Unknown`] with the
+//! reason.
 //!
-//! | rule | what is done | by whom |
+//! | rule | method | source |
 //! | --- | --- | --- |
 //! | [`EqualLayers`] | the same number of layers per stage | Megatron-LM, torchtitan |
-//! | [`EqualParameters`] | the largest stage in parameters is as small as it can be | DeepSpeed |
-//! | [`AccelerateBalanced`] | devices filled in turn up to an equal share of the parameters | accelerate |
-//! | [`EqualTime`] | the largest stage in measured time is as small as it can be | torchgpipe |
+//! | [`EqualParameters`] | minimises the largest stage in parameters | DeepSpeed |
+//! | [`AccelerateBalanced`] | fills devices in turn up to an equal share of the parameters | accelerate |
+//! | [`EqualTime`] | minimises the largest stage in measured time | torchgpipe |
 //! | [`LayerPerDevice`] | each layer on its own device, in turn | Sutskever et al. 2014, Wu et al. 2016 |
-//! | [`EmbeddingsOnHost`] | the same, but embeddings on the host | TensorFlow's language model |
-//! | [`GraphPartition`] | a general-purpose graph partitioner | METIS, in the place of Scotch |
+//! | [`EmbeddingsOnHost`] | like [`LayerPerDevice`], with embeddings on the host | TensorFlow's language model |
+//! | [`GraphPartition`] | a general-purpose graph partitioner | METIS, in place of Scotch |
 //!
-//! The first four split a chain of layers, and their plans hold under every split rule. The others place
-//! layers or operators freely; for a contiguous problem their plan stands only if the devices happen to have
-//! an order.
+//! The first four split a chain of layers, and their plans are valid under every split rule. The others place layers or
+//! operators freely; for a contiguous problem their plan is valid only if the devices happen to have an order.
 
 mod accelerate_balanced;
 mod assignment;
@@ -56,8 +55,8 @@ pub use equal_time::EqualTime;
 pub use graph_partition::GraphPartition;
 pub use layer_per_device::LayerPerDevice;
 
-/// What every rule takes: the makespan; latency, with calls assigned to its split, and the throughput of any split under schedules in
-/// which a device runs one stage.
+/// Capabilities of every rule: the makespan; latency, with calls assigned to its split; and the throughput of any split
+/// under schedules in which a device runs one stage.
 const CAPABILITIES: Capabilities =
     Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false };
 
@@ -65,10 +64,10 @@ fn missing(objective: &Objective) -> Option<&'static str> {
     if objective.schedule == Schedule::Interleaved { Some("several stages on a device") } else { None }
 }
 
-/// What a rule made.
+/// Result of a rule.
 struct Placed {
     placement: Placement,
-    /// What it could not do as it would have.
+    /// Deviation of the rule from its source, if any.
     note: Option<String>,
 }
 
@@ -78,7 +77,7 @@ impl From<Placement> for Placed {
     }
 }
 
-/// The outcome of a rule: its placement as it is, or the reason why there is none.
+/// The outcome of a rule: its unmodified placement, or the reason why there is none.
 fn outcome(
     rule: &dyn Solver,
     problem: &Problem,
@@ -108,13 +107,13 @@ fn outcome(
     })
 }
 
-/// The devices that are not hosts, in the order of the cluster.
+/// The accelerators, in the order of the cluster.
 fn accelerators(problem: &Problem) -> Result<Vec<DeviceId>, String> {
     let devices = on(problem, false);
     if devices.is_empty() { Err("the cluster has no accelerator, only hosts".into()) } else { Ok(devices) }
 }
 
-/// The hosts, or the devices that are none, in the order of the cluster.
+/// The hosts, or the other devices, in the order of the cluster.
 fn on(problem: &Problem, host: bool) -> Vec<DeviceId> {
     let cluster = problem.cluster();
     cluster.devices().filter(|&device| problem.pools()[problem.pool_of(device)].host == host).collect()

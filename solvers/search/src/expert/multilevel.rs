@@ -1,24 +1,24 @@
-//! METIS as a partitioner of weighted graphs: multilevel bisection, applied again to each half.
+//! METIS as a partitioner of weighted graphs: recursive multilevel bisection.
 //!
 //! Karypis and Kumar, "A fast and high quality multilevel scheme for partitioning irregular graphs", SIAM
-//! Journal on Scientific Computing 20(1), 1998. The recursion is ours, since METIS's own goes on into halves
-//! without a node and says so on standard output; every graph that it gets here has more than two nodes and
-//! two parts.
+//! Journal on Scientific Computing 20(1), 1998. The recursion is ours, since METIS's own continues into
+//! halves without a node and reports that on standard output; every graph passed to it here has more than two
+//! nodes and two parts.
 //!
 //! METIS counts in 32 bits: weights are scaled so that their sums stay below 2²⁹, and a weight of zero
-//! becomes 1. It draws from the generator of the C library, which the process shares. One call at a time,
-//! seeded by it, makes the parts a function of graph and seed, on one platform. While a call lasts, METIS
-//! handles SIGABRT and SIGTERM.
+//! becomes 1. It draws from the generator of the C library, which is shared by the process. Since calls are
+//! serialised and each is seeded, the parts are a function of graph and seed on a given platform. During a
+//! call, METIS handles SIGABRT and SIGTERM.
 
 use std::sync::{Mutex, PoisonError};
 
 use metis::option::Seed;
 use metis::{Graph, Idx};
 
-/// What the weights of all nodes, and of all edges, are scaled to.
+/// Scaled total weight of all nodes, and of all edges.
 const SCALE: f64 = (1u32 << 28) as f64;
 
-/// The place of a node that is not in the half at hand.
+/// Place of a node outside the current half.
 const OUTSIDE: u32 = u32::MAX;
 
 /// An undirected graph: node v has the neighbours `edges[offsets[v]..offsets[v + 1]]`, each with a weight.
@@ -30,11 +30,12 @@ pub(super) struct WeightedGraph {
 }
 
 impl WeightedGraph {
-    /// The graph of the node weights and of the edges (from, to, weight), parallel ones added up; no loops.
+    /// The graph of the node weights and of the edges (from, to, weight) without loops; parallel edges are
+    /// summed.
     pub(super) fn new(nodes: Vec<f64>, edges: &[(u32, u32, f64)]) -> WeightedGraph {
         let mut ends: Vec<(u32, u32, f64)> =
             edges.iter().flat_map(|&(from, to, weight)| [(from, to, weight), (to, from, weight)]).collect();
-        // Stable, so that parallel edges are added up in one order.
+        // Stable, so that parallel edges are summed in one order.
         ends.sort_by_key(|&(from, to, _)| (from, to));
         ends.dedup_by(|next, kept| {
             let parallel = (next.0, next.1) == (kept.0, kept.1);
@@ -58,15 +59,15 @@ impl WeightedGraph {
         &self.edges[self.offsets[node as usize]..self.offsets[node as usize + 1]]
     }
 
-    /// Parts of nearly equal weight with few edges between them: the part of each node. A part may stay empty
-    /// where a single node outweighs its share.
+    /// Assigns each node to one of the parts, which have nearly equal weight and few edges between them. A
+    /// part may stay empty if a single node outweighs its share.
     ///
     /// # Errors
-    /// A graph with more edges than METIS can count, or METIS out of memory.
+    /// If the graph has more edges than METIS can count, or METIS is out of memory.
     pub(super) fn partition(&self, parts: u32, seed: u64) -> Result<Vec<u32>, String> {
         let mut part_of = vec![0; self.nodes.len()];
         let mut open = vec![((0..self.nodes.len() as u32).collect::<Vec<u32>>(), 0, parts)];
-        // The place of a node in the half at hand.
+        // Place of a node in the current half.
         let mut place = vec![OUTSIDE; self.nodes.len()];
         while let Some((nodes, first, parts)) = open.pop() {
             if parts <= 1 {
@@ -84,8 +85,7 @@ impl WeightedGraph {
         Ok(part_of)
     }
 
-    /// Splits some nodes, more than two, so that the first half has `share.0` of `share.1` parts of the
-    /// weight.
+    /// Splits more than two nodes so that the first half has `share.0` of `share.1` parts of the weight.
     fn bisect(
         &self,
         nodes: &[u32],
@@ -131,7 +131,7 @@ impl WeightedGraph {
     }
 }
 
-/// Weights as whole numbers of at least 1 that keep their proportions.
+/// Proportional integer weights of at least 1.
 fn scaled(weights: Vec<f64>) -> Vec<Idx> {
     let total: f64 = weights.iter().sum();
     let factor = if total > 0.0 { SCALE / total } else { 0.0 };

@@ -1,6 +1,6 @@
-//! In the place of METIS in a build without it: every partition is an error that says so.
+//! Replacement for METIS in builds without it: every partition is an error.
 
-/// A graph that nothing will partition.
+/// A graph that cannot be partitioned.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WeightedGraph;
 

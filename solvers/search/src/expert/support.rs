@@ -1,4 +1,4 @@
-//! What the tests of the rules share: a chain of layers between an embedding and a head.
+//! Fixtures of the rule tests: a chain of layers between an embedding and a head.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status};
 
-/// A model, and how much memory an accelerator has.
+/// A model, the memory of an accelerator and the number of hosts.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     pub(super) document: GraphDocument,
@@ -51,12 +51,12 @@ impl Model {
         Model { document, memory: None, hosts: 0, split: Split::Contiguous }
     }
 
-    /// The operator of a name.
+    /// The operator with the given name.
     pub(super) fn operator(&mut self, name: &str) -> &mut OperatorDocument {
         self.document.operators.iter_mut().find(|operator| operator.name == name).expect("an operator")
     }
 
-    /// The problem on some accelerators, over links of 8 bytes per second.
+    /// The problem on `count` accelerators, over links of 8 bytes per second.
     pub(super) fn on(&self, count: u32) -> Problem {
         let kind = |name: &str, count, host| KindDocument {
             reserve_bytes: None,
@@ -105,7 +105,7 @@ pub(super) fn plan(rule: &dyn Solver, problem: &Problem) -> Plan {
     solution.plan.unwrap_or_else(|| panic!("{}: {:?}", rule.name(), solution.reason))
 }
 
-/// Why there is no plan.
+/// Reason why there is no plan.
 pub(super) fn reason(rule: &dyn Solver, problem: &Problem) -> String {
     let solution = solve(rule, problem);
     assert_eq!(solution.status, Status::Unknown);

@@ -1,10 +1,10 @@
 //! Minimum cuts: push-relabel with the highest label first (Goldberg and Tarjan 1988; Cherkassky and Goldberg 1997).
 //!
-//! [`MergedNets`] and the functions beside it lay nets into a network, so that a cut pays for what it divides.
+//! [`MergedNets`] and the functions beside it add nets to a network, so that a cut pays for every net it divides.
 //!
-//! Capacities are integers, so that a cut's value is exact and a bound made of it is one. Only the first phase is
-//! run: it finds the minimum cut, which is all that is asked for. petgraph's maximum flow
-//! clears arrays of the graph's size for every augmenting path, which is out of reach for the networks here.
+//! Capacities are integers, so a cut's value is exact and a bound derived from it is valid. Only the first phase is
+//! run: it finds the minimum cut, and no flow is needed. petgraph's maximum flow clears arrays of the graph's size for
+//! every augmenting path, which is infeasible for the networks here.
 
 mod nets;
 
@@ -12,50 +12,49 @@ pub(crate) use nets::{MergedNets, add_net, add_ordered_net};
 
 use stagewright_core::solver::Stop;
 
-/// A capacity above that of any cut without such an arc.
+/// A capacity above every cut without such an arc.
 pub(crate) const UNCUTTABLE: i64 = i64::MAX;
 
-/// The node on whose side a minimum cut lies.
+/// The source.
 pub(crate) const SOURCE: u32 = 0;
-/// The node on the other side.
+/// The sink.
 pub(crate) const SINK: u32 = 1;
 
 /// A network under construction. Nodes 0 and 1 are the source and the sink.
 #[derive(Debug)]
 pub(crate) struct Network {
     nodes: usize,
-    /// Tail, head and capacities forth and back.
+    /// Tail, head, forward and backward capacity.
     arcs: Vec<(u32, u32, i64, i64)>,
 }
 
 /// A minimum cut.
 #[derive(Debug)]
 pub(crate) struct MinimumCut {
-    /// The value of the cut: the flow into the sink.
+    /// Value of the cut: the flow into the sink.
     pub(crate) value: i64,
-    /// Whether a node is on the side of the source.
+    /// Whether each node is on the source side.
     pub(crate) source_side: Vec<bool>,
 }
 
 impl Network {
-    /// A source and a sink.
+    /// A network of a source and a sink.
     pub(crate) fn new() -> Network {
         Network { nodes: 2, arcs: Vec::new() }
     }
 
-    /// A further node.
+    /// Adds a node.
     pub(crate) fn node(&mut self) -> u32 {
         self.nodes += 1;
         self.nodes as u32 - 1
     }
 
-    /// An arc, with a capacity for either direction.
+    /// Adds an arc with a capacity in either direction.
     pub(crate) fn arc(&mut self, tail: u32, head: u32, forth: i64, back: i64) {
         self.arcs.push((tail, head, forth, back));
     }
 
-    /// The minimum cut, in time O(nodes² · √arcs), far less on networks that are near planar; none where the time ran
-    /// out.
+    /// The minimum cut, in O(nodes² · √arcs), far less on nearly planar networks; `None` if stopped.
     pub(crate) fn minimum_cut(&self, stop: &Stop) -> Option<MinimumCut> {
         Preflow::new(self).run(stop)
     }
@@ -67,12 +66,12 @@ struct Preflow {
     first: Vec<u32>,
     head: Vec<u32>,
     residual: Vec<i64>,
-    /// The residual arc that goes the other way.
+    /// The opposite residual arc.
     reverse: Vec<u32>,
     excess: Vec<i64>,
     label: Vec<u32>,
     current: Vec<u32>,
-    /// Nodes with excess, by label.
+    /// Nodes with positive excess, by label.
     active: Vec<Vec<u32>>,
     highest: usize,
     /// Number of nodes by label, for the gap heuristic.
@@ -135,7 +134,7 @@ impl Preflow {
             self.push(SOURCE, arc, amount);
         }
         self.relabel_all();
-        // Labels are exact again once as much work was done as relabelling all of them takes.
+        // Labels are recomputed whenever the work since the last time equals the cost of doing so.
         let period = 6 * self.nodes + self.head.len();
         loop {
             while self.highest > 0 && self.active[self.highest].is_empty() {
@@ -151,7 +150,7 @@ impl Preflow {
                 self.relabel_all();
             }
         }
-        // What cannot reach the sink is on the source's side.
+        // Nodes that cannot reach the sink are on the source side.
         self.relabel_all();
         let source_side = self.label.iter().map(|&label| label as usize >= self.nodes).collect();
         Some(MinimumCut { value: self.excess[SINK as usize], source_side })
@@ -203,13 +202,13 @@ impl Preflow {
         }
     }
 
-    /// Raises a label to one above the lowest neighbour; whether the node can still reach the sink.
+    /// Relabels a node to one above its lowest residual neighbour; returns whether it can still reach the sink.
     fn relabel(&mut self, at: usize) -> bool {
         let old = self.label[at] as usize;
         self.population[old] -= 1;
         if self.population[old] == 0 {
-            // No node is left at this label, so nothing above it reaches the sink. What has excess up there is this node
-            // alone, since the highest come first.
+            // Gap: no node is left at this label, so no node above it reaches the sink. Only this node has excess up
+            // there, since the highest label is processed first.
             self.label[at] = self.nodes as u32;
             return false;
         }
@@ -227,7 +226,7 @@ impl Preflow {
         (lowest as usize) < self.nodes
     }
 
-    /// Labels that are the distances to the sink.
+    /// Sets all labels to the exact distances to the sink.
     fn relabel_all(&mut self) {
         let unreached = self.nodes as u32;
         self.label.fill(unreached);
@@ -273,7 +272,7 @@ mod tests {
 
     use super::*;
 
-    /// Capacities that no cut pays are large ones for petgraph.
+    /// Finite stand-in for `UNCUTTABLE` in petgraph.
     const LARGE: i64 = 1 << 40;
 
     #[test]

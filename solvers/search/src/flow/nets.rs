@@ -1,16 +1,16 @@
-//! The nets of a problem as arcs of a network in which a cut pays for every net that it divides.
+//! Nets as arcs of a network in which a cut pays for every net that it divides.
 
 use rustc_hash::FxHashMap;
 use stagewright_core::contract::Units;
 
 use super::{Network, SINK, SOURCE, UNCUTTABLE};
 
-/// Nets with the same pins as one, at the least time of any pool; those that cost nothing are left out.
+/// Nets merged by equal pins, with the minimum time over all pools; nets that cost nothing are dropped.
 #[derive(Debug)]
 pub(crate) struct MergedNets {
-    /// One of the nets that have these pins.
+    /// One of the nets with these pins.
     pub(crate) representative: Vec<usize>,
-    /// Seconds to move all of them once, on the kind of device where that takes least.
+    /// Seconds to move all of them once, on the fastest kind of device for it.
     pub(crate) seconds: Vec<f64>,
 }
 
@@ -39,9 +39,9 @@ impl MergedNets {
     }
 }
 
-/// Adds a net to a network by the nodes of its pins, the source and the sink among them as often as they occur. A cut
-/// pays its capacity where some nodes are on one side and some on the other; nothing is added where none can be. No arc
-/// out of the source or into the sink is uncuttable, so that flow stays within the sum of the capacities.
+/// Adds a net to a network by the nodes of its pins; the source and the sink may occur, also repeatedly. A cut pays the
+/// capacity if it separates some of the nodes; nothing is added if no cut can. No arc out of the source or into the
+/// sink is uncuttable, so the flow stays within the sum of the capacities.
 pub(crate) fn add_net(network: &mut Network, nodes: impl Iterator<Item = u32> + Clone, capacity: i64) {
     let Some(first) = nodes.clone().next() else { return };
     let mut others = nodes.clone().filter(|&node| node != first);
@@ -67,8 +67,8 @@ pub(crate) fn add_net(network: &mut Network, nodes: impl Iterator<Item = u32> + 
     }
 }
 
-/// As [`add_net`], with fewer arcs, in a network whose cuts respect the order of the units; `node_of` says where a
-/// unit is.
+/// Like [`add_net`], with fewer arcs, for a network whose cuts respect the order of the units. `node_of` maps a unit to
+/// its node.
 pub(crate) fn add_ordered_net(
     network: &mut Network,
     units: &Units,
@@ -81,8 +81,8 @@ pub(crate) fn add_ordered_net(
         add_net(network, pins.iter().map(|&pin| node_of(pin)), capacity);
         return;
     }
-    // A pin that comes before all others is on the side of the source whenever any of them is, and a pin that comes
-    // after all others on the side of the sink: then one way to cross is enough.
+    // A pin before all others is on the source side whenever any of them is, and a pin after all others on the sink
+    // side whenever any of them is: the net can then be crossed in one direction only.
     let before = |one: u32, other: u32| units.predecessors(other as usize).binary_search(&one).is_ok();
     let begins = pins[1..].iter().all(|&pin| before(first, pin));
     match pins {

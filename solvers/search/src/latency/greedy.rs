@@ -1,10 +1,10 @@
-//! The published greedy baseline: one accelerator after the other is filled along an order of the model.
+//! The published greedy baseline: accelerators are filled one after the other along an order of the model.
 //!
-//! Colocation classes and what lies on a cycle of theirs are units; the units, in a depth-first topological order, go into
-//! one call of the first accelerator until the next one does not fit, then into one of the second, and so on; what is left
-//! runs on the hosts (Tarnawski et al., NeurIPS 2020, Section 6.2). Which depth-first order is left open there, so values
-//! may differ from the published ones. Two things go beyond: a unit that an accelerator cannot run ends its call, and with
-//! accelerators of several kinds they are taken in the order of the cluster.
+//! Units are colocation classes, and the cycles among them. In a depth-first topological order they go into one call of
+//! the first accelerator until the next one does not fit, then into one of the second, and so on; the rest runs on the
+//! hosts (Tarnawski et al., NeurIPS 2020, Section 6.2). The paper does not specify the depth-first order, so values may
+//! differ from the published ones. Two extensions: a unit that an accelerator cannot run ends its call, and
+//! accelerators of several kinds are taken in the order of the cluster.
 
 use stagewright_core::bound::strongest;
 use stagewright_core::contract::Units;
@@ -56,7 +56,7 @@ impl Solver for LatencyGreedy {
     }
 }
 
-/// The placement, or why a unit has no place.
+/// The placement, or the reason why a unit has no place.
 pub(super) fn fill(problem: &Problem) -> Result<Placement, String> {
     let units = Units::new(problem);
     let hosts = Hosts::new(problem);
@@ -78,7 +78,7 @@ pub(super) fn fill(problem: &Problem) -> Result<Placement, String> {
                 }
                 break;
             }
-            // A unit that an empty accelerator does not take is for the hosts, and the accelerator for the next unit.
+            // A unit that does not fit an empty accelerator goes to the hosts, and the accelerator to the next unit.
             if empty {
                 break;
             }

@@ -1,5 +1,4 @@
-//! The host of each operator: the one that is fastest for its colocation class, since hosts are unlimited and pay for no
-//! transfer.
+//! The host of each operator: the fastest for its colocation class, since hosts are unlimited and pay for no transfer.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
@@ -8,12 +7,12 @@ use stagewright_core::problem::Problem;
 /// The fastest host of every colocation class.
 #[derive(Debug, Clone)]
 pub struct Hosts {
-    /// Pool, its first device and the seconds, by operator.
+    /// Pool, first device of the pool and seconds, by operator.
     best: Vec<Option<(u32, DeviceId, f64)>>,
 }
 
 impl Hosts {
-    /// O(host pools · operators).
+    /// Finds the hosts. O(host pools · operators).
     pub fn new(problem: &Problem) -> Hosts {
         let graph = problem.graph();
         let mut best = vec![None; graph.operator_count()];

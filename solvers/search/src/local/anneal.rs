@@ -1,8 +1,8 @@
 //! One walk of simulated annealing (Kirkpatrick, Gelatt and Vecchi, Science 1983).
 //!
-//! A move that raises the energy by Δ is taken with probability exp(−Δ / T); T falls geometrically. The
-//! energy is in units of the value that the walk starts from, so T = 0.01 means that a loss of one percent is
-//! taken with probability 1/e. Memory is a wall: no move may overfill a device.
+//! A move that raises the energy by Δ is accepted with probability exp(−Δ / T); T falls geometrically. The
+//! energy is in units of the value at the start of the walk, so at T = 0.01 a loss of one percent is accepted
+//! with probability 1/e. Memory is a hard constraint: no move may overfill a device.
 
 use rand::{Rng, RngExt};
 use stagewright_core::solver::Stop;
@@ -11,36 +11,36 @@ use super::moves::{Lines, Neighbourhood, Shift};
 use super::state::Assignment;
 use super::walk::Walk;
 
-/// Steps between two looks at the clock.
+/// Steps between clock checks.
 const BETWEEN_CHECKS: u64 = 256;
-/// Relative improvement that is not rounding.
+/// Factor below which a value is an improvement rather than rounding.
 const BETTER: f64 = 1.0 - 1e-12;
 
-/// How long and how hot a walk is.
+/// Length and temperatures of a walk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cooling {
-    /// Moves to try.
+    /// Number of moves to try.
     pub(super) steps: u64,
     /// Temperature at the start.
     pub(super) hot: f64,
     /// Temperature at the end.
     pub(super) cold: f64,
-    /// Value at which there is nothing left to gain.
+    /// Value at which the walk ends.
     pub(super) target: f64,
 }
 
-/// What a walk found.
+/// Result of a walk.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
-    /// Its value.
+    /// Best value.
     pub(super) value: f64,
     /// The device of every unit.
     pub(super) device_of: Vec<u32>,
-    /// Moves tried.
+    /// Number of moves tried.
     pub(super) steps: u64,
 }
 
-/// Walks from a feasible assignment; never worse than it.
+/// Walks from a feasible assignment; the result is never worse.
 pub(super) fn anneal(
     start: Assignment<'_>,
     lines: &Lines,

@@ -1,13 +1,12 @@
-//! How many pins of every net lie in every place, where most nets touch few places.
+//! Sparse pin counts per net and place: most nets touch few places.
 
-/// Counts per (net, place), a place being a device or a group. A net of p pins touches at most p places, so
-/// its row has room for min(p, places) entries and the whole takes O(pins) memory however many places there
-/// are.
+/// Counts per (net, place), where a place is a device or a group. A net of p pins touches at most p places,
+/// so its row has room for min(p, places) entries, and the total memory is O(pins) for any number of places.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
-    /// Where the row of a net starts.
+    /// Start of the row of each net.
     first: Vec<u32>,
-    /// Entries in use per row.
+    /// Number of entries in use per row.
     used: Vec<u32>,
     entries: Vec<Entry>,
 }
@@ -19,7 +18,7 @@ struct Entry {
 }
 
 impl Counts {
-    /// No pins anywhere; `pins` is the number of pins of every net.
+    /// All counts zero; `pins` is the number of pins of every net.
     pub(super) fn new(pins: impl Iterator<Item = usize>, places: usize) -> Counts {
         let mut first = Vec::new();
         let mut room = 0;
@@ -36,7 +35,7 @@ impl Counts {
         &self.entries[first..first + self.used[net] as usize]
     }
 
-    /// Pins of a net in a place, in time O(places that the net touches).
+    /// Pins of a net in a place, in O(places that the net touches).
     #[inline]
     pub(super) fn get(&self, net: usize, place: u32) -> u32 {
         self.row(net).iter().find(|entry| entry.place == place).map_or(0, |entry| entry.count)
@@ -47,7 +46,7 @@ impl Counts {
         self.row(net).iter().map(|entry| (entry.place, entry.count))
     }
 
-    /// One more pin; how many there were.
+    /// Adds a pin; returns the count before.
     #[inline]
     pub(super) fn put(&mut self, net: usize, place: u32) -> u32 {
         let (first, used) = (self.first[net] as usize, self.used[net] as usize);
@@ -64,7 +63,7 @@ impl Counts {
         }
     }
 
-    /// One pin fewer; how many there were, which is at least one.
+    /// Removes a pin; returns the count before, which is at least one.
     #[inline]
     pub(super) fn take(&mut self, net: usize, place: u32) -> u32 {
         let (first, used) = (self.first[net] as usize, self.used[net] as usize);

@@ -1,18 +1,19 @@
 //! Local search for free splits.
 //!
 //! A free split puts any unit on any device, so there is no lattice to walk and no order to cut: the search
-//! changes an assignment step by step. Three things make it work. A move changes the loads of two devices
-//! only, and is judged in time proportional to the nets of the unit ([`Assignment`] has the proof). The
-//! bottleneck is flat, so the walk goes by a p-norm of all loads (`walk`). And it starts from the best
-//! contiguous split rather than from anywhere, and moves whole runs of units as well as single ones (`start`,
-//! `moves`).
+//! changes an assignment step by step. It rests on three ideas. A move changes the loads of only two devices
+//! and is evaluated in time proportional to the nets of the unit ([`Assignment`] has the proof). The
+//! bottleneck is flat, so the walk minimises a p-norm of all loads (`walk`). And it starts from the best
+//! contiguous split rather than from a random one, and moves whole runs of units as well as single ones
+//! (`start`, `moves`).
 //!
-//! Walks are simulated annealing, many of them side by side with different heat (`anneal`, `search`). The
-//! answer is never worse than the contiguous split that it starts from; it proves nothing beyond the
-//! closed-form bounds. Replicas are never used: a plan without them is a plan of a problem that allows them.
+//! Walks are simulated annealing, many of them side by side at different temperatures (`anneal`, `search`).
+//! The result is never worse than the contiguous split that it starts from; it proves nothing beyond the
+//! closed-form bounds. Replicas are never used: a plan without them is also a plan of a problem that allows
+//! them.
 //!
 //! Literature: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science 1983; moves of
-//! hypergraph partitioning with pin counts, Fiduccia and Mattheyses, DAC 1982; free splits and their worth,
+//! hypergraph partitioning with pin counts, Fiduccia and Mattheyses, DAC 1982; free splits and their benefit,
 //! Tarnawski et al., NeurIPS 2020.
 
 mod anneal;
@@ -45,14 +46,14 @@ use crate::latency;
 use crate::one_device::everything_on;
 use start::Homeless;
 
-/// Gap above which every plan is close enough.
+/// Maximum gap of the search target: above it every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
 
 /// Local search.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Local;
 
-/// What free throughput lacks for an objective, if anything: shared by what builds on local search.
+/// First feature of an objective that free throughput lacks, if any; shared by solvers built on local search.
 pub fn missing_for_free_throughput(objective: &Objective) -> Option<&'static str> {
     if objective.kind != ObjectiveKind::Throughput {
         Some("objectives other than throughput")
@@ -130,7 +131,7 @@ impl Solver for Local {
     }
 }
 
-/// A placement as an assignment, where it is feasible without its replicas and its order of stages.
+/// A placement as an assignment, if it is feasible without its replicas and its order of stages.
 fn feasible<'a>(problem: &'a Problem, units: &'a Units, placement: &Placement) -> Option<Assignment<'a>> {
     let assignment = Assignment::of_placement(problem, units, placement)?;
     evaluate(problem, &assignment.placement()).is_feasible().then_some(assignment)
@@ -160,7 +161,7 @@ fn starts<'a>(
     starts
 }
 
-/// Why there is no plan at all, where that is plain.
+/// Reason why there is no plan at all, if that is evident.
 fn impossible(problem: &Problem, units: &Units) -> Option<String> {
     let name = |unit: usize| {
         let first = units.members(unit).first().map(|&op| problem.graph().operator(op).name.as_str());

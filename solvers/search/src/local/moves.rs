@@ -1,29 +1,31 @@
-//! The neighbourhood: what one step of a walk may change.
+//! The neighbourhood: the moves that one step of a walk may make.
 //!
-//! One unit rarely moves alone: to cut a boundary elsewhere, everything between the old and the new place has
-//! to move. So next to a single unit and an exchange of two there are *runs*, which lie side by side in a
-//! linear order in which few nets are open, and *pieces*, which grow along nets from a unit. A run taken from
-//! the end of a device's stretch shifts the boundary; one from its middle is what no contiguous split can do.
+//! A single unit is rarely a good move: to cut a boundary elsewhere, everything between the old and the new
+//! place has to move. So besides single units and exchanges of two there are *runs*, which are contiguous in
+//! a linear order with few open nets, and *pieces*, which grow along nets from a unit. A run taken from the
+//! end of a device's stretch shifts the boundary; a run from its middle is a move that no contiguous split
+//! allows.
 
 use rand::{Rng, RngExt};
 use stagewright_core::contract::Units;
 
 use super::state::Assignment;
 
-/// Nets with more pins than this tell nothing of who belongs together.
+/// Maximum number of pins of the nets that pieces follow: wider nets do not indicate which units belong
+/// together.
 const WIDEST_NET: usize = 64;
 
-/// Runs may be as long as this even where a device's share of the units is less.
+/// Runs may have this length even if a device's share of the units is less.
 const LONGEST_AT_LEAST: usize = 8;
 
-/// A unit and where it goes.
+/// A unit and its target device.
 pub(super) type Shift = (u32, u32);
 
 /// The linear orders that runs follow.
 #[derive(Debug, Clone)]
 pub(super) struct Lines {
     orders: Vec<Vec<u32>>,
-    /// Where each unit is in each order.
+    /// Place of each unit in each order.
     places: Vec<Vec<u32>>,
 }
 
@@ -44,13 +46,13 @@ impl Lines {
     }
 }
 
-/// Draws moves.
+/// Generator of random moves.
 pub(super) struct Neighbourhood<'a> {
     units: &'a Units,
     lines: &'a Lines,
-    /// What has been drawn.
+    /// The current move.
     shifts: Vec<Shift>,
-    /// The round in which a unit was last taken into a piece.
+    /// Round in which each unit was last added to a piece.
     taken: Vec<u32>,
     round: u32,
 }
@@ -60,8 +62,8 @@ impl<'a> Neighbourhood<'a> {
         Neighbourhood { units, lines, shifts: Vec::new(), taken: vec![0; units.len()], round: 0 }
     }
 
-    /// Draws a move: each unit goes to another device than its own, where it may run; empty where what was
-    /// drawn leads nowhere. There must be a unit and two devices.
+    /// Draws a move: each unit goes to a device other than its own on which it may run. Empty if the drawn
+    /// move changes nothing. Requires at least one unit and two devices.
     pub(super) fn draw(&mut self, at: &Assignment<'_>, rng: &mut impl Rng) -> &[Shift] {
         self.shifts.clear();
         let unit = rng.random_range(0..self.units.len() as u32);
@@ -95,7 +97,7 @@ impl<'a> Neighbourhood<'a> {
         &self.shifts
     }
 
-    /// A device to move to: mostly that of a neighbour.
+    /// A target device: mostly that of a neighbour.
     fn target(&self, at: &Assignment<'_>, unit: u32, rng: &mut impl Rng) -> u32 {
         let nets = self.units.nets_of(unit as usize);
         if nets.is_empty() || rng.random_range(0..8) == 0 {
@@ -105,7 +107,7 @@ impl<'a> Neighbourhood<'a> {
         at.device_of(pins[rng.random_range(0..pins.len())] as usize)
     }
 
-    /// A length from 1 to a device's share of the units, its logarithm uniform.
+    /// A log-uniform length from 1 to a device's share of the units.
     fn length(&self, at: &Assignment<'_>, rng: &mut impl Rng) -> usize {
         let most = (self.units.len() / at.devices()).max(LONGEST_AT_LEAST) as f64;
         most.powf(rng.random_range(0.0..1.0)).round() as usize
@@ -117,7 +119,7 @@ impl<'a> Neighbourhood<'a> {
         }
     }
 
-    /// Units beside each other in an order and on one device.
+    /// Units contiguous in an order and on one device.
     fn run(&mut self, at: &Assignment<'_>, unit: u32, to: u32, length: usize, rng: &mut impl Rng) {
         let line = rng.random_range(0..self.lines.orders.len());
         let place = self.lines.places[line][unit as usize] as usize;
@@ -135,7 +137,7 @@ impl<'a> Neighbourhood<'a> {
         }
     }
 
-    /// Units beside each other in an order, wherever they are.
+    /// Units contiguous in an order, on any device.
     fn stretch(&mut self, at: &Assignment<'_>, unit: u32, to: u32, length: usize, rng: &mut impl Rng) {
         let line = rng.random_range(0..self.lines.orders.len());
         let place = self.lines.places[line][unit as usize] as usize;
@@ -147,7 +149,7 @@ impl<'a> Neighbourhood<'a> {
         }
     }
 
-    /// Units on one device that nets join to the first.
+    /// Units on one device that nets connect to the first.
     fn piece(&mut self, at: &Assignment<'_>, unit: u32, to: u32, length: usize, rng: &mut impl Rng) {
         let from = at.device_of(unit as usize);
         if self.round == u32::MAX {
@@ -178,7 +180,7 @@ impl<'a> Neighbourhood<'a> {
         }
     }
 
-    /// A run from the device that has been moved to, back to where the unit came from.
+    /// Moves a run from the target device back to the device that the unit came from.
     fn give_back(&mut self, at: &Assignment<'_>, unit: u32, to: u32, length: usize, rng: &mut impl Rng) {
         const TRIES: usize = 8;
         let from = at.device_of(unit as usize);

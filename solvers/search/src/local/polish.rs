@@ -1,4 +1,4 @@
-//! One walk over a plan that another method made.
+//! Polishing: one walk that improves a plan of another method.
 
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
@@ -13,7 +13,7 @@ use super::search::cooling;
 use super::start;
 use super::state::{Assignment, placement};
 
-/// Improves plans of one free problem; what does not depend on the plan is made once.
+/// Improves plans of one free problem; computes the plan-independent data once.
 pub struct Polisher<'a> {
     problem: &'a Problem,
     units: &'a Units,
@@ -21,7 +21,7 @@ pub struct Polisher<'a> {
 }
 
 impl<'a> Polisher<'a> {
-    /// For a problem and its units; none where its split is not free. O((operators + pins) log units).
+    /// For a problem and its units; `None` if the split is not free. O((operators + pins) log units).
     pub fn new(problem: &'a Problem, units: &'a Units) -> Option<Polisher<'a>> {
         if problem.objective().split != Split::Free {
             return None;
@@ -32,18 +32,18 @@ impl<'a> Polisher<'a> {
 
     /// Improves a plan by one cool walk of at most `steps` moves.
     ///
-    /// The result depends on the arguments alone, unless `stop` ends the walk. It is never worse than a
-    /// feasible start without replicas; a start that overfills a device is mended first.
+    /// The result depends only on the arguments, unless `stop` ends the walk. It is never worse than a
+    /// feasible start without replicas; a start that overfills a device is repaired first.
     ///
     /// # Arguments
     /// `stream` is the seed and the task of the random stream.
     ///
     /// # Returns
-    /// The plan; none where the start parts a unit, puts one where it cannot run, or cannot be mended.
+    /// The plan; `None` if the start splits a unit, puts one on a device that cannot run it, or cannot be
+    /// repaired.
     ///
     /// # Complexity
-    /// O(units + pins), and per step the nets of a unit, or for one step in three those of the run that
-    /// moves.
+    /// O(units + pins), and per step the nets of a unit, or in one step of three those of the moving run.
     pub fn polish(&self, start: &Placement, stream: (u64, u64), steps: u64, stop: &Stop) -> Option<Plan> {
         let start = Assignment::of_placement(self.problem, self.units, start)?;
         let start = start::repaired(start, &self.lines, stop)?;
@@ -53,7 +53,7 @@ impl<'a> Polisher<'a> {
     }
 }
 
-/// Improves one plan; see [`Polisher::polish`]. Also none where the split of the problem is not free.
+/// Improves one plan; see [`Polisher::polish`]. Also `None` if the split of the problem is not free.
 pub fn polish(
     problem: &Problem,
     units: &Units,

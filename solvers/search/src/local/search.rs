@@ -1,11 +1,11 @@
 //! Many walks, in rounds.
 //!
-//! A round starts a fixed number of walks, each from a member of a population and on a random stream of its
-//! own, the first cool and the last hot: cool walks polish, hot ones leave the valley. What they find becomes
-//! the next population, the worst of it replaced by the best, and the next round walks longer. Neither the
-//! walks nor what is made of them depends on how many threads run them. The rounds end with a value that
-//! meets the target, with a limit, or after several in a row without a better value, each of them longer than
-//! those that found the last one.
+//! A round starts a fixed number of walks, each from a member of a population and on its own random stream,
+//! the first cool and the last hot: cool walks polish, hot ones leave the valley. Their results become the
+//! next population, with the worst replaced by the best, and the next round walks longer. Neither the walks
+//! nor their use depends on the number of threads. The rounds end with a value that meets the target, with a
+//! limit, or after several in a row without an improvement, each of them longer than the one that found the
+//! last.
 
 use rayon::prelude::*;
 use stagewright_core::contract::Units;
@@ -17,20 +17,21 @@ use super::anneal::{Cooling, Found, anneal};
 use super::moves::Lines;
 use super::state::Assignment;
 
-/// Walks of a round.
+/// Walks per round.
 const TASKS: u64 = 8;
-/// Most rounds, and most in a row that find nothing better: the budget of a search without a time limit.
+/// Maximum number of rounds, and of consecutive rounds without an improvement: the budget of a search without
+/// a time limit.
 const ROUNDS: u64 = 40;
 const PATIENCE: u64 = 8;
-/// Steps of a walk in the first round, per unit and device, and at least.
+/// Steps of a walk in the first round, per unit and device, and their minimum.
 const STEPS_PER_PAIR: u64 = 8;
 const FEWEST_STEPS: u64 = 1 << 8;
-/// Most steps of a walk, in the first round and in all.
+/// Maximum number of steps of a walk in the first round and in any round.
 const MOST_STEPS_AT_FIRST: u64 = 1 << 17;
 const MOST_STEPS: u64 = 1 << 21;
-/// Growth of the steps from round to round.
+/// Growth factor of the steps from round to round.
 const GROWTH: f64 = 1.5;
-/// Temperatures at the start of the coolest and of the hottest walk, and at the end of all.
+/// Start temperatures of the coolest and the hottest walk, and common end temperature.
 const COOLEST: f64 = 0.001;
 const HOTTEST: f64 = 0.05;
 const COLD: f64 = 0.00001;
@@ -39,7 +40,7 @@ const COLD: f64 = 0.00001;
 pub(super) struct Outcome {
     /// The device of every unit.
     pub(super) device_of: Vec<u32>,
-    /// Moves tried.
+    /// Number of moves tried.
     pub(super) steps: u64,
 }
 
@@ -50,7 +51,7 @@ fn steps(problem: &Problem, units: &Units, round: u64) -> u64 {
     ((first as f64 * GROWTH.powi(round as i32)) as u64).min(MOST_STEPS)
 }
 
-/// The cooling of a walk of a round, the first the coolest.
+/// The cooling schedule of a walk of a round; the first walk is the coolest.
 pub(super) fn cooling(task: u64, steps: u64, target: f64) -> Cooling {
     let hot = COOLEST * (HOTTEST / COOLEST).powf(task as f64 / (TASKS - 1) as f64);
     Cooling { steps, hot, cold: COLD, target }
@@ -59,7 +60,7 @@ pub(super) fn cooling(task: u64, steps: u64, target: f64) -> Cooling {
 /// Searches from a feasible assignment down to `target`.
 ///
 /// # Errors
-/// Where threads cannot be started.
+/// If threads cannot be started.
 pub(super) fn search(
     start: &Assignment<'_>,
     lines: &Lines,

@@ -1,9 +1,9 @@
-//! Where the search starts.
+//! Starting points of the search.
 //!
 //! Annealing from a random start ends above the best contiguous split on many inputs, so that split comes
-//! first: a contiguous split is a free one. Where there is none that fits, units are spread along an order by
-//! their work, or packed by their bytes alone (best fit decreasing), and what still overfills a device moves
-//! on.
+//! first: a contiguous split is also a free one. If no contiguous split fits, units are spread along an order
+//! by their work, or packed by their bytes alone (best fit decreasing), and units that still overfill a
+//! device move on.
 
 use rand::{Rng, RngExt};
 use stagewright_core::contract::Units;
@@ -19,13 +19,13 @@ use super::state::Assignment;
 use super::walk::Walk;
 use crate::order;
 
-/// Packings that are tried, all but the first with the bytes of every unit blurred.
+/// Number of packings tried; all but the first perturb the bytes of every unit.
 const PACKINGS: u64 = 64;
-/// How far bytes are blurred.
+/// Maximum relative perturbation of bytes.
 const BLUR: f64 = 0.3;
 
-/// The same problem for a contiguous split without replicas, whose plans are plans of the free split too, and
-/// its units.
+/// The problem restricted to contiguous splits without replicas, whose plans are also plans of the free
+/// split, and its units.
 pub(super) fn contiguous(problem: &Problem) -> Option<(Problem, Units)> {
     let objective = Objective { split: Split::Contiguous, max_replicas: 1, ..*problem.objective() };
     let contiguous = problem.with_objective(objective).ok()?;
@@ -33,7 +33,7 @@ pub(super) fn contiguous(problem: &Problem) -> Option<(Problem, Units)> {
     Some((contiguous, units))
 }
 
-/// Linear orders of the units of a free split: those of the contiguous one, taken apart.
+/// Linear orders of the units of a free split: those of the contiguous one, with its units taken apart.
 pub(super) fn lines(units: &Units, contiguous: Option<&(Problem, Units)>) -> Lines {
     let mut orders: Vec<Vec<u32>> = Vec::new();
     if let Some((problem, coarse)) = contiguous {
@@ -55,7 +55,7 @@ pub(super) fn lines(units: &Units, contiguous: Option<&(Problem, Units)>) -> Lin
     Lines::new(orders)
 }
 
-/// A unit that no device may run, or that fits on none where it may run.
+/// A unit that no device may run, or that fits on none of the devices that may.
 pub(super) fn homeless(problem: &Problem, units: &Units) -> Option<Homeless> {
     (0..units.len()).find_map(|unit| {
         let mut able = problem.pools().iter().enumerate().filter(|&(pool, _)| units.supported(unit, pool));
@@ -79,8 +79,8 @@ pub(super) enum Homeless {
     TooLarge(usize),
 }
 
-/// Feasible starts that ask for no search: spread along the first line, else packed. None where neither fits.
-/// Every unit must have a device that may run it.
+/// Feasible starts built without search: spread along the first line, otherwise packed. `None` if neither
+/// fits. Every unit must have a device that may run it.
 pub(super) fn constructed<'a>(
     problem: &'a Problem,
     units: &'a Units,
@@ -99,7 +99,7 @@ pub(super) fn constructed<'a>(
         let mut rng = seed::stream(seed, task);
         let blur = if task == 0 { 0.0 } else { BLUR };
         if let Some(device_of) = packed(problem, units, blur, &mut rng) {
-            // In version 2 devices may need more than the sums that were packed.
+            // For graphs of version 2, devices may need more than the packed sums.
             let packed = Assignment::new(problem, units, device_of);
             if packed.all_fit() {
                 return Some(packed);
@@ -112,7 +112,7 @@ pub(super) fn constructed<'a>(
     None
 }
 
-/// Goes along an order and from device to device, so that each gets about as much work; hosts come last.
+/// Walks along an order and from device to device, giving each about the same work; hosts come last.
 fn spread(problem: &Problem, units: &Units, order: &[u32]) -> Vec<u32> {
     let pools = problem.pools();
     let mut devices: Vec<_> = problem.cluster().devices().collect();
@@ -138,7 +138,7 @@ fn spread(problem: &Problem, units: &Units, order: &[u32]) -> Vec<u32> {
     device_of
 }
 
-/// Moves units off devices that hold too much, each to where it raises the energy least. None where that is
+/// Moves units off overfull devices, each to the device where it raises the energy least. `None` if that is
 /// not enough.
 pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) -> Option<Assignment<'a>> {
     if !start.supported() {
@@ -149,7 +149,7 @@ pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) ->
     }
     let mut walk = Walk::new(start);
     let devices = walk.assignment().devices() as u32;
-    // The last units of a stretch first, which leaves the rest of it whole.
+    // The last units of a stretch first, so that the rest of it stays whole.
     for &unit in lines.orders()[0].iter().rev() {
         let unit = unit as usize;
         let at = walk.assignment();
@@ -169,7 +169,7 @@ pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) ->
     walk.assignment().all_fit().then(|| walk.assignment().clone())
 }
 
-/// Best fit decreasing: the largest unit first, each on the device that it leaves the least room on.
+/// Best fit decreasing: the largest unit first, each on the device with the least room left after it.
 fn packed(problem: &Problem, units: &Units, blur: f64, rng: &mut impl Rng) -> Option<Vec<u32>> {
     let size = |unit: u32| units.bytes(unit as usize, 1);
     let mut order: Vec<(f64, u32)> = (0..units.len() as u32)

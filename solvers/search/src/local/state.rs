@@ -1,20 +1,20 @@
-//! An assignment of units to devices, evaluated as it changes.
+//! An assignment of units to devices, evaluated incrementally.
 //!
-//! A net is cut by device d iff 0 < k_d < p, with k_d its pins on d and p all of its pins; a cut net is sent
-//! by d if its producer is there, else received. When a unit moves from a to b, only k_a and k_b of its nets
-//! change, and whether another device cuts a net, or holds its producer, does not depend on them. So a move
-//! changes the loads of a and b alone, and
+//! A net is cut by device d iff 0 < k_d < p, with k_d its pins on d and p all of its pins; a cut net is sent by d if
+//! its producer is there, and received otherwise. When a unit moves from a to b, only k_a and k_b of its nets change,
+//! and whether another device cuts a net, or holds its producer, does not depend on them. So a move changes only the
+//! loads of a and b, and
 //!
 //! ```text
-//! on a:  k_a = 1 → the net is cut no more      k_a = p → it is cut from now on
-//! on b:  k_b = 0 → it is cut from now on       k_b = p − 1 → it is cut no more
+//! on a:  k_a = 1 → the net is no longer cut      k_a = p → it becomes cut
+//! on b:  k_b = 0 → it becomes cut                k_b = p − 1 → it is no longer cut
 //! ```
 //!
-//! where p ≥ 2; if the unit is the producer, what stays cut changes its role on both. A group's uplink
-//! follows the same table with the pins in the group, when the move leaves or enters it. A move therefore
-//! costs time proportional to the nets of the unit, times the few devices that each of them touches.
+//! where p ≥ 2; if the unit is the producer, the nets that stay cut change their role on both. A group's uplink follows
+//! the same table with the pins in the group, when the move leaves or enters it. A move therefore takes time
+//! proportional to the nets of the unit, times the few devices that each of them touches.
 //!
-//! The sums are compensated, so that millions of moves leave no rounding behind.
+//! The sums are compensated, so that rounding does not accumulate over millions of moves.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
@@ -28,7 +28,7 @@ use super::counts::Counts;
 /// No group.
 const NONE: u32 = u32::MAX;
 
-/// Sums of one device and pass, from which items also leave again.
+/// Sums of one device and pass, with additions and removals.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     compute: Compensated,
@@ -42,7 +42,7 @@ impl Sums {
     }
 }
 
-/// What takes up the seconds of nets that begin or cease to be cut.
+/// Accumulates the seconds of nets that become or cease to be cut.
 trait Transfers {
     fn sent(&mut self, seconds: f64);
     fn received(&mut self, seconds: f64);
@@ -72,23 +72,23 @@ impl Transfers for PassSums {
     }
 }
 
-/// What a move does to the sums of the device that it leaves, or of the one that it enters.
+/// Change of the sums of one device, either the source or the target of a move.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Change {
     sums: [PassSums; 2],
     uplink: [f64; 2],
 }
 
-/// A move of one unit: what it does to both devices.
+/// Effect of moving one unit on both devices.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Delta {
-    /// To the device that the unit leaves.
+    /// Change of the device that the unit leaves.
     pub from: Change,
-    /// To the device that it enters.
+    /// Change of the device that the unit enters.
     pub to: Change,
 }
 
-/// Which device every unit of a free split is on, with all that the objective asks of it.
+/// The device of every unit of a free split, with the sums that the objective needs.
 #[derive(Debug, Clone)]
 pub struct Assignment<'a> {
     problem: &'a Problem,
@@ -99,18 +99,18 @@ pub struct Assignment<'a> {
     on_devices: Counts,
     in_groups: Counts,
     sums: Vec<[Sums; 2]>,
-    /// Units of every device that read each shared parameter.
+    /// Number of units on every device that read each shared parameter.
     shared_on: Counts,
-    /// Per device, what its units need at least and at most.
+    /// Minimum and maximum bytes needed by the units of each device.
     bytes: Vec<[Compensated; 2]>,
     uplinks: Vec<[Compensated; 2]>,
 }
 
 impl<'a> Assignment<'a> {
-    /// The assignment of a device, by index, to every unit. O(units + pins · devices that a net touches).
+    /// Assigns a device, by index, to every unit. O(units + pins · devices that a net touches).
     ///
     /// # Panics
-    /// Where `device_of` is not a device of the cluster for every unit.
+    /// If `device_of` does not name a device of the cluster for every unit.
     pub fn new(problem: &'a Problem, units: &'a Units, device_of: Vec<u32>) -> Assignment<'a> {
         assert_eq!(device_of.len(), units.len(), "one device for every unit");
         let cluster = problem.cluster();
@@ -144,7 +144,7 @@ impl<'a> Assignment<'a> {
         assignment
     }
 
-    /// The assignment of a placement; none where it parts a unit or names more devices than there are.
+    /// The assignment of a placement; `None` if it splits a unit or names a device that does not exist.
     pub fn of_placement(problem: &'a Problem, units: &'a Units, placement: &Placement) -> Option<Self> {
         let mut device_of = Vec::with_capacity(units.len());
         for unit in 0..units.len() {
@@ -227,7 +227,7 @@ impl<'a> Assignment<'a> {
         self.units.supported(unit, self.pool_of[device as usize] as usize)
     }
 
-    /// Whether every unit is where it may run.
+    /// Whether every unit is on a device that it may run on.
     pub fn supported(&self) -> bool {
         (0..self.units.len()).all(|unit| self.allowed(unit, self.device_of[unit]))
     }
@@ -247,7 +247,7 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Takes the bytes of a unit from a device.
+    /// Subtracts the bytes of a unit from a device.
     fn take_bytes(&mut self, unit: usize, device: u32) {
         let units = self.units;
         let [least, most] = &mut self.bytes[device as usize];
@@ -262,8 +262,8 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Bytes that a device needs, with one more unit where it is given. O(1) where sums tell whether it fits, else
-    /// O(units + pins of those on the device).
+    /// Whether the units of a device fit its memory, with one more unit if given. O(1) if sums decide it, otherwise
+    /// O(units + pins of the units on the device).
     fn fits_with(&self, device: u32, more: Option<usize>) -> bool {
         let (units, memory) = (self.units, self.memory(device));
         let [mut least, mut most] = self.bytes[device as usize].map(Compensated::value);
@@ -289,17 +289,17 @@ impl<'a> Assignment<'a> {
             && tolerance::fits(units.device_bytes(members.chain(more)).total(1), memory)
     }
 
-    /// Bytes that a device needs at least, and in version 1 those that it needs.
+    /// Minimum bytes that a device needs; exact for graphs of version 1.
     pub fn least_bytes(&self, device: u32) -> f64 {
         self.bytes[device as usize][0].value()
     }
 
-    /// Memory of a device, infinite where unlimited.
+    /// Memory of a device; infinite if unlimited.
     pub fn memory(&self, device: u32) -> f64 {
         self.problem.pools()[self.pool_of[device as usize] as usize].memory
     }
 
-    /// Whether what is on a device fits.
+    /// Whether the units on a device fit.
     pub fn fits(&self, device: u32) -> bool {
         self.fits_with(device, None)
     }
@@ -310,7 +310,7 @@ impl<'a> Assignment<'a> {
         self.fits_with(device, Some(unit))
     }
 
-    /// Whether every device holds what is on it.
+    /// Whether the units of every device fit.
     pub fn all_fit(&self) -> bool {
         (0..self.devices() as u32).all(|device| self.fits(device))
     }
@@ -322,7 +322,7 @@ impl<'a> Assignment<'a> {
         self.problem.objective().load(compute, sent, received)
     }
 
-    /// Load of a device after a change of it.
+    /// Load of a device after a change.
     #[inline]
     pub fn load_after(&self, device: u32, pass: usize, change: &Change) -> f64 {
         let PassSums { compute, sent, received } = self.sums[device as usize][pass].value();
@@ -330,7 +330,7 @@ impl<'a> Assignment<'a> {
         self.problem.objective().load(compute + by.compute, sent + by.sent, received + by.received)
     }
 
-    /// The group of a device, if it is in one.
+    /// The group of a device, if any.
     #[inline]
     pub fn group(&self, device: u32) -> Option<usize> {
         let group = self.group_of[device as usize];
@@ -354,18 +354,18 @@ impl<'a> Assignment<'a> {
         self.uplinks.len()
     }
 
-    /// The objective, whatever constraints are broken. O(devices + groups).
+    /// Objective value, ignoring constraints. O(devices + groups).
     pub fn value(&self) -> f64 {
         (0..self.units.passes()).map(|pass| self.bottleneck(pass)).sum()
     }
 
-    /// The largest load of one pass.
+    /// Largest load of one pass.
     fn bottleneck(&self, pass: usize) -> f64 {
         let loads = (0..self.devices() as u32).map(|device| self.load(device, pass));
         loads.chain((0..self.groups()).map(|group| self.uplink(group, pass))).fold(0.0, f64::max)
     }
 
-    /// What moving a unit to another device than its own would change.
+    /// Effect of moving a unit to a device other than its own.
     pub fn delta(&self, unit: usize, to: u32) -> Delta {
         let units = self.units;
         let from = self.device_of[unit];
@@ -398,7 +398,7 @@ impl<'a> Assignment<'a> {
         delta
     }
 
-    /// Moves a unit to another device than its own. Moving it back undoes it.
+    /// Moves a unit to a device other than its own. Moving it back undoes it.
     pub fn apply(&mut self, unit: usize, to: u32) {
         let units = self.units;
         let from = std::mem::replace(&mut self.device_of[unit], to);
@@ -410,7 +410,7 @@ impl<'a> Assignment<'a> {
         }
         self.take_bytes(unit, from);
         self.add_bytes(unit, to);
-        // Item by item rather than by the delta, whose own sums round.
+        // Item by item, because the sums of a delta are rounded.
         for &net in units.nets_of(unit) {
             let (net, pin) = (net as usize, Pin::new(units, unit, net as usize));
             let inside = self.on_devices.take(net, from);
@@ -432,23 +432,23 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// The placement, which has no order of stages.
+    /// The placement, without an order of stages.
     pub fn placement(&self) -> Placement {
         placement(self.problem, self.units, &self.device_of)
     }
 }
 
-/// The placement that a device for every unit makes.
+/// The placement given by a device for every unit.
 pub fn placement(problem: &Problem, units: &Units, device_of: &[u32]) -> Placement {
     let operators = problem.graph().operators();
     Placement::new(operators.map(|op| DeviceId(device_of[units.unit_of(op)])).collect())
 }
 
-/// The pin of a unit in a net, while it moves.
+/// The pin of a moving unit in a net.
 #[derive(Clone, Copy)]
 struct Pin {
     pass: usize,
-    /// Pins of the net.
+    /// Number of pins of the net.
     all: u32,
     produces: bool,
 }
@@ -464,11 +464,11 @@ impl Pin {
         }
     }
 
-    /// It leaves a device that holds `inside` pins of the net.
+    /// Leaves a device with `inside` pins of the net.
     #[inline]
     fn leave(self, inside: u32, seconds: f64, sums: &mut impl Transfers) {
         if self.produces {
-            // What stays of the net is received from now on.
+            // The remaining pins receive the net from now on.
             if inside < self.all {
                 sums.sent(-seconds);
             }
@@ -483,7 +483,7 @@ impl Pin {
         }
     }
 
-    /// It enters a device that holds `inside` pins of the net: the reverse of leaving it with one more.
+    /// Enters a device with `inside` pins of the net: the reverse of leaving it with one more.
     #[inline]
     fn enter(self, inside: u32, seconds: f64, sums: &mut impl Transfers) {
         if self.produces {
@@ -500,7 +500,7 @@ impl Pin {
         }
     }
 
-    /// What leaving a group that holds `inside` pins adds to its uplink.
+    /// Change of the uplink of a group with `inside` pins that the pin leaves.
     #[inline]
     fn leave_group(self, inside: u32, seconds: f64) -> f64 {
         match inside {
@@ -510,7 +510,7 @@ impl Pin {
         }
     }
 
-    /// What entering a group that holds `inside` pins adds to its uplink.
+    /// Change of the uplink of a group with `inside` pins that the pin enters.
     #[inline]
     fn enter_group(self, inside: u32, seconds: f64) -> f64 {
         -self.leave_group(inside + 1, seconds)

@@ -1,23 +1,23 @@
-//! The landscape that a walk goes over: a smooth stand-in for the bottleneck, kept up to date move by move.
+//! The energy of a walk: a smooth surrogate for the bottleneck, updated move by move.
 //!
-//! The bottleneck alone is flat: most moves touch other devices than the worst, and leave it as it is. The
-//! walk therefore goes by the p-norm of the loads ℓ_r of all resources r (devices and uplinks), per pass,
+//! The bottleneck alone is flat: most moves do not touch the worst device and leave it unchanged. The walk
+//! therefore minimises the p-norm of the loads ℓ_r of all resources r (devices and uplinks), per pass,
 //!
 //! ```text
 //! E = Σ over passes (Σ over r (ℓ_r / L)^p)^(1/p),      v / L ≤ E ≤ (number of r)^(1/p) · v / L
 //! ```
 //!
-//! with v the value and L that of the start of the walk: relieving any device lowers it, relieving the worst
-//! lowers it most. A load beyond a multiple of L counts as that multiple, so that no term drowns the others.
+//! with v the value and L the value at the start of the walk: relieving any device lowers it, relieving the
+//! worst lowers it most. Loads are capped at a multiple of L, so that no term dominates.
 
 use stagewright_core::meter::Compensated;
 
 use super::moves::Shift;
 use super::state::Assignment;
 
-/// The power p is 2 to this.
+/// log₂ of the power p.
 const DOUBLINGS: u32 = 4;
-/// Multiple of the reference above which loads are no longer told apart.
+/// Cap on loads, as a multiple of the reference.
 const STEEPEST: f64 = 4.0;
 
 /// An assignment with its energy.
@@ -31,7 +31,7 @@ pub(super) struct Walk<'a> {
     /// (ℓ / L)^p of every uplink.
     uplink_terms: Vec<[f64; 2]>,
     sums: [Compensated; 2],
-    /// The devices that a move touches, kept for its room.
+    /// Buffer for the devices that a move touches.
     touched: Vec<u32>,
 }
 
@@ -52,17 +52,17 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    /// Where it is.
+    /// The current assignment.
     pub(super) fn assignment(&self) -> &Assignment<'a> {
         &self.assignment
     }
 
-    /// The energy, at least the value over the reference.
+    /// The energy, at least the value divided by the reference.
     pub(super) fn energy(&self) -> f64 {
         norm(self.sums.map(Compensated::value))
     }
 
-    /// The energy after a move of one unit to another device than its own.
+    /// The energy after moving one unit to a device other than its own.
     pub(super) fn energy_after(&self, unit: usize, to: u32) -> f64 {
         let at = &self.assignment;
         let from = at.device_of(unit);
@@ -85,7 +85,7 @@ impl<'a> Walk<'a> {
         norm(sums)
     }
 
-    /// Moves units one after the other, each to another device than its own.
+    /// Moves units one after the other, each to a device other than its own.
     pub(super) fn shift(&mut self, shifts: impl Iterator<Item = Shift>) {
         let mut touched = std::mem::take(&mut self.touched);
         let mut touch = |device| {

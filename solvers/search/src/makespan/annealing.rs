@@ -1,10 +1,10 @@
 //! Simulated annealing on the simulator.
 //!
-//! A walk changes the device of a group or two places in a queue, and takes a change that makes the step longer by
-//! Δ with probability exp(−Δ / T), while T falls geometrically from a share of what a move usually costs. What may
-//! be taken is drawn before the simulation, which so ends as soon as it is plain that the step takes too long.
-//! Schedules that do not fit the memory have a longer step for it (see [`Score::energy`](super::schedule::Score)), so
-//! that a walk may pass through them.
+//! A walk changes the device of a group or two queue positions, and accepts an increase of the makespan by Δ with
+//! probability exp(−Δ / T), while T falls geometrically from a fraction of the typical cost of a move. The acceptance
+//! threshold is drawn before the simulation, which therefore ends as soon as it is certain to exceed it. Schedules that
+//! exceed the memory are penalised (see [`Score::energy`](super::schedule::Score)), so that a walk may pass through
+//! them.
 //!
 //! Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science 1983.
 
@@ -24,17 +24,17 @@ use super::search::{Goal, Search};
 
 /// Steps of each walk of the first round.
 pub(super) const FIRST_STEPS: u64 = 250;
-/// Moves tried to see what a move usually costs.
+/// Number of moves tried to estimate the typical cost of a move.
 const TRIED: usize = 32;
-/// Temperature at the beginning and at the end of a walk, as shares of what a move usually costs.
+/// Temperature at the beginning and at the end of a walk, as fractions of the typical cost of a move.
 const HOT: f64 = 0.25;
 const COLD: f64 = 0.005;
 
-/// Anneals from a schedule, with guidance or without, until the goal that the limits and the bound set, and answers the
-/// best schedule met: never worse than the one to start from. Announces what fits and is better.
+/// Anneals from a schedule, with or without guidance, until the goal given by the limits and the bound. Returns the
+/// best schedule met, which is never worse than the start. Emits every feasible improvement.
 ///
 /// # Errors
-/// Where worker threads cannot be started.
+/// If worker threads cannot be started.
 pub fn anneal(
     scene: &Scene<'_>,
     start: Best,
@@ -94,7 +94,7 @@ pub(super) fn walk(
     best
 }
 
-/// The median of what moves cost that make a step longer.
+/// Median cost of the moves that increase the energy.
 fn usual_cost(
     state: &mut State,
     energy: f64,

@@ -1,7 +1,7 @@
-//! Priorities for operators whose devices are known.
+//! Priorities for operators with assigned devices.
 //!
-//! The upward rank of HEFT with actual instead of mean costs: the seconds of an operator on its device and the
-//! longest way from it to the end, where a tensor takes its route's seconds to readers elsewhere and none to those
+//! The upward rank of HEFT with actual instead of mean costs: the longest path from an operator to the end, its own
+//! seconds on its device included. A tensor takes its route's seconds to readers on other devices and none to readers
 //! on the same device.
 
 use stagewright_core::cluster::DeviceId;
@@ -9,7 +9,7 @@ use stagewright_core::graph::OpId;
 
 use super::scene::Scene;
 
-/// All operators by falling rank under an assignment. O(pins + operators log operators).
+/// All operators by decreasing rank under an assignment. O(pins + operators log operators).
 pub fn order(scene: &Scene<'_>, device_of: &[DeviceId]) -> Vec<OpId> {
     let graph = scene.graph();
     let mut rank = vec![0.0f64; graph.operator_count()];

@@ -1,9 +1,9 @@
-//! A schedule in the making: a Gantt chart that operators are added to, each after all that it reads.
+//! A partial schedule: a Gantt chart to which operators are added in topological order.
 //!
-//! The chart estimates. An operator fills the first gap on its device that is long enough once its inputs can be
-//! there (the insertion of HEFT); a transfer leaves when its ports were left by those added before it, although
-//! the simulator will serve them in the order of their requests. Memory is what stays on a device until all
-//! readers of it are on the chart. So what a chart says is a guide, and the simulator has the word.
+//! The chart estimates. An operator fills the first gap on its device that is long enough once its inputs can have
+//! arrived (the insertion of HEFT). A transfer leaves when the transfers added earlier have left its ports, although
+//! the simulator serves transfers in the order of their requests. Memory is the bytes that stay on a device until all
+//! their readers are on the chart. So a chart only guides; the simulator decides.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{OpId, TensorId};
@@ -14,25 +14,25 @@ use super::schedule::Schedule;
 
 const NOWHERE: DeviceId = DeviceId(u32::MAX);
 
-/// A schedule in the making.
+/// A partial schedule.
 #[derive(Debug, Clone)]
 pub(super) struct Chart<'s, 'p> {
     scene: &'s Scene<'p>,
-    /// Memory of every device that the chart may fill.
+    /// Memory of every device available to the chart.
     room: Vec<f64>,
     used: Vec<f64>,
     device_of: Vec<DeviceId>,
     home_of_class: Vec<DeviceId>,
     span: Vec<[f64; 2]>,
-    /// Times at which a device has nothing to do, in order; the last never ends.
+    /// Idle intervals of every device, in order; the last never ends.
     gaps: Vec<Vec<[f64; 2]>>,
-    /// The devices that a tensor has been sent to, and when it arrives.
+    /// Devices that each tensor has been sent to, with arrival times.
     copies: Vec<Vec<(DeviceId, f64)>>,
-    /// When the ports are free.
+    /// Times at which the ports become free.
     ports: Vec<f64>,
-    /// Readers of a tensor that are not on the chart.
+    /// Number of readers of each tensor that are not on the chart yet.
     unread: Vec<u32>,
-    /// The inputs of the operator that is looked at, by the end of their producers.
+    /// Inputs of the current operator, by the end of their producers.
     inputs: Vec<(f64, TensorId)>,
     /// When the ports are free after the inputs of that operator that come before; zero for ports not in `touched`.
     taken: Vec<f64>,
@@ -42,7 +42,7 @@ pub(super) struct Chart<'s, 'p> {
 }
 
 impl<'s, 'p> Chart<'s, 'p> {
-    /// An empty chart whose devices may be filled to a share of their memory.
+    /// An empty chart whose devices may be filled to a fraction of their memory.
     pub(super) fn new(scene: &'s Scene<'p>, share: f64) -> Chart<'s, 'p> {
         let graph = scene.graph();
         let devices = scene.device_count();
@@ -97,7 +97,7 @@ impl<'s, 'p> Chart<'s, 'p> {
         }
     }
 
-    /// Bytes that a device lacks for an operator and the parameters of its class; zero or less where it has room.
+    /// Bytes that a device lacks for an operator and the parameters of its class; zero or less if it has room.
     fn lack(&self, op: OpId, device: DeviceId) -> f64 {
         let (graph, at) = (self.scene.graph(), device.index());
         if self.room[at] == f64::INFINITY {
@@ -115,7 +115,7 @@ impl<'s, 'p> Chart<'s, 'p> {
         if tolerance::fits(needs, self.room[at]) { 0.0 } else { needs - self.room[at] }
     }
 
-    /// Whether a device holds a shared parameter already.
+    /// Whether a device already holds a shared parameter.
     fn is_held(&self, parameter: u32, device: DeviceId) -> bool {
         let readers = self.scene.graph().readers(parameter as usize);
         readers.iter().any(|reader| self.device_of[reader.index()] == device)
@@ -126,12 +126,12 @@ impl<'s, 'p> Chart<'s, 'p> {
             || self.copies[tensor.index()].iter().any(|copy| copy.0 == device)
     }
 
-    /// When all inputs of an operator can be on a device, its producers being on the chart.
+    /// Time at which all inputs of an operator can be on a device. Its producers must be on the chart.
     pub(super) fn ready(&mut self, op: OpId, device: DeviceId) -> f64 {
         self.bring(op, device, false)
     }
 
-    /// The start of an operator of so many seconds that is ready at a time: the first gap that it fits.
+    /// Start of an operator that is ready at a time and takes `seconds`: the first gap that it fits.
     fn start(&self, device: DeviceId, ready: f64, seconds: f64) -> f64 {
         let gaps = &self.gaps[device.index()];
         let first = gaps.partition_point(|gap| gap[1] < ready);
@@ -196,8 +196,8 @@ impl<'s, 'p> Chart<'s, 'p> {
         start + seconds
     }
 
-    /// When the inputs of an operator are on a device. They come in the order in which they are made, each when
-    /// its ports are free; `keep` puts them on the chart.
+    /// Time at which all inputs of an operator are on a device. They are sent in the order in which they are produced,
+    /// each when its ports are free; `keep` puts the transfers on the chart.
     fn bring(&mut self, op: OpId, device: DeviceId, keep: bool) -> f64 {
         let graph = self.scene.graph();
         let mut ready = 0.0f64;
@@ -258,10 +258,10 @@ impl<'s, 'p> Chart<'s, 'p> {
         gaps.splice(at..=at, left.into_iter().chain(right));
     }
 
-    /// The schedule on the chart, whose queues go by the starts on it.
+    /// The schedule on the chart; its queues are in the order of the starts.
     ///
     /// # Panics
-    /// Where an operator is not on the chart.
+    /// If an operator is not on the chart.
     pub(super) fn schedule(&self) -> Schedule {
         assert!(self.device_of.iter().all(|&device| device != NOWHERE), "every operator is on the chart");
         let mut order = self.scene.graph().topological().to_vec();

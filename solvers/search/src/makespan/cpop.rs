@@ -1,8 +1,8 @@
 //! Critical path on a processor.
 //!
-//! The priority of an operator is its upward and its downward rank together: the longest way through it. The
-//! operators of one longest way all go to the one device that runs them fastest, the others to that on which
-//! they end first, and of those that are ready that of the highest priority is next.
+//! The priority of an operator is the sum of its upward and downward rank: the longest path through it. The
+//! operators of one longest path all go to the device that runs them fastest, the others to the device on
+//! which they end first. Among ready operators, the one with the highest priority is next.
 //!
 //! Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for heterogeneous
 //! computing", IEEE TPDS 2002.
@@ -21,10 +21,10 @@ use super::{HEURISTIC, rank};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpop;
 
-/// Its rule.
+/// The rule of CPOP.
 pub(super) const RULE: Rule = Rule { fill, is_one_pass: true };
 
-/// Fills a chart by its rule. O(operators · devices · (inputs + gaps)).
+/// Fills a chart by CPOP. O(operators · devices · (inputs + gaps)).
 fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     let scene = chart.scene();
     let (up, down) = (rank::upward(scene), rank::downward(scene));
@@ -42,11 +42,11 @@ fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     })
 }
 
-/// One longest way from the beginning to the end.
+/// One longest path from the beginning to the end.
 fn critical_path(scene: &Scene<'_>, through: &[f64]) -> Vec<OpId> {
     let graph = scene.graph();
     let longest = |ops: &mut dyn Iterator<Item = OpId>| {
-        // The first among equals.
+        // Ties go to the first.
         ops.fold(None, |best: Option<OpId>, op| match best {
             Some(best) if through[best.index()] >= through[op.index()] => Some(best),
             _ => Some(op),
@@ -61,7 +61,7 @@ fn critical_path(scene: &Scene<'_>, through: &[f64]) -> Vec<OpId> {
     path
 }
 
-/// The device that runs all of some operators in the least time, if one can.
+/// The device that runs all given operators in the least time, if any device can.
 fn fastest(scene: &Scene<'_>, ops: &[OpId]) -> Option<DeviceId> {
     let mut best: Option<(f64, DeviceId)> = None;
     for device in scene.problem().cluster().devices() {

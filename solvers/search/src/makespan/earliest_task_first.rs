@@ -1,7 +1,7 @@
 //! Earliest task first, with memory (m-ETF).
 //!
-//! Of all operators that are ready and all devices that have room for them, the pair is taken that can start first;
-//! of those that can start at one time, the operator of the highest upward rank.
+//! Takes the pair of a ready operator and a device with room for it that can start first; ties go to the operator with
+//! the highest upward rank.
 //!
 //! Hwang, Chow, Anger and Lee, "Scheduling precedence graphs in systems with interprocessor communication times",
 //! SIAM J. Comput. 1989; with memory as in Jeon et al., "Baechi: fast device placement of machine learning graphs",
@@ -19,11 +19,11 @@ use super::chart::Chart;
 use super::list::{self, BETWEEN_CHECKS, Rule, cheapest};
 use super::{HEURISTIC, rank};
 
-/// What can start first.
+/// Earliest task first.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EarliestTaskFirst;
 
-/// An operator that is ready, by when it could start when that was asked last.
+/// A ready operator with its last computed earliest start.
 #[derive(Debug, PartialEq)]
 struct Offer {
     start: f64,
@@ -46,16 +46,16 @@ impl Ord for Offer {
     }
 }
 
-/// When operators may start, for whoever takes the earliest.
+/// Start times of operators, for a scheduler that takes the earliest.
 pub(super) trait Earliest {
-    /// The start of an operator on a device.
+    /// Start of an operator on a device.
     fn start(&mut self, chart: &mut Chart<'_, '_>, op: OpId, device: DeviceId) -> f64;
 
-    /// An operator has been put on a device.
+    /// Called after an operator was placed on a device.
     fn took(&mut self, chart: &Chart<'_, '_>, op: OpId, device: DeviceId);
 }
 
-/// Whenever the chart says.
+/// Start times of the chart, without restrictions.
 struct AnyTime;
 
 impl Earliest for AnyTime {
@@ -66,17 +66,17 @@ impl Earliest for AnyTime {
     fn took(&mut self, _: &Chart<'_, '_>, _: OpId, _: DeviceId) {}
 }
 
-/// Its rule.
+/// The rule of m-ETF.
 pub(super) const RULE: Rule = Rule { fill, is_one_pass: false };
 
-/// Fills a chart by its rule.
+/// Fills a chart by m-ETF.
 fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     fill_by_start(chart, &mut AnyTime, stop)
 }
 
-/// Takes, one after the other, the operator that starts first on the device where it does. Starts only grow while
-/// the chart fills, but for inputs that others have brought; so one offer for each operator that is ready is enough,
-/// renewed when its turn comes.
+/// Takes the operator that starts first, on the device where it does, one after the other. Starts only grow while the
+/// chart fills, except for inputs brought by others; so one offer per ready operator is enough, updated when its turn
+/// comes.
 pub(super) fn fill_by_start(chart: &mut Chart<'_, '_>, rule: &mut impl Earliest, stop: &Stop) -> Option<()> {
     let graph = chart.scene().graph();
     let ranks = rank::upward(chart.scene());
@@ -100,7 +100,7 @@ pub(super) fn fill_by_start(chart: &mut Chart<'_, '_>, rule: &mut impl Earliest,
             start
         })?;
         let now = offer(least, op);
-        // A lower offer is a greater one reversed.
+        // The order is reversed: a greater item is a lower offer.
         if offers.peek().is_some_and(|next| *next > now) {
             offers.push(now);
             continue;
@@ -110,7 +110,7 @@ pub(super) fn fill_by_start(chart: &mut Chart<'_, '_>, rule: &mut impl Earliest,
         for &next in graph.successors(op) {
             waits[next.index()] -= 1;
             if waits[next.index()] == 0 {
-                // No later than it can start, whatever device it goes to.
+                // A lower bound on its start on every device.
                 let made = graph.predecessors(next).iter().map(|&before| chart.end(before));
                 offers.push(offer(made.fold(0.0, f64::max), next));
             }

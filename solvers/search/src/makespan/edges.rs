@@ -1,8 +1,8 @@
-//! What is sent between sets of operators, as one edge for each pair of them.
+//! Communication between sets of operators, as one edge for each pair of sets.
 
 use super::scene::Scene;
 
-/// From, to, and mean seconds of what is sent.
+/// From, to, and mean seconds of communication.
 pub(super) type Edge = (u32, u32, f64);
 
 /// An edge between colocation classes for each reader of each tensor, from the class of its producer to its own.
@@ -17,7 +17,7 @@ pub(super) fn between_classes(scene: &Scene<'_>) -> Vec<Edge> {
     edges
 }
 
-/// Sorts edges and adds up those of the same direction between the same two. O(edges log edges).
+/// Sorts edges and merges parallel ones by adding their seconds. O(edges log edges).
 pub(super) fn merge_parallel(edges: &mut Vec<Edge>) {
     // Stable, so that sums do not depend on the sort.
     edges.sort_by_key(|edge| (edge.0, edge.1));

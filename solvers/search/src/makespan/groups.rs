@@ -1,17 +1,17 @@
 //! Sets of colocation classes that belong together, for moves larger than one class.
 //!
-//! A hierarchy: at its first level every class is a group, and each level merges pairs of groups of the one before,
-//! those first between which the most has to be sent (heavy-edge matching; Karypis and Kumar, "A fast and high
-//! quality multilevel scheme for partitioning irregular graphs", SISC 1998). It ends when groups would have more
-//! than a device's share of the work, or when nothing is left to merge.
+//! The groups form a hierarchy: at its first level every class is a group, and each level merges pairs of groups of the
+//! previous one, those with the most communication first (heavy-edge matching; Karypis and Kumar, "A fast and high
+//! quality multilevel scheme for partitioning irregular graphs", SISC 1998). It ends when groups would have more than a
+//! device's share of the work, or when nothing is left to merge.
 
 use super::edges::{Edge, between_classes, merge_parallel};
 use super::rows::Rows;
 use super::scene::Scene;
 
-/// A level is worth having if it has at most this share of the groups of the one before.
+/// Maximum number of groups of a new level, relative to the previous one.
 const MOST_OF_LEVEL: f64 = 0.95;
-/// Most levels: each about halves the groups.
+/// Maximum number of levels: each about halves the groups.
 const MOST_LEVELS: usize = 24;
 
 /// Groups of classes, level by level.
@@ -42,7 +42,7 @@ impl Groups {
         Groups::weighted(scene, |_, _| 1.0)
     }
 
-    /// The hierarchy in which an edge between two classes counts for a share, from 0 to 1, of what it sends.
+    /// The hierarchy in which an edge between two classes counts for a fraction, from 0 to 1, of its communication.
     pub(super) fn weighted(scene: &Scene<'_>, share: impl Fn(u32, u32) -> f64) -> Groups {
         let graph = scene.graph();
         let classes = graph.class_count();
@@ -91,7 +91,7 @@ impl Groups {
     }
 }
 
-/// One edge for each pair, from the lower to the higher group.
+/// Merges the edges of each pair into one, from the lower to the higher group.
 fn merge_both_directions(edges: &mut Vec<Edge>) {
     edges.retain(|edge| edge.0 != edge.1);
     for edge in edges.iter_mut() {
@@ -100,7 +100,7 @@ fn merge_both_directions(edges: &mut Vec<Edge>) {
     merge_parallel(edges);
 }
 
-/// The group that every group is merged into, heaviest edges first.
+/// The merged group of every group, heaviest edges first.
 fn matched(groups: usize, edges: &[Edge], seconds: &[f64], most: f64) -> Vec<u32> {
     const ALONE: u32 = u32::MAX;
     let mut heaviest: Vec<&Edge> = edges.iter().collect();

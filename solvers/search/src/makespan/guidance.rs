@@ -1,8 +1,8 @@
-//! Moves drawn from what somebody expects of good schedules.
+//! Moves drawn from a prior over good schedules.
 //!
-//! A walk that knows nothing moves any group anywhere. Whoever has an idea of what is misplaced, of where it belongs and
-//! of what belongs together, a learned policy say, gives it as weights; a guided walk draws half of its moves from
-//! them, and the others as it would without, so that a wrong idea costs at most half of the steps.
+//! An unguided walk moves any group anywhere. A caller with a prior, such as a learned policy, on which units are
+//! misplaced, where they belong and which belong together gives it as weights. A guided walk draws half of its moves
+//! from them and the others as without guidance, so a wrong prior costs at most half of the steps.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
@@ -11,29 +11,29 @@ use super::groups::Groups;
 use super::multilevel::Level;
 use super::scene::Scene;
 
-/// Weights that moves are drawn from.
+/// Weights from which moves are drawn.
 #[derive(Debug, Clone)]
 pub struct Guidance {
-    /// Running sums of the weights with which units are picked.
+    /// Prefix sums of the weights of units to move.
     picks: Vec<f64>,
     /// One class of every unit.
     class_of: Vec<u32>,
     /// The unit of every class.
     unit_of: Vec<u32>,
     devices: usize,
-    /// Running sums of the weights of devices, by unit.
+    /// Prefix sums of the weights of devices, by unit.
     targets: Vec<f64>,
     groups: Groups,
 }
 
 impl Guidance {
-    /// Guidance over the units of a level. `picks` says by unit how likely it should be moved, `targets` by unit and
-    /// device how likely it should be there, and `together` for pairs of units (from, to, weight), sorted, what of the
-    /// heaviest edges should be kept together: an edge counts as much as its weight, from 0 to 1, and one within a unit
-    /// counts in full. Weights below zero or that are no numbers count as zero. O(units · devices + edges log edges).
+    /// Guidance over the units of a level. `picks` weighs each unit as the one to move, `targets` each device by unit
+    /// as its destination. `together` is a sorted list of (from, to, weight) over pairs of units: the fraction, from 0
+    /// to 1, of the communication between the two that counts when units are grouped; communication within a unit
+    /// counts in full. Negative and non-finite weights count as zero. O(units · devices + edges log edges).
     ///
     /// # Panics
-    /// Where `picks` or `targets` have other lengths than units, or units times devices.
+    /// If `picks` does not have one weight per unit, or `targets` one per unit and device.
     pub fn new(
         scene: &Scene<'_>,
         level: &Level,
@@ -69,27 +69,27 @@ impl Guidance {
         }
     }
 
-    /// The groups of what belongs together.
+    /// Groups of units that belong together.
     pub(super) fn groups(&self) -> &Groups {
         &self.groups
     }
 
-    /// A class to move; none where no unit has a weight.
+    /// A class to move; `None` if no unit has a positive weight.
     pub(super) fn pick(&self, rng: &mut impl Rng) -> Option<u32> {
         draw(&self.picks, rng).map(|unit| self.class_of[unit])
     }
 
-    /// A device for a class; none where no device has a weight.
+    /// A device for a class; `None` if no device has a positive weight.
     pub(super) fn target(&self, class: usize, rng: &mut impl Rng) -> Option<DeviceId> {
         let first = self.unit_of[class] as usize * self.devices;
         draw(&self.targets[first..first + self.devices], rng).map(|device| DeviceId(device as u32))
     }
 }
 
-/// No weight counts more, so that their sums are finite.
+/// Cap on weights, so that their sums are finite.
 const MOST: f64 = 1e200;
 
-/// What a weight counts.
+/// The effective weight.
 fn weight(weight: f64) -> f64 {
     if weight.is_finite() { weight.clamp(0.0, MOST) } else { 0.0 }
 }
@@ -102,7 +102,7 @@ fn running(weights: &[f64]) -> Vec<f64> {
     weights.iter().scan(0.0, add).collect()
 }
 
-/// An index in proportion to the weights whose running sums are given.
+/// A random index with probability proportional to its weight, given the prefix sums.
 fn draw(sums: &[f64], rng: &mut impl Rng) -> Option<usize> {
     let all = *sums.last()?;
     if all <= 0.0 {

@@ -1,7 +1,7 @@
 //! Heterogeneous earliest finish time.
 //!
-//! Operators go by falling upward rank, each to the device on which it ends first, filling gaps. Where transfers
-//! stand in line for ports, the estimate of the end counts those that were added before.
+//! Operators go in order of decreasing upward rank, each to the device on which it ends first, filling gaps. If
+//! transfers queue for ports, the estimated end accounts for the transfers added before.
 //!
 //! Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for heterogeneous
 //! computing", IEEE TPDS 2002. With ports as in Sinnen and Sousa, "Communication contention in task scheduling",
@@ -18,10 +18,10 @@ use super::{HEURISTIC, rank};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Heft;
 
-/// Its rule.
+/// The rule of HEFT.
 pub(super) const RULE: Rule = Rule { fill, is_one_pass: true };
 
-/// Fills a chart by its rule. O(operators · devices · (inputs + gaps)).
+/// Fills a chart by HEFT. O(operators · devices · (inputs + gaps)).
 fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     let ranks = rank::upward(chart.scene());
     let order = rank::falling(chart.scene(), &ranks);

@@ -1,4 +1,4 @@
-//! What list schedulers have in common: they put one operator after the other on a chart.
+//! Common parts of list schedulers, which place one operator after the other on a chart.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -13,24 +13,24 @@ use super::chart::Chart;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, solution};
 
-/// Shares of the memory that a chart may fill, one after the other until the simulator finds that all fits: a chart
-/// knows what stays on a device only roughly.
+/// Fractions of the memory that a chart may fill, tried in turn until the simulator finds that everything fits: a chart
+/// only estimates the memory in use.
 const SHARES: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.5, 0.3];
-/// Operators between two looks at the clock.
+/// Operators between clock checks.
 pub(super) const BETWEEN_CHECKS: usize = 256;
 
-/// Fills a chart; gives up when told to stop.
+/// Fills a chart; `None` if stopped.
 pub(super) type Fill = fn(&mut Chart<'_, '_>, &Stop) -> Option<()>;
 
-/// How a list scheduler fills its charts.
+/// The rule by which a list scheduler fills its charts.
 #[derive(Clone, Copy)]
 pub(super) struct Rule {
     pub(super) fill: Fill,
-    /// Whether it looks at every operator once, so that a first chart is filled whatever the clock says.
+    /// Whether it visits every operator once, so that the first chart is completed regardless of the deadline.
     pub(super) is_one_pass: bool,
 }
 
-/// The best schedule of a rule: one that fits, and where none does, what lacks least.
+/// The best schedule of a rule: one that fits, otherwise the one that lacks the least memory.
 pub(super) fn best(rule: Rule, judge: &mut Judge<'_, '_>, stop: &Stop) -> Option<Best> {
     let mut best: Option<Best> = None;
     for share in SHARES {
@@ -66,7 +66,7 @@ pub(super) fn solve(
     solution(solver.name(), &scene, best, bound, context)
 }
 
-/// Adds operators in an order, each where a cost is least; the first device on a tie.
+/// Adds operators in an order, each on the device of minimum cost; ties go to the first device.
 pub(super) fn fill_in_order(
     chart: &mut Chart<'_, '_>,
     order: &[OpId],
@@ -84,7 +84,7 @@ pub(super) fn fill_in_order(
     Some(())
 }
 
-/// The device of the least cost among those that an operator may be added to.
+/// The cheapest device among those that an operator may be added to.
 pub(super) fn cheapest(
     chart: &mut Chart<'_, '_>,
     op: OpId,
@@ -102,8 +102,7 @@ pub(super) fn cheapest(
     best.map(|(_, device)| device)
 }
 
-/// Operators whose producers have all been taken, those of the highest priority first and of these the lowest
-/// index.
+/// Operators whose producers have all been taken; the highest priority first, ties by lowest index.
 #[derive(Debug)]
 pub(super) struct Ready<'a> {
     graph: &'a Graph,
@@ -133,7 +132,7 @@ impl Ord for Waiting {
 }
 
 impl<'a> Ready<'a> {
-    /// The operators without producers.
+    /// Starts with the operators without producers.
     pub(super) fn new(graph: &'a Graph, priority: &'a [f64]) -> Ready<'a> {
         let waits = graph.operators().map(|op| graph.predecessors(op).len() as u32).collect();
         let mut ready = Ready { graph, priority, waits, heap: BinaryHeap::new() };
@@ -152,7 +151,7 @@ impl<'a> Ready<'a> {
         self.heap.pop().map(|waiting| waiting.op)
     }
 
-    /// Those that wait for nothing else than `op`, which is taken now, are ready.
+    /// Marks `op` as taken; operators that waited only for it become ready.
     pub(super) fn took(&mut self, op: OpId) {
         for &next in self.graph.successors(op) {
             self.waits[next.index()] -= 1;
@@ -163,7 +162,7 @@ impl<'a> Ready<'a> {
     }
 }
 
-/// The order in which operators are ready when those of the highest priority go first. O((operators + edges) log
+/// The topological order that always takes the ready operator of highest priority. O((operators + edges) log
 /// operators).
 pub(super) fn ready_order(graph: &Graph, priority: &[f64]) -> Vec<OpId> {
     let mut ready = Ready::new(graph, priority);

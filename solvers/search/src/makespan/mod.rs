@@ -1,11 +1,11 @@
 //! The makespan of one step: schedulers and search on the simulator.
 //!
-//! A plan is a device for every operator and an order in which those that are ready on a device go; what it takes is
-//! what the simulator says. List schedulers make one in a single pass over the operators: [`Heft`], [`Cpop`] and
-//! [`Peft`] by ranks, [`EarliestTaskFirst`] and [`SmallCommunication`] by what can start first. They put operators on
-//! a chart, whose estimate guides them. [`Multilevel`] moves clusters of operators along a hierarchy of partitions,
-//! [`Brkga`] breeds placements and priorities, [`Annealing`] and [`Tabu`] walk from schedule to schedule, and
-//! [`OrderSplit`] cuts linear orders. [`RandomPlacements`] and [`AnnealingFromRandom`] are there to compare with.
+//! A plan is a device for every operator and a priority among ready operators on a device; its cost is the simulated
+//! makespan. List schedulers build a plan in one pass over the operators: [`Heft`], [`Cpop`] and [`Peft`] by ranks,
+//! [`EarliestTaskFirst`] and [`SmallCommunication`] by earliest start. They place operators on a chart, whose estimates
+//! guide them. [`Multilevel`] moves clusters of operators along a hierarchy of partitions, [`Brkga`] breeds placements
+//! and priorities, [`Annealing`] and [`Tabu`] walk from schedule to schedule, and [`OrderSplit`] cuts linear orders.
+//! [`RandomPlacements`] and [`AnnealingFromRandom`] are baselines for comparison.
 
 mod annealing;
 pub mod assigned;
@@ -50,18 +50,18 @@ pub use small_communication::SmallCommunication;
 pub use start::starts;
 pub use tabu::Tabu;
 
-/// What every solver here takes.
+/// Capabilities of the solvers here.
 const HEURISTIC: Capabilities =
     Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false };
 
-/// Of a search whose walks end with a limit on simulations.
+/// Capabilities of a search whose walks obey a limit on simulations.
 const COUNTED: Capabilities = Capabilities { counts_simulations: true, ..HEURISTIC };
 
 fn missing(objective: &Objective) -> Option<&'static str> {
     (objective.kind != ObjectiveKind::Makespan).then_some("objectives other than makespan")
 }
 
-/// All solvers of the makespan here.
+/// All makespan solvers of this module.
 pub const SOLVERS: &[&dyn Solver] = &[
     &Heft,
     &Cpop,

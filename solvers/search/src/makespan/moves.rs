@@ -1,8 +1,8 @@
-//! What searches change: the device of a group, or the places of two operators in the queues.
+//! Moves of searches: the device of a group, or the queue positions of two operators.
 //!
-//! Half of the moves take hold of what the makespan consists of: an operator of the critical path, or one end of a
-//! tensor that is on it. A group goes mostly to the device of something that sends to it or reads from it, since
-//! elsewhere it has all its tensors sent. Where there is guidance, half of the moves of devices are drawn from it.
+//! Half of the moves start from the critical path: an operator on it, or one end of a tensor on it. A group goes mostly
+//! to the device of an operator that sends to it or reads from it, since elsewhere all its tensors have to be sent.
+//! With guidance, half of the device moves are drawn from it.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
@@ -14,29 +14,29 @@ use super::guidance::Guidance;
 use super::scene::Scene;
 use super::schedule::Schedule;
 
-/// Share of the moves that change devices rather than queues.
+/// Fraction of the moves that change devices rather than queues.
 const DEVICE_MOVES: f64 = 0.7;
-/// Share of the moves that start from the critical path.
+/// Fraction of the moves that start from the critical path.
 const CRITICAL: f64 = 0.5;
-/// Share of the device moves that go to a neighbour's device.
+/// Fraction of the device moves that go to a neighbour's device.
 const TO_NEIGHBOUR: f64 = 0.7;
-/// Probability that a move is made one level higher.
+/// Probability that a move goes one level higher.
 const HIGHER: f64 = 0.4;
-/// Share of the device moves that are drawn from guidance where there is some.
+/// Fraction of the device moves drawn from guidance, if there is any.
 const GUIDED: f64 = 0.5;
-/// How far apart in the queues two operators that change places may be.
+/// Maximum distance in the queues of two operators that change places.
 const FARTHEST: usize = 32;
 
-/// A move that can be taken back.
+/// A move that can be undone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Move {
-    /// Classes with the device that each had.
+    /// Moved classes with their previous devices.
     devices: Vec<(u32, DeviceId)>,
-    /// Two places in the order of the queues that were exchanged.
+    /// Two exchanged positions in the order of the queues.
     swapped: Option<(u32, u32)>,
 }
 
-/// A schedule that moves change, with its queues as an order.
+/// A schedule changed by moves, with its queues as an order.
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) schedule: Schedule,
@@ -49,19 +49,19 @@ pub(super) struct State {
 }
 
 impl Move {
-    /// The classes that it has moved, each with the device that it was on.
+    /// The moved classes, each with its previous device.
     pub(super) fn homes(&self) -> &[(u32, DeviceId)] {
         &self.devices
     }
 
-    /// The classes that it has moved.
+    /// The moved classes.
     pub(super) fn classes(&self) -> impl Iterator<Item = u32> + '_ {
         self.devices.iter().map(|&(class, _)| class)
     }
 }
 
 impl State {
-    /// The state of a schedule of `scene`; one without priorities gets `order`.
+    /// The state of a schedule of `scene`; a schedule without priorities gets `order`.
     pub(super) fn new(schedule: &Schedule, order: &[OpId], scene: &Scene<'_>) -> State {
         let mut by_rank = order.to_vec();
         if !schedule.ranks.is_empty() {
@@ -87,7 +87,7 @@ impl State {
         made.swapped.map(|(a, b)| [a, b].map(|place| self.order[place as usize]))
     }
 
-    /// What a move that has been made has changed.
+    /// Changes of the schedule by a move that has been made.
     pub(super) fn changes<'a>(
         &'a self,
         made: &'a Move,
@@ -102,7 +102,7 @@ impl State {
         made.classes().flat_map(moved).chain(swapped)
     }
 
-    /// Takes note of the critical path.
+    /// Records the critical path.
     pub(super) fn see(&mut self, (flow, timeline): (&Flow, &Timeline), graph: &Graph) {
         self.critical.clear();
         for step in timeline.critical_path(flow) {
@@ -118,7 +118,7 @@ impl State {
         }
     }
 
-    /// An operator to start a move from.
+    /// A random operator to start a move from.
     fn pick(&self, rng: &mut impl Rng) -> OpId {
         match !self.critical.is_empty() && rng.random_bool(CRITICAL) {
             true => self.critical[rng.random_range(0..self.critical.len())],
@@ -126,7 +126,7 @@ impl State {
         }
     }
 
-    /// Makes a random move; none where what was drawn changes nothing.
+    /// Makes a random move; `None` if the drawn move changes nothing.
     pub(super) fn step(
         &mut self,
         scene: &Scene<'_>,
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// A device for an operator other than its own.
+    /// A device for an operator, other than its own.
     fn target(&self, op: OpId, scene: &Scene<'_>, rng: &mut impl Rng) -> Option<DeviceId> {
         let graph = scene.graph();
         let here = self.schedule.device_of[op.index()];
@@ -171,7 +171,7 @@ impl State {
         (there != here).then_some(there)
     }
 
-    /// Moves classes to a device, as far as they can run there.
+    /// Moves classes to a device, skipping those that cannot run there.
     fn shift(&mut self, classes: &[u32], to: DeviceId, scene: &Scene<'_>) -> Option<Move> {
         let mut made = Move::default();
         for &class in classes {
@@ -192,7 +192,7 @@ impl State {
         }
     }
 
-    /// Exchanges an operator with one on its device that is near in the queues.
+    /// Exchanges an operator with one on the same device that is near in the queues.
     fn swap(&mut self, op: OpId, rng: &mut impl Rng) -> Option<Move> {
         let here = self.schedule.device_of[op.index()];
         let at = self.schedule.ranks[op.index()] as usize;
@@ -213,7 +213,7 @@ impl State {
         }
     }
 
-    /// Takes a move back. What is returned takes that back in turn.
+    /// Undoes a move. Undoing the returned move redoes it.
     pub(super) fn undo(&mut self, made: &Move, scene: &Scene<'_>) -> Move {
         let back = |&(class, _): &(u32, DeviceId)| (class, self.home(class));
         let redo = Move { devices: made.devices.iter().map(back).collect(), swapped: made.swapped };
@@ -227,7 +227,7 @@ impl State {
     }
 }
 
-/// The classes of the group around one, at a random level.
+/// The classes of the group around a class, at a random level.
 fn around<'g>(groups: &'g Groups, class: usize, rng: &mut impl Rng) -> &'g [u32] {
     let mut level = 0;
     while level + 1 < groups.level_count() && rng.random_bool(HIGHER) {

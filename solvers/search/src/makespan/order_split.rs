@@ -1,11 +1,11 @@
 //! Splits of linear orders.
 //!
-//! The operators stand in a line, each after all that it reads; the line is cut into intervals, and each interval
-//! goes to a device. The lines are those of other objectives (branches one after the other, branches side by side,
-//! the critical path first), but a step under dataflow execution is no pipeline: an interval pays for what it sends
-//! only where somebody waits for it, and a device may have several. So the cuts are found on the simulator: from
-//! intervals of equal work, given to the devices in turn, cuts move by halves of ever smaller steps and intervals
-//! change their device, whatever makes the step shorter first.
+//! The operators form a line, each after its inputs; the line is cut into intervals, and each interval goes to a
+//! device. The lines are those of other objectives (branches one after the other, branches side by side, the critical
+//! path first), but a step under dataflow execution is not a pipeline: an interval pays for communication only if a
+//! reader waits for it, and a device may have several intervals. So the cuts are found on the simulator. From intervals
+//! of equal work, assigned to the devices in turn, cuts move by ever smaller steps and intervals change their device;
+//! the first change that shortens the step is taken.
 
 use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
@@ -19,34 +19,34 @@ use super::schedule::{Best, Judge, Schedule, is_better, solution};
 use super::search::most_simulations;
 use super::{HEURISTIC, rank};
 
-/// Most other devices that an interval is tried on.
+/// Maximum number of other devices tried for an interval.
 const MOST_DEVICES: u32 = 16;
-/// Intervals for each device.
+/// Number of intervals per device.
 const INTERVALS: [usize; 3] = [1, 2, 4];
 
 /// The best split of a few linear orders.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OrderSplit;
 
-/// A line of classes, cut.
+/// A line of classes with its cuts.
 #[derive(Debug, Clone)]
 struct Split {
-    /// Where the intervals begin, the first at zero.
+    /// Start of each interval, the first at zero.
     cuts: Vec<usize>,
     /// The device of each interval.
     homes: Vec<DeviceId>,
 }
 
-/// A line of classes with their work, and the queues that go with it.
+/// A line of classes with their work, and the corresponding queue order.
 struct Line {
     classes: Vec<u32>,
-    /// Mean seconds before each class, and of all.
+    /// Mean seconds before each class, and in total.
     before: Vec<f64>,
     order: Vec<OpId>,
 }
 
 impl Line {
-    /// The classes by the first of their operators in an order.
+    /// The classes in the order of their first operators.
     fn new(scene: &Scene<'_>, order: Vec<OpId>) -> Line {
         let graph = scene.graph();
         let mut is_in = vec![false; graph.class_count()];
@@ -66,7 +66,7 @@ impl Line {
         Line { classes, before, order }
     }
 
-    /// So many intervals of equal work, on the devices in turn.
+    /// Intervals of equal work, on the devices in turn.
     fn equal(&self, intervals: usize, devices: usize) -> Split {
         let all = self.before.last().copied().unwrap_or(0.0);
         let cut = |at: usize| {
@@ -79,7 +79,8 @@ impl Line {
         }
     }
 
-    /// The schedule of a split. A class that cannot run on the device of its interval goes to the first that it can.
+    /// The schedule of a split. A class that cannot run on the device of its interval goes to the first that can run
+    /// it.
     fn schedule(&self, split: &Split, scene: &Scene<'_>) -> Schedule {
         let graph = scene.graph();
         let mut device_of = vec![DeviceId(0); graph.operator_count()];
@@ -96,7 +97,7 @@ impl Line {
         Schedule::by_order(device_of, &self.order)
     }
 
-    /// The best split that moving cuts and changing devices leads to.
+    /// Hill climbing from a split: moves cuts and changes devices; returns the best schedule.
     fn climb(&self, mut split: Split, judge: &mut Judge<'_, '_>, most: u64, stop: &Stop) -> Option<Best> {
         let scene = judge.scene();
         let mut best = Best::of(None, judge, self.schedule(&split, scene))?;
@@ -126,7 +127,7 @@ impl Line {
                         return Some(best);
                     }
                     let schedule = self.schedule(&other, scene);
-                    // A step that fits may be longer than one that does not.
+                    // A schedule that fits may be longer than one that does not.
                     let limit = if best.score.fits() { best.score.makespan } else { f64::INFINITY };
                     if let Some(score) = judge.score_below(&schedule, limit)
                         && is_better(score, best.score)
@@ -146,8 +147,8 @@ impl Line {
     }
 }
 
-/// Topological orders of the operators: branches one after the other, branches side by side, the longest way to the
-/// end first.
+/// Topological orders of the operators: branches one after the other, branches side by side, longest path to the end
+/// first.
 fn orders(scene: &Scene<'_>) -> Vec<Vec<OpId>> {
     let graph = scene.graph();
     let up = rank::upward(scene);
@@ -157,7 +158,7 @@ fn orders(scene: &Scene<'_>) -> Vec<Vec<OpId>> {
     orders
 }
 
-/// The operator that was ready last is next.
+/// Depth first: the operator that became ready last is next.
 fn depth_first(graph: &Graph) -> Vec<OpId> {
     let mut waits: Vec<usize> = graph.operators().map(|op| graph.predecessors(op).len()).collect();
     let mut stack: Vec<OpId> = graph.operators().filter(|op| waits[op.index()] == 0).collect();

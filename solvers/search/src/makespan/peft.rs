@@ -1,16 +1,16 @@
 //! Predict earliest finish time.
 //!
-//! The optimistic cost of an operator on a device is the longest way that is still ahead once it has run there,
-//! where everything after it goes wherever that is best and nothing stands in line:
+//! The optimistic cost of an operator on a device is the longest remaining path after it has run there, with every
+//! later operator on its best device and no contention:
 //!
 //! ```text
 //! O(v, d) = max over readers w of min over e of O(w, e) + p(w, e) + [d ≠ e] x(v, w)
 //! ```
 //!
-//! Of those that are ready, the operator of the highest mean optimistic cost is next, and it goes where its end and
-//! its optimistic cost together are least. Devices of a pool have the same costs, so the table has a column for
-//! each pool; within a pool of several devices staying costs nothing. A plan of pinned operators has a column for
-//! each device that pins tell apart.
+//! Among the ready operators, the one with the highest mean optimistic cost is next, and it goes to the device that
+//! minimises the sum of its end and its optimistic cost. Devices of a pool have the same costs, so the table has a
+//! column for each pool; staying within a pool of several devices counts as free. A problem with pinned operators has a
+//! column for each device that pins distinguish.
 //!
 //! Arabnejad and Barbosa, "List scheduling algorithm for heterogeneous systems by an optimistic cost table", IEEE
 //! TPDS 2014.
@@ -23,14 +23,14 @@ use super::chart::Chart;
 use super::list::{self, Rule, fill_in_order, ready_order};
 use super::scene::Scene;
 
-/// Earliest finish with an optimistic look ahead.
+/// Earliest finish with an optimistic lookahead.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Peft;
 
-/// Its rule.
+/// The rule of PEFT.
 pub(super) const RULE: Rule = Rule { fill, is_one_pass: true };
 
-/// Fills a chart by its rule. O(edges · pools + operators · devices · (inputs + gaps)).
+/// Fills a chart by PEFT. O(edges · pools + operators · devices · (inputs + gaps)).
 fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     let scene = chart.scene();
     let pools = scene.pool_count();
@@ -42,11 +42,11 @@ fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     })
 }
 
-/// The table, by operator and pool.
+/// The table of optimistic costs, by operator and pool.
 fn optimistic(scene: &Scene<'_>) -> Vec<f64> {
     let (graph, pools) = (scene.graph(), scene.pool_count());
     let mut ahead = vec![0.0f64; graph.operator_count() * pools];
-    // For a reader: its best by pool, that is O(w, e) + p(w, e).
+    // Cost O(w, e) + p(w, e) of a reader, by pool.
     let mut after = vec![0.0f64; pools];
     for &op in graph.topological().iter().rev() {
         for &tensor in graph.outputs(op) {

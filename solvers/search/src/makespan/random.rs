@@ -1,7 +1,7 @@
-//! To compare with, what begins with nothing: random placements, and annealing from one of them.
+//! Baselines without a list schedule: random placements, and annealing from one of them.
 //!
-//! As many random placements as there is time for tell whether a solver searches at all, and the walks of `annealing`
-//! from a random placement tell what the list schedules that it begins with are worth.
+//! As many random placements as time allows show whether a solver searches at all; the walks of `annealing` from a
+//! random placement show the value of starting from list schedules.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
@@ -14,7 +14,7 @@ use super::schedule::{Best, Judge, Schedule};
 use super::search::{self, Search, most_simulations};
 use super::{COUNTED, annealing, assigned, rounds};
 
-/// The best of random placements, every class of colocated operators on any device that may run it, each as likely.
+/// The best of random placements. Every colocation class is on a uniformly random device among those that may run it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RandomPlacements;
 
@@ -22,10 +22,10 @@ pub struct RandomPlacements;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AnnealingFromRandom;
 
-/// Streams of their own, far from those of walks.
+/// First random stream of placements, far from the streams of walks.
 const PLACEMENTS: u64 = 1 << 48;
 
-/// A random placement; who goes first on a device follows from it. O(pins + operators log operators).
+/// A random placement with priorities derived from it. O(pins + operators log operators).
 fn drawn(scene: &Scene<'_>, rng: &mut impl Rng) -> Schedule {
     let graph = scene.graph();
     let mut device_of = vec![DeviceId(0); graph.operator_count()];
@@ -41,13 +41,13 @@ fn drawn(scene: &Scene<'_>, rng: &mut impl Rng) -> Schedule {
     Schedule::by_order(device_of, &order)
 }
 
-/// The first of them.
+/// The first random placement.
 fn start(judge: &mut Judge<'_, '_>, context: &mut Context<'_>) -> Vec<Best> {
     let first = drawn(judge.scene(), &mut seed::stream(context.seed, PLACEMENTS));
     Best::of(None, judge, first).into_iter().collect()
 }
 
-/// One after the other, until one of the limits.
+/// Draws placements until one of the limits.
 fn draw(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
     let most = most_simulations(search.scene, context);
     let mut number = PLACEMENTS;

@@ -1,14 +1,14 @@
-//! How far operators are from the beginning and from the end of a step, with mean costs.
+//! Upward and downward ranks: longest paths to the end and from the beginning of a step, with mean costs.
 //!
-//! The upward rank of an operator (Topcuoglu, Hariri and Wu, 2002) is its mean seconds and the longest way from
-//! it to the end, where every tensor on the way takes its mean seconds; the downward rank is the longest way
-//! from the beginning to it.
+//! The upward rank of an operator (Topcuoglu, Hariri and Wu, 2002) is the length of the longest path from it
+//! to the end, its own mean seconds included, where every tensor on the path takes its mean seconds; the
+//! downward rank is the length of the longest path from the beginning to it.
 
 use stagewright_core::graph::OpId;
 
 use super::scene::Scene;
 
-/// The upward rank of every operator, its own seconds included. O(edges).
+/// The upward rank of every operator, including its own seconds. O(edges).
 pub fn upward(scene: &Scene<'_>) -> Vec<f64> {
     let graph = scene.graph();
     let mut rank = vec![0.0f64; graph.operator_count()];
@@ -25,7 +25,7 @@ pub fn upward(scene: &Scene<'_>) -> Vec<f64> {
     rank
 }
 
-/// The downward rank of every operator, its own seconds excluded. O(edges).
+/// The downward rank of every operator, excluding its own seconds. O(edges).
 pub fn downward(scene: &Scene<'_>) -> Vec<f64> {
     let graph = scene.graph();
     let mut rank = vec![0.0f64; graph.operator_count()];
@@ -39,8 +39,8 @@ pub fn downward(scene: &Scene<'_>) -> Vec<f64> {
     rank
 }
 
-/// All operators by falling rank, those of one rank in topological order. For a rank that never rises along an
-/// edge the order is topological.
+/// All operators by decreasing rank, ties in topological order. If the rank never rises along an edge, the
+/// order is topological.
 pub fn falling(scene: &Scene<'_>, rank: &[f64]) -> Vec<OpId> {
     let mut order = scene.graph().topological().to_vec();
     order.sort_by(|a, b| rank[b.index()].total_cmp(&rank[a.index()]));

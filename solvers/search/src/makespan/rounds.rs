@@ -1,8 +1,8 @@
-//! Walks over schedules, round after round.
+//! Walks over schedules, in rounds.
 //!
-//! Each round has twice as many steps as the one before and starts from the best schedule so far; one that would end
-//! after the time limit is planned to end with it. The walks of a round differ in their random streams alone and run
-//! in parallel, the same whatever the number of threads.
+//! Each round has twice as many steps as the one before and starts from the best schedule so far; a round that would
+//! exceed the time limit is shortened to end with it. The walks of a round differ only in their random streams and run
+//! in parallel, with the same result for any number of threads.
 
 use std::time::Instant;
 
@@ -21,32 +21,33 @@ use super::schedule::{Best, Judge, Score, is_better};
 use super::search::{self, Goal, Search, most_simulations};
 use super::start::starts;
 
-/// Walks of a round, whatever the number of threads.
+/// Number of walks per round, independent of the number of threads.
 const WALKS: usize = 2;
 
-/// What all walks share.
+/// Data shared by all walks.
 pub(super) struct Ground<'s, 'p> {
     pub(super) scene: &'s Scene<'p>,
     pub(super) groups: Groups,
     pub(super) guidance: Option<&'s Guidance>,
-    /// The operators by falling upward rank.
+    /// The operators by decreasing upward rank.
     pub(super) order: Vec<OpId>,
     pub(super) goal: Goal,
-    /// Simulations of a walk's judge after which it ends; no end of them where nobody counts.
+    /// Simulation count of a walk's evaluator at which it ends; `u64::MAX` if unlimited.
     most_runs: u64,
 }
 
 impl Ground<'_, '_> {
-    /// Whether a walk that has found this may end.
+    /// Whether a walk with this best score may end.
     pub(super) fn is_over(&self, judge: &Judge<'_, '_>, best: Score) -> bool {
         judge.runs >= self.most_runs || self.goal.is_over(best)
     }
 }
 
-/// A walk of so many steps from a schedule: the best that it met, never worse.
+/// A walk of a given number of steps from a schedule; returns the best schedule met, which is never worse than the
+/// start.
 pub(super) type Walk = fn(&Ground<'_, '_>, &mut Judge<'_, '_>, &Best, u64, &mut ChaCha8Rng) -> Best;
 
-/// Solves by walks from list schedules, the first of so many steps.
+/// Solves by walks from list schedules, starting with `first_steps` steps.
 pub(super) fn solve(
     solver: &dyn Solver,
     walk: Walk,
@@ -59,7 +60,7 @@ pub(super) fn solve(
     })
 }
 
-/// Rounds of walks from the best schedule of a search, the first of so many steps, until it is over.
+/// Rounds of walks from the best schedule of a search until it is over, starting with `first_steps` steps.
 pub(super) fn rounds(
     walk: Walk,
     first_steps: u64,
@@ -102,9 +103,9 @@ pub(super) fn rounds(
         };
         let found: Vec<Best> = pool.install(|| judges.par_iter_mut().enumerate().map(one).collect());
         search.judge.runs = before + runs(&judges);
-        // Where nothing was tried but the beginning of every walk, nothing can be moved.
+        // If only the start of every walk was simulated, no move is possible.
         let is_fixed = runs(&judges) - before_round <= WALKS as u64;
-        // Of equals the first, whichever thread was done first.
+        // Ties go to the first walk, regardless of the timing of threads.
         let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
         if let Some(found) = found.into_iter().reduce(better) {
             search.take(found, context);
@@ -112,7 +113,7 @@ pub(super) fn rounds(
         if is_fixed {
             break;
         }
-        // As many steps as there is time for, where twice as many would leave too little for another round.
+        // All steps that time allows, if doubling them would leave too little for another round.
         let took = began.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
         let left = context.stop().remaining().map_or(f64::INFINITY, |left| left.as_secs_f64());
         let possible = steps as f64 * left / took;

@@ -1,6 +1,6 @@
-//! Rows of different lengths in one array.
+//! Rows of variable length in one array.
 
-/// Rows of different lengths in one array.
+/// Rows of variable length in one array.
 #[derive(Debug, Clone)]
 pub(super) struct Rows<T> {
     offsets: Vec<u32>,
@@ -8,7 +8,7 @@ pub(super) struct Rows<T> {
 }
 
 impl<T: Copy> Rows<T> {
-    /// Rows from pairs of a row and an item, by row.
+    /// Rows from pairs of a row and an item, sorted by row.
     pub(super) fn of(rows: usize, pairs: impl Iterator<Item = (u32, T)>) -> Rows<T> {
         let mut offsets = vec![0u32; rows + 1];
         let count = |(row, item): (u32, T)| {

@@ -1,4 +1,4 @@
-//! A problem as schedulers see it: what runs where for how long, and what it takes to send.
+//! A problem prepared for schedulers: possible devices, run times and transfer times.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::Execution;
@@ -7,14 +7,14 @@ use stagewright_core::problem::Problem;
 use stagewright_core::simulate::Fabric;
 use stagewright_core::tolerance;
 
-/// Figures of a problem that every scheduler asks for.
+/// Costs of a problem that every scheduler needs.
 #[derive(Debug, Clone)]
 pub struct Scene<'p> {
     problem: &'p Problem,
     fabric: Fabric<'p>,
     pools: usize,
     pool_of: Vec<u32>,
-    /// Seconds by operator and pool, infinite where the operator or its class cannot run.
+    /// Seconds by operator and pool; infinite if the operator or its class cannot run there.
     seconds: Vec<f64>,
     /// The devices that may run a class, by class.
     homes: Vec<Vec<DeviceId>>,
@@ -74,7 +74,7 @@ impl<'p> Scene<'p> {
 
     fn mean_transfers(&self) -> Vec<f64> {
         let (graph, cluster) = (self.graph(), self.problem.cluster());
-        // Devices of a kind are alike but for a matrix, whose mean is linear in the bytes.
+        // Devices of a kind differ only under a matrix, whose mean is linear in the bytes.
         let tensors = graph.tensors();
         if let Some(matrix) = &cluster.document().matrix {
             let (delay, per_byte) = (off_diagonal(&matrix.delay_s), off_diagonal(&matrix.seconds_per_byte));
@@ -127,17 +127,17 @@ impl<'p> Scene<'p> {
         self.problem
     }
 
-    /// Its graph.
+    /// The graph of the problem.
     pub fn graph(&self) -> &'p Graph {
         self.problem.graph()
     }
 
-    /// What connects its devices.
+    /// The network between the devices.
     pub fn fabric(&self) -> &Fabric<'p> {
         &self.fabric
     }
 
-    /// Whether transfers stand in line for ports.
+    /// Whether transfers queue for ports.
     pub fn has_ports(&self) -> bool {
         self.problem.objective().execution == Execution::Ports
     }
@@ -167,19 +167,19 @@ impl<'p> Scene<'p> {
         self.problem.pools()[self.pool_of[device.index()] as usize].memory
     }
 
-    /// Seconds of an operator on a device; infinite where it, or what is colocated with it, cannot run.
+    /// Seconds of an operator on a device; infinite if it or its colocation class cannot run there.
     #[inline]
     pub fn seconds(&self, op: OpId, device: DeviceId) -> f64 {
         self.seconds_on(op, self.pool_of[device.index()] as usize)
     }
 
-    /// The same on any device of a pool.
+    /// Seconds of an operator on any device of a pool.
     #[inline]
     pub fn seconds_on(&self, op: OpId, pool: usize) -> f64 {
         self.seconds[op.index() * self.pools + pool]
     }
 
-    /// The least seconds of an operator on any device.
+    /// Minimum seconds of an operator over the devices.
     pub fn least_seconds(&self, op: OpId) -> f64 {
         let of_pools = &self.seconds[op.index() * self.pools..(op.index() + 1) * self.pools];
         of_pools.iter().copied().fold(f64::INFINITY, f64::min)
@@ -195,7 +195,7 @@ impl<'p> Scene<'p> {
         self.transfer[tensor.index()]
     }
 
-    /// The devices that may run an operator and what is colocated with it, by index.
+    /// The devices that may run an operator and its colocation class, by index.
     pub fn homes(&self, op: OpId) -> &[DeviceId] {
         self.homes_of_class(self.graph().class_of(op))
     }
@@ -205,7 +205,7 @@ impl<'p> Scene<'p> {
         &self.homes[class]
     }
 
-    /// Whether every operator can run on the device that it is given, together with what is colocated with it.
+    /// Whether every operator and its colocation class can run on the assigned device, which they share.
     pub fn admits(&self, device_of: &[DeviceId]) -> bool {
         let graph = self.graph();
         let at_home = |op: OpId| {
@@ -227,8 +227,9 @@ impl<'p> Scene<'p> {
         document.bytes + document.optimizer_bytes
     }
 
-    /// Why there is no plan at all, where that is plain: a class without a home, or without one that has room
-    /// for its parameters and optimiser state, or more of these than all devices hold.
+    /// Reason why there is no plan at all, if evident: a class that no device can run, or whose parameters
+    /// and optimiser state fit on none that can, or more parameters and optimiser state than all devices
+    /// hold.
     pub fn impossible(&self) -> Option<String> {
         let graph = self.graph();
         for class in 0..graph.class_count() {
@@ -252,7 +253,7 @@ impl<'p> Scene<'p> {
     }
 }
 
-/// Mean of a square matrix without its diagonal.
+/// Mean of the off-diagonal entries of a square matrix.
 fn off_diagonal(matrix: &[Vec<f64>]) -> f64 {
     let others = |(row, figures): (usize, &Vec<f64>)| -> f64 {
         figures.iter().enumerate().filter(|&(column, _)| column != row).map(|(_, figure)| figure).sum()

@@ -1,4 +1,4 @@
-//! What schedulers make, and what the simulator says of it.
+//! Schedules and their simulated scores.
 
 use stagewright_core::bound::LowerBound;
 use stagewright_core::bound::makespan::Reach;
@@ -12,13 +12,12 @@ use stagewright_core::tolerance;
 
 use super::scene::Scene;
 
-/// A device and a place in the queues for every operator.
+/// A device and a queue position for every operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
     /// The device of every operator.
     pub device_of: Vec<DeviceId>,
-    /// The lowest goes first, the lower index among equals; nothing where queues go by the time at which
-    /// operators are ready.
+    /// Rank in the queue: lowest first, ties by index. Empty if queues go by the time at which operators become ready.
     pub ranks: Vec<u32>,
 }
 
@@ -28,7 +27,7 @@ impl Schedule {
         Schedule { device_of, ranks: Vec::new() }
     }
 
-    /// A schedule whose queues go by an order that names every operator once.
+    /// A schedule with queues in an order that contains every operator once.
     pub fn by_order(device_of: Vec<DeviceId>, order: &[OpId]) -> Schedule {
         let mut ranks = vec![0; device_of.len()];
         for (rank, op) in (0..).zip(order) {
@@ -37,7 +36,7 @@ impl Schedule {
         Schedule { device_of, ranks }
     }
 
-    /// That of a placement.
+    /// The schedule of a placement.
     pub fn of_placement(scene: &Scene<'_>, placement: &Placement) -> Schedule {
         let device_of = scene.graph().operators().map(|op| placement.device_of(op)).collect();
         match placement.priority().len() == scene.graph().operator_count() {
@@ -46,7 +45,7 @@ impl Schedule {
         }
     }
 
-    /// As a placement.
+    /// The schedule as a placement.
     pub fn placement(&self) -> Placement {
         if self.ranks.is_empty() {
             return Placement::new(self.device_of.clone());
@@ -57,57 +56,57 @@ impl Schedule {
     }
 }
 
-/// What a step of a schedule comes to: a step that fits is better than one that does not, and then the shorter.
+/// Score of a schedule. One that fits beats one that does not; then the shorter wins.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Score {
-    /// What devices lack at the worst moment, each as a share of its memory; zero where all fits.
+    /// Memory lacking at the peak, relative to each device's memory and summed over devices; zero if everything fits.
     pub lack: f64,
     /// Seconds of the step.
     pub makespan: f64,
 }
 
 impl Score {
-    /// A score that everything beats.
+    /// A score that every other beats.
     pub const WORST: Score = Score { lack: f64::INFINITY, makespan: f64::INFINITY };
 
-    /// One number for walks over schedules that do not fit: such a one weighs as much as twice the time, and as much
-    /// again for every tenth of a device's memory that is lacking.
+    /// Penalised makespan for walks through schedules that do not fit: twice the makespan, and once more for every
+    /// tenth of a device's memory that is lacking.
     pub fn energy(&self) -> f64 {
         if self.fits() { self.makespan } else { self.makespan * (2.0 + 10.0 * self.lack) }
     }
 
-    /// Whether everything fits.
+    /// Whether the memory of every device suffices.
     pub fn fits(&self) -> bool {
         self.lack == 0.0
     }
 }
 
-/// Relative improvement that is not rounding.
+/// Factor below which a makespan is an improvement rather than rounding.
 const BETTER: f64 = 1.0 - 1e-12;
 
-/// Whether one score is better than another by more than rounding.
+/// Whether `a` is better than `b` by more than rounding.
 pub fn is_better(a: Score, b: Score) -> bool {
     a.lack < b.lack || (a.lack == b.lack && a.makespan < b.makespan * BETTER)
 }
 
-/// Simulates schedules, and keeps the memory that this takes.
+/// Evaluates schedules on the simulator, reusing its memory.
 #[derive(Debug, Clone)]
 pub struct Judge<'s, 'p> {
     scene: &'s Scene<'p>,
     template: Template<'p>,
     simulator: Simulator,
     flow: Flow,
-    /// Runs what a settled schedule becomes by changes.
+    /// Re-simulates changes of the settled schedule.
     rerun: Rerun<'p>,
-    /// Seconds from the end of every operator to that of the step, at least.
+    /// Lower bound on the seconds from the end of every operator to the end of the step.
     tails: Vec<f64>,
     memory: Vec<f64>,
-    /// Simulations so far.
+    /// Number of simulations so far.
     pub runs: u64,
 }
 
 impl<'s, 'p> Judge<'s, 'p> {
-    /// A judge of schedules for a scene.
+    /// An evaluator of schedules for a scene.
     pub fn new(scene: &'s Scene<'p>) -> Judge<'s, 'p> {
         let problem = scene.problem();
         let tails = tails(problem);
@@ -133,8 +132,8 @@ impl<'s, 'p> Judge<'s, 'p> {
         self.score_below(schedule, f64::INFINITY).unwrap_or(Score::WORST)
     }
 
-    /// The score of a schedule, unless its makespan is no less than a limit. One that does not fit the memory may be
-    /// given up below the limit: the tails are those of schedules that fit.
+    /// The score of a schedule; `None` if its makespan is at least the limit. A schedule that exceeds the memory may be
+    /// given up below the limit: the tails assume schedules that fit.
     pub fn score_below(&mut self, schedule: &Schedule, limit: f64) -> Option<Score> {
         let spare = std::mem::take(&mut self.flow);
         self.flow = self.template.flow(&schedule.device_of, &schedule.ranks, spare);
@@ -143,20 +142,20 @@ impl<'s, 'p> Judge<'s, 'p> {
         Some(score(timeline.makespan(), timeline.peak_bytes(), &self.memory))
     }
 
-    /// The flow and the timeline of the schedule that was judged last.
+    /// The flow and the timeline of the last scored schedule.
     pub fn last(&self) -> (&Flow, &Timeline) {
         (&self.flow, self.simulator.timeline())
     }
 
-    /// Settles on a schedule that is to be changed: its score.
+    /// Settles on a base schedule for changes and returns its score.
     pub fn settle(&mut self, schedule: &Schedule) -> Score {
         self.runs += 1;
         let timeline = self.rerun.settle(&schedule.device_of, &schedule.ranks);
         score(timeline.makespan(), timeline.peak_bytes(), &self.memory)
     }
 
-    /// The score of the settled schedule after some changes, unless its makespan is no less than a limit. The
-    /// changes are then to be kept or taken back.
+    /// The score of the settled schedule after some changes; `None` if its makespan is at least the limit. The caller
+    /// must then keep the changes or take them back.
     pub fn change(&mut self, changes: impl IntoIterator<Item = Change>, limit: f64) -> Option<Score> {
         self.runs += 1;
         self.rerun.change(changes);
@@ -169,38 +168,38 @@ impl<'s, 'p> Judge<'s, 'p> {
         self.rerun.keep();
     }
 
-    /// Goes back to the schedule that was settled on.
+    /// Returns to the settled schedule.
     pub fn take_back(&mut self) {
         self.rerun.take_back();
     }
 
-    /// The flow and the timeline of the schedule that was settled on.
+    /// The flow and the timeline of the settled schedule.
     pub fn settled(&self) -> (&Flow, &Timeline) {
         (self.rerun.flow(), self.rerun.timeline())
     }
 }
 
-/// The score of a step that takes so long and needs so much of every device.
+/// The score of a step from its makespan and the peak memory of every device.
 fn score(makespan: f64, peak_bytes: &[f64], memory: &[f64]) -> Score {
     let lack = |(&bytes, &memory): (&f64, &f64)| match tolerance::fits(bytes, memory) {
         true => 0.0,
-        // A device without memory lacks all that it needs.
+        // A device without memory lacks all required bytes.
         false => (bytes - memory) / memory.max(1.0),
     };
     Score { lack: peak_bytes.iter().zip(memory).map(lack).sum(), makespan }
 }
 
-/// Seconds from the end of every operator to that of the step, on whatever device it is; nothing is known where
-/// some operator can run nowhere.
+/// Minimum seconds from the end of every operator to the end of the step, over all devices; zero if some operator can
+/// run nowhere.
 fn tails(problem: &Problem) -> Vec<f64> {
     let Some(reach) = Reach::new(problem) else { return vec![0.0; problem.graph().operator_count()] };
     let pools = 0..problem.pools().len();
     let least = |op| pools.clone().map(|pool| reach.tail(op, pool)).fold(f64::INFINITY, f64::min);
-    // What the simulator adds up in another order may be a little less.
+    // The simulator adds up in another order, so its sum may be slightly smaller.
     problem.graph().operators().map(|op| tolerance::round_down(least(op))).collect()
 }
 
-/// The best of some schedules.
+/// The best schedule so far.
 #[derive(Debug, Clone)]
 pub struct Best {
     /// Its score.
@@ -210,7 +209,7 @@ pub struct Best {
 }
 
 impl Best {
-    /// The better of what there is and a schedule; the first on a tie.
+    /// The better of the current best and a schedule; ties go to the current best.
     pub fn of(best: Option<Best>, judge: &mut Judge<'_, '_>, schedule: Schedule) -> Option<Best> {
         let score = judge.score(&schedule);
         match best {
@@ -220,7 +219,7 @@ impl Best {
     }
 }
 
-/// The outcome of a solver that made schedules.
+/// The outcome of a solver based on schedules.
 pub fn solution(
     name: &'static str,
     scene: &Scene<'_>,

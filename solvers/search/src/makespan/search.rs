@@ -1,4 +1,4 @@
-//! What searches have in common: how they begin, when they are over, and what they answer.
+//! Common parts of searches: their start, their end and their result.
 
 use std::time::Instant;
 
@@ -10,14 +10,15 @@ use stagewright_core::tolerance;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Score, is_better, solution};
 
-/// Gap above which every plan is close enough.
+/// Maximum gap of the target: above it every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
 
-/// Without a time limit a search ends after so many simulations, as operators simulated, and at least and most.
+/// Budget without a time limit: simulated operators, and the range of the resulting number of simulations.
 const EFFORT: u64 = 1 << 24;
 const SIMULATIONS: [u64; 2] = [1 << 10, 1 << 15];
 
-/// Most simulations of a search: as many as the limits say, or no end of them where time ends it.
+/// Maximum number of simulations of a search: the given limit, else unlimited with a time limit, else the
+/// budget.
 pub(super) fn most_simulations(scene: &Scene<'_>, context: &Context<'_>) -> u64 {
     let operators = scene.graph().operator_count().max(1) as u64;
     match (context.limits.simulations, context.stop().remaining()) {
@@ -27,10 +28,10 @@ pub(super) fn most_simulations(scene: &Scene<'_>, context: &Context<'_>) -> u64 
     }
 }
 
-/// When a search is over.
+/// Termination criterion of a search.
 #[derive(Debug, Clone)]
 pub(super) struct Goal {
-    /// Makespan at which there is nothing left to gain.
+    /// Makespan at which the search ends.
     pub(super) target: f64,
     pub(super) stop: Stop,
 }
@@ -41,29 +42,29 @@ impl Goal {
         Goal { target: bound.value / (1.0 - gap), stop: context.stop().clone() }
     }
 
-    /// Whether a search that has found this may end.
+    /// Whether a search with this best score may end.
     pub(super) fn is_over(&self, best: Score) -> bool {
         self.stop.reason().is_some() || (best.fits() && best.makespan <= self.target)
     }
 }
 
-/// A search under way.
+/// A running search.
 pub(super) struct Search<'s, 'p> {
     pub(super) scene: &'s Scene<'p>,
     pub(super) judge: Judge<'s, 'p>,
-    /// What it starts from, the least energy first.
+    /// Starting schedules, by increasing energy.
     pub(super) starts: Vec<Best>,
     pub(super) best: Best,
     pub(super) goal: Goal,
 }
 
 impl Search<'_, '_> {
-    /// Whether it may end.
+    /// Whether the search may end.
     pub(super) fn is_over(&self) -> bool {
         self.goal.is_over(self.best.score)
     }
 
-    /// Keeps what was found if it is better, and says whether it is.
+    /// Keeps a schedule if it improves on the best; returns whether it does.
     pub(super) fn take(&mut self, found: Best, context: &mut Context<'_>) -> bool {
         let is_new = is_better(found.score, self.best.score);
         if is_new {
@@ -81,10 +82,10 @@ impl Search<'_, '_> {
     }
 }
 
-/// What a search begins with.
+/// Makes the starting schedules of a search.
 pub(super) type Begin = fn(&mut Judge<'_, '_>, &mut Context<'_>) -> Vec<Best>;
 
-/// Solves by a search. It is not run where what it begins with already reaches the goal, or time is over.
+/// Solves by a search. It is skipped if a starting schedule already reaches the goal, or if the time is over.
 pub(super) fn solve(
     solver: &dyn Solver,
     problem: &Problem,
@@ -100,7 +101,7 @@ pub(super) fn solve(
     }
     let mut judge = Judge::new(&scene);
     let starts = begin(&mut judge, context);
-    // What fits is an answer, however long it takes.
+    // A schedule that fits beats every one that does not, whatever its makespan.
     let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
     let Some(best) = starts.iter().cloned().reduce(better) else {
         return solution(solver.name(), &scene, None, bound, context);

@@ -1,13 +1,13 @@
 //! Small communication times, with memory (m-SCT).
 //!
-//! Earliest task first, where a device that has run an operator waits for its *favourite child*: until that child
-//! could as well have its inputs elsewhere, others start on the device only if nothing better is offered to them.
-//! Every operator has at most one favourite child and is that of at most one producer, so favourites form chains,
-//! which want to stay together.
+//! Earliest task first, where a device that has run an operator waits for its *favourite child*: until that child could
+//! as well have its inputs on another device, other operators start on the device only if they have nothing better.
+//! Every operator has at most one favourite child and is the favourite child of at most one producer, so favourites
+//! form chains, which tend to stay together.
 //!
-//! The published rule takes the favourites from a linear program over all edges. Here they are matched greedily:
-//! the edges on the longest ways through the graph, tensors included, choose first. That takes O(edges log edges)
-//! rather than a linear program as large as the graph, and is the linear clustering of Kim and Browne in one pass.
+//! The published rule takes the favourites from a linear program over all edges. Here they are matched greedily: the
+//! edges on the longest paths through the graph, tensors included, choose first. That takes O(edges log edges) rather
+//! than a linear program as large as the graph, and is the linear clustering of Kim and Browne in one pass.
 //!
 //! Hanen and Munier, "An approximation algorithm for scheduling dependent tasks on m processors with small
 //! communication delays", ETFA 1995; with memory as in Jeon et al., "Baechi: fast device placement of machine
@@ -28,10 +28,10 @@ use super::{HEURISTIC, rank};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SmallCommunication;
 
-/// Devices that wait for favourites.
+/// Devices waiting for favourite children.
 struct Waiting {
     favourites: Vec<Option<(OpId, TensorId)>>,
-    /// For every device the child that it waits for, and until when.
+    /// For every device, the child that it waits for and until when.
     waits_for: Vec<Option<(OpId, f64)>>,
 }
 
@@ -50,17 +50,17 @@ impl Earliest for Waiting {
     }
 }
 
-/// Its rule.
+/// The rule of m-SCT.
 pub(super) const RULE: Rule = Rule { fill, is_one_pass: false };
 
-/// Fills a chart by its rule.
+/// Fills a chart by m-SCT.
 fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     let waits_for = vec![None; chart.scene().device_count()];
     let mut rule = Waiting { favourites: favourites(chart.scene()), waits_for };
     fill_by_start(chart, &mut rule, stop)
 }
 
-/// The favourite child of every operator, with the tensor that it reads from it.
+/// The favourite child of every operator, with the tensor between them.
 fn favourites(scene: &Scene<'_>) -> Vec<Option<(OpId, TensorId)>> {
     let graph = scene.graph();
     let (up, down) = (rank::upward(scene), rank::downward(scene));

@@ -1,4 +1,4 @@
-//! What searches start from.
+//! Starting schedules of searches.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::solver::Context;
@@ -7,15 +7,15 @@ use super::list::{Rule, best};
 use super::schedule::{Best, Judge, Schedule};
 use super::{cpop, earliest_task_first, heft, peft, rank, small_communication};
 
-/// The share of the time that all of them may take: where memory is short, list schedulers try again and again.
+/// Fraction of the time limit for all starts: if memory is short, list schedulers try repeatedly.
 const SHARE: f64 = 0.3;
 
-/// The list schedulers, the best first.
+/// The list schedulers, best first.
 const RULES: [Rule; 5] =
     [heft::RULE, peft::RULE, cpop::RULE, small_communication::RULE, earliest_task_first::RULE];
 
-/// The warm start if there is one, what list schedulers make, and everything on one device of each pool; the best first.
-/// Ends early when told to stop, but never with nothing.
+/// The warm start if there is one, the list schedules, and everything on one device of each pool; best first. Ends
+/// early when stopped, but always returns at least one schedule.
 pub fn starts(judge: &mut Judge<'_, '_>, context: &mut Context<'_>) -> Vec<Best> {
     let context = context.part(SHARE);
     let scene = judge.scene();
@@ -41,7 +41,7 @@ pub fn starts(judge: &mut Judge<'_, '_>, context: &mut Context<'_>) -> Vec<Best>
         }
     }
     if starts.is_empty() {
-        // Interrupted before anything was there: each class at its first home.
+        // Interrupted before the first schedule: each class on its first possible device.
         let device_of: Vec<DeviceId> = scene.graph().operators().map(|op| scene.homes(op)[0]).collect();
         starts.extend(Best::of(None, judge, Schedule::by_order(device_of, &order)));
     }

@@ -1,8 +1,8 @@
 //! Tabu search on the simulator.
 //!
-//! In every step some moves are drawn, most of them at the critical path, and the best of them is made even if it
-//! makes the step longer. What a move has changed may not be changed back for some steps, unless that gives the best
-//! schedule so far. A walk that finds nothing for long returns to the best schedule and goes on from there.
+//! Every step samples some moves, most of them at the critical path, and makes the best of them even if the makespan
+//! grows. A move may not be reversed for some steps, unless that gives the best schedule so far. A walk without an
+//! improvement for long returns to the best schedule and continues from there.
 //!
 //! Glover, "Tabu search, part I", ORSA Journal on Computing 1989; moves at the critical path as in Nowicki and
 //! Smutnicki, "A fast taboo search algorithm for the job shop problem", Management Science 1996.
@@ -20,23 +20,23 @@ use super::schedule::{Best, Judge, Score, is_better};
 
 /// Steps of each walk of the first round.
 const FIRST_STEPS: u64 = 25;
-/// Moves looked at in a step.
+/// Number of moves sampled per step.
 const LOOKED_AT: usize = 12;
-/// Fewest and most steps for which a move may not be taken back.
+/// Minimum and maximum number of steps for which a move may not be reversed.
 const TENURE: [u64; 2] = [8, 24];
-/// Steps without a better schedule after which a walk returns to the best.
+/// Steps without an improvement after which a walk returns to the best schedule.
 const PATIENCE: u64 = 200;
 
 /// Tabu search from list schedules.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tabu;
 
-/// Until when what may not be changed back.
+/// The tabu list: the step at which each prohibition ends.
 struct Forbidden {
     devices: usize,
-    /// By class and device: the class may not go there.
+    /// By class and device: the class may not move there.
     homes: Vec<u64>,
-    /// By operator: its place in the queue may not be exchanged.
+    /// By operator: its queue position may not be exchanged.
     places: Vec<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Forbidden {
             && state.swapped(made).into_iter().flatten().all(|op| self.places[op.index()] <= step)
     }
 
-    /// Forbids that a move be taken back.
+    /// Forbids reversing a move.
     fn forbid(&mut self, made: &Move, state: &State, until: u64) {
         for &(class, DeviceId(from)) in made.homes() {
             self.homes[class as usize * self.devices + from as usize] = until;
@@ -78,7 +78,7 @@ fn walk(
     state.see(judge.settled(), graph);
     let mut found_at = 0;
     for step in 1..=steps {
-        // The best of the moves looked at, as what takes back that it was taken back.
+        // The best sampled move, stored as the move whose undoing makes it again.
         let mut chosen: Option<(Score, Move)> = None;
         for _ in 0..LOOKED_AT {
             if ground.goal.is_over(best.score) {

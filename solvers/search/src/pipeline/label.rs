@@ -1,56 +1,57 @@
-//! What a schedule makes of the stages so far, in a few numbers.
+//! Labels: a few numbers that bound the iteration of the stages so far.
 //!
-//! Stages are added from the last to the first. Write f, b for the passes of a stage, the gradient of the weights counted
-//! in b unless a schedule puts it off, and g for that gradient; l = f + b + g; w is the number of stages behind it, p of
-//! all, m of microbatches. All labels begin with S, the time of one microbatch through all stages so far.
+//! Stages are added from the last to the first. Write f, b for the passes of a stage, b including the weight gradient
+//! unless a schedule defers it, and g for a deferred weight gradient; l = f + b + g; w is the number of stages behind
+//! the stage, p the number of all stages, m the number of microbatches. All labels begin with S, the time of one
+//! microbatch through all stages so far.
 //!
 //! **GPipe.** (S, F, B) with the largest f and b. The value S + (m − 1) (F + B) is the iteration itself.
 //!
-//! **1F1B.** (S, V), V being the longest of some paths through the stages so far. A stage added before them
-//! lengthens each path by its f at one end and its b at the other, and begins paths of its own:
+//! **1F1B.** (S, V), where V is the longest of some paths through the stages so far. A stage added before them
+//! lengthens each path by its f at one end and its b at the other, and starts paths of its own:
 //!
-//! - all that it does: m l;
-//! - its tasks up to F of microbatch k, then forwards through all stages behind and back again, then its tasks from B of
-//!   microbatch k on. The order of 1F1B has max(k, m − w) of its F on this path and max(m − k + 1, m − w) of its B, which
-//!   is most for k = 1 or k = m: S + l + (m − 1) max(f, b) + max(m − 1 − w, 0) min(f, b).
+//! - all of its tasks: m l;
+//! - its tasks up to F of microbatch k, then forward through all stages behind and back again, then its tasks from B of
+//!   microbatch k on. The order of 1F1B has max(k, m − w) of its F on this path and max(m − k + 1, m − w) of its B,
+//!   which is maximal for k = 1 or k = m: S + l + (m − 1) max(f, b) + max(m − 1 − w, 0) min(f, b).
 //!
-//! **Zero-bubble.** (S, V, U), S without g. V bounds when all is done: its paths end with the last g of their stage, and
-//! only forward passes come before them: V + f, m l. U bounds when the last backward pass is done and gets longer at both
-//! ends: U + f + b; the paths of 1F1B; and all that the stage does up to its last B, which under ZB-H1 comes after
-//! m − 1 − (p − 1 − w) of its g.
+//! **Zero-bubble.** (S, V, U), S without g. V bounds the time of the last task: its paths end with the last g of their
+//! stage, and only forward passes come before them: V + f, m l. U bounds the time of the last backward pass and grows
+//! at both ends: U + f + b; the paths of 1F1B; and the tasks of the stage up to its last B, which under ZB-H1 comes
+//! after m − 1 − (p − 1 − w) of its g.
 //!
-//! Each component of a label with another stage is a function of the label before that grows with each component, and so
-//! is the value. So a label that is nowhere lower than another leads to nothing better.
+//! Each component of a label with another stage is a non-decreasing function of every component of the label before,
+//! and so is the value. So a label that is nowhere lower than another leads to nothing better.
 
 use stagewright_core::document::Schedule;
 use stagewright_core::schedule::StageTimes;
 
-/// The numbers; what a schedule does not need is zero.
+/// The components; those that a schedule does not use are zero.
 pub(super) type Label = [f64; 3];
 
-/// How labels of a schedule grow.
+/// Growth of labels under a schedule.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rule {
     pub(super) schedule: Schedule,
     pub(super) microbatches: u32,
-    /// Stages in all, under zero-bubble.
+    /// Number of stages of the pipeline, under zero-bubble.
     pub(super) stages: u32,
 }
 
-/// Least time of what is not yet placed.
+/// Minimum time of the units not yet placed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rest {
-    /// Of its forward passes.
+    /// Forward passes.
     pub(super) forward: f64,
-    /// Of its passes, what is put off left out.
+    /// Both passes, without deferred work.
     pub(super) passes: f64,
 }
 
 impl Rule {
-    /// The label of no stage.
+    /// The label of an empty pipeline.
     pub(super) const NOTHING: Label = [0.0; 3];
 
-    /// The label with one more stage before `behind` others.
+    /// The label after adding a stage before `behind` others.
     #[inline]
     pub(super) fn extend(&self, label: Label, stage: &StageTimes, behind: u32) -> Label {
         let m = f64::from(self.microbatches);
@@ -76,7 +77,8 @@ impl Rule {
         }
     }
 
-    /// The least iteration of any pipeline whose last stages have this label and that still has to place the rest.
+    /// Lower bound on the iteration of every pipeline whose last stages have this label and whose other stages hold the
+    /// rest.
     #[inline]
     pub(super) fn value(&self, label: Label, rest: Rest) -> f64 {
         let [sum, first, second] = label;
@@ -90,7 +92,7 @@ impl Rule {
     }
 }
 
-/// Whether a label is nowhere larger than another.
+/// Whether `one` is at most `other` in every component.
 #[inline]
 pub(super) fn dominates(one: &Label, other: &Label) -> bool {
     one.iter().zip(other).all(|(one, other)| one <= other)

@@ -1,4 +1,4 @@
-//! Plans over linear orders.
+//! Pipeline plans over linear orders.
 
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
@@ -8,8 +8,8 @@ use super::{Effort, Poset, Search};
 use crate::dpl::{self, Positions, Room, best_over_orders};
 use crate::order;
 
-/// The best plan over the warm start, the plan of least bottleneck over the plain orders, and the plans of least bound
-/// over each of these orders. None where none fits.
+/// The best plan over the warm start, the plan with the smallest bottleneck over the plain orders, and the plans with
+/// the smallest bound over each of these orders. `None` if no plan fits.
 ///
 /// # Errors
 /// A broken invariant.
@@ -41,7 +41,7 @@ pub fn over_orders(
     Ok(best)
 }
 
-/// The plan of least bottleneck, where it is one under the schedule.
+/// The plan with the smallest bottleneck, if it is a plan under the schedule.
 fn of_least_bottleneck(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
     let Ok(relaxed) =
         problem.with_objective(problem.objective().bottleneck(problem.cluster().group_count() > 0))
@@ -53,7 +53,7 @@ fn of_least_bottleneck(problem: &Problem, context: &mut Context<'_>) -> Result<O
     Ok(found.and_then(|plan| Plan::try_new(problem, plan.placement).ok()))
 }
 
-/// Keeps the better of two plans, and says so where it is another.
+/// Keeps the better of two plans, and reports a new incumbent.
 pub fn keep_better(best: &mut Option<Plan>, plan: Option<Plan>, context: &mut Context<'_>) {
     if let Some(plan) = plan
         && best.as_ref().is_none_or(|best| plan.value() < best.value())

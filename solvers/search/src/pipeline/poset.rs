@@ -1,20 +1,20 @@
-//! In which orders units may be peeled off from the end.
+//! The sets of units that may be peeled off from the end.
 
 use stagewright_core::contract::Units;
 
 use crate::dpl::Positions;
 use crate::order;
 
-/// Units by position, so that all that comes after a unit in the pipeline has lower positions.
+/// Units by position; all units after a unit in the pipeline have lower positions.
 #[derive(Debug, Clone)]
 pub struct Poset {
     /// The unit of each position.
     pub(super) unit_at: Vec<u32>,
-    /// How many positions have to be taken before each.
+    /// Number of positions that must be taken before each.
     pub(super) waits_for: Vec<u32>,
     /// The positions that wait for each, ascending.
     pub(super) frees: Vec<Vec<u32>>,
-    /// Whether a stage may end after so many units; every number where this is empty.
+    /// Whether a stage may end after a number of units; if empty, after every number.
     is_cut: Vec<bool>,
 }
 
@@ -37,7 +37,7 @@ impl Poset {
         Poset { frees: frees.collect(), waits_for, unit_at, is_cut: Vec::new() }
     }
 
-    /// The suffixes of an order that begin at some positions.
+    /// The suffixes of an order that begin at the given positions.
     pub fn of_order(order: &[u32], positions: &Positions) -> Poset {
         let count = order.len() as u32;
         let mut is_cut = vec![false; order.len() + 1];
@@ -57,7 +57,7 @@ impl Poset {
         self.unit_at.len()
     }
 
-    /// Whether a set of so many units may be a state.
+    /// Whether a set of `size` units may be a state.
     pub(super) fn is_state(&self, size: usize) -> bool {
         self.is_cut.is_empty() || self.is_cut[size]
     }

@@ -16,15 +16,15 @@ use super::poset::Poset;
 use super::stage::{Stage, Times};
 use crate::usage::UsageSpace;
 
-/// Sets between two looks at the clock.
+/// Steps between clock checks.
 const STEPS_BETWEEN_CHECKS: u64 = 1024;
-/// The labels take one part in so many of the memory limit, and so many bytes without one.
+/// Labels may take 1/`SHARE` of the memory limit, and at most `MOST_BYTES`.
 const SHARE: u64 = 4;
 const MOST_BYTES: u64 = 2 << 30;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// What a search looks at.
+/// Search space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     /// Labels that no other of their state dominates.
@@ -33,14 +33,15 @@ pub enum Effort {
     Enumerate,
 }
 
-/// What a search proved.
+/// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Found {
-    /// Why it did not end; none where it did.
+    /// Reason for an early stop; `None` if the search finished.
     pub stop: Option<StopReason>,
-    /// Where it ended, a value that no split of the poset is below, rounding aside; infinite where there is no split.
+    /// If the search finished, a lower bound on the value of every split of the poset, up to rounding; infinite if
+    /// there is no split.
     pub bound: f64,
-    /// Sets looked at.
+    /// Number of sets visited.
     pub steps: u64,
 }
 
@@ -53,14 +54,14 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// A search over some usages of devices.
+    /// A search over the given usages of devices.
     pub fn new(problem: &'a Problem, units: &'a Units, space: &'a UsageSpace) -> Search<'a> {
         Search { problem, units, space, times: Times::new(problem, units) }
     }
 
-    /// Looks for splits better than the best plan, which it replaces. Under zero-bubble once for every number of stages,
-    /// since that decides the activations in flight. Ends when the context says so; the answer depends on nothing else
-    /// but the poset and the plan.
+    /// Looks for splits better than the best plan, which it replaces. Under zero-bubble it runs once for every number
+    /// of stages, since that determines the activations in flight. Ends when the context requires it; otherwise the
+    /// result depends only on the poset and the plan.
     pub fn run(
         &self,
         poset: &Poset,
@@ -107,7 +108,7 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        // Whatever was cut off was not below the best value at that time.
+        // A pruned split was not below the best value at that time.
         let value = best.as_ref().map_or(f64::INFINITY, Plan::value);
         found.bound = found.bound.min(value);
         found
@@ -119,13 +120,13 @@ struct Entry {
     label: Label,
     times: StageTimes,
     parent: u32,
-    /// The set that it is of.
+    /// The set of the state.
     set: u32,
     pool: u16,
     replicas: u32,
 }
 
-/// One set with what it leaves.
+/// The work that a set leaves.
 #[derive(Clone, Copy)]
 struct Left {
     rest: Rest,
@@ -136,26 +137,27 @@ struct Program<'s, 'a> {
     search: &'s Search<'a>,
     poset: &'s Poset,
     rule: Rule,
-    /// How many stages there have to be, if that is given.
+    /// Required number of stages, if given.
     stages: Option<u32>,
     enumerate: bool,
     bytes: u64,
     steps: u64,
-    /// The positions taken, as bits, of every set.
+    /// Positions taken by each set, as bits.
     sets: Vec<Box<[u64]>>,
     rests: Vec<Left>,
     numbers: FxHashMap<Box<[u64]>, u32>,
     /// Sets by number of units.
     levels: Vec<Vec<u32>>,
-    /// Per set and usage its entries.
+    /// Entries per set and usage.
     labels: Vec<BTreeMap<u32, Vec<u32>>>,
     entries: Vec<Entry>,
-    /// The least value of a label of a whole pipeline.
+    /// Minimum value over the labels of complete pipelines.
     bound: f64,
     best: &'s mut Option<Plan>,
 }
 
-/// A place in the walk over the supersets of a set: the positions that may come next, and which is tried.
+/// A level of the depth-first walk over the supersets of a set: the positions that may come next, and the index of the
+/// next one.
 struct Step {
     ready: Vec<u32>,
     next: usize,
@@ -193,12 +195,12 @@ impl Program<'_, '_> {
         None
     }
 
-    /// The value that has to be beaten.
+    /// The value to beat.
     fn cap(&self) -> f64 {
         self.best.as_ref().map_or(f64::INFINITY, |plan| tolerance::round_down(plan.value()))
     }
 
-    /// Adds every stage on a pool before a set.
+    /// Adds every possible stage on a pool before a set.
     fn expand(
         &mut self,
         set: u32,
@@ -235,7 +237,7 @@ impl Program<'_, '_> {
         let mut path = vec![Step { ready: ready.map(|at| at as u32).collect(), next: 0 }];
         let mut lefts = vec![self.rests[set as usize]];
         loop {
-            // Without a step left every superset has been seen.
+            // Without a step left every superset has been visited.
             let step = path.last_mut()?;
             let Some(&at) = step.ready.get(step.next) else {
                 path.pop();
@@ -286,7 +288,7 @@ impl Program<'_, '_> {
         }
     }
 
-    /// Whether a stage before a usage could be one too many.
+    /// Whether the number of stages allows another stage before a usage.
     fn may_go_on(&self, usage: usize) -> bool {
         self.stages.is_none_or(|stages| self.search.space.stages(usage) < stages)
     }
@@ -297,8 +299,8 @@ impl Program<'_, '_> {
         self.search.problem.objective().in_flight_of(from_last, stages)
     }
 
-    /// Whether the compute of the stage alone leaves some label below the cap. If not, neither do larger stages: a unit
-    /// takes at least as long on the stage as it would at least in what is left.
+    /// Whether the compute of the stage alone leaves some label below the cap. If not, larger stages do not either: a
+    /// unit takes at least as long on the stage as its minimum time in the rest.
     fn any_below_cap(&self, ways: &[(usize, Vec<u32>)], left: Rest, stage: &Stage<'_>, most: u32) -> bool {
         let (cap, least) = (self.cap(), stage.at_least(most));
         ways.iter().any(|(usage, entries)| {
@@ -310,7 +312,7 @@ impl Program<'_, '_> {
         })
     }
 
-    /// Adds what a stage leads to, for every number of replicas, to the labels of a set.
+    /// Extends the labels by a stage, for every number of replicas, and adds them to those of a set.
     fn arrive(
         &mut self,
         ways: &[(usize, Vec<u32>)],
@@ -361,7 +363,8 @@ impl Program<'_, '_> {
         }
     }
 
-    /// Whether the devices left can run what is left in the time that has to be beaten, and still make up the stages.
+    /// Whether the remaining devices can run the remaining work below the value to beat, with another stage still
+    /// allowed.
     fn has_room(&self, usage: usize, left: Left) -> bool {
         let space = self.search.space;
         let devices: u32 = (0..self.search.units.pools()).map(|pool| space.left(usage, pool)).sum();
@@ -386,7 +389,7 @@ impl Program<'_, '_> {
         entries.push(entry);
     }
 
-    /// Scores a whole pipeline by its iteration, and keeps it as a plan if that is better than the best.
+    /// Scores a complete pipeline by its iteration, and keeps it as a plan if it beats the best.
     fn complete(&mut self, last: Entry, taken: &[u64], context: &mut Context<'_>) {
         let mut times = vec![last.times];
         let mut at = last.parent;
@@ -412,7 +415,7 @@ impl Program<'_, '_> {
             whole = inner.to_vec();
             entry = before;
         }
-        // Uplinks are not in the labels, and may make it worse than it looked.
+        // Labels ignore uplinks, so the plan may be worse than its labels.
         let plan = Plan::try_new(problem, Placement::from_stages(problem, units, &stages));
         if let Ok(plan) = plan
             && self.best.as_ref().is_none_or(|best| plan.value() < best.value())
@@ -436,7 +439,7 @@ impl Program<'_, '_> {
         number
     }
 
-    /// What a set leaves to place.
+    /// The work that a set leaves.
     fn left_by(&self, taken: &[u64]) -> Left {
         let mut left = Left { rest: Rest { forward: 0.0, passes: 0.0 }, work: 0.0 };
         for (at, &unit) in self.poset.unit_at.iter().enumerate() {
@@ -450,7 +453,7 @@ impl Program<'_, '_> {
         left
     }
 
-    /// What is left without a unit more. Sums that shrink are lowered by what rounding may have added.
+    /// The work left after placing one more unit. Each difference is lowered by its possible rounding error.
     fn without(&self, left: Left, unit: u32, size: usize) -> Left {
         let nothing = Left { rest: Rest { forward: 0.0, passes: 0.0 }, work: 0.0 };
         if size == self.poset.len() {
@@ -467,7 +470,7 @@ impl Program<'_, '_> {
         }
     }
 
-    /// Takes a unit out again.
+    /// Removes a unit from the stage.
     fn leave(&self, at: u32, taken: &mut [u64], waits: &mut [u32], stage: &mut Stage<'_>) {
         stage.undo();
         taken[at as usize / 64] &= !(1 << (at % 64));
@@ -492,7 +495,7 @@ impl Program<'_, '_> {
     }
 }
 
-/// More than the rounding of one subtraction, relative to what is subtracted from.
+/// Upper bound on the rounding of one subtraction, relative to the minuend.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
 /// The positions of a set, ascending.

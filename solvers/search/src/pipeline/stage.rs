@@ -8,13 +8,13 @@ use stagewright_core::schedule::StageTimes;
 
 use super::label::Rest;
 
-/// Seconds that are put off and least times, by unit.
+/// Deferred seconds and minimum times, by unit.
 pub(super) struct Times {
-    /// `[pool][unit]`, seconds of gradients of weights that the schedule runs apart.
+    /// `[pool][unit]`: seconds of weight gradients that the schedule runs separately.
     put_off: Vec<Vec<f64>>,
-    /// Per unit the least time on any pool that supports it, divided among as many replicas as a stage there may have.
+    /// Minimum time of each unit over the pools that support it, divided among the maximum number of replicas there.
     pub(super) least: Vec<Rest>,
-    /// Per unit the least time on any pool, on one device.
+    /// Minimum time of each unit over the pools, on one device.
     pub(super) work: Vec<f64>,
 }
 
@@ -31,7 +31,7 @@ impl Times {
         let supported = |unit: usize| (0..units.pools()).filter(move |&pool| units.supported(unit, pool));
         let least = |unit: usize, seconds: &dyn Fn(usize) -> f64| {
             let times = supported(unit).map(seconds);
-            // What no pool supports ends the search elsewhere.
+            // A unit that no pool supports ends the search elsewhere.
             times.min_by(f64::total_cmp).unwrap_or(0.0).max(0.0)
         };
         let share =
@@ -72,7 +72,7 @@ impl<'a> Stage<'a> {
         self.put_off += self.times.put_off[self.pool][unit as usize];
     }
 
-    /// Takes away the unit that was added last.
+    /// Removes the unit that was added last.
     pub(super) fn undo(&mut self) {
         if let Some((unit, mark, put_off)) = self.before.pop() {
             self.meter.undo(unit as usize, mark);
@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
         self.meter.holdings().fits(in_flight, self.problem.pools()[self.pool].memory)
     }
 
-    /// What it takes on some replicas.
+    /// Times of the stage on some replicas.
     pub(super) fn on(&self, replicas: u32) -> StageTimes {
         let bandwidth = self.problem.pools()[self.pool].bandwidth;
         let synchronised = synchronisation(self.meter.parameter_bytes(), replicas, bandwidth);
@@ -96,7 +96,7 @@ impl<'a> Stage<'a> {
         StageTimes::of(self.objective(), &sums, self.put_off, replicas, synchronised)
     }
 
-    /// What it and every larger stage take at least, on some replicas: compute alone.
+    /// Lower bound on the times of this and every larger stage on some replicas: compute alone.
     pub(super) fn at_least(&self, replicas: u32) -> StageTimes {
         let share = f64::from(replicas);
         StageTimes {

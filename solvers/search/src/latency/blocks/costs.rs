@@ -9,19 +9,19 @@ use crate::latency::host::Hosts;
 /// Costs of the units, and of the nets between them.
 #[derive(Debug)]
 pub(super) struct Costs {
-    /// Accelerators.
+    /// Costs on each pool of accelerators.
     pub(super) pools: Vec<PoolCosts>,
-    /// Seconds on the hosts, the longest path within the unit; not a number where no host can run it.
+    /// Seconds on the hosts: the longest path within the unit; NaN if no host can run it.
     pub(super) host: Vec<f64>,
     pub(super) bytes: Vec<f64>,
     pub(super) predecessors: Vec<Vec<u32>>,
-    /// Nets that a unit makes, and that it reads.
+    /// Nets that each unit produces, and nets that it reads.
     pub(super) made: Vec<Vec<u32>>,
     pub(super) read: Vec<Vec<u32>>,
     /// Position of the producer of each net, and number of its readers.
     pub(super) producer: Vec<u32>,
     pub(super) readers: Vec<u32>,
-    /// Seconds from the start of a unit to the end, at the cheapest pools and without transfers.
+    /// Minimum seconds from the start of a unit to the end, on the cheapest pools and without transfers.
     pub(super) tail: Vec<f64>,
 }
 
@@ -30,18 +30,18 @@ pub(super) struct Costs {
 pub(super) struct PoolCosts {
     /// The pool.
     pub(super) pool: usize,
-    /// Most calls that its devices can make.
+    /// Maximum number of calls of its devices.
     pub(super) most: u32,
     /// Bytes for one call.
     pub(super) memory: f64,
-    /// Not a number where the pool cannot run the unit.
+    /// NaN if the pool cannot run the unit.
     pub(super) seconds: Vec<f64>,
     /// By net.
     pub(super) transfer: Vec<f64>,
 }
 
 impl Costs {
-    /// Lays the costs out along an order, for `calls` calls of each accelerator.
+    /// Arranges the costs along an order, for `calls` calls of each accelerator.
     pub(super) fn new(problem: &Problem, units: &Units, order: &[u32], calls: u32) -> Costs {
         let mut position = vec![0u32; units.len()];
         for (at, &unit) in (0..).zip(order) {
@@ -96,8 +96,8 @@ impl Costs {
     }
 }
 
-/// Seconds of the longest path through the operators of a unit on their hosts; not a number where one has none. `rank` is
-/// their place in a topological order.
+/// Seconds of the longest path through the operators of a unit on their hosts; NaN if an operator has no host. `rank`
+/// is their position in a topological order.
 fn host_path(problem: &Problem, members: &[OpId], hosts: &Hosts, rank: &[u32]) -> f64 {
     if let [op] = members {
         return hosts.seconds(*op).unwrap_or(f64::NAN);

@@ -1,7 +1,8 @@
-//! Ideals of the units: sets closed under predecessors, with the units that lead from one to the next.
+//! Ideals of the units: sets closed under predecessors, with the transitions between them.
 //!
-//! They are listed by size, for a recurrence that settles one size after the other. The ideals of [`super::super::bound`]
-//! are over other nodes, classes that calls hold whole, and know their parents and open tensors instead.
+//! They are listed by size, for a recurrence that settles one size after the other. The ideals of
+//! [`super::super::bound`] are over other nodes, classes that calls hold whole, and store their parents and open
+//! tensors instead.
 
 use rustc_hash::FxHashMap;
 use stagewright_core::contract::Units;
@@ -12,11 +13,11 @@ use stagewright_core::solver::Stop;
 pub struct Ideals {
     /// Unit at each position.
     order: Vec<u32>,
-    /// The positions in each ideal; none where the ideals are the prefixes of the order.
+    /// The positions in each ideal; `None` if the ideals are the prefixes of the order.
     sets: Option<Sets>,
     /// First transition of each ideal.
     first: Vec<u32>,
-    /// Position that joins, and the ideal that it leads to, by position.
+    /// Transitions in the order of their ideals: the position that joins, and the resulting ideal.
     transitions: Vec<(u32, u32)>,
     /// First ideal of each size.
     sizes: Vec<u32>,
@@ -25,7 +26,7 @@ pub struct Ideals {
 /// Sets of positions in one array.
 #[derive(Debug)]
 struct Sets {
-    /// 64-bit words of a set.
+    /// Number of 64-bit words per set.
     words: usize,
     bits: Vec<u64>,
 }
@@ -40,9 +41,9 @@ impl Sets {
     }
 }
 
-/// Transitions between two looks at the clock.
+/// Transitions between clock checks.
 const BETWEEN_CHECKS: usize = 1 << 10;
-/// Bytes of an entry of the table of sets, the set itself aside.
+/// Bytes of an entry of the table of sets, without the set itself.
 const KEY_BYTES: usize = 32;
 
 impl Ideals {
@@ -58,7 +59,7 @@ impl Ideals {
         }
     }
 
-    /// All ideals, unless they take more than `memory` bytes or `stop` ends the listing.
+    /// All ideals; `None` if they take more than `memory` bytes or `stop` ends the enumeration.
     pub fn all(units: &Units, order: Vec<u32>, memory: Option<u64>, stop: &Stop) -> Option<Ideals> {
         let len = order.len();
         let words = len.div_ceil(64).max(1);
@@ -76,7 +77,7 @@ impl Ideals {
         let (mut first, mut transitions, mut sizes) = (vec![0u32], Vec::new(), vec![0u32]);
         let mut ready: Vec<Vec<u32>> =
             vec![(0..len as u32).filter(|&at| predecessors[at as usize].is_empty()).collect()];
-        // Bytes of `ready` and of what will be.
+        // Bytes of `ready` and `next_ready`.
         let mut lists: usize = ready.iter().map(|able| size_of_val(&**able) + size_of::<Vec<u32>>()).sum();
         for size in 0..=len {
             let (from, to) = (sizes[size] as usize, sets.count());
@@ -85,7 +86,8 @@ impl Ideals {
             let mut next_ready: Vec<Vec<u32>> = Vec::new();
             for at in from..to {
                 for &unit in &ready[at - from] {
-                    // What can join the ideals of this size and the next is listed for each, and its set is a key as well.
+                    // The joining positions of the ideals of this size and the next are stored for each, and each set
+                    // is also a key.
                     let listed = size_of_val(&*sets.bits) + size_of_val(&*transitions) + size_of_val(&*first);
                     let bytes = listed + (words * 8 + KEY_BYTES) * next.len() + lists;
                     let too_much = memory.is_some_and(|most| bytes as u64 > most);
@@ -125,7 +127,7 @@ impl Ideals {
         Some(Ideals { order, sets: Some(sets), first, transitions, sizes })
     }
 
-    /// Whether each ideal holds the one before.
+    /// Whether the ideals are the prefixes of the order.
     pub(super) fn are_prefixes(&self) -> bool {
         self.sets.is_none()
     }
@@ -145,7 +147,7 @@ impl Ideals {
         self.sizes.windows(2).map(|pair| pair[0] as usize..pair[1] as usize)
     }
 
-    /// The positions that can join an ideal, ascending, each with the ideal that it makes.
+    /// The positions that can join an ideal, ascending, each with the resulting ideal.
     #[inline]
     pub(super) fn transitions(&self, ideal: usize) -> &[(u32, u32)] {
         &self.transitions[self.first[ideal] as usize..self.first[ideal + 1] as usize]

@@ -1,19 +1,19 @@
 //! Block dynamic program: the best total order of calls and host segments.
 //!
-//! A chain of ideals ∅ = I₀ ⊂ I₁ ⊂ … ⊂ V cuts the model into blocks. A block is run as one call of an accelerator,
-//! which costs its load, or on the hosts, which costs its longest path; and it is run when all before it is done. So
+//! A chain of ideals ∅ = I₀ ⊂ I₁ ⊂ … ⊂ V cuts the model into blocks. A block runs as one call of an accelerator, at the
+//! cost of its load, or on the hosts, at the cost of its longest path; it starts when all blocks before it are done. So
 //!
 //! ```text
 //! f(I, calls made) = min over ideals J ⊂ I of f(J, calls before) + min(load(I \ J), host path(I \ J))
 //! ```
 //!
-//! is the latency of the best plan of that shape. It is never below the latency that the plan is worth, where blocks of
-//! separate branches overlap; on a chain of operators every plan has that shape, and the value is the optimum.
+//! is the latency of the best plan of this shape. It is never below the actual latency of the plan, in which blocks of
+//! separate branches may overlap; on a chain of operators every plan has this shape, and the value is the optimum.
 //!
-//! From an ideal J the supersets are walked depth first, adding units by increasing position, so that each is met once,
-//! with sums for the call and the host path kept up to date (`walk`). A walk ends where memory, and a value to beat,
-//! leave neither. Over all ideals that are listed, O(pairs of ideals · (pins of a unit + calls)); over the prefixes of one
-//! order, O(units² · …).
+//! From an ideal J the supersets are walked depth first, adding units by increasing position, so that each is visited
+//! once, with the sums of the call and the host path updated incrementally (`walk`). A walk ends where memory and the
+//! value to beat exclude both. Over all enumerated ideals it takes O(pairs of ideals · (pins of a unit + calls)); over
+//! the prefixes of one order, O(units² · …).
 
 mod costs;
 mod ideals;
@@ -39,31 +39,32 @@ use costs::Costs;
 use table::{Block, Table};
 use walk::Walker;
 
-/// Most calls of an accelerator that the program looks at; more are for local search to find.
+/// Maximum number of calls per accelerator in the program; local search may find more.
 const MOST_CALLS: u32 = 4;
 
-/// What a run may use.
+/// Limits of a run.
 #[derive(Debug, Clone, Copy)]
 struct Limits<'a> {
     stop: &'a Stop,
-    /// Bytes of tables; none is no limit.
+    /// Bytes of tables; `None` means unlimited.
     memory: Option<u64>,
-    /// Only plans below this value are looked for.
+    /// Only plans below this value are searched.
     below: f64,
     threads: usize,
 }
 
 /// The outcome of a run.
 enum Outcome {
-    /// The best plan of its shape below the value asked for.
+    /// The best plan of this shape below the requested value.
     Best(Placement),
-    /// There is none.
+    /// No such plan exists.
     None,
-    /// A limit of time or memory ended it.
+    /// Ended by a time or memory limit.
     Stopped,
 }
 
-/// The best plan over a set of ideals, each accelerator making up to `calls` calls of at most that share of its memory.
+/// The best plan over a set of ideals, each accelerator making up to `calls` calls, each with an equal share of its
+/// memory.
 fn blocks(
     problem: &Problem,
     units: &Units,
@@ -82,7 +83,7 @@ fn blocks(
         table.settle(level.clone());
         let (settled, pending) = table.split();
         let mut shares: Vec<_> = walkers.iter_mut().zip(pending).collect();
-        // Neighbours in a level are about equally dear: deal them out in turn.
+        // Neighbours in a level have similar costs: deal them out in turn.
         let stopped = pool.install(|| {
             shares.par_iter_mut().enumerate().any(|(share, (walker, pending))| {
                 let mut mine = level.clone().skip(share).step_by(workers);
@@ -99,11 +100,11 @@ fn blocks(
     }
 }
 
-/// The best plan over the prefixes of several orders, from one that the context may bring; none where none fits. It is no
-/// worse than the hosts alone, each accelerator alone, and accelerators filled in turn.
+/// The best plan over the prefixes of several orders, and over a warm start; `None` if no plan fits. It is no worse
+/// than the hosts alone, each accelerator alone, and accelerators filled in turn.
 ///
 /// # Errors
-/// Where worker threads cannot be started, and broken invariants.
+/// If worker threads cannot be started, and for broken invariants.
 pub fn over_orders(
     problem: &Problem,
     units: &Units,
@@ -114,7 +115,7 @@ pub fn over_orders(
     if let Some(plan) = warm.and_then(|warm| Plan::try_new(problem, warm).ok()) {
         keep_better(&mut best, plan, context);
     }
-    // Plans at once, in case a limit cuts the program short.
+    // Immediate plans, in case a limit cuts the program short.
     let able = |pool: &usize| problem.graph().operators().all(|op| problem.seconds(op, *pool).is_some());
     let alone = (0..problem.pools().len()).filter(able);
     let alone = alone.map(|pool| assign(problem, &everything_on(problem, problem.pools()[pool].devices[0])));
@@ -138,21 +139,22 @@ pub fn over_orders(
     Ok(best)
 }
 
-/// What a search over a set of ideals has left out.
+/// Coverage of a search over a set of ideals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Nothing: there is no better chain of blocks.
+    /// Complete: there is no better chain of blocks.
     Whole,
-    /// Chains that are worse than one that overfills a host, whose memory is no part of the program.
+    /// Complete except for chains that are worse than one that overfills a host, whose memory is not part of the
+    /// program.
     WithoutHostMemory,
-    /// What a limit of time or memory cut off.
+    /// Incomplete: cut off by a time or memory limit.
     Cut,
 }
 
-/// Betters a plan over a set of ideals.
+/// Improves a plan over a set of ideals.
 ///
-/// With q calls an accelerator the program runs once for each number up to q, since it splits an accelerator's memory
-/// evenly among its calls: more calls are more blocks, each smaller.
+/// With q calls per accelerator the program runs once for each number up to q, since it splits an accelerator's memory
+/// evenly among its calls: more calls are more and smaller blocks.
 ///
 /// # Errors
 /// As for [`over_orders`].

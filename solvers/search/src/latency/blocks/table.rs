@@ -1,20 +1,20 @@
-//! The value of every ideal by calls made, and how it was reached.
+//! The value of every ideal by calls made, with back-pointers.
 //!
-//! A host segment after a host segment is one longer segment, so each ideal has two rows: what ends with a call, from
-//! which both kinds of block can follow, and what ends on the hosts, from which only a call can.
+//! Two consecutive host segments are one longer segment, so each ideal has two rows: states that end with a call, which
+//! both kinds of block can follow, and states that end on the hosts, which only a call can follow.
 
 use std::ops::Range;
 
 use super::costs::Costs;
 use super::ideals::Ideals;
 
-/// One way to an ideal.
+/// One way to reach an ideal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Cell {
     value: f64,
-    /// The ideal before.
+    /// Previous ideal.
     from: u32,
-    /// Which pool of [`Costs`] was called.
+    /// Index in [`Costs`] of the called pool.
     pool: u32,
 }
 
@@ -25,11 +25,11 @@ const UNREACHED: Cell = Cell { value: f64::INFINITY, from: u32::MAX, pool: u32::
 pub(super) struct Block {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Which pool of [`Costs`] is called; none for the hosts.
+    /// Index in [`Costs`] of the called pool; `None` for the hosts.
     pub(super) pool: Option<usize>,
 }
 
-/// Rows of all ideals: settled ones, and for each worker those in the making.
+/// Rows of all ideals: the settled rows, and the pending rows of each worker.
 #[derive(Debug)]
 pub(super) struct Table {
     settled: Settled,
@@ -39,13 +39,13 @@ pub(super) struct Table {
 /// Rows that are final.
 #[derive(Debug)]
 pub(super) struct Settled {
-    /// How many calls of each pool a number of calls stands for.
+    /// Encoding of the calls made of each pool.
     usage: Usage,
     called: Rows,
     hosted: Rows,
 }
 
-/// Rows that one worker has found so far.
+/// Rows found so far by one worker.
 #[derive(Debug)]
 pub(super) struct Pending {
     called: Rows,
@@ -93,7 +93,7 @@ impl Rows {
     }
 }
 
-/// Calls made of every pool, as one number in mixed radix.
+/// Calls made of every pool, as one mixed-radix number.
 #[derive(Debug, Clone)]
 struct Usage {
     strides: Vec<usize>,
@@ -118,7 +118,7 @@ impl Usage {
 }
 
 impl Table {
-    /// Empty rows for as many workers, up to a number, as fit into `memory` bytes; none where not even one does.
+    /// Empty rows for up to `most` workers, as many as fit into `memory` bytes; `None` if not even one fits.
     pub(super) fn new(costs: &Costs, ideals: &Ideals, most: usize, memory: Option<u64>) -> Option<Table> {
         let usage = Usage::new(costs)?;
         let cells = usage.len.checked_mul(ideals.count())?;
@@ -135,7 +135,7 @@ impl Table {
         Some(Table { settled, pending })
     }
 
-    /// Workers that there are rows for.
+    /// Number of workers with rows.
     pub(super) fn workers(&self) -> usize {
         self.pending.len()
     }
@@ -150,12 +150,12 @@ impl Table {
         }
     }
 
-    /// The final rows to read, and those of each worker to write.
+    /// The final rows for reading, and the rows of each worker for writing.
     pub(super) fn split(&mut self) -> (&Settled, &mut [Pending]) {
         (&self.settled, &mut self.pending)
     }
 
-    /// The blocks of the best plan, if it is worth less than `below`.
+    /// The blocks of the best plan, if its value is below `below`.
     pub(super) fn read(&self, below: f64) -> Option<Vec<Block>> {
         let Settled { usage, called, hosted } = &self.settled;
         let cell = |ideal: usize, at: usize, on_hosts: bool| {
@@ -194,7 +194,7 @@ impl Settled {
         self.usage.len
     }
 
-    /// Least value of an ideal, and least value of those ways that end with a call.
+    /// Minimum value of an ideal, and minimum over the states that end with a call.
     pub(super) fn least(&self, ideal: usize) -> (f64, f64) {
         let least = |rows: &Rows| {
             let cells = rows.row(ideal).unwrap_or_default();
@@ -204,7 +204,8 @@ impl Settled {
         (called.min(least(&self.hosted)), called)
     }
 
-    /// Fills `ways` with what one more call of a pool can follow: calls made with it, and the value before.
+    /// Fills `ways` with the states that one more call of a pool can follow: calls made including it, and the value
+    /// before.
     pub(super) fn before_call(&self, ideal: usize, pool: usize, below: f64, ways: &mut Vec<(u32, f64)>) {
         ways.clear();
         for at in 0..self.usage.len {
@@ -215,7 +216,7 @@ impl Settled {
         }
     }
 
-    /// Fills `ways` with what a host segment can follow: calls made, and the value before.
+    /// Fills `ways` with the states that a host segment can follow: calls made, and the value before.
     pub(super) fn before_hosts(&self, ideal: usize, below: f64, ways: &mut Vec<(u32, f64)>) {
         ways.clear();
         let cells = self.called.row(ideal).unwrap_or_default();
@@ -225,13 +226,13 @@ impl Settled {
 }
 
 impl Pending {
-    /// A block that leads from one ideal to another at a cost, after each of the ways.
+    /// Records a call that leads from one ideal to another at a cost, after each of the ways.
     #[inline]
     pub(super) fn call(&mut self, from: usize, to: usize, pool: usize, cost: f64, ways: &[(u32, f64)]) {
         relax(self.called.row_mut(to), from, pool, cost, ways);
     }
 
-    /// The same on the hosts.
+    /// Records a host segment, likewise.
     #[inline]
     pub(super) fn host(&mut self, from: usize, to: usize, cost: f64, ways: &[(u32, f64)]) {
         relax(self.hosted.row_mut(to), from, u32::MAX as usize, cost, ways);

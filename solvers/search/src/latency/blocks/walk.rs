@@ -10,7 +10,7 @@ use super::table::{Pending, Settled};
 /// Supersets, and cells of the rows that they better, between two looks at the clock.
 const BETWEEN_CHECKS: usize = 1 << 16;
 
-/// The time is over.
+/// Marks a stopped walk.
 #[derive(Debug)]
 pub(super) struct Halted;
 
@@ -19,26 +19,26 @@ pub(super) struct Walker<'a> {
     costs: &'a Costs,
     ideals: &'a Ideals,
     limits: Limits<'a>,
-    /// Readers of each net that are not in the superset.
+    /// Number of readers of each net outside the superset.
     left: Vec<u32>,
-    /// Readers of each net that are in the block.
+    /// Number of readers of each net in the block.
     inside: Vec<u32>,
-    /// Seconds on the hosts until a unit of the block is ready; zero for all others, which are ready before.
+    /// Seconds on the hosts until a unit of the block is ready; zero for all others, which are ready earlier.
     ready: Vec<f64>,
     in_block: Vec<bool>,
     frames: Vec<Frame>,
     call_ways: Vec<(u32, f64)>,
     host_ways: Vec<(u32, f64)>,
     steps: usize,
-    /// The prefix that `left` is for.
+    /// The prefix for which `left` is valid.
     prefix: usize,
 }
 
-/// A superset on the way down.
+/// A superset on the current path.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     ideal: u32,
-    /// The position that was added last.
+    /// The last added position.
     added: u32,
     /// Next transition to try.
     next: u32,
@@ -51,7 +51,7 @@ struct Frame {
 struct BlockSums {
     compute: f64,
     received: f64,
-    /// Tensors leave it again when their last reader joins.
+    /// Tensors are removed again when their last reader joins.
     sent: Compensated,
     bytes: f64,
 }
@@ -80,7 +80,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Reports every block that can follow an ideal on a plan below the value asked for.
+    /// Records every block that can follow an ideal on a plan below the requested value.
     pub(super) fn expand(
         &mut self,
         from: usize,
@@ -99,24 +99,24 @@ impl<'a> Walker<'a> {
             settled.before_call(from, at, below, &mut self.call_ways);
             self.steps += settled.width();
             let call = (!self.call_ways.is_empty()).then_some(least);
-            // The hosts go along with the first pool.
+            // The hosts share the walk of the first pool.
             self.walk(from, at, pool, call, hosts.take(), pending)?;
         }
-        // Without accelerators they go by themselves.
+        // Without accelerators they have a walk of their own.
         if let (Some(hosts), Some(none)) = (hosts, self.costs.pools.is_empty().then_some(&NO_POOL)) {
             self.walk(from, 0, none, None, Some(hosts), pending)?;
         }
         Ok(())
     }
 
-    /// Seconds that what is not in an ideal takes at least.
+    /// Lower bound on the seconds of the units outside an ideal.
     fn tail(&self, ideal: usize) -> f64 {
         let next = self.ideals.transitions(ideal).iter();
         next.map(|&(unit, _)| self.costs.tail[unit as usize]).fold(0.0, f64::max)
     }
 
     fn prepare(&mut self, from: usize) {
-        // Ideals come by size, so prefixes only grow.
+        // Ideals are in order of size, so prefixes only grow.
         if self.ideals.are_prefixes() {
             for unit in std::mem::replace(&mut self.prefix, from)..from {
                 for &net in &self.costs.read[unit] {
@@ -133,7 +133,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Walks with one pool, and with the hosts if asked to; `call` and `hosts` are the least values before such a block.
+    /// Walks with one pool, and with the hosts if given; `call` and `hosts` are the minimum values before such a block.
     fn walk(
         &mut self,
         from: usize,
@@ -203,7 +203,7 @@ impl<'a> Walker<'a> {
         if halted { Err(Halted) } else { Ok(()) }
     }
 
-    /// The sums of a call with one more unit; none where it cannot have it.
+    /// The sums of a call with one more unit; `None` if the call cannot have it.
     #[inline]
     fn with_call(&self, pool: &PoolCosts, sums: BlockSums, unit: usize) -> Option<BlockSums> {
         let seconds = pool.seconds[unit];
@@ -228,7 +228,7 @@ impl<'a> Walker<'a> {
         Some(sums)
     }
 
-    /// Seconds on the hosts until one more unit is ready; none where no host can run it.
+    /// Seconds on the hosts until one more unit is ready; `None` if no host can run it.
     #[inline]
     fn with_host(&self, unit: usize) -> Option<f64> {
         let own = self.costs.host[unit];

@@ -1,6 +1,6 @@
 //! Sets of small numbers as words of 64 bits.
 
-/// Words of a set of numbers below `len`, at least one.
+/// Number of words of a set of numbers below `len`, at least one.
 pub(super) fn words(len: usize) -> usize {
     len.div_ceil(64).max(1)
 }
@@ -20,7 +20,7 @@ pub(super) fn contains(set: &[u64], at: usize) -> bool {
     set[at / 64] >> (at % 64) & 1 == 1
 }
 
-/// Whether one set is part of another.
+/// Whether `part` is a subset of `whole`.
 #[inline]
 pub(super) fn within(part: &[u64], whole: &[u64]) -> bool {
     part.iter().zip(whole).all(|(part, whole)| part & !whole == 0)

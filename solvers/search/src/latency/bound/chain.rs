@@ -8,10 +8,11 @@ use super::ideals::Ideals;
 use super::least::Least;
 use super::nodes::{Groups, Nodes};
 
-/// Most values that are kept at once; with more, the calls of all pools are counted together.
+/// Maximum number of stored values; beyond it, the calls of all pools are counted together.
 const MOST_VALUES: usize = 1 << 24;
 
-/// Seconds of every operator on a host that can run its group; infinite without one, zero where it is left out.
+/// Seconds of every operator on a host that can run its group; infinite without such a host, zero if it is
+/// left out.
 fn host_seconds(offload: &Offload<'_>, groups: &Groups, nodes: &Nodes) -> Vec<f64> {
     let mut seconds = vec![0.0; offload.graph().operator_count()];
     let pools = offload.problem().pools().iter().enumerate();
@@ -32,7 +33,7 @@ fn host_seconds(offload: &Offload<'_>, groups: &Groups, nodes: &Nodes) -> Vec<f6
     seconds
 }
 
-/// The recursion, with all that it needs.
+/// The recursion with its inputs.
 pub(super) struct Chain<'a> {
     pub(super) offload: &'a Offload<'a>,
     pub(super) groups: &'a Groups,
@@ -43,23 +44,23 @@ pub(super) struct Chain<'a> {
     pub(super) host: Vec<f64>,
 }
 
-/// What can be ready when, for a number of calls.
+/// Earliest ready times for a number of calls.
 pub(super) struct Level {
     /// By operator.
     pub(super) ready: Vec<f64>,
-    /// When a call that waits for an ideal can start, by ideal.
+    /// Earliest start of a call that waits for an ideal, by ideal.
     pub(super) after: Vec<f64>,
 }
 
-/// The levels: one for each number of calls by pool, or the last one alone where calls are counted together.
+/// The levels: one for each number of calls by pool, or only the last if calls are counted together.
 pub(super) struct Levels {
     pub(super) levels: Vec<Level>,
-    /// By pool, how many levels further one call more is, and the most calls.
+    /// By pool, the distance in levels of one more call, and the maximum number of calls.
     pub(super) strides: Option<Vec<(usize, usize)>>,
 }
 
 impl Levels {
-    /// When everything can be ready; infinite where no placement exists.
+    /// Earliest time at which everything is ready; infinite if no placement exists.
     pub(super) fn value(&self) -> f64 {
         self.levels.last().map_or(0.0, |level| largest(&level.ready))
     }
@@ -76,9 +77,9 @@ impl<'a> Chain<'a> {
         Chain { offload, groups, nodes, ideals, least, host: host_seconds(offload, groups, nodes) }
     }
 
-    /// F for as many calls as there are; none on stop.
+    /// F for all available calls; `None` if stopped.
     pub(super) fn levels(&self, stop: &Stop) -> Option<Levels> {
-        // No chain of calls has more of them than there are nodes.
+        // No chain has more calls than there are nodes.
         let most = |calls: u64| calls.min(self.nodes.len() as u64) as usize;
         let apart: Vec<usize> = self.nodes.accelerators.iter().map(|pool| most(pool.calls)).collect();
         let levels = apart.iter().try_fold(1usize, |levels, &calls| levels.checked_mul(calls + 1));
@@ -109,7 +110,7 @@ impl<'a> Chain<'a> {
                 }
             }
             let level = self.level(&called);
-            // With one pool, what one call more does not change no further call does.
+            // With one pool, if one more call changes nothing, no further call does.
             let settled = strides.len() == 1 && levels.last().is_some_and(|last| last.ready == level.ready);
             levels.push(level);
             if settled {
@@ -122,7 +123,7 @@ impl<'a> Chain<'a> {
         Some(Levels { levels, strides: Some(strides) })
     }
 
-    /// A level for each number of calls in all, as long as one more changes anything.
+    /// A level for each total number of calls, until one more changes nothing.
     fn counted_together(&self, most: usize, stop: &Stop) -> Option<Levels> {
         let mut level = self.level(&vec![f64::INFINITY; self.nodes.len()]);
         for _ in 0..most {
@@ -146,7 +147,7 @@ impl<'a> Chain<'a> {
         Level { after: self.after(&ready), ready }
     }
 
-    /// When calls of a pool can have ended, by node, where `after` says when each ideal can be ready.
+    /// Earliest end of a call of a pool, by node, given the earliest starts `after` each ideal.
     fn call(&self, pool: usize, after: &[f64], called: &mut [f64]) {
         for (ideal, &start) in after.iter().enumerate() {
             for &(node, load) in self.least[pool].row(ideal) {
@@ -156,7 +157,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// When each operator can be ready, if a call with its node can have ended at `called`.
+    /// Earliest ready time of each operator, if a call with its node can end at `called`.
     fn ready(&self, called: &[f64]) -> Vec<f64> {
         let graph = self.offload.graph();
         let mut by_group = vec![f64::INFINITY; self.groups.len()];
@@ -171,7 +172,7 @@ impl<'a> Chain<'a> {
         ready
     }
 
-    /// When each ideal can be ready, as far as a call that follows it must wait.
+    /// Earliest time until which a call after each ideal must wait.
     fn after(&self, ready: &[f64]) -> Vec<f64> {
         let graph = self.offload.graph();
         let node_ready = |node: usize| {
@@ -180,7 +181,7 @@ impl<'a> Chain<'a> {
                 |op: &&OpId| graph.successors(**op).iter().any(|&next| self.groups.of[next.index()] != group);
             let members = self.groups.members[group as usize].iter().filter(read);
             let earliest = members.map(|op| ready[op.index()]).fold(f64::INFINITY, f64::min);
-            // What nobody reads keeps nobody waiting.
+            // No call waits for a group without readers.
             if self.groups.successors(group as usize).is_empty() { 0.0 } else { earliest }
         };
         let by_node: Vec<f64> = (0..self.nodes.len()).map(node_ready).collect();

@@ -1,4 +1,4 @@
-//! Which nodes are looked at: all of them, or the critical path and what weighs most beside it.
+//! Choice of nodes: all of them, or the critical path and the heaviest other nodes.
 
 use stagewright_core::offload::Offload;
 use stagewright_core::solver::Stop;
@@ -8,10 +8,10 @@ use super::ideals::Ideals;
 use super::least::Least;
 use super::nodes::{Groups, Nodes};
 
-/// Most nodes that are looked at.
+/// Maximum number of nodes.
 const MOST_NODES: usize = 1 << 10;
 
-/// Nodes, and the loads of the calls over them.
+/// Selected nodes with the loads of the calls over them.
 pub(super) struct Choice {
     pub(super) groups: Groups,
     pub(super) nodes: Nodes,
@@ -21,8 +21,8 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// As many nodes as the effort allows, by halving what is in doubt: a path alone has as many ideals as nodes. None on
-    /// stop.
+    /// As many nodes as the effort allows, found by halving the doubtful part: a path alone has as many ideals as
+    /// nodes. `None` if stopped.
     pub(super) fn new(offload: &Offload<'_>, effort: Effort, stop: &Stop) -> Option<Choice> {
         let groups = Groups::new(offload);
         let ranking = Ranking::new(offload, &groups);
@@ -40,7 +40,7 @@ impl Choice {
             if stop.reason().is_some() {
                 return None;
             }
-            // Without nodes there is no step, so this ends.
+            // Without nodes there are no steps, so this terminates.
             count = if nodes.len() > ranking.path {
                 ranking.path + (nodes.len() - ranking.path) / 2
             } else {
@@ -50,16 +50,16 @@ impl Choice {
     }
 }
 
-/// The groups, the most important ones first.
+/// The groups, most important first.
 struct Ranking {
     order: Vec<u32>,
-    /// How many of them are a path.
+    /// Number of leading groups that form the path.
     path: usize,
 }
 
 impl Ranking {
-    /// The heaviest path, and then the rest, both by weight: the least seconds on any pool, and the most that the outputs
-    /// take over any link.
+    /// The heaviest path, then the rest, both by weight: the minimum seconds over the pools, plus the maximum seconds
+    /// of the outputs over any link.
     fn new(offload: &Offload<'_>, groups: &Groups) -> Ranking {
         let graph = offload.graph();
         let pools = offload.problem().pools().len();
@@ -98,7 +98,7 @@ impl Ranking {
         Ranking { order, path }
     }
 
-    /// The largest number of nodes up to `count`, the first ones, with as many ideals as the effort allows.
+    /// The largest prefix of at most `count` nodes whose number of ideals the effort allows.
     fn most_listed(
         &self,
         offload: &Offload<'_>,

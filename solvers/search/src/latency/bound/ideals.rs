@@ -6,24 +6,24 @@ use stagewright_core::solver::Stop;
 use super::bits;
 use super::nodes::Nodes;
 
-/// Most open nets of all ideals together: a gibibyte.
+/// Maximum number of open nets over all ideals: one gibibyte.
 const MOST_OPEN: usize = 1 << 28;
 
 /// All ideals, smaller ones first, the empty one at 0.
 pub(super) struct Ideals {
     words: usize,
     sets: Vec<u64>,
-    /// Ideal to `covers[offsets[i]..offsets[i + 1]]`.
+    /// The covers of ideal i are `covers[offsets[i]..offsets[i + 1]]`.
     offsets: Vec<u32>,
     covers: Vec<Cover>,
-    /// One ideal with a node less, for each but the first.
+    /// For each ideal but the first, one ideal with one node less.
     parent: Vec<Cover>,
     /// Nets with their producer inside and a consumer outside, by ideal.
     open_offsets: Vec<u32>,
     open: Vec<u32>,
 }
 
-/// An ideal with one node more, or less.
+/// An ideal with one node more or less.
 #[derive(Clone, Copy)]
 pub(super) struct Cover {
     pub(super) node: u32,
@@ -31,8 +31,8 @@ pub(super) struct Cover {
 }
 
 impl Ideals {
-    /// Lists the ideals, in time O(ideals · (nodes + nets) · words); none where there are more than `most` or
-    /// they leave too many nets open, or on stop.
+    /// Enumerates the ideals in O(ideals · (nodes + nets) · words); `None` if there are more than `most`, if
+    /// they leave too many nets open, or if stopped.
     pub(super) fn list(nodes: &Nodes, most: usize, stop: &Stop) -> Option<Ideals> {
         let words = nodes.words;
         let mut ideals = Ideals {
@@ -91,22 +91,22 @@ impl Ideals {
         &self.sets[ideal * self.words..(ideal + 1) * self.words]
     }
 
-    /// The ideals with one node more.
+    /// The ideals with one more node.
     pub(super) fn covers(&self, ideal: usize) -> &[Cover] {
         &self.covers[self.offsets[ideal] as usize..self.offsets[ideal + 1] as usize]
     }
 
-    /// An ideal with one node less; the empty one is its own.
+    /// An ideal with one node less; the empty ideal is its own parent.
     pub(super) fn parent(&self, ideal: usize) -> Cover {
         self.parent[ideal]
     }
 
-    /// The nets that an ideal makes and something outside reads.
+    /// The nets that an ideal produces and a node outside reads.
     pub(super) fn open(&self, ideal: usize) -> &[u32] {
         &self.open[self.open_offsets[ideal] as usize..self.open_offsets[ideal + 1] as usize]
     }
 
-    /// Those of its parent that still are, and those of its last node.
+    /// Lists the nets of its parent that are still open, and the outputs of its last node.
     fn list_open(&mut self, nodes: &Nodes, ideal: usize) {
         let set = &self.sets[ideal * self.words..(ideal + 1) * self.words];
         if ideal > 0 {

@@ -1,4 +1,4 @@
-//! The least load of a call that comes right after an ideal and holds a node.
+//! The minimum load of a call that directly follows an ideal and contains a node.
 
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
@@ -7,22 +7,22 @@ use super::bits;
 use super::ideals::Ideals;
 use super::nodes::{Accelerator, Nodes};
 
-/// Most entries of a table, which takes 16 bytes for each.
+/// Maximum number of entries of a table, at 16 bytes each.
 const MOST_ENTRIES: usize = 1 << 25;
 
-/// Rows by ideal J: for each node outside J the least load of a set I \ J that holds it and fits, I an ideal; nodes
-/// without one are left out.
+/// Rows by ideal J: for each node outside J the minimum load of a set I \ J that contains it and fits, with I an ideal;
+/// nodes without such a set are left out.
 pub(super) struct Least {
     offsets: Vec<usize>,
     entries: Vec<(u32, f64)>,
 }
 
 impl Least {
-    /// Tries all pairs of ideals of which the difference fits and is supported. Loads are sums of what is not negative,
-    /// so their rounding is relative to them. None on stop, or once that takes more than
-    /// `steps`, of which it takes away its own, or more room than there is.
+    /// Tries all pairs of ideals whose difference fits and is supported. Loads are sums of non-negative terms, so their
+    /// rounding is relative. `None` if stopped, or if that takes more than `steps`, from which the steps used are
+    /// subtracted, or too many entries.
     ///
-    /// The compute of a set and what it receives only grow as nodes are added; what it sends is summed afresh.
+    /// The compute of a set and its inputs only grow as nodes are added; its outputs are summed from scratch.
     pub(super) fn of(
         nodes: &Nodes,
         ideals: &Ideals,
@@ -47,7 +47,7 @@ impl Least {
         Some(table)
     }
 
-    /// The nodes that a call right after an ideal can hold, and its least load for each.
+    /// The nodes that a call directly after an ideal can contain, with the minimum load for each.
     pub(super) fn row(&self, ideal: usize) -> &[(u32, f64)] {
         &self.entries[self.offsets[ideal]..self.offsets[ideal + 1]]
     }
@@ -57,23 +57,23 @@ struct Walk<'a> {
     nodes: &'a Nodes,
     ideals: &'a Ideals,
     accelerator: &'a Accelerator,
-    /// The ideal from which each one was reached last.
+    /// The ideal from which each ideal was reached last.
     seen: Vec<u32>,
     /// Compute and inputs.
     grown: Vec<f64>,
     bytes: Vec<f64>,
-    /// Load, and then the least load of it and all sets that contain it.
+    /// Load, then the minimum load over the set and all sets that contain it.
     least: Vec<f64>,
     /// Ideals reached, the smaller ones first.
     order: Vec<u32>,
     by_node: Vec<f64>,
-    /// What it takes to look at the inputs of a node.
+    /// Steps to visit the inputs of a node.
     effort: Vec<u64>,
-    /// Operators, tensors and readers looked at.
+    /// Number of operators, tensors and readers visited.
     steps: u64,
 }
 
-/// The nodes of a call right after an ideal that holds a node and has the least load.
+/// The nodes of a minimum-load call directly after an ideal that contains a node.
 pub(super) fn lightest(
     nodes: &Nodes,
     ideals: &Ideals,
@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What a node reads that is made in `below` and not read by the rest of the ideal `at`.
+    /// Transfers of the inputs of a node that are produced in `below` and not read by the rest of the ideal `at`.
     fn received(&self, below: &[u64], at: usize, node: usize) -> f64 {
         let inside = self.ideals.set(at);
         let fresh = self.nodes.inputs[node].iter().filter(|&&net| {
@@ -156,7 +156,7 @@ impl<'a> Walk<'a> {
         fresh.map(|&net| self.accelerator.transfer[net as usize]).sum()
     }
 
-    /// The least loads by node: every set with a node has a cover on the way to it that adds the node.
+    /// Collects the minimum loads by node: on the way to every set with a node, some cover adds the node.
     fn collect(&mut self, entries: &mut Vec<(u32, f64)>) {
         let from = self.order[0];
         let mut touched = Vec::new();

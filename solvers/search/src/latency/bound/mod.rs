@@ -2,35 +2,35 @@
 //!
 //! # The recursion
 //!
-//! Let R(v) be when operator v is ready in some placement. On a host, R(v) = p_v + max R(u) over the inputs u. In a call
-//! Y, which is convex, write ↓Y for all that Y needs and itself; then J = ↓Y \ Y is closed under predecessors, an
-//! *ideal*, and Y waits for every maximal element of J, so
+//! Let R(v) be the time at which operator v is ready in some placement. On a host, R(v) = p_v + max R(u) over the
+//! inputs u. For a call Y, which is convex, let ↓Y be Y with all its ancestors; then J = ↓Y \ Y is closed under
+//! predecessors, an *ideal*, and Y waits for every maximal element of J, so
 //!
 //! > R(v) ≥ load(Y) + max {R(u): u ∈ J},  load(Y) = Σ p + Σ inputs + Σ outputs.
 //!
-//! Let F(v, k) be the least that this can give with k more calls in a chain of calls that wait for one another:
+//! Let F(v, k) be the minimum of this bound with k more calls in a chain of calls that wait for one another:
 //!
 //! > F(v, k) = min { p_v + max F(u, k) over the inputs u;  min over Y ∋ v of load(Y) + max {F(u, k − 1): u ∈ J} }
 //!
-//! over the convex sets Y that one device can run and hold. By induction on the calls before v, R(v) ≥ F(v, k) wherever at
-//! most k calls are before v or with it, so the latency is at least the largest F(v, K), K being the calls of all devices
-//! of the pool; with several pools of accelerators, k is a number for each.
+//! over the convex sets Y that one device can run and hold. By induction on the calls before v, R(v) ≥ F(v, k) whenever
+//! at most k calls are before v or contain it, so the latency is at least the largest F(v, K), where K is the number of
+//! calls of all devices of the pool; with several pools of accelerators, k is a vector with a number for each.
 //!
-//! What is forgotten is that two inputs u and u' of one call are part of the same placement: each takes the calls that
-//! suit it best, and each the full k. Along any one path nothing is forgotten, and everything that convexity forces into a
-//! call is paid for with its memory, its work and all its tensors. Where branches are short beside the calls, as in
-//! residual networks and transformers, the chain of the last operator with all else on hosts is a placement of that very
-//! value, which is then optimal. [`Relaxed`] has it.
+//! The relaxation drops the condition that two inputs u and u' of one call belong to the same placement: each takes the
+//! calls that suit it best, and each the full k. Along any single path the recursion is exact, and everything that
+//! convexity forces into a call is paid for with its memory, its work and all its tensors. If branches are short beside
+//! the calls, as in residual networks and transformers, the chain of the last operator with all other operators on
+//! hosts is a placement of exactly that value, which is then optimal. [`Relaxed`] has it.
 //!
 //! # How it is computed
 //!
 //! - `nodes`: colocation classes that calls hold whole become nodes.
 //! - `ideals`: every Y is a difference I \ J of two ideals, so there are at most as many as pairs of ideals.
-//! - `least`: for each J and v the least load of a set I \ J with v in it. F needs no more than these. Sets that do not
-//!   wait for all of J are among them; they are in the row of the smaller ideal as well, where they start no later.
+//! - `least`: for each J and v the minimum load of a set I \ J with v in it. F needs no more than these. Sets that do
+//!   not wait for all of J are among them; they are also in the row of the smaller ideal, where they start no later.
 //! - `chain`: F, level by level.
 //! - `read_off`: the placement that F suggests.
-//! - `choice`: where there are too many ideals, which nodes are left out.
+//! - `choice`: the nodes left out if there are too many ideals.
 //!
 //! Ideals as states are from the dynamic program for throughput of Tarnawski et al., "Efficient Algorithms for Device
 //! Placement of DNN Graph Operators", NeurIPS 2020, which has only an integer program for latency.
@@ -55,20 +55,21 @@ use stagewright_core::tolerance::round_down;
 use chain::Chain;
 use choice::Choice;
 
-/// How much the bound may look at. It is valid whatever it is.
+/// Work limits of the bound, which is valid for every choice of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
-    /// Most ideals; with more, nodes are left out.
+    /// Maximum number of ideals; nodes are left out to meet it.
     pub ideals: usize,
-    /// Most operators, tensors and their readers that are looked at for the loads of calls; with more, nodes are left out.
+    /// Maximum number of operators, tensors and their readers visited for the loads of calls; nodes are left out to
+    /// meet it.
     pub steps: u64,
 }
 
 impl Effort {
-    /// 2¹² ideals and 2²⁵ steps, which is a matter of a second.
+    /// 2¹² ideals and 2²⁵ steps, about a second.
     pub const DEFAULT: Effort = Effort { ideals: 1 << 12, steps: 1 << 25 };
 
-    /// 2¹⁷ ideals and 2³² steps, which is a matter of minutes.
+    /// 2¹⁷ ideals and 2³² steps, minutes.
     pub const HIGH: Effort = Effort { ideals: 1 << 17, steps: 1 << 32 };
 }
 
@@ -78,35 +79,35 @@ impl Default for Effort {
     }
 }
 
-/// The bound, at some effort.
+/// The bound at a given effort.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallChains {
-    /// How much it may look at.
+    /// Work limits.
     pub effort: Effort,
 }
 
-/// A bound, and the placement that its recursion suggests.
+/// A bound with the placement that its recursion suggests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relaxed {
-    /// The bound; infinite where no placement exists.
+    /// The bound; infinite if no placement exists.
     pub bound: LowerBound,
-    /// A feasible placement and its latency: the chain of calls of the operator that is ready last, and those of the
-    /// operators that it waits for as far as they go together. None where they don't.
+    /// A feasible placement and its latency: the chain of calls of the operator that is ready last, with the chains of
+    /// the operators that it waits for as far as they are compatible. `None` if they are not.
     pub plan: Option<(Placement, f64)>,
-    /// Whether nothing was left out, so that more effort gives no more.
+    /// Whether no node was left out; more effort then gains nothing.
     pub complete: bool,
 }
 
 impl CallChains {
     const NAME: &'static str = "call-chains";
 
-    /// The bound with the placement that it suggests. None on stop.
+    /// The bound with the placement that it suggests; `None` if stopped.
     ///
-    /// O(steps + levels · (ideals · nodes + operators)) time, the levels being the calls of a chain; where nodes are left out,
-    /// steps are taken some times over.
+    /// Takes O(steps + levels · (ideals · nodes + operators)) time, where the levels are the calls of a chain; if nodes
+    /// are left out, the steps are repeated a few times.
     ///
     /// # Panics
-    /// Where the objective is not latency.
+    /// If the objective is not latency.
     pub fn relax(&self, problem: &Problem, stop: &Stop) -> Option<Relaxed> {
         assert!(self.applies(problem), "a bound for latency alone");
         let offload = Offload::new(problem);
@@ -143,11 +144,11 @@ impl Bound for CallChains {
     }
 }
 
-/// The bound to begin a search with: the strongest of the closed forms and of [`CallChains`] at its default effort, with
-/// the placement that the latter suggests. What `stop` ends counts for nothing.
+/// The initial bound of a search: the stronger of the closed forms and [`CallChains`] at its default effort, with the
+/// placement that the latter suggests. If `stop` ends [`CallChains`], only the closed forms count.
 ///
 /// # Panics
-/// Where the objective is not latency.
+/// If the objective is not latency.
 pub fn first(problem: &Problem, stop: &Stop) -> (LowerBound, Option<Placement>) {
     let closed = strongest(problem);
     match CallChains::default().relax(problem, stop) {

@@ -1,25 +1,25 @@
-//! What a call holds whole or not at all.
+//! Nodes: groups of operators that a call holds whole or not at all.
 //!
-//! With one call an accelerator, a colocation class on an accelerator is in one call. Its operators become one *node* where
-//! that loses nothing: where each operator of the class that reads from outside leads to each one that is read outside, the
-//! class is *transparent*. Every path through the class as a node is then a path of operators, and so
+//! With one call per accelerator, a colocation class on an accelerator is in one call. Its operators become one *node*
+//! if that loses nothing: if each operator of the class that reads from outside leads to each one that is read outside,
+//! the class is *transparent*. Every path through the class as a node is then a path of operators, and so
 //!
-//! - the graph of nodes has no cycle: at every class of one, go on from the operator entered to the operator left, and it
-//!   is a cycle of operators;
+//! - the graph of nodes is acyclic: a cycle, continued in every class from the operator entered to the operator left,
+//!   would be a cycle of operators;
 //! - a call is convex in the graph of nodes, as it is in the graph of operators.
 //!
-//! In profiles nearly all classes are: an operator with its weights, which read nothing, and its statistics, which nobody
-//! reads. All other operators are nodes by themselves, which drops a rule and so keeps a bound a bound; and so they are
-//! where an accelerator makes several calls.
+//! In profiles nearly all classes are transparent: an operator with its weights, which read nothing, and its
+//! statistics, which nobody reads. All other operators are nodes of their own, which drops a constraint and so keeps
+//! the bound valid; so are all operators if an accelerator makes several calls.
 //!
-//! Nodes may be left out as well. What is left out costs nothing, takes no memory and hands the order on.
+//! Nodes may also be left out. They then cost nothing and take no memory, but their precedence is passed on.
 
 use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::offload::Offload;
 
 use super::bits;
 
-/// Steps that the search for transparent classes may take in all; the other classes fall apart.
+/// Maximum number of steps of the search for transparent classes; the remaining classes are split into their operators.
 const MOST_STEPS: usize = 1 << 26;
 
 /// The operators of a graph in groups, along a topological order of the groups.
@@ -28,12 +28,12 @@ pub(super) struct Groups {
     pub(super) members: Vec<Vec<OpId>>,
     /// The group of each operator.
     pub(super) of: Vec<u32>,
-    /// The groups that read what each one makes.
+    /// The groups that read an output of each one.
     successors: Vec<Vec<u32>>,
 }
 
 impl Groups {
-    /// Groups the operators of a problem, in O(operators + edges) and at most [`MOST_STEPS`] besides.
+    /// Groups the operators of a problem, in O(operators + edges) plus at most [`MOST_STEPS`].
     pub(super) fn new(offload: &Offload<'_>) -> Groups {
         let graph = offload.graph();
         let (whole, mut budget) = (offload.problem().objective().calls == 1, MOST_STEPS);
@@ -59,7 +59,7 @@ impl Groups {
         self.members.len()
     }
 
-    /// The groups that read what a group makes.
+    /// The groups that read an output of a group.
     pub(super) fn successors(&self, group: usize) -> &[u32] {
         &self.successors[group]
     }
@@ -81,7 +81,7 @@ impl Groups {
             .collect();
     }
 
-    /// Depth first, so that a branch comes in one piece.
+    /// Depth first, so that a branch is contiguous.
     fn topological(&self) -> Vec<usize> {
         let mut waiting = vec![0u32; self.len()];
         self.successors.iter().flatten().for_each(|&next| waiting[next as usize] += 1);
@@ -148,28 +148,28 @@ fn is_transparent(graph: &Graph, class: &[OpId], budget: &mut usize) -> bool {
 /// A tensor between nodes.
 pub(super) struct Net {
     pub(super) producer: u32,
-    /// Other nodes that read it, at least one.
+    /// Other nodes that read the tensor, at least one.
     pub(super) consumers: Vec<u32>,
 }
 
-/// An accelerator pool.
+/// A pool of accelerators.
 pub(super) struct Accelerator {
-    /// Its pool.
+    /// Index of the pool.
     pub(super) pool: usize,
-    /// Calls that its devices make together.
+    /// Total number of calls of its devices.
     pub(super) calls: u64,
     pub(super) memory: f64,
-    /// By node; not a number where it cannot run there.
+    /// By node; NaN if it cannot run there.
     pub(super) seconds: Vec<f64>,
     /// By net.
     pub(super) transfer: Vec<f64>,
 }
 
-/// The groups that are looked at, numbered along a topological order, with their tensors and costs.
+/// The selected groups, numbered in topological order, with their tensors and costs.
 pub(super) struct Nodes {
     /// The group of each node.
     pub(super) group: Vec<u32>,
-    /// 64-bit words of a set of nodes.
+    /// Number of 64-bit words of a set of nodes.
     pub(super) words: usize,
     /// The nodes before each one, as a set.
     before: Vec<u64>,
@@ -184,7 +184,7 @@ pub(super) struct Nodes {
 const NONE: u32 = u32::MAX;
 
 impl Nodes {
-    /// Lays out the groups that `keep` names. O(groups · nodes / 64 + pools · (operators + tensors) + pins).
+    /// Prepares the groups selected by `keep`. O(groups · nodes / 64 + pools · (operators + tensors) + pins).
     pub(super) fn new(offload: &Offload<'_>, groups: &Groups, keep: &[bool]) -> Nodes {
         let graph = offload.graph();
         let group: Vec<u32> = (0..groups.len() as u32).filter(|&group| keep[group as usize]).collect();
@@ -256,7 +256,7 @@ impl Nodes {
         self.group.iter().map(|&group| &groups.members[group as usize])
     }
 
-    /// The nodes before each group, handed on along the edges, and so before each node.
+    /// The nodes before each group, passed on along the edges, and so before each node.
     fn order(&mut self, groups: &Groups, node_of: &[u32]) {
         let words = self.words;
         let mut before = vec![0u64; groups.len() * words];

@@ -8,13 +8,13 @@ use stagewright_core::tolerance::round_down;
 use super::chain::{Chain, Levels};
 use super::least;
 
-/// Goes back from everything ready at the end, consumers before producers. What a host has ready within its deadline runs
-/// there; else it is put into the call that has it ready the earliest, on a device of its own, as long as there are devices
-/// and the call is disjoint from those before it. Whether that is feasible, and what it is worth, is for the evaluation to
-/// say: the calls may wait for one another in a circle, or for longer than the recursion believed. None where calls were
-/// not counted by pool, or something would need a host and has none.
+/// Goes back from the end, consumers before producers. An operator that a host can finish by its deadline runs there.
+/// Otherwise it goes into the call that finishes it the earliest, on a separate device, if a device is left and the
+/// call is disjoint from those before it. The result must be evaluated: it may be infeasible or worse than expected,
+/// since the calls may wait for one another in a cycle, or for longer than the recursion assumed. `None` if calls were
+/// not counted by pool, or if an operator would need a host and has none.
 ///
-/// O(operators · (ideals + pairs above one ideal)), and none on stop.
+/// O(operators · (ideals + pairs above one ideal)); `None` if stopped.
 pub(super) fn placement(chain: &Chain<'_>, levels: &Levels, stop: &Stop) -> Option<Placement> {
     let strides = levels.strides.as_ref()?;
     let graph = chain.offload.graph();
@@ -61,7 +61,7 @@ pub(super) fn placement(chain: &Chain<'_>, levels: &Levels, stop: &Stop) -> Opti
     assemble(chain, &calls)
 }
 
-/// When an operator has to be ready, and the level of the calls that are left for it.
+/// Deadline of an operator, and the level of the calls left for it.
 #[derive(Clone, Copy)]
 struct Demand {
     deadline: f64,
@@ -76,10 +76,10 @@ impl Demand {
 }
 
 struct Call {
-    /// Place among the accelerators.
+    /// Index among the accelerators.
     pool: usize,
     start: f64,
-    /// The level of what it waits for.
+    /// Level of the nodes that it waits for.
     level: usize,
     nodes: Vec<usize>,
 }
@@ -119,7 +119,7 @@ impl Call {
     }
 }
 
-/// Every call on a device of its own, all else on hosts.
+/// Every call on a separate device, all other operators on hosts.
 fn assemble(chain: &Chain<'_>, calls: &[Call]) -> Option<Placement> {
     let problem = chain.offload.problem();
     let mut device_of: Vec<Option<DeviceId>> = vec![None; problem.graph().operator_count()];

@@ -7,25 +7,26 @@ use stagewright_core::solver::Stop;
 use super::moves::Moves;
 use super::state::State;
 
-/// Moves between two looks at the clock.
+/// Moves between clock checks.
 const BETWEEN_CHECKS: u64 = 64;
-/// Temperature at the end, as a share of the value.
+/// Temperature at the end, as a fraction of the value.
 const COLD: f64 = 1e-6;
-/// Relative improvement that is not rounding.
+/// Factor below which a value is an improvement rather than rounding.
 const BETTER: f64 = 1.0 - 1e-12;
 
-/// How long and how hot a walk is.
+/// Length and temperature of a walk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cooling {
-    /// Moves to try.
+    /// Number of moves to try.
     pub(super) moves: u64,
-    /// Temperature at the start, as a share of the value: a loss of that share is taken with probability 1/e.
+    /// Temperature at the start, as a fraction of the value: a loss of that fraction is accepted with
+    /// probability 1/e.
     pub(super) hot: f64,
-    /// Value at which there is nothing left to gain.
+    /// Value at which the walk ends.
     pub(super) target: f64,
 }
 
-/// Walks from a state: the best value on the way with its placement, and the moves tried.
+/// Walks from a state; returns the best value with its placement, and the number of moves tried.
 pub(super) fn anneal(
     mut state: State<'_>,
     cooling: Cooling,
@@ -57,7 +58,7 @@ pub(super) fn anneal(
         if drawn.is_empty() {
             continue;
         }
-        // What leaves the best state behind keeps it first.
+        // The placement of the best state is saved when the walk leaves it.
         let most = before - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
         let kept = best_is_here && before <= best;
         let Some(after) = state.shift(drawn.iter().copied(), &mut was) else { continue };
@@ -66,7 +67,7 @@ pub(super) fn anneal(
             continue;
         }
         if kept && after > best {
-            // Rebuilding the way back is cheaper than a copy at every improvement.
+            // Going back once is cheaper than a copy at every improvement.
             let here = state.value();
             let forth: Vec<_> = was.iter().map(|&(op, _)| (op, state.site(op))).collect();
             state.restore(&was, before);

@@ -1,11 +1,11 @@
 //! Local search over calls: pieces of the model move between calls and hosts.
 //!
-//! A state says for each operator whether it is on its host or in which call; every state is feasible, and its value is
-//! the timeline of [`stagewright_core::offload`], found anew after a move, which costs as much as reading the graph. It sees
-//! what the block program of [`super::blocks`] does not: calls and hosts at work at the same time.
+//! A state gives for each operator its call or its host. Every state is feasible, and its value is the timeline of
+//! [`stagewright_core::offload`], recomputed after a move at the cost of reading the graph. It accounts for calls and
+//! hosts that work in parallel, which the block program of [`super::blocks`] does not.
 //!
-//! `moves` draws the moves, `anneal` walks (simulated annealing), and here walks run in rounds, each from the best plans of
-//! the round before, the same whatever the number of threads.
+//! `moves` draws the moves, and `anneal` walks (simulated annealing). This module runs the walks in rounds, each from
+//! the best plans of the round before, with the same result for any number of threads.
 
 mod anneal;
 mod moves;
@@ -26,22 +26,23 @@ use super::bound;
 use anneal::{Cooling, anneal};
 use state::{Slots, State};
 
-/// Shares of the time for the bound and for the start.
+/// Fractions of the time for the bound and for the start.
 const BOUND_SHARE: f64 = 0.2;
 const START_SHARE: f64 = 0.3;
-/// Walks of a round, and how many are as hot as can be, from the coolest on.
+/// Number of walks per round, and start temperatures of the coolest and the hottest.
 const WALKS: u64 = 8;
 const COOLEST: f64 = 3e-4;
 const HOTTEST: f64 = 0.03;
-/// Most rounds, and most in a row that find nothing better: the budget of a search without a time limit.
+/// Maximum number of rounds, and of consecutive rounds without an improvement: the budget of a search without a time
+/// limit.
 const ROUNDS: u64 = 60;
 const PATIENCE: u64 = 10;
-/// Moves of a walk in the first round for each operator, at least and at most in all, and how they grow.
+/// Moves of a walk in the first round per operator, their minimum and maximum in total, and their growth factor.
 const MOVES_PER_OPERATOR: u64 = 20;
 const FEWEST_MOVES: u64 = 1 << 10;
 const MOST_MOVES: u64 = 1 << 20;
 const GROWTH: f64 = 1.4;
-/// Gap above which every plan is close enough.
+/// Maximum gap of the target: above it every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
 
 /// Local search from the best order of blocks.
@@ -54,7 +55,7 @@ pub(crate) fn solve(
     let warm = context.warm_start.clone().map(|warm| assign_if_missing(problem, warm));
     let warm = warm.and_then(|warm| Plan::new(problem, warm).ok());
     let mut start = match warm {
-        // Whoever brings a plan has looked at the orders.
+        // A caller with a plan has already searched the orders.
         Some(plan) => Some(plan),
         None => over_orders(problem, &Units::new(problem), &mut context.part(START_SHARE))?,
     };
@@ -76,11 +77,11 @@ pub(crate) fn solve(
     Ok(Solution { statistics: vec![("moves", moves)], ..Solution::with_plan(name, plan, bound, stop) })
 }
 
-/// Betters a plan until it is worth `target` or less, a limit strikes, or several rounds in a row find nothing. Also the
-/// number of moves tried.
+/// Improves a plan until its value is at most `target`, a limit is reached, or several rounds in a row find nothing.
+/// Also returns the number of moves tried.
 ///
 /// # Errors
-/// Where worker threads cannot be started, and broken invariants.
+/// If worker threads cannot be started, and for broken invariants.
 pub fn improve(
     problem: &Problem,
     plan: Plan,
@@ -90,7 +91,7 @@ pub fn improve(
     context.emit(Event::Phase { name: "local search over calls".into() });
     let offload = Offload::new(problem);
     let slots = Slots::new(problem, &plan.placement);
-    // Hosts that are not the fastest of an operator are no part of the search.
+    // The search excludes hosts other than the fastest of each operator.
     let Some(first) = State::of_placement(&offload, &slots, &plan.placement) else { return Ok((plan, 0)) };
     let mut best: (f64, Placement) = (first.value(), first.placement());
     let mut population = vec![best.clone(); WALKS as usize];

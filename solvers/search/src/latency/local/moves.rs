@@ -1,15 +1,15 @@
-//! The moves: pieces of a call, closed under what comes before or after within it, go elsewhere.
+//! Moves: pieces of a call, closed under predecessors or successors within it, go elsewhere.
 //!
-//! A single operator can hardly leave a call: what comes before it in the call and what comes after would then wait for
-//! one another. So a move takes a *piece*, an operator with all that comes before it (or all that comes after it) in its
-//! call or, on hosts, by itself, and everything that must share a device with a member. It goes
+//! A single operator can rarely leave a call: its predecessors and successors in the call would then wait for one
+//! another. So a move takes a *piece*: an operator with all of its predecessors (or successors) in its call or, on
+//! hosts, possibly the operator alone, and everything that must share a device with a member. It goes
 //!
-//! - to a neighbour: the site of something outside that it reads from or feeds (a boundary shifts; where the piece is the
-//!   whole call, two calls merge);
-//! - to a call that is empty (a call splits);
+//! - to a neighbour: the site of an outside operator that it reads from or feeds (a boundary shifts; if the piece is
+//!   the whole call, two calls merge);
+//! - to an empty call (a call splits);
 //! - to the hosts.
 //!
-//! Or two accelerators change places, with all their calls.
+//! A further move exchanges two accelerators, with all their calls.
 
 use rand::{Rng, RngExt};
 use stagewright_core::graph::{Graph, OpId};
@@ -17,24 +17,24 @@ use stagewright_core::offload::Site;
 
 use super::state::State;
 
-/// Draws moves, without allocating.
+/// Generator of random moves, without allocation.
 #[derive(Debug)]
 pub(super) struct Moves {
     piece: Vec<OpId>,
-    /// Round in which an operator was last put into a piece.
+    /// Round in which each operator was last added to a piece.
     stamp: Vec<u32>,
     round: u32,
     around: Vec<Site>,
     moves: Vec<(OpId, Site)>,
 }
 
-/// Share of moves by kind, of 16: to hosts, to an empty call, exchanges; the rest go to neighbours.
+/// Number of moves of each kind among 16: to hosts, to an empty call, exchanges; the rest go to neighbours.
 const TO_HOSTS: u32 = 4;
 const TO_EMPTY: u32 = 2;
 const EXCHANGES: u32 = 1;
-/// On hosts, share of pieces that take what comes before or after along, of 4.
+/// On hosts, number of pieces among 4 that include predecessors or successors.
 const HOST_PIECES: u32 = 2;
-/// Most operators on hosts that a piece takes along.
+/// Maximum size at which a piece on hosts stops growing.
 const MOST_ON_HOSTS: usize = 64;
 
 impl Moves {
@@ -48,7 +48,7 @@ impl Moves {
         }
     }
 
-    /// One move; empty where what was drawn makes none.
+    /// Draws a move; empty if the drawn move changes nothing.
     pub(super) fn draw(&mut self, state: &State<'_>, rng: &mut impl Rng) -> &[(OpId, Site)] {
         self.moves.clear();
         let graph = state.problem().graph();
@@ -81,7 +81,8 @@ impl Moves {
         &self.moves
     }
 
-    /// The operator with all before it, or all after it, on its site, and what is colocated with any of them.
+    /// Takes the operator with all of its predecessors, or all of its successors, on its site, and the operators
+    /// colocated with any of them.
     fn take(&mut self, state: &State<'_>, op: OpId, before: bool, rng: &mut impl Rng) {
         let graph = state.problem().graph();
         self.round = self.round.wrapping_add(1);
@@ -120,7 +121,7 @@ impl Moves {
         }
     }
 
-    /// The calls around a piece.
+    /// Finds the calls adjacent to a piece.
     fn find_around(&mut self, state: &State<'_>) {
         let graph = state.problem().graph();
         self.around.clear();
@@ -137,7 +138,7 @@ impl Moves {
         self.around.dedup();
     }
 
-    /// Two accelerators change places, call for call.
+    /// Exchanges two accelerators, call by call.
     fn exchange(&mut self, state: &State<'_>, op: OpId, rng: &mut impl Rng) {
         let slots = state.slots();
         let Site::Call(one) = state.site(op) else { return };

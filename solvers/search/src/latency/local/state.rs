@@ -10,18 +10,19 @@ use stagewright_core::tolerance;
 
 use crate::latency::host::Hosts;
 
-/// Every call that could be made: so many of each accelerator, on as many accelerators as there are operators.
+/// All possible calls: the same number on each accelerator, on at most as many accelerators of a pool as there are
+/// operators.
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) calls: Vec<Call>,
-    /// Device and number of each.
+    /// Device and call number of each.
     seats: Vec<(DeviceId, u32)>,
     hosts: Hosts,
 }
 
 impl Slots {
-    /// The calls that a search from a placement may make: of each accelerator as many as the objective allows, but not
-    /// many more in all than could hold an operator each, and never fewer than the placement makes.
+    /// The calls that a search from a placement may make: as many per accelerator as the objective allows, but in total
+    /// not many more than could hold an operator each, and never fewer than the placement makes.
     pub(super) fn new(problem: &Problem, start: &Placement) -> Slots {
         let most = problem.graph().operator_count().max(1);
         let accelerators =
@@ -48,7 +49,7 @@ impl Slots {
         self.seats[call as usize].0
     }
 
-    /// Calls from the first of one device to the first of the next.
+    /// All calls on the device of a call.
     pub(super) fn of_device(&self, call: u32) -> std::ops::Range<u32> {
         let device = self.device(call);
         let first = call - self.seats[call as usize].1;
@@ -57,7 +58,7 @@ impl Slots {
     }
 }
 
-/// A step back: where an operator was.
+/// An operator with its previous site, to undo a move.
 pub(super) type Was = (OpId, Site);
 
 /// A feasible assignment.
@@ -66,18 +67,18 @@ pub(super) struct State<'p> {
     offload: &'p Offload<'p>,
     slots: &'p Slots,
     sites: Vec<Site>,
-    /// Operators of each call.
+    /// Number of operators of each call.
     members: Vec<u32>,
     /// By device.
     bytes: Vec<Compensated>,
-    /// Most that a device can need where sums do not tell; zero where they do.
+    /// Maximum bytes of a device if sums do not decide; zero if they do.
     most_bytes: f64,
     timeline: Timeline,
     value: f64,
 }
 
 impl<'p> State<'p> {
-    /// A placement as a state, operators on hosts moved to the fastest; none where that is not feasible.
+    /// A placement as a state, with operators on hosts moved to the fastest; `None` if that is infeasible.
     pub(super) fn of_placement(
         offload: &'p Offload<'p>,
         slots: &'p Slots,
@@ -88,7 +89,7 @@ impl<'p> State<'p> {
         let mut seats: Vec<(DeviceId, u32, u32)> =
             (0..).zip(&slots.seats).map(|(call, &(device, number))| (device, number, call)).collect();
         seats.sort_unstable();
-        // The numbers of a device's calls need not be those of its first slots: bring them there, in order.
+        // The calls of a device may have any numbers: map them to its first slots, in order.
         let mut numbers: Vec<(DeviceId, u32)> =
             graph.operators().map(|op| (placement.device_of(op), placement.call_of(op))).collect();
         numbers.sort_unstable();
@@ -138,18 +139,18 @@ impl<'p> State<'p> {
         self.sites[op.index()]
     }
 
-    /// Operators of a call.
+    /// Number of operators of a call.
     pub(super) fn members(&self, call: u32) -> u32 {
         self.members[call as usize]
     }
 
-    /// The site of an operator on its host, if it has one.
+    /// The site of an operator on its host, if any.
     pub(super) fn on_host(&self, op: OpId) -> Option<Site> {
         self.slots.hosts.pool(op).map(Site::Host)
     }
 
-    /// Moves operators to sites, unless a device cannot run or hold them or something would wait for itself: the new
-    /// value, and in `was` the way back.
+    /// Moves operators to sites and returns the new value; `was` gets the way back. Changes nothing and returns `None`
+    /// if a device cannot run or hold them, or if an operator would wait for itself.
     pub(super) fn shift(
         &mut self,
         moves: impl Iterator<Item = (OpId, Site)>,
@@ -183,7 +184,7 @@ impl<'p> State<'p> {
         }
     }
 
-    /// Takes a shift back; `value` is what there was before.
+    /// Undoes a shift; `value` is the value before it.
     pub(super) fn restore(&mut self, was: &[Was], value: f64) {
         for &(op, from) in was.iter().rev() {
             let to = self.sites[op.index()];
@@ -231,7 +232,7 @@ impl<'p> State<'p> {
             && (memory >= self.most_bytes || tolerance::fits(self.device_bytes(device), memory))
     }
 
-    /// What a device needs, worked out anew. O(operators + pins of those on the device).
+    /// Bytes of a device, computed from scratch. O(operators + pins of the operators on the device).
     fn device_bytes(&self, device: DeviceId) -> f64 {
         let here = |&op: &OpId| self.device(self.sites[op.index()], op) == Some(device);
         let problem = self.problem();
@@ -242,7 +243,7 @@ impl<'p> State<'p> {
         self.problem().cluster().devices().all(|device| self.device_fits(device))
     }
 
-    /// As a placement.
+    /// The state as a placement.
     pub(super) fn placement(&self) -> Placement {
         let graph = self.offload.graph();
         let (mut device_of, mut call_of) = (Vec::new(), Vec::new());

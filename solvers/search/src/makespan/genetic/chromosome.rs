@@ -1,15 +1,15 @@
-//! Chromosomes, and the schedules that they stand for.
+//! Chromosomes and the schedules that they encode.
 //!
-//! A group of operators goes to the device for which it has the most affinity, of those that can run it. Its
-//! operators have the priority
+//! A group of operators goes to the device with the highest affinity among those that can run it. Its operators have
+//! the priority
 //!
 //! ```text
 //! r(v) + 2 (k − 1/2)
 //! ```
 //!
-//! where r(v) is the operator's place by upward rank, between 0 for the last and 1 for the first, and k the key of its
-//! group. A key of 1/2 leaves the operators where the rank has them, and any order of any operators is that of
-//! some keys, as long as each is a group of its own.
+//! where r(v) is the operator's position by upward rank, between 0 for the last and 1 for the first, and k the key of
+//! its group. A key of 1/2 keeps the operators at their rank. If every operator is a group of its own, some keys give
+//! any order of the operators.
 
 use rand::Rng;
 use rand::RngExt;
@@ -21,35 +21,35 @@ use super::super::rank;
 use super::super::scene::Scene;
 use super::super::schedule::Schedule;
 
-/// The affinity for a device that is chosen, and the most for another.
+/// Affinity for the chosen device, and maximum affinity for the others.
 const CHOSEN: f32 = 0.9;
 const OTHER: f32 = 0.8;
-/// Probability that a mutant has a key that is not that of its model: from the least to the most.
+/// Range of the probability that a key of a mutant differs from its model's.
 const FRESH: [f64; 2] = [0.01, 0.3];
-/// Half the width of the range that new priorities of a mutant lie in, from the least to the most.
+/// Range of the maximum change of a mutant's priority.
 const WIDTH: [f64; 2] = [0.01, 0.5];
 
 /// The keys of a chromosome.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Keys {
-    /// By group and device.
+    /// Affinities by group and device.
     affinities: Vec<f32>,
-    /// By group.
+    /// Priorities by group.
     priorities: Vec<f32>,
 }
 
-/// What keys mean.
+/// The decoder of keys.
 #[derive(Debug)]
 pub(super) struct Code<'s, 'p> {
     scene: &'s Scene<'p>,
     level: Level,
-    /// Where every operator stands by upward rank, from 0 for the last to 1 for the first.
+    /// Position of every operator by upward rank, from 0 for the last to 1 for the first.
     places: Vec<f32>,
     devices: usize,
 }
 
 impl<'s, 'p> Code<'s, 'p> {
-    /// Keys for at most so many groups, or for the fewest that coarsening leaves.
+    /// A code with at most `most` groups, or as few as coarsening reaches.
     pub(super) fn new(scene: &'s Scene<'p>, most: usize, rng: &mut dyn Rng) -> Code<'s, 'p> {
         let order = rank::falling(scene, &rank::upward(scene));
         let level = level_of(scene, most, rng);
@@ -88,8 +88,8 @@ impl<'s, 'p> Code<'s, 'p> {
         Schedule::by_order(graph.operators().map(|op| devices[group(op)]).collect(), &order)
     }
 
-    /// The chromosome of a schedule: exactly if every operator is a group of its own, else that of its groups' first
-    /// devices and mean places.
+    /// The chromosome of a schedule: exact if every operator is a group of its own, otherwise from the first possible
+    /// device and the mean position of each group.
     pub(super) fn encode(&self, schedule: &Schedule, rng: &mut dyn Rng) -> Keys {
         let graph = self.scene.graph();
         let mut order: Vec<OpId> = graph.topological().to_vec();
@@ -126,7 +126,7 @@ impl<'s, 'p> Code<'s, 'p> {
         (self.groups() * (self.devices + 1) * size_of::<f32>()).max(1)
     }
 
-    /// A chromosome that has some of the keys of a model and others at random.
+    /// A chromosome with some keys of a model and the others random.
     pub(super) fn mutant(&self, model: &Keys, rng: &mut dyn Rng) -> Keys {
         let mut keys = model.clone();
         let fresh = between(FRESH, rng);
@@ -145,7 +145,7 @@ impl<'s, 'p> Code<'s, 'p> {
         keys
     }
 
-    /// A child. The affinities of a group are inherited together: half of either parent's say nothing.
+    /// A child of two parents. The affinities of a group are inherited together: half of each parent's are meaningless.
     pub(super) fn child(&self, elite: &Keys, other: &Keys, from_elite: f64, rng: &mut dyn Rng) -> Keys {
         let mut keys = elite.clone();
         for group in 0..self.groups() {
@@ -161,12 +161,12 @@ impl<'s, 'p> Code<'s, 'p> {
     }
 }
 
-/// A number from a range of which every order of magnitude is as likely.
+/// A log-uniform number from a range.
 fn between([least, most]: [f64; 2], rng: &mut dyn Rng) -> f64 {
     least * (most / least).powf(rng.random_range(0.0..1.0))
 }
 
-/// Where every operator stands in an order, from 1 for the first to 0 for the last.
+/// Position of every operator in an order, from 1 for the first to 0 for the last.
 fn places(order: &[OpId]) -> Vec<f32> {
     let last = order.len().saturating_sub(1).max(1) as f32;
     let mut places = vec![0.0; order.len()];

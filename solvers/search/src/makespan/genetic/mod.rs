@@ -1,16 +1,16 @@
 //! A biased random-key genetic algorithm over placements and priorities.
 //!
 //! A chromosome has, for every operator, an affinity for each device and a priority, all between 0 and 1
-//! ([`chromosome`]). A generation keeps its best, the *elite*, adds some *mutants*, which are new random
-//! chromosomes, and fills up with children of one parent of the elite and one of the others; a child has each key of
-//! the elite parent with more than even probability.
+//! ([`chromosome`]). A generation keeps its best individuals, the *elite*, adds some *mutants*, which are new random
+//! chromosomes, and fills up with children of one elite and one other parent; a child has each key of the elite parent
+//! with a probability above one half.
 //!
 //! In a large graph, operators that a multilevel coarsening merges share their keys: a priority then moves its
-//! operators up or down together, relative to their upward ranks. The first generation has the schedules of list
-//! schedulers and a warm start among it; around each, mutants take only some keys anew.
+//! operators up or down together, relative to their upward ranks. The first generation includes the schedules of list
+//! schedulers and a warm start; mutants around each change only some of the keys.
 //!
-//! Every generation is simulated in parallel. Since the elite stays, a child that would not enter it is simulated
-//! no further than that is plain; the others are chosen as parents whatever they are worth.
+//! Every generation is simulated in parallel. Since the elite stays, the simulation of a child ends as soon as it is
+//! certain not to enter the elite; the other parents are chosen regardless of their score.
 //!
 //! Gonçalves and Resende, "Biased random-key genetic algorithms for combinatorial optimization", Journal of
 //! Heuristics 2011, for the algorithm and the ranges of its parameters. Paliwal, Gimeno, Nair, Li, Lubin, Kohli and
@@ -32,18 +32,18 @@ use super::schedule::{Best, is_better};
 use super::search::{self, Search};
 use super::start::starts;
 
-/// Most groups of operators that have keys of their own.
+/// Maximum number of groups of operators with keys of their own.
 const MOST_GROUPS: usize = 512;
-/// Individuals of a generation: as many as there are groups, within these.
+/// Range of the number of individuals per generation, which otherwise equals the number of groups.
 const INDIVIDUALS: [usize; 2] = [24, 100];
-/// With fewer there is nobody to breed.
+/// Minimum number of individuals for breeding.
 const FEWEST: usize = 8;
-/// Shares of a generation. Gonçalves and Resende recommend 10 to 25 % elite and 10 to 30 % mutants.
+/// Fractions of a generation. Gonçalves and Resende recommend 10 to 25 % elite and 10 to 30 % mutants.
 const ELITE: f64 = 0.2;
 const MUTANTS: f64 = 0.15;
-/// Probability that a key of a child is that of its elite parent; 50 to 80 % are recommended.
+/// Probability that a child inherits a key from its elite parent; 50 to 80 % are recommended.
 const FROM_ELITE: f64 = 0.7;
-/// Generations without a better schedule after which a search ends, and generations in all.
+/// Generations without an improvement after which a search ends, and maximum number of generations.
 const PATIENCE: u32 = 400;
 const GENERATIONS: u64 = 10_000;
 
@@ -64,17 +64,17 @@ impl Solver for Brkga {
         HEURISTIC
     }
 
-    /// Takes O(generations · individuals · operators log operators) in all, where nothing stops it.
+    /// Takes O(generations · individuals · operators log operators) in total, unless stopped.
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         search::solve(self, problem, context, starts, evolve)
     }
 }
 
-/// Generation after generation, until one of the limits.
+/// Evolves generations until one of the limits.
 fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
     let (scene, stop) = (search.scene, context.stop().clone());
     let code = Code::new(scene, MOST_GROUPS, &mut seed::stream(context.seed, 0));
-    // Old and new ones are there at once.
+    // Old and new chromosomes are in memory together.
     let room = context.limits.memory.map_or(usize::MAX, |bytes| bytes as usize / (2 * code.bytes()));
     let size = code.groups().clamp(INDIVIDUALS[0], INDIVIDUALS[1]).min(room);
     if size < FEWEST {
@@ -103,7 +103,7 @@ fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), 
         };
         individuals.truncate(elite);
         individuals.extend(pool.install(|| population.judge(&code, fresh, limit, &stop)));
-        // Stable: of equals, the one that was there first.
+        // Stable: ties go to the older individual.
         individuals.sort_by(|a, b| a.score.energy().total_cmp(&b.score.energy()));
         idle += 1;
         let by_score = |a: &&Individual, b: &&Individual| {

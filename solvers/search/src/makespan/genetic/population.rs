@@ -1,4 +1,4 @@
-//! Generations, judged in parallel.
+//! Generations, evaluated in parallel.
 
 use rayon::prelude::*;
 use stagewright_core::solver::Stop;
@@ -6,28 +6,28 @@ use stagewright_core::solver::Stop;
 use super::super::schedule::{Judge, Score};
 use super::chromosome::{Code, Keys};
 
-/// A chromosome and what it is worth.
+/// A chromosome and its score.
 #[derive(Debug, Clone)]
 pub(super) struct Individual {
     pub(super) keys: Keys,
-    /// [`Score::WORST`] where it is only known to be outside the elite.
+    /// [`Score::WORST`] if the individual is only known to be outside the elite.
     pub(super) score: Score,
 }
 
-/// Judges for the members of a generation.
+/// Evaluators for the members of a generation.
 #[derive(Debug)]
 pub(super) struct Population<'s, 'p> {
     judges: Vec<Judge<'s, 'p>>,
 }
 
 impl<'s, 'p> Population<'s, 'p> {
-    /// One judge for each of some threads.
+    /// One evaluator per thread.
     pub(super) fn new(judge: Judge<'s, 'p>, threads: usize) -> Population<'s, 'p> {
         Population { judges: vec![judge; threads.max(1)] }
     }
 
-    /// Scores chromosomes that take less than a limit, each by itself, so that how they are dealt to the threads
-    /// does not matter. Leaves out those that it has no time for when told to stop.
+    /// Scores chromosomes up to a limit, each independently, so the result does not depend on their distribution over
+    /// threads. Skips the remaining chromosomes when stopped.
     pub(super) fn judge(
         &mut self,
         code: &Code<'_, '_>,

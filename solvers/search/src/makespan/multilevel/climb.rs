@@ -1,10 +1,10 @@
 //! Refinement by the simulator: clusters on the critical path move.
 //!
-//! The critical path of a step says what its length consists of. A cluster that is on it, because its operators run
-//! there or because what they send or read is on its way, is tried on other devices, the longest share of the path
-//! first; what shortens the step stays. Where one operator of the path waited for another on its device, the two
-//! change places in the queue as well. While something does not fit, the clusters on devices that lack memory are
-//! moved instead, the largest first.
+//! The critical path explains the length of a step. A cluster on it, because its operators run there or because their
+//! inputs or outputs are transferred there, is tried on other devices, the cluster with the longest share of the path
+//! first; a move that shortens the step is kept. If an operator of the path waited for another on its device,
+//! exchanging the two in the queue is tried as well. While the schedule exceeds the memory, the clusters on devices
+//! that lack memory are moved instead, the largest first.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
@@ -18,33 +18,33 @@ use super::super::scene::Scene;
 use super::super::schedule::{Best, Judge, Schedule, Score};
 use super::level::Level;
 
-/// Most devices that a cluster is tried on.
+/// Maximum number of devices tried for a cluster.
 const MOST_DEVICES: usize = 16;
 
-/// A schedule that only gets better, and what it may still cost.
+/// A schedule that only improves, with its remaining budget.
 #[derive(Debug)]
 pub(super) struct Climb<'j, 's, 'p> {
     judge: &'j mut Judge<'s, 'p>,
     stop: &'j Stop,
-    /// The schedule as it is.
+    /// The current schedule.
     pub(super) at: Best,
-    /// The judge's count of simulations at which to end.
+    /// Simulation count of the evaluator at which to end.
     until: u64,
-    /// A makespan at which there is nothing left to gain.
+    /// Makespan at which to end.
     target: f64,
 }
 
 /// A change of a schedule.
 #[derive(Debug, Clone, Copy)]
 enum Change {
-    /// A cluster goes to a device.
+    /// Moves a cluster to a device.
     Put(usize, DeviceId),
-    /// Two operators change places in the queue.
+    /// Exchanges two operators in the queue.
     Swap(OpId, OpId),
 }
 
 impl Change {
-    /// Makes the change, and says how to take it back.
+    /// Applies the change and returns the reverse change.
     fn apply(self, schedule: &mut Schedule, members: &Rows<OpId>) -> Change {
         match self {
             Change::Put(cluster, to) => {
@@ -62,20 +62,20 @@ impl Change {
     }
 }
 
-/// What a simulation shows of a level.
+/// Result of a simulation, seen on a level.
 struct Sight {
     /// Clusters to move, the most promising first.
     clusters: Vec<usize>,
-    /// Operators of which the first waited for the second.
+    /// Pairs of operators of which the first waited for the second.
     waits: Vec<(OpId, OpId)>,
     /// The device of every cluster.
     devices: Vec<DeviceId>,
-    /// Seconds that every device computes.
+    /// Compute seconds of every device.
     busy: Vec<f64>,
 }
 
 impl<'j, 's, 'p> Climb<'j, 's, 'p> {
-    /// Begins at a schedule, and ends when the judge has done so many simulations.
+    /// Starts from a schedule; ends when the evaluator's simulation count reaches `until`.
     pub(super) fn new(
         judge: &'j mut Judge<'s, 'p>,
         stop: &'j Stop,
@@ -86,13 +86,13 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
         Climb { judge, stop, at, until, target }
     }
 
-    /// Whether there is nothing left to gain or to spend.
+    /// Whether the target or a limit is reached.
     pub(super) fn is_over(&self) -> bool {
         let is_done = self.at.score.fits() && self.at.score.makespan <= self.target;
         is_done || self.judge.runs >= self.until || self.stop.reason().is_some()
     }
 
-    /// Simulations left.
+    /// Number of simulations left.
     pub(super) fn left(&self) -> u64 {
         self.until.saturating_sub(self.judge.runs)
     }
@@ -101,7 +101,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
         self.judge.scene()
     }
 
-    /// Takes an assignment, with priorities or without, if it is better.
+    /// Accepts an assignment, with or without priorities, if it is better.
     pub(super) fn offer(&mut self, device_of: Vec<DeviceId>) -> bool {
         let order = assigned::order(self.scene(), &device_of);
         let mut is_better = self.take(&Schedule::by_order(device_of.clone(), &order));
@@ -119,7 +119,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
         score.is_some()
     }
 
-    /// The score of a schedule that is better than the present one.
+    /// The score of a schedule if it is better than the current one.
     fn score(&mut self, schedule: &Schedule) -> Option<Score> {
         let now = self.at.score;
         let limit = match now.fits() {
@@ -129,7 +129,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
         self.judge.score_below(schedule, limit).filter(|score| *score < now)
     }
 
-    /// Moves clusters of a level until no move helps or so many simulations were done.
+    /// Moves clusters of a level until no move helps or the budget is spent.
     pub(super) fn climb(&mut self, level: &Level, simulations: u64) {
         let end = self.judge.runs.saturating_add(simulations);
         let members = level.operators(self.scene());
@@ -137,7 +137,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
             let sight = self.see(level, &members);
             let Some(is_better) = self.step(level, &members, &sight, end) else { return };
             if !is_better {
-                // Nothing helps under these priorities.
+                // No move helps with these priorities.
                 let device_of = self.at.schedule.device_of.clone();
                 let order = assigned::order(self.scene(), &device_of);
                 if !self.take(&Schedule::by_order(device_of, &order)) {
@@ -147,7 +147,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
         }
     }
 
-    /// Makes the first change that helps. Says whether there was one, and nothing when told to end.
+    /// Makes the first change that helps. Returns whether there was one; `None` if a limit is reached.
     fn step(&mut self, level: &Level, members: &Rows<OpId>, sight: &Sight, end: u64) -> Option<bool> {
         let mut schedule = self.at.schedule.clone();
         let puts =
@@ -168,7 +168,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
         Some(false)
     }
 
-    /// What the simulation of the present schedule shows.
+    /// Simulates the current schedule and ranks the clusters to move.
     fn see(&mut self, level: &Level, members: &Rows<OpId>) -> Sight {
         let scene = self.scene();
         let graph = scene.graph();
@@ -182,7 +182,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
             let path = timeline.critical_path(flow);
             let mut on_path =
                 |op: OpId, seconds: f64| weight[level.cluster_of(graph.class_of(op))] += seconds;
-            // From the last to the first: what was brought was brought for the one before in the list.
+            // From the last step to the first: a transfer brought its tensor to the activity before it in this list.
             let mut later = None;
             for (at, step) in path.iter().enumerate() {
                 let seconds = step.span.end - step.span.start;
@@ -219,7 +219,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
         Sight { clusters, waits, devices, busy: flow.device_seconds() }
     }
 
-    /// Other devices for a cluster: those that it exchanges the most with, then the least busy ones.
+    /// Other devices for a cluster: those that it communicates most with, then the least busy ones.
     fn targets(&self, level: &Level, sight: &Sight, cluster: usize) -> Vec<DeviceId> {
         let problem = self.scene().problem();
         let mut near = vec![0.0f64; sight.busy.len()];

@@ -1,29 +1,29 @@
-//! Coarsening: clusters of clusters, so that what comes first stays acyclic.
+//! Coarsening: clusters of clusters with an acyclic precedence.
 //!
 //! # When a clustering is acyclic
 //!
-//! Let t give every cluster a whole number such that t(v) ≥ t(u) + 1 along every edge (u, v): a *level function*.
-//! Give every new cluster C a base b(C) with t(u) ∈ {b(C), b(C) + 1} for its members; those at b(C) are *lower*,
-//! those above *upper*. If no edge leads from a lower member of C to an upper member of another C' with the same
-//! base, the new clusters are acyclic.
+//! Let t assign an integer to every cluster such that t(v) ≥ t(u) + 1 along every edge (u, v): a *level function*. Give
+//! every new cluster C a base b(C) with t(u) ∈ {b(C), b(C) + 1} for its members; those at b(C) are *lower*, the others
+//! *upper*. If no edge leads from a lower member of C to an upper member of another C' with the same base, the new
+//! clusters are acyclic.
 //!
-//! *Proof.* Let edges (uᵢ, vᵢ₊₁) with vᵢ, uᵢ ∈ Cᵢ lead round a cycle of k ≥ 2 clusters. Each raises t by at least 1,
-//! and within a cluster t(uᵢ) ≥ t(vᵢ) − 1. Over the cycle t changes by nothing, so every edge raises it by exactly 1
-//! and every uᵢ is one below vᵢ: lower in Cᵢ, with vᵢ upper. Then edge (uᵢ, vᵢ₊₁) leads from lower to upper, and
-//! t(vᵢ₊₁) = t(uᵢ) + 1 gives both clusters one base, against the assumption. ∎
+//! *Proof.* Let edges (uᵢ, vᵢ₊₁) with vᵢ, uᵢ ∈ Cᵢ form a cycle of k ≥ 2 clusters. Each raises t by at least 1, and
+//! within a cluster t(uᵢ) ≥ t(vᵢ) − 1. Over the cycle the changes of t sum to zero, so every edge raises it by exactly
+//! 1 and every uᵢ is one below vᵢ: lower in Cᵢ, with vᵢ upper. Then edge (uᵢ, vᵢ₊₁) leads from lower to upper, and
+//! t(vᵢ₊₁) = t(uᵢ) + 1 gives both clusters the same base, a contradiction. ∎
 //!
-//! With t the top level and clusters of one base and two levels this is the theorem of Herrmann, Kho, Uçar, Kaya and
-//! Çatalyürek, "Acyclic partitioning of large directed acyclic graphs", CCGrid 2017, on which dagP's clustering
-//! with forbidden edges rests. Since any level function will do, rounds use the earliest and the latest levels in
-//! turn: a weight that is read late, and a gradient that is needed by nothing else, are next to their neighbours in
-//! one of the two.
+//! With t the top level and clusters with a single base and two levels this is the theorem of Herrmann, Kho, Uçar, Kaya
+//! and Çatalyürek, "Acyclic partitioning of large directed acyclic graphs", CCGrid 2017, which underlies dagP's
+//! clustering with forbidden edges. Since any level function is valid, rounds alternate between the earliest and the
+//! latest levels: a weight that is read late, and a gradient that nothing else needs, are adjacent to their neighbours
+//! in one of the two.
 //!
 //! # How clusters are chosen
 //!
-//! In random order, each lone cluster joins the neighbour across its heaviest link (Karypis and Kumar, 1998) whose
-//! cluster may take it: acyclic by the rule above, not too heavy, and with a pool that can run everything in it.
-//! For the rule every cluster remembers the one new cluster that it is next to in the forbidden way, or that
-//! there are several.
+//! In random order, each single cluster joins the neighbour across its heaviest link (Karypis and Kumar, 1998) whose
+//! cluster may take it: acyclic by the rule above, not too heavy, and with a pool that can run all members. For the
+//! rule every cluster stores the one new cluster that is adjacent to it in the forbidden way, or that there are
+//! several.
 
 use rand::Rng;
 use rand::seq::SliceRandom;
@@ -32,28 +32,28 @@ use stagewright_core::cluster::DeviceId;
 use super::finest::Finest;
 use super::level::Level;
 
-/// A round that leaves more than this share of the clusters is the last but one.
+/// Fraction of clusters above which a round counts as a miss; two misses in a row end coarsening.
 const MOST_LEFT: f64 = 0.95;
-/// How much heavier a cluster may be than the mean of the coarsest level.
+/// Maximum weight of a cluster, relative to the mean of the coarsest level.
 const HEAVIEST: f64 = 1.5;
 
-/// No cluster, and more than one.
+/// No cluster, and several clusters.
 const NONE: u32 = u32::MAX;
 const MANY: u32 = u32::MAX - 1;
 
-/// What clusters have to keep to.
+/// Limits on clusters.
 #[derive(Debug, Clone)]
 pub(super) struct Limits {
-    /// Number of clusters to end at.
+    /// Number of clusters at which coarsening ends.
     pub(super) fewest: usize,
-    /// Most mean seconds of a cluster that is made.
+    /// Maximum mean seconds of a new cluster.
     pub(super) seconds: f64,
-    /// Most bytes of a cluster that is made.
+    /// Maximum bytes of a new cluster.
     pub(super) bytes: f64,
 }
 
 impl Limits {
-    /// Limits that leave so many clusters that devices can be balanced.
+    /// Limits that keep enough clusters for balanced devices.
     pub(super) fn new(finest: &Finest<'_, '_>, fewest: usize) -> Limits {
         let (scene, classes) = (finest.scene(), finest.classes());
         let all: f64 = (0..classes.len()).map(|class| classes.mean(class)).sum();
@@ -68,7 +68,7 @@ impl Limits {
     }
 }
 
-/// The levels, finest first. With devices of all operators, only what shares a device is clustered.
+/// The levels, finest first. If devices are given for all operators, only clusters on the same device are merged.
 pub(super) fn hierarchy(
     finest: &Finest<'_, '_>,
     limits: &Limits,
@@ -97,8 +97,7 @@ pub(super) fn hierarchy(
     levels
 }
 
-/// A level function: the earliest levels, counted from the first clusters, or the latest, counted from the last.
-/// O(edges).
+/// A level function: the earliest levels, counted from the sources, or the latest, counted from the sinks. O(edges).
 pub(super) fn heights(level: &Level, is_late: bool) -> Option<Vec<u32>> {
     let order = level.order()?;
     let mut heights = vec![0u32; level.len()];
@@ -120,7 +119,7 @@ pub(super) fn heights(level: &Level, is_late: bool) -> Option<Vec<u32>> {
     Some(heights)
 }
 
-/// A clustering in the making.
+/// A clustering under construction.
 struct Clustering<'a> {
     level: &'a Level,
     heights: &'a [u32],
@@ -136,7 +135,7 @@ struct Clustering<'a> {
     lower_near: Vec<u32>,
 }
 
-/// The new cluster of every cluster, and how many there are. O(edges + links · pools).
+/// Maps every cluster to its new cluster; returns the map and the number of new clusters. O(edges + links · pools).
 pub(super) fn cluster(
     level: &Level,
     heights: &[u32],
@@ -187,7 +186,7 @@ pub(super) fn cluster(
 }
 
 impl Clustering<'_> {
-    /// Whether a lone cluster may share one with another.
+    /// Whether a single cluster may join the cluster of another.
     fn may_join(&self, at: usize, other: usize, limits: &Limits) -> bool {
         let (heights, level, pools) = (self.heights, self.level, self.level.pool_count());
         if heights[at].abs_diff(heights[other]) > 1 {
@@ -213,7 +212,7 @@ impl Clustering<'_> {
             && (0..pools).any(can)
     }
 
-    /// Whether one may become a member of a new cluster with a base: no other of this base is next to it in the
+    /// Whether a cluster may join a new cluster with a base: no other new cluster of this base is adjacent to it in the
     /// forbidden way.
     fn is_acyclic(&self, at: usize, base: u32, cluster: u32) -> bool {
         let near = if self.heights[at] == base { self.upper_near[at] } else { self.lower_near[at] };
@@ -264,7 +263,7 @@ mod tests {
 
     const NO_LIMITS: Limits = Limits { fewest: 1, seconds: f64::INFINITY, bytes: f64::INFINITY };
 
-    /// An acyclic graph whose numbers say nothing of its order.
+    /// A random acyclic graph whose numbering is not topological.
     fn graph(rng: &mut dyn Rng) -> (usize, Vec<(u32, u32)>) {
         let count = rng.random_range(1..60);
         let mut order: Vec<u32> = (0..count as u32).collect();
@@ -322,7 +321,7 @@ mod tests {
 
     #[test]
     fn two_edges_that_cross_are_not_both_contracted() {
-        // Contracting 0 → 2 and 1 → 3 would put the two clusters before each other.
+        // Contracting 0 → 2 and 1 → 3 would put each of the two clusters before the other.
         let level = Level::of_graph(4, &[(0, 2), (0, 3), (1, 2), (1, 3)], |at| [9.0, 1.0, 1.0, 9.0][at]);
         for number in 0..20 {
             let heights = heights(&level, false).expect("an acyclic level");

@@ -1,10 +1,10 @@
-//! The finest levels: colocation classes, and what they have to be before an order of them is acyclic.
+//! The finest levels: colocation classes, fused where necessary for an acyclic precedence.
 //!
-//! Where tensors between classes are acyclic, every class is a cluster, and tensors are the edges. Colocation of
-//! passes makes them cyclic, since what is colocated comes both early and late. Then the edges are those that a
-//! contiguous split asks for, which mirrors backward operators, and classes that even these put on a cycle, the
+//! If tensors between classes are acyclic, every class is a cluster, and tensors are the edges. Colocation of passes
+//! makes them cyclic, since a class then runs both early and late. In that case the edges are the precedence of a
+//! contiguous split, which mirrors backward operators, and the classes that even this precedence puts on a cycle, the
 //! [`Units`] of that split, become one cluster at the second level. A unit that no pool can run, or that a schedule has
-//! on several devices, remains in parts that no edges lead to: clusters without edges are on no cycle.
+//! on several devices, remains in parts without edges: clusters without edges are on no cycle.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
@@ -19,7 +19,7 @@ use super::level::Level;
 pub(super) struct Finest<'s, 'p> {
     scene: &'s Scene<'p>,
     classes: Level,
-    /// Where classes are on cycles.
+    /// Units of a contiguous split, if classes are on cycles.
     units: Option<Units>,
 }
 
@@ -43,7 +43,7 @@ impl<'s, 'p> Finest<'s, 'p> {
         self.scene
     }
 
-    /// Whether classes are on cycles, so that their level has no edges and the second is the first that has.
+    /// Whether classes are on cycles; their level then has no edges, and the second level is the first with edges.
     pub(super) fn is_fused(&self) -> bool {
         self.units.is_some()
     }
@@ -53,8 +53,8 @@ impl<'s, 'p> Finest<'s, 'p> {
         &self.classes
     }
 
-    /// The one or two finest levels, finest first. With devices of all operators, only what shares a device is in one
-    /// cluster.
+    /// The one or two finest levels, finest first. If devices are given for all operators, every cluster is on one
+    /// device.
     pub(super) fn levels(&self, together: Option<&[DeviceId]>) -> Vec<Level> {
         let mut levels = vec![self.classes.clone()];
         levels.extend(self.units.as_ref().map(|units| self.fused(units, together)));
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::testing::devices;
 
-    /// Forward operators and their backward ones, colocated or not, some with others of their pass, some pinned.
+    /// Forward operators and their backward ones; some colocated, also with others of their pass, some pinned.
     fn training(number: u64) -> Problem {
         let mut rng = seed::stream(21, number);
         let count = rng.random_range(2..25);

@@ -1,13 +1,13 @@
 //! Initial partitioning: devices for the clusters of the coarsest level.
 //!
-//! Two ways, each with several seeds:
+//! Two methods, each with several seeds:
 //!
-//! - *Growing* (the greedy graph growing of dagP, for as many parts as wanted at once). Clusters are taken in an order
-//!   that the edges allow, of those whose predecessors are taken the one that exchanges the most with the part that
-//!   grows; when the part has its device's share of the work, the next begins. Parts are thus acyclic. Fewer parts
-//!   than devices are tried as well, on the devices that are fastest, since what is not cut is not sent.
-//! - *Earliest finish*, HEFT over clusters: by falling upward rank each to the device on which it would end first.
-//!   Parts need not be acyclic.
+//! - *Growing* (the greedy graph growing of dagP, for any number of parts in one run). Clusters are taken in a
+//!   topological order: among those whose predecessors are taken, the one that communicates most with the growing part;
+//!   when the part has its device's share of the work, the next begins. Parts are therefore acyclic. Fewer parts than
+//!   devices are tried as well, on the fastest devices, since fewer cuts mean less communication.
+//! - *Earliest finish*, HEFT over clusters: in order of decreasing upward rank, each to the device on which it would
+//!   end first. Parts need not be acyclic.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -19,10 +19,10 @@ use stagewright_core::tolerance;
 use super::super::scene::Scene;
 use super::level::Level;
 
-/// How far figures are blurred with every seed but the first.
+/// Maximum relative perturbation of estimates, for every seed but the first.
 const BLUR: f64 = 0.3;
 
-/// What is on the devices so far.
+/// Clusters on the devices so far.
 struct Filling<'a, 'p> {
     scene: &'a Scene<'p>,
     level: &'a Level,
@@ -54,7 +54,7 @@ impl<'a, 'p> Filling<'a, 'p> {
         self.device_of[cluster] = Some(device);
     }
 
-    /// The device of the least cost that has room; else, of those that can run it, the one with most room.
+    /// The cheapest device with room; otherwise, among those that can run the cluster, the one with the most room.
     fn cheapest(&self, cluster: usize, mut cost: impl FnMut(DeviceId) -> f64) -> Option<DeviceId> {
         let mut best: Option<(f64, DeviceId)> = None;
         for device in self.scene.problem().cluster().devices() {
@@ -78,11 +78,11 @@ impl<'a, 'p> Filling<'a, 'p> {
     }
 }
 
-/// A cluster that may be taken, by what it exchanges with the part that grows.
+/// A cluster that may be taken, ordered by its communication with the growing part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Candidate {
     exchanged: f64,
-    /// Where it stands in the order of the level: the first on a tie.
+    /// Position in the order of the level; ties go to the first.
     place: u32,
     cluster: u32,
 }
@@ -101,8 +101,7 @@ impl Ord for Candidate {
     }
 }
 
-/// The devices by the work that they do in a second, the fastest first: each with its speed, which is zero for one
-/// that can run nothing.
+/// The devices with their speeds, fastest first. The speed is work per second; zero for a device that can run nothing.
 pub(super) fn by_speed(scene: &Scene<'_>, level: &Level) -> Vec<(DeviceId, f64)> {
     let speed = |device: DeviceId| {
         let pool = scene.problem().pool_of(device);
@@ -118,8 +117,8 @@ pub(super) fn by_speed(scene: &Scene<'_>, level: &Level) -> Vec<(DeviceId, f64)>
     devices
 }
 
-/// Grows parts for some devices, one after the other; what cannot run where it would go goes where most is free.
-/// O(clusters · (log + devices) + links log).
+/// Grows parts for some devices, one after the other; a cluster that does not fit its part goes to the least busy
+/// device with room. O(clusters · (log + devices) + links log).
 pub(super) fn grow(
     scene: &Scene<'_>,
     level: &Level,
@@ -132,7 +131,7 @@ pub(super) fn grow(
         place[cluster as usize] = at;
     }
     if let Some(rng) = rng {
-        // Another order among equals.
+        // Breaks ties in random order.
         place.iter_mut().for_each(|place| *place = rng.random());
     }
     let work: f64 = (0..level.len()).map(|cluster| level.mean(cluster)).sum();
@@ -142,14 +141,14 @@ pub(super) fn grow(
     let mut waits: Vec<usize> = (0..level.len()).map(|cluster| level.previous(cluster).len()).collect();
     let mut ready: Vec<u32> = order.into_iter().filter(|&cluster| waits[cluster as usize] == 0).collect();
     let mut heap = BinaryHeap::new();
-    // The work that ends each part, all before it included.
+    // Cumulative work at which the current part ends.
     let (mut part, mut until, mut taken) = (0, 0.0, 0.0);
     let mut next_part = true;
     loop {
         if std::mem::take(&mut next_part) {
             let share = if speeds > 0.0 { parts[part].1 / speeds } else { 1.0 };
             until += work * share;
-            // Nothing exchanges anything with a part that begins.
+            // No cluster communicates with an empty part yet.
             heap.clear();
             ready.retain(|&cluster| filling.device_of[cluster as usize].is_none());
             for &cluster in &ready {
@@ -199,7 +198,7 @@ pub(super) fn grow(
     filling.finish()
 }
 
-/// HEFT over clusters, the estimates blurred where there is a stream of random numbers. O(clusters · devices · degree).
+/// HEFT over clusters, with randomly perturbed estimates if a generator is given. O(clusters · devices · degree).
 pub(super) fn earliest_finish(
     scene: &Scene<'_>,
     level: &Level,

@@ -1,7 +1,7 @@
 //! A level: the graph of some clusters of colocation classes.
 //!
-//! Two relations hold between clusters. *Links* say what has to be sent if two clusters are apart, in mean seconds;
-//! they count for cuts. *Edges* say what comes first, and are acyclic; they count for orders.
+//! It has two relations between clusters. *Links* are the mean seconds of communication if two clusters are separated;
+//! they define cuts. *Edges* are an acyclic precedence; they define orders.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
@@ -10,14 +10,14 @@ use super::super::edges::{Edge, between_classes, merge_parallel};
 use super::super::rows::Rows;
 use super::super::scene::Scene;
 
-/// The share of the memory that tensors may take in the estimate of a cluster's bytes.
+/// Fraction of the memory for tensors in the estimate of a cluster's bytes.
 const FOR_TENSORS: f64 = 0.8;
 
 /// The graph of some clusters.
 #[derive(Debug, Clone)]
 pub struct Level {
     pools: usize,
-    /// By cluster and pool, infinite where it cannot run.
+    /// By cluster and pool; infinite if the cluster cannot run there.
     seconds: Vec<f64>,
     mean: Vec<f64>,
     bytes: Vec<f64>,
@@ -29,7 +29,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// The level of the colocation classes, whose edges are their tensors: cyclic, maybe. O(pools · operators + pins
+    /// The level of the colocation classes with their tensors as edges, which may be cyclic. O(pools · operators + pins
     /// log pins).
     pub(super) fn of_classes(scene: &Scene<'_>) -> Level {
         let graph = scene.graph();
@@ -81,8 +81,8 @@ impl Level {
         self.previous = Rows::of_sorted(self.len(), &reversed);
     }
 
-    /// The level of larger clusters, given the one of so many that each cluster of this one becomes part of.
-    /// O(clusters · pools + edges log edges).
+    /// The level of `count` larger clusters, where `coarse` maps each cluster to the larger one. O(clusters · pools +
+    /// edges log edges).
     pub fn contracted(&self, coarse: &[u32], count: usize) -> Level {
         let mut seconds = vec![0.0; count * self.pools];
         let (mut mean, mut bytes) = (vec![0.0; count], vec![0.0; count]);
@@ -105,7 +105,7 @@ impl Level {
         let cluster_of = self.cluster_of.iter().map(|&cluster| coarse[cluster as usize]).collect();
         let edges = contract(&self.next);
         let mut level = Level::of_edges(self.pools, seconds, mean, bytes, edges, cluster_of);
-        // Links are more than edges where the edges are not those of the tensors.
+        // Links are more than edges if the edges are not those of the tensors.
         let mut links = contract(&self.links);
         merge_parallel(&mut links);
         level.links = Rows::of_sorted(count, &links);
@@ -127,7 +127,7 @@ impl Level {
         self.pools
     }
 
-    /// Seconds of a cluster on a pool, infinite where it cannot run.
+    /// Seconds of a cluster on a pool; infinite if the cluster cannot run there.
     pub fn seconds(&self, cluster: usize, pool: usize) -> f64 {
         self.seconds[cluster * self.pools + pool]
     }
@@ -137,22 +137,22 @@ impl Level {
         self.mean[cluster]
     }
 
-    /// Bytes of a cluster: what it always has and a part of what it makes.
+    /// Bytes of a cluster: its parameters and optimiser state, and a part of its outputs.
     pub fn bytes(&self, cluster: usize) -> f64 {
         self.bytes[cluster]
     }
 
-    /// The clusters that something is sent to or comes from, ascending, with its mean seconds.
+    /// The clusters that communicate with a cluster, ascending, with the mean seconds of communication.
     pub fn links(&self, cluster: usize) -> &[(u32, f64)] {
         self.links.row(cluster)
     }
 
-    /// The clusters that come after one, with the mean seconds of what is sent there.
+    /// Successors of a cluster, with the mean seconds of communication.
     pub fn next(&self, cluster: usize) -> &[(u32, f64)] {
         self.next.row(cluster)
     }
 
-    /// The clusters that come before one, with the mean seconds of what comes from there.
+    /// Predecessors of a cluster, with the mean seconds of communication.
     pub fn previous(&self, cluster: usize) -> &[(u32, f64)] {
         self.previous.row(cluster)
     }
@@ -162,7 +162,7 @@ impl Level {
         self.cluster_of[class] as usize
     }
 
-    /// The clusters in an order that the edges allow, if there is one.
+    /// The clusters in a topological order, if there is one.
     pub fn order(&self) -> Option<Vec<u32>> {
         let mut waits: Vec<usize> = (0..self.len()).map(|cluster| self.previous(cluster).len()).collect();
         let mut order: Vec<u32> =
@@ -189,7 +189,7 @@ impl Level {
         Rows::of(self.len(), members.iter().copied())
     }
 
-    /// The device of every cluster, that of its first class.
+    /// The device of every cluster, taken from its first class.
     pub fn devices(&self, scene: &Scene<'_>, device_of: &[DeviceId]) -> Vec<DeviceId> {
         let graph = scene.graph();
         let mut devices = vec![DeviceId(0); self.len()];
@@ -199,13 +199,13 @@ impl Level {
         devices
     }
 
-    /// The device of every operator, given those of the clusters.
+    /// The device of every operator, given the devices of the clusters.
     pub fn project(&self, scene: &Scene<'_>, devices: &[DeviceId]) -> Vec<DeviceId> {
         let graph = scene.graph();
         graph.operators().map(|op| devices[self.cluster_of(graph.class_of(op))]).collect()
     }
 
-    /// A level of clusters without costs, for tests of what edges alone decide.
+    /// A level of clusters without costs, for tests that depend on edges only.
     #[cfg(test)]
     pub(super) fn of_graph(count: usize, edges: &[(u32, u32)], weight: impl Fn(usize) -> f64) -> Level {
         let edges = edges.iter().enumerate().map(|(at, &(from, to))| (from, to, weight(at))).collect();
@@ -214,8 +214,8 @@ impl Level {
     }
 }
 
-/// Bytes of every class: parameters and optimiser state, and of what it makes as much as the devices could hold if
-/// all were made at once.
+/// Bytes of every class: parameters and optimiser state, and the fraction of its outputs that the devices could hold if
+/// all outputs existed at the same time.
 fn bytes(scene: &Scene<'_>) -> Vec<f64> {
     let graph = scene.graph();
     let mut made = vec![0.0; graph.class_count()];

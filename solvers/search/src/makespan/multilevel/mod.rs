@@ -1,21 +1,20 @@
-//! Multilevel partitioning, with the simulator as judge.
+//! Multilevel partitioning, evaluated by the simulator.
 //!
-//! The phases are those of graph partitioners. *Coarsening* merges colocation classes that exchange much into ever
-//! larger clusters, so that what comes first stays acyclic ([`coarsening`]). *Initial partitioning* gives the few
-//! clusters of the coarsest level devices, in several ways ([`initial`]). *Uncoarsening* takes the levels back one
-//! after the other, and at each a *refinement* moves clusters: first to lower what is cut between devices
-//! ([`refinement`]), then, as long as the simulator says that the step gets shorter, those on its critical path
-//! ([`climb`]). A move of a large cluster is a move of many operators at once, which no walk over single operators
-//! finds.
+//! The phases are those of graph partitioners. *Coarsening* merges colocation classes with much communication into ever
+//! larger clusters, while the precedence stays acyclic ([`coarsening`]). *Initial partitioning* assigns devices to the
+//! few clusters of the coarsest level, by several methods ([`initial`]). *Uncoarsening* goes back through the levels,
+//! and at each a *refinement* moves clusters: first to reduce the cut between devices ([`refinement`]), then, as long
+//! as the simulated step gets shorter, the clusters on its critical path ([`climb`]). A move of a large cluster moves
+//! many operators together, which no walk over single operators finds.
 //!
 //! Then follow *V-cycles* (Walshaw, "Multilevel refinement for combinatorial optimisation problems", Annals of
-//! Operations Research 2004): the graph is coarsened anew, in another random order, and the best schedule refined
-//! along the new levels. Only what shares a device is merged, so that the schedule is one of the coarsest level already.
-//! In three of four cycles some clusters of some level are moved at random first; what comes of it is kept only if
-//! it is better.
+//! Operations Research 2004): the graph is coarsened again, in another random order, and the best schedule refined
+//! along the new levels. Only clusters on the same device are merged, so the schedule is also one of the coarsest
+//! level. Three of four cycles first move some clusters of some level at random; the result is kept only if it is
+//! better.
 //!
-//! Whatever is tried is simulated in full, with the priorities of [`assigned`](super::assigned) and without any.
-//! List schedules and a warm start take part, so the answer is never worse than theirs.
+//! Every candidate is simulated in full, with the priorities of [`assigned`](super::assigned) and without any. List
+//! schedules and a warm start take part, so the result is never worse than theirs.
 //!
 //! Herrmann, Özkaya, Uçar, Kaya and Çatalyürek, "Multilevel algorithms for acyclic partitioning of directed acyclic
 //! graphs", SISC 2019 (dagP). Moreira, Popp and Schulz, "Graph partitioning with acyclicity constraints", SEA 2017.
@@ -45,32 +44,33 @@ use super::schedule::{Best, Judge, Schedule, Score};
 use super::search::{self, Search};
 use super::start::starts;
 
-/// Clusters of the coarsest level for each device, and in all at least.
+/// Number of clusters of the coarsest level per device, and its minimum in total.
 const CLUSTERS_PER_DEVICE: usize = 8;
 const FEWEST_CLUSTERS: usize = 24;
-/// Blurred seeds of each way of initial partitioning.
+/// Number of randomised seeds per method of initial partitioning.
 const SEEDS: u64 = 2;
-/// Partitions of the coarsest level that are refined down to the finest, the best ones.
+/// Number of partitions of the coarsest level that are refined to the finest, best first.
 const REFINED: usize = 2;
-/// Simulations in all, as operators simulated, and at least and most.
+/// Budget: simulated operators, and the range of the resulting number of simulations.
 const EFFORT: u64 = 10_000_000;
 const SIMULATIONS: [u64; 2] = [100, 200_000];
-/// A descent takes at most one part in so many of the simulations that are left, and a level of those of its descent.
+/// A descent takes at most 1/`FOR_DESCENT` of the remaining simulations, and a level 1/`FOR_LEVEL` of those left to its
+/// descent.
 const FOR_DESCENT: u64 = 3;
 const FOR_LEVEL: u64 = 3;
-/// Most clusters that are moved at random at once.
+/// Maximum number of clusters moved at random before a cycle.
 const MOST_KICKED: usize = 3;
-/// One cycle in so many moves nothing at random.
+/// One cycle in `UNKICKED` moves nothing at random.
 const UNKICKED: u64 = 4;
-/// Cycles without a better schedule after which a search ends.
+/// Cycles without an improvement after which a search ends.
 const PATIENCE: u32 = 300;
 
 /// Multilevel partitioning.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Multilevel;
 
-/// The finest level that has at most so many clusters, or else the coarsest that there is: colocation classes themselves
-/// where they are few enough, else clusters of acyclic heavy-edge matching.
+/// The finest level with at most `most` clusters, or else the coarsest level reached: the colocation classes themselves
+/// if they are few enough, otherwise clusters of acyclic heavy-edge matching.
 pub fn level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Level {
     let finest = Finest::new(scene);
     let limits = Limits::new(&finest, most);
@@ -79,8 +79,8 @@ pub fn level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Level {
     levels.swap_remove(at)
 }
 
-/// The same, but for classes that are on cycles: then units of a contiguous split, which fuse them and mirror backward
-/// operators, are the finest level, so that its edges say what comes first.
+/// Like [`level_of`], except if classes are on cycles: then the finest level is the units of a contiguous split, which
+/// fuse the cycles and mirror backward operators, so that the edges of the level are a precedence.
 pub fn acyclic_level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Level {
     let finest = Finest::new(scene);
     let limits = Limits::new(&finest, most);
@@ -90,13 +90,13 @@ pub fn acyclic_level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Le
     levels.swap_remove(at)
 }
 
-/// What all phases share.
+/// Data shared by all phases.
 struct Cycles<'s, 'p> {
     scene: &'s Scene<'p>,
     finest: Finest<'s, 'p>,
     limits: Limits,
     stop: Stop,
-    /// Makespan at which there is nothing left to gain.
+    /// Makespan at which the search ends.
     target: f64,
 }
 
@@ -117,7 +117,7 @@ impl<'s, 'p> Cycles<'s, 'p> {
         let mut parts = devices.len();
         while parts > 0 {
             let mut chosen = devices[..parts].to_vec();
-            // Devices of a group are next to each other, and so are parts that follow each other.
+            // Devices of a group are adjacent, and so are consecutive parts.
             chosen.sort_by_key(|part| part.0);
             found.extend(initial::grow(scene, level, &chosen, None));
             for _ in 1..SEEDS {
@@ -159,7 +159,7 @@ impl<'s, 'p> Cycles<'s, 'p> {
         }
     }
 
-    /// The best of what the first coarsening leads to.
+    /// The best result of the first coarsening.
     fn first(&self, judge: &mut Judge<'s, 'p>, until: u64, rng: &mut dyn Rng) -> Option<Best> {
         let levels = hierarchy(&self.finest, &self.limits, None, rng);
         let coarsest = levels.last()?;
@@ -187,7 +187,7 @@ impl<'s, 'p> Cycles<'s, 'p> {
         best
     }
 
-    /// One V-cycle from a schedule, some clusters of which are moved at random first or not: what comes of it.
+    /// Result of one V-cycle from a schedule, optionally after moving some clusters at random.
     fn cycle(
         &self,
         judge: &mut Judge<'s, 'p>,
@@ -216,7 +216,7 @@ impl<'s, 'p> Cycles<'s, 'p> {
         climb.at
     }
 
-    /// The devices that can run a cluster; there is one at least.
+    /// The devices that can run a cluster; at least one.
     fn able(&self, level: &Level, cluster: usize) -> Vec<DeviceId> {
         let problem = self.scene.problem();
         let can = |device: &DeviceId| level.seconds(cluster, problem.pool_of(*device)).is_finite();
@@ -237,7 +237,7 @@ impl Solver for Multilevel {
         HEURISTIC
     }
 
-    /// Takes O(effort · log operators) in all, where nothing stops it.
+    /// Takes O(effort · log operators) in total, unless stopped.
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         search::solve(self, problem, context, starts, |search, context| {
             cycles(search, context);
@@ -246,7 +246,7 @@ impl Solver for Multilevel {
     }
 }
 
-/// A first descent, and cycles until one of the limits.
+/// A first descent, then cycles until one of the limits.
 fn cycles(search: &mut Search<'_, '_>, context: &mut Context<'_>) {
     let operators = search.scene.graph().operator_count() as u64;
     let levels = Cycles::new(search.scene, search.goal.target, search.goal.stop.clone());

@@ -1,10 +1,10 @@
-//! Refinement of the cut: clusters at the boundary move to the device that they exchange the most with.
+//! Refinement of the cut: clusters at the boundary move to the device that they communicate with most.
 //!
 //! A pass in the manner of Fiduccia and Mattheyses ("A linear-time heuristic for improving network partitions", DAC
-//! 1982), for many devices: of all moves of clusters that have not moved yet, the one that lowers the cut most is made,
-//! be it for the worse, and in the end the moves after the best moment are taken back. No device may become busier
-//! than the busiest was before the pass, nor fuller than its memory. An acyclic partition is where a search starts
-//! well; a makespan does not need one, so moves may leave it.
+//! 1982), for many devices: among all clusters that have not moved yet, the move that lowers the cut most is made, even
+//! if it raises the cut, and at the end the moves after the best point are undone. No device may become busier than the
+//! busiest was at the start, nor exceed its memory. An acyclic partition is a good start, but a makespan does not need
+//! one, so moves may leave it.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -18,18 +18,18 @@ use super::level::Level;
 
 /// Moves without a new best after which a pass ends.
 const PATIENCE: usize = 100;
-/// Most passes.
+/// Maximum number of passes.
 const PASSES: usize = 4;
-/// Clusters with more links stay: whether they should move is asked again at every move of a neighbour.
+/// Maximum number of links of a movable cluster: its best move is recomputed at every move of a neighbour.
 const HUB: usize = 300;
 
-/// A move, by what it takes off the cut.
+/// A move, ordered by its reduction of the cut.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Move {
     gain: f64,
     cluster: u32,
     to: DeviceId,
-    /// How often the cluster's links had changed when the gain was computed.
+    /// Version of the cluster's links for which the gain was computed.
     version: u32,
 }
 
@@ -55,14 +55,14 @@ struct Partition<'a, 'p> {
     busy: Vec<f64>,
     bytes: Vec<f64>,
     memory: Vec<f64>,
-    /// Most seconds of a device.
+    /// Maximum seconds of a device.
     busiest: f64,
-    /// What a cluster exchanges with each device; zero but while a cluster is looked at.
+    /// Communication of the current cluster with each device; zero between uses.
     exchanged: Vec<f64>,
     touched: Vec<DeviceId>,
 }
 
-/// Lowers the cut of a partition. O(passes · Σ degree · log) but for neighbours of neighbours.
+/// Lowers the cut of a partition. O(passes · Σ degree · log), apart from updates at neighbours of neighbours.
 pub(super) fn refine(scene: &Scene<'_>, level: &Level, devices: &mut [DeviceId]) {
     let problem = scene.problem();
     let count = scene.device_count();
@@ -91,7 +91,7 @@ pub(super) fn refine(scene: &Scene<'_>, level: &Level, devices: &mut [DeviceId])
 }
 
 impl Partition<'_, '_> {
-    /// One pass. Says whether the cut is lower.
+    /// One pass. Returns whether the cut is lower.
     fn pass(&mut self) -> bool {
         let count = self.level.len();
         let mut has_moved = vec![false; count];
@@ -106,7 +106,7 @@ impl Partition<'_, '_> {
                 continue;
             }
             if !self.has_room(at, next.to) {
-                // Another device may have room, or this one later; once is enough.
+                // Another device may have room, or this one later; one attempt is enough.
                 has_moved[at] = true;
                 continue;
             }
@@ -133,7 +133,7 @@ impl Partition<'_, '_> {
         until > 0
     }
 
-    /// The move of a cluster that lowers the cut most, the first on a tie; none inside a device.
+    /// The move of a cluster that lowers the cut most; ties go to the first. `None` if no other device is possible.
     fn best_move(&mut self, cluster: u32, version: u32) -> Option<Move> {
         let at = cluster as usize;
         let links = self.level.links(at);

@@ -1,52 +1,53 @@
-//! What a run may still use, shared by the tasks of a batch.
+//! Remaining budget of a run, shared by the tasks of a batch.
 //!
-//! Whether the tasks together exceed an allowance does not depend on the order in which they spend it, so a batch of
-//! several tasks that does is dropped whole, and the answer stays the same whatever the number of threads.
+//! Whether the tasks together exceed the allowance does not depend on the order in which they spend it. A batch of
+//! several tasks that exceeds it is therefore dropped whole, which keeps the result independent of the number of
+//! threads.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use stagewright_core::solver::{Stop, StopReason};
 
-/// Most bytes that a task finds between two looks at the allowance.
+/// Maximum bytes that a task accumulates between two checks of the allowance.
 const MOST_BETWEEN_CHECKS: u64 = 1 << 20;
 
-/// What a run may use.
+/// Limits of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Budget<'a> {
     pub(crate) stop: &'a Stop,
-    /// Bytes of tables and of what tasks find.
+    /// Maximum bytes of tables and task results.
     pub(crate) memory: Option<u64>,
-    /// Supersets looked at.
+    /// Maximum number of supersets examined.
     pub(crate) steps: Option<u64>,
 }
 
-/// Why a run ended early.
+/// Reason of an early end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Halt {
     /// A limit of the solve.
     Stop(StopReason),
-    /// The run's own budget of steps.
+    /// The run's own step limit.
     Steps,
 }
 
 impl Halt {
-    /// Whether nothing more can be tried: the time is over, or the user ended it.
+    /// Whether the whole solve is over: out of time, interrupted, or at its gap.
     pub(crate) fn by_clock(self) -> bool {
         matches!(self, Halt::Stop(StopReason::Time | StopReason::Interrupted | StopReason::Gap))
     }
 }
 
-/// What is left of a budget.
+/// Remainder of a budget.
 pub(crate) struct Allowance<'a> {
     stop: &'a Stop,
     steps: AtomicI64,
     bytes: AtomicI64,
-    /// Bytes left at first.
+    /// Bytes available at the start.
     most_bytes: i64,
 }
 
 impl<'a> Allowance<'a> {
-    /// What a budget leaves after some steps, with some bytes in use.
+    /// Remainder of a budget after `steps` steps, with `bytes` bytes in use.
     pub(crate) fn new(budget: Budget<'a>, steps: u64, bytes: u64) -> Self {
         let left = |limit: Option<u64>, used: u64| match limit {
             Some(limit) => i64::try_from(limit.saturating_sub(used)).unwrap_or(i64::MAX),
@@ -61,7 +62,7 @@ impl<'a> Allowance<'a> {
         }
     }
 
-    /// Takes steps and bytes off, and looks at the clock.
+    /// Charges steps and bytes, and checks the clock.
     pub(crate) fn spend(&self, steps: u64, bytes: u64) -> Result<(), Halt> {
         let exceeds = |left: &AtomicI64, amount: u64| {
             let amount = i64::try_from(amount).unwrap_or(i64::MAX);
@@ -79,13 +80,14 @@ impl<'a> Allowance<'a> {
         }
     }
 
-    /// Bytes that a task may find between two calls of [`Allowance::spend`]: few beside what is left.
+    /// Bytes that a task may accumulate between two calls of [`Allowance::spend`]: a small fraction of the bytes
+    /// available.
     pub(crate) fn bytes_between_checks(&self) -> u64 {
         MOST_BETWEEN_CHECKS.min(self.most_bytes.unsigned_abs() / 256)
     }
 
-    /// Whether the work space of one task is within what was left at first. Work spaces are not added up, since how
-    /// many there are at a time depends on the threads.
+    /// Checks that the workspace of one task fits into the bytes available at the start. Workspaces are not summed,
+    /// since how many exist at a time depends on the threads.
     pub(crate) fn hold(&self, bytes: u64) -> Result<(), Halt> {
         match i64::try_from(bytes) {
             Ok(bytes) if bytes <= self.most_bytes => Ok(()),

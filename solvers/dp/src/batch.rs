@@ -1,7 +1,7 @@
-//! The ideals of a level in batches: expanded in parallel, their finds merged in order.
+//! Expands the ideals of a level in batches: in parallel, with results merged in order.
 //!
-//! What a task finds is compared with the table as it was before the batch and kept in arrays of the task's own, so a
-//! batch gives the same whatever the number of threads.
+//! A task compares its finds with the table as of the start of the batch and keeps them in its own arrays, so the
+//! result of a batch does not depend on the number of threads.
 
 use rayon::prelude::*;
 
@@ -13,20 +13,20 @@ use crate::table::{New, Table, hash};
 use crate::uplink::{Labels, Uplinks};
 use crate::walk::Walker;
 
-/// States that one task expands, so that small states do not drown in scheduling.
+/// States per task, enough to amortise scheduling when states are small.
 const TASK: usize = 8;
 
-/// What a task found: sets and arrivals in one array each.
+/// Results of a task, in flat arrays.
 #[derive(Default)]
 pub(crate) struct Batch {
     sets: Vec<u64>,
     found: Vec<FoundSet>,
     arrivals: Vec<Arrival>,
-    /// The label of each arrival, where uplinks count.
+    /// Label of each arrival, if uplinks are modelled.
     labels: Labels,
     pub(crate) full: Option<Completed>,
     pub(crate) steps: u64,
-    /// Bytes of the arrays that have been taken off the allowance.
+    /// Bytes of the arrays already charged to the allowance.
     spent: u64,
     pub(crate) halt: Option<Halt>,
 }
@@ -38,7 +38,7 @@ struct FoundSet {
     replicas: u32,
 }
 
-/// A completed split: its value, and its last stage.
+/// Value and last stage of a complete split.
 #[derive(Clone, Copy)]
 pub(crate) struct Completed {
     pub(crate) value: f64,
@@ -80,7 +80,7 @@ impl<'a> Expander<'a> {
     }
 }
 
-/// Expands some ideals in parallel; the tasks come back in the order of the ideals.
+/// Expands ideals in parallel; returns the tasks in the order of the ideals.
 pub(crate) fn expand_batch(
     rules: &Rules<'_>,
     catalogue: Option<&Catalogue>,
@@ -121,7 +121,7 @@ impl Batch {
         arrays as u64 + self.labels.bytes()
     }
 
-    /// Keeps what improves on the table as it was before the batch.
+    /// Keeps the arrivals that improve on the table as of the start of the batch.
     fn collect(&mut self, rules: &Rules<'_>, table: &Table, found: &Found<'_>) -> Result<(), Halt> {
         let key = found.listed.map_or_else(|| hash(found.set), u64::from);
         let known = if found.full { None } else { table.find(found.set, key) };
@@ -180,7 +180,7 @@ impl Batch {
         }
     }
 
-    /// Keeps a completed split, if it is the best.
+    /// Keeps a complete split if it is the best so far.
     fn complete(&mut self, rules: &Rules<'_>, found: &Found<'_>, arrival: Arrival) {
         if arrival.value < self.full.map_or(rules.caps[rules.pass], |full| full.value) {
             let Found { pool, replicas, .. } = *found;
@@ -188,17 +188,17 @@ impl Batch {
         }
     }
 
-    /// Arrivals that were kept.
+    /// Number of arrivals kept.
     pub(crate) fn arrivals(&self) -> usize {
         self.arrivals.len()
     }
 
-    /// Nets over the labels that were kept.
+    /// Number of crossing nets over the labels kept.
     pub(crate) fn spreads(&self) -> usize {
         self.labels.spreads()
     }
 
-    /// Puts what was kept into the table.
+    /// Merges the kept arrivals into the table.
     pub(crate) fn merge_into(&self, table: &mut Table, words: usize) {
         let mut from = 0;
         for (set, found) in self.sets.chunks_exact(words).zip(&self.found) {

@@ -1,7 +1,7 @@
-//! Every ideal of a small lattice, listed once with what a scan over pairs of ideals needs.
+//! List of all ideals of a small lattice, with the data that a scan over pairs of ideals needs.
 //!
-//! Positions are topological, so an ideal is reached exactly once by adding its units in increasing number: the list
-//! takes no hash table, and time proportional to its own size.
+//! Positions are in topological order, so adding units by ascending position reaches every ideal exactly once:
+//! listing needs no hash table, and time linear in the size of the list.
 
 use std::ops::Range;
 
@@ -11,27 +11,27 @@ use crate::lattice::Lattice;
 use crate::weight::Weights;
 use crate::window::Interval;
 
-/// Most ideals: the scan looks at pairs of them.
+/// Maximum number of ideals; a scan visits pairs of them.
 const MOST_IDEALS: usize = 1 << 16;
-/// Most bytes of sets, weights and crossing nets.
+/// Maximum bytes of sets, weights and crossing nets.
 const MOST_BYTES: usize = 64 << 20;
-/// Ideals between two looks at the clock.
+/// Ideals between two checks of the clock.
 const IDEALS_BETWEEN_CHECKS: usize = 4096;
 
-/// A net that crosses an ideal: it has pins on both sides.
+/// A net that crosses an ideal, with pins on both sides.
 #[derive(Clone, Copy)]
 pub(crate) struct CrossingNet {
     pub(crate) net: u32,
-    /// Pins inside the ideal.
+    /// Number of pins inside the ideal.
     pub(crate) inside: u32,
 }
 
-/// The ideals of a lattice but the empty one, by rising rank.
+/// All nonempty ideals of a lattice, ascending by rank.
 pub(crate) struct Catalogue {
     words: usize,
     weights: usize,
     pools: usize,
-    /// The weight they are ranked by, and its values.
+    /// Index of the weight that ranks the ideals; `ranks` holds its values.
     ranked_by: usize,
     ranks: Vec<f64>,
     sizes: Vec<u32>,
@@ -44,8 +44,7 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Lists the ideals. None where they are too many, or too large for a number of bytes, or where the solve has to
-    /// stop.
+    /// Lists the ideals. `None` if there are too many, if they take too many bytes, or if the solve has to stop.
     pub(crate) fn new(
         lattice: &Lattice,
         weights: &Weights,
@@ -56,7 +55,7 @@ impl Catalogue {
         let mut listing = Listing::new(lattice, weights);
         let mut unit = 0;
         loop {
-            // The next unit to add, or back to where one is left to try.
+            // Find the next unit to add, or backtrack.
             while unit < lattice.len && listing.waiting[unit] > 0 {
                 unit += 1;
             }
@@ -103,7 +102,7 @@ impl Catalogue {
         (small + crossed + size_of_val(&**sets) + size_of_val(&**weight)) as u64
     }
 
-    /// The ideals whose weights lie in some intervals, as far as the ranks can tell.
+    /// Range of the ideals whose rank is within its interval, a superset of those within all intervals.
     pub(crate) fn within(&self, weights: &[Interval]) -> Range<usize> {
         let Interval { low, high } = weights[self.ranked_by];
         let from = self.ranks.partition_point(|&rank| rank < low);
@@ -127,7 +126,7 @@ impl Catalogue {
         &self.weight[ideal * self.weights..(ideal + 1) * self.weights]
     }
 
-    /// Units that a pool does not support.
+    /// Number of units that a pool does not support.
     #[inline]
     pub(crate) fn unsupported(&self, ideal: usize, pool: usize) -> u32 {
         self.unsupported[ideal * self.pools + pool]
@@ -139,25 +138,25 @@ impl Catalogue {
         &self.crossing[from as usize..to as usize]
     }
 
-    /// Least transfer of the crossing nets, per pass.
+    /// Sum of the least transfer times of the crossing nets, per pass.
     #[inline]
     pub(crate) fn crossing_seconds(&self, ideal: usize) -> [f64; 2] {
         self.crossing_seconds[ideal]
     }
 }
 
-/// One ideal of a listing; sets, weights and counts lie in arrays beside it.
+/// One ideal of a listing; sets, weights and counts are in parallel arrays.
 struct Listed {
     size: u32,
     crossing_seconds: [f64; 2],
     crossing: (u32, u32),
 }
 
-/// A catalogue in the making: a depth-first walk that adds one unit at a time.
+/// Builder of a catalogue: a depth-first walk that adds one unit at a time.
 struct Listing<'a> {
     lattice: &'a Lattice,
     weights: &'a Weights,
-    /// Units of the current ideal, in the order in which they were added, each with the ideal it made.
+    /// Units of the current ideal in the order of addition, each with the ideal that it completed.
     path: Vec<(usize, usize)>,
     set: Vec<u64>,
     waiting: Vec<u32>,
@@ -194,7 +193,7 @@ impl<'a> Listing<'a> {
             + size_of_val(&*self.crossing)
     }
 
-    /// Lists the current ideal with one more unit.
+    /// Adds a unit to the current ideal and lists the result.
     fn add(&mut self, unit: usize) {
         let Listing { lattice, weights, .. } = *self;
         let before = self.path.last().map(|&(_, ideal)| ideal);
@@ -222,7 +221,8 @@ impl<'a> Listing<'a> {
         self.ideals.push(Listed { size: self.path.len() as u32, crossing_seconds, crossing });
     }
 
-    /// Lists the nets that cross an ideal with one more unit: those that crossed it still, and those that begin.
+    /// Lists the nets that cross the ideal `before` with `unit` added: earlier ones that still cross, and new
+    /// ones.
     fn cross(&mut self, before: Option<usize>, unit: usize) -> (u32, u32) {
         let lattice = self.lattice;
         let from = self.crossing.len();
@@ -243,7 +243,7 @@ impl<'a> Listing<'a> {
         (from as u32, self.crossing.len() as u32)
     }
 
-    /// Goes back to the ideal without the unit that was added last, and names it.
+    /// Removes the unit added last and returns it.
     fn remove_last(&mut self) -> Option<usize> {
         let (unit, _) = self.path.pop()?;
         self.set[unit / 64] &= !(1 << (unit % 64));
@@ -256,7 +256,7 @@ impl<'a> Listing<'a> {
         Some(unit)
     }
 
-    /// The catalogue, ranked by the time on a pool that pays for communication, since that varies most.
+    /// The finished catalogue, ranked by the time on a pool that pays for communication, since that varies most.
     fn sorted(self) -> Catalogue {
         let Listing { lattice, ideals, .. } = &self;
         let (words, weights, pools) = (lattice.words, self.weights.count, lattice.pools.len());

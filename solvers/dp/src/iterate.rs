@@ -1,8 +1,8 @@
-//! Iterations under a schedule: the exact splitter for the bottleneck, then the program over labels.
+//! Iteration time under a schedule: the exact splitter for the bottleneck, then the program over labels.
 //!
-//! The least bottleneck, which the splitter finds fastest, times the microbatches bounds every iteration, and its plan is
-//! the value to beat. Then [`stagewright_search::pipeline`] goes over plain orders and over all ideals, with labels, and
-//! where these leave a gap over all splits below the best value.
+//! The least bottleneck, which the splitter finds fastest, times the number of microbatches bounds every iteration, and
+//! its plan is the first incumbent. Then [`stagewright_search::pipeline`] runs with labels over plain orders and over
+//! all ideals, and if a gap remains, it enumerates all splits below the best value.
 
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
@@ -15,10 +15,11 @@ use stagewright_search::usage::UsageSpace;
 
 use crate::Dp;
 
-/// Share of the time for the bottleneck, and of the rest for plain orders.
+/// Share of the time for the bottleneck.
 const BOTTLENECK_SHARE: f64 = 0.25;
+/// Share of the remaining time for plain orders.
 const ORDERS_SHARE: f64 = 0.4;
-/// Most usages of devices.
+/// Maximum number of device usages.
 const MAX_USAGES: usize = 1 << 20;
 
 struct Answer<'p> {
@@ -29,7 +30,7 @@ struct Answer<'p> {
     steps: u64,
 }
 
-/// Plans of least iteration time.
+/// Minimises the iteration time.
 pub(crate) fn solve(
     name: &'static str,
     problem: &Problem,
@@ -75,7 +76,7 @@ enum Outcome {
 }
 
 impl Answer<'_> {
-    /// The least bottleneck: its plan, and m times its bound.
+    /// Minimises the bottleneck; keeps its plan, and m times its bound.
     fn bottleneck(&mut self, context: &mut Context<'_>) -> Result<Outcome, SolveError> {
         let objective = *self.problem.objective();
         let has_uplinks = self.problem.cluster().group_count() > 0;
@@ -97,7 +98,7 @@ impl Answer<'_> {
         Ok(Outcome::Open)
     }
 
-    /// Labels over orders and over all ideals. What stopped it, if anything did.
+    /// Runs the program over labels, on orders and on all ideals. Returns the stop reason, if any.
     fn labels(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>, SolveError> {
         if let Some(stop) = self.done(context) {
             return Ok(stop);
@@ -125,7 +126,7 @@ impl Answer<'_> {
                 return Ok(Some(stop));
             }
             if self.best.is_none() && found.bound.is_infinite() {
-                // Without a plan nothing was cut off but what does not fit, and no chain was left.
+                // Without an incumbent only chains that do not fit were pruned, and none was left.
                 return Ok(None);
             }
             let value = tolerance::round_down(found.bound);
@@ -141,7 +142,7 @@ impl Answer<'_> {
         }
     }
 
-    /// Whether to end: `Some(None)` with a proof, `Some(Some(reason))` without.
+    /// Whether to stop: `Some(None)` with a proof, `Some(Some(reason))` without.
     fn done(&self, context: &Context<'_>) -> Option<Option<StopReason>> {
         if let Some(plan) = &self.best {
             if tolerance::gap(plan.value(), self.bound.value) == 0.0 {

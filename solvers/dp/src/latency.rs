@@ -1,8 +1,8 @@
 //! Latency: dynamic programs over ideals, for the plan and for the bound.
 //!
-//! Both are in [`stagewright_search::latency`]: `blocks` runs one call or host segment after the other, over the prefixes of
-//! orders and over all ideals, and `bound` follows chains of calls back from the last one, which bounds every plan and
-//! often is one. Here are their order, what each may spend, and the statuses.
+//! Both are in [`stagewright_search::latency`]: `blocks` runs calls and host segments one after the other, over the
+//! prefixes of orders and over all ideals; `bound` follows chains of calls back from the last one, which bounds every
+//! plan and often is one. This module sets their order, their budgets and the status.
 
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
@@ -15,11 +15,12 @@ use stagewright_search::order;
 
 /// Share of the memory limit for the list of ideals; the rest is for the values.
 const IDEALS_SHARE: f64 = 0.25;
-/// Share of the time that is left for the bound at first, and for the blocks over all ideals then.
+/// Share of the remaining time for the first bound.
 const BOUND_SHARE: f64 = 0.3;
+/// Share of the time then remaining for the blocks over all ideals.
 const BLOCKS_SHARE: f64 = 0.6;
 
-/// The plan and the bound so far.
+/// Best plan and best bound so far.
 struct Answer<'p> {
     problem: &'p Problem,
     best: Option<Plan>,
@@ -29,7 +30,7 @@ struct Answer<'p> {
     statistics: Vec<(&'static str, u64)>,
 }
 
-/// Plans of blocks, and chains of calls.
+/// Minimises latency: plans of blocks, and bounds from chains of calls.
 pub(crate) fn solve(
     name: &'static str,
     problem: &Problem,
@@ -41,7 +42,7 @@ pub(crate) fn solve(
     let mut answer = Answer { problem, best, bound: strongest(problem), infeasible: false, statistics };
     let all_chains = answer.follow_chains(Effort::DEFAULT, &mut context.part(BOUND_SHARE))?;
     let mut extent = Extent::Whole;
-    // Whether it was memory that cut the blocks off, rather than their share of the time.
+    // Whether the blocks ended for lack of memory, not of time.
     let mut too_large = false;
     if answer.is_open(context) {
         let mut part = context.part(if all_chains { 1.0 } else { BLOCKS_SHARE });
@@ -56,7 +57,7 @@ pub(crate) fn solve(
         true => Some(StopReason::Gap),
         false => context.stop().reason().or(too_large.then_some(StopReason::Memory)),
     };
-    // With nothing contracted, every plan with one call of each accelerator is a chain of ideals.
+    // Without contraction, every plan with one call of each accelerator is a chain of ideals.
     let all_plans = problem.objective().calls == 1 && units.len() == problem.graph().operator_count();
     let solution = match best {
         Some(plan) => {
@@ -81,7 +82,7 @@ pub(crate) fn solve(
 }
 
 impl Answer<'_> {
-    /// Whether there is something left to find, and time for it.
+    /// Whether to continue: neither optimality nor infeasibility is proved, and no limit is reached.
     fn is_open(&self, context: &Context<'_>) -> bool {
         let proved = self.best.as_ref().is_some_and(|plan| {
             tolerance::gap(plan.value(), self.bound.value) == 0.0
@@ -90,7 +91,8 @@ impl Answer<'_> {
         !proved && !self.infeasible && context.stop().reason().is_none()
     }
 
-    /// Raises the bound, and takes the plan that it suggests; whether more effort would give no more.
+    /// Raises the bound and keeps the plan that it suggests. Returns `true` if more effort would not improve the
+    /// bound.
     fn follow_chains(&mut self, effort: Effort, context: &mut Context<'_>) -> Result<bool, SolveError> {
         context.emit(Event::Phase { name: "chains of calls".into() });
         let Some(found) = (CallChains { effort }).relax(self.problem, context.stop()) else {
@@ -108,7 +110,7 @@ impl Answer<'_> {
             context.emit(Event::Bound { value: found.bound.value, source: found.bound.source });
             self.bound = found.bound;
         }
-        // In version 2 the recurrence knows the least that blocks need, and what it finds may need more.
+        // In version 2 the recurrence only has a lower bound on what blocks need, so the plan it finds may need more.
         let better = |value: f64| self.best.as_ref().is_none_or(|best| value < best.value());
         if let Some((placement, value)) = found.plan
             && better(value)
@@ -125,7 +127,7 @@ impl Answer<'_> {
         Ok(found.complete)
     }
 
-    /// Betters the plan over all ideals.
+    /// Improves the plan by blocks over all ideals.
     fn over_all_ideals(&mut self, units: &Units, context: &mut Context<'_>) -> Result<Extent, SolveError> {
         context.emit(Event::Phase { name: "blocks over all ideals".into() });
         let memory = context.limits.memory.map(|most| (most as f64 * IDEALS_SHARE) as u64);

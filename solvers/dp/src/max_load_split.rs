@@ -1,6 +1,6 @@
-//! A baseline for latency: the contiguous split of least bottleneck load, each device called once.
+//! Latency baseline: the contiguous split of least bottleneck load, each device called once.
 //!
-//! It is what a pipeline planner would use for one sample (column "max-load DP" of Tarnawski et al., NeurIPS 2020, Table 4).
+//! A pipeline planner would use it for one sample (column "max-load DP" of Tarnawski et al., NeurIPS 2020, Table 4).
 
 use stagewright_core::bound::strongest;
 use stagewright_core::calls::assign;
@@ -11,7 +11,7 @@ use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError
 
 use crate::Dp;
 
-/// The latency of the split of least bottleneck load.
+/// Latency of the split of least bottleneck load.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MaxLoadSplit;
 
@@ -58,7 +58,7 @@ impl Solver for MaxLoadSplit {
         };
         match Plan::try_new(problem, assign(problem, &plan.placement)) {
             Ok(plan) => Ok(Solution::with_plan(self.name(), plan, bound, split.stop)),
-            // Its order is that of the forward operators alone.
+            // The split respects the order of the forward operators only.
             Err(broken) => {
                 without(bound, split.stop, format!("the split of least load does not fit: {broken}"))
             }

@@ -1,17 +1,17 @@
-//! The recurrence: every ideal that a chain of stages below the caps can reach, with the least bottleneck of
-//! reaching it for each usage of devices.
+//! The recurrence: all ideals that a chain of stages below the caps can reach, with the least bottleneck for each
+//! usage of devices.
 //!
 //! ```text
 //! f(nothing used, ∅) = 0        f(u + r·e_c, I) = min over J ⊂ I of max(f(u, J), load_c(I \ J) / r + sync)
 //! ```
 //!
-//! Ideals are expanded by number of units, so that an ideal is complete before it is expanded, and each once for
-//! all its usages. A level is expanded in batches: the ideals of a batch in parallel, each by its own walk over its
-//! supersets; then what they found goes into the table in the order of the ideals. Batches do not depend on the
-//! number of threads, and what was found first wins a tie, so neither does the result. When a batch completes a
-//! split, its value becomes the cap for what follows.
+//! Ideals are expanded by ascending number of units, so that an ideal has all its entries before it is expanded, once
+//! for all its usages. A level is expanded in batches: the ideals of a batch in parallel, each by its own search for
+//! supersets; then the results are merged into the table in the order of the ideals. Batches do not depend on the
+//! number of threads, and ties go to the first find, so the result does not depend on it either. When a batch
+//! completes a split, its value becomes the cap for the batches that follow.
 //!
-//! A run that ends without being halted has looked at every split below its caps.
+//! A run that is not halted has covered every split below its caps.
 
 use stagewright_core::contract::Units;
 use stagewright_core::placement::StageAssignment;
@@ -29,7 +29,7 @@ use crate::uplink::Uplinks;
 use crate::weight::Weights;
 use crate::window::Windows;
 
-/// States expanded between two merges: as many as look at about this many supersets, by the last batch.
+/// Target number of supersets examined per batch; the number of states per batch adapts to it.
 const STEPS_PER_BATCH: u64 = 2_000_000;
 const LARGEST_BATCH: usize = 4096;
 const SMALLEST_BATCH: usize = 16;
@@ -42,7 +42,7 @@ pub(crate) struct Counts {
     pub(crate) peak_bytes: u64,
 }
 
-/// The best split of a run, complete or not.
+/// Result of a run: the best split found, and the reason if it was halted.
 pub(crate) struct Run {
     pub(crate) best: Option<Vec<StageAssignment>>,
     pub(crate) halt: Option<Halt>,
@@ -56,14 +56,14 @@ pub(crate) struct Recurrence<'a> {
     pub(crate) lattice: &'a Lattice,
     pub(crate) weights: &'a Weights,
     pub(crate) space: &'a UsageSpace,
-    /// Every ideal, where they are few enough to be scanned.
+    /// All ideals, if few enough to be scanned.
     pub(crate) catalogue: Option<&'a Catalogue>,
-    /// Uplinks, where their loads are to be below the caps as well.
+    /// Uplinks, if their loads must be below the caps too.
     pub(crate) uplinks: Option<&'a Uplinks>,
 }
 
 impl<'a> Recurrence<'a> {
-    /// A recurrence whose stages are found by walks, uplinks left out.
+    /// A recurrence that finds stages by walks and ignores uplinks.
     pub(crate) fn new(
         problem: &'a Problem,
         units: &'a Units,
@@ -117,15 +117,15 @@ impl<'a> Recurrence<'a> {
                 let bytes = table.bytes() + listed_bytes + tasks.iter().map(Batch::bytes).sum::<u64>();
                 counts.peak_bytes = counts.peak_bytes.max(bytes);
                 halt = halt_for(&table, &tasks, budget, steps + spent, bytes);
-                // Which tasks an allowance ended depends on the threads, unless there is one task.
+                // With several tasks, which of them the allowance ended depends on the threads.
                 if tasks.len() > 1 && halt.is_some_and(|halt| !halt.by_clock()) {
                     break 'levels;
                 }
                 steps += spent;
                 let value_before = best.map(|best| best.value);
                 for task in tasks {
-                    // Where this is the end, only what a task completed matters: with many kinds, the merge of a batch
-                    // takes longer than its expansion.
+                    // In the last batch only completed splits matter: with many kinds, merging a batch takes longer
+                    // than expanding it.
                     if halt.is_none() {
                         task.merge_into(&mut table, lattice.words);
                     }
@@ -156,7 +156,7 @@ impl<'a> Recurrence<'a> {
     }
 }
 
-/// What ends a run after a batch: what halted a task, or what all tasks together exceed.
+/// Reason to end a run after a batch: a limit that all tasks together exceed, or the halt of a task.
 fn halt_for(table: &Table, tasks: &[Batch], budget: Budget<'_>, steps: u64, bytes: u64) -> Option<Halt> {
     let arrivals = tasks.iter().map(Batch::arrivals).sum();
     let spreads = tasks.iter().map(Batch::spreads).sum();
@@ -170,7 +170,7 @@ fn halt_for(table: &Table, tasks: &[Batch], budget: Budget<'_>, steps: u64, byte
     }
 }
 
-/// The stages of a completed split, with the units that the lattice leaves out put where they cost nothing.
+/// Stages of a complete split, with the weightless units reinserted.
 fn reconstruct(problem: &Problem, lattice: &Lattice, table: &Table, last: Completed) -> Vec<StageAssignment> {
     let mut stages = Vec::new();
     let mut after: Vec<u64> = vec![0; lattice.words];
@@ -193,7 +193,7 @@ fn reconstruct(problem: &Problem, lattice: &Lattice, table: &Table, last: Comple
         after = before.to_vec();
         (parent, pool, replicas) = (entry.parent, entry.pool, entry.replicas);
     }
-    // Stages were peeled from the end where the lattice is reversed.
+    // In a reversed lattice, stages were peeled from the end.
     if !problem.objective().memory_depends_on_stage() {
         stages.reverse();
     }

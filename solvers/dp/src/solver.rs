@@ -1,9 +1,9 @@
-//! The splitter as a solver: a seed, thresholds, and what was proved.
+//! The splitter as a solver: seed, caps and proof status.
 //!
 //! A run of the recurrence with cap T finds the best split below T or proves that there is none, so the first run
-//! has the seed's value as its cap. If that turns out to be long, runs with lower caps come first: they are
-//! faster by orders of magnitude, each either raises the lower bound to its cap or finds the optimum, and what the
-//! time limit interrupts last is the hardest.
+//! takes the seed's value as its cap. If it takes too long, runs with lower caps come first: they are faster by
+//! orders of magnitude, each either raises the lower bound to its cap or finds the optimum, and the run that the
+//! time limit interrupts is the hardest.
 
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
@@ -30,15 +30,15 @@ use crate::recurrence::{Counts, Recurrence, Run};
 use crate::uplink::{MOST_GROUPS, Uplinks};
 use crate::weight::Weights;
 
-/// Most usages of devices: above it the tables alone are too many.
+/// Maximum number of device usages; above it the tables alone are too many.
 const MAX_USAGES: usize = 1 << 20;
-/// Supersets that a walk may look at before it is asked whether the lattice is small enough to be listed.
+/// Supersets that a walk may examine before listing the lattice is tried.
 const WALK_STEPS: u64 = 50_000;
-/// Supersets that the first run may look at before lower caps are tried: some tenths of a second.
+/// Supersets that the first run may examine before lower caps are tried: a few tenths of a second.
 const FIRST_RUN_STEPS: u64 = 3_000_000;
-/// The same for a scan, which takes a fraction of the time for each: some seconds.
+/// Supersets that a first run by scan may examine, in a fraction of the time per superset: a few seconds.
 const SCAN_STEPS: u64 = 60_000_000;
-/// Where the caps lie between the lower bound and the value, when the first run was too long.
+/// Caps as fractions of the gap between lower bound and value, used if the first run took too long.
 const LADDER: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
 /// The exact splitter.
@@ -123,7 +123,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Searches until value and bound meet or something stops it; says what did.
+    /// Searches until value and bound meet or the solve has to stop; returns the stop reason in the latter case.
     fn run(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>, SolveError> {
         let Some(space) = UsageSpace::new(self.problem, self.units.len(), MAX_USAGES) else {
             self.improve_boundaries(context)?;
@@ -142,7 +142,7 @@ impl Search<'_> {
         let lattice = Lattice::new(self.problem, self.units, top);
         let weights = Weights::new(self.problem, &lattice);
         let mut recurrence = Recurrence::new(self.problem, self.units, &lattice, &weights, &space);
-        // Without a seed there is nothing to climb towards: any split that fits is news.
+        // Without a seed there is no value to climb towards: any split that fits is an improvement.
         let catalogue;
         match self.attempt(&recurrence, top, seed.map(|_| WALK_STEPS), context)? {
             None => {}
@@ -167,7 +167,7 @@ impl Search<'_> {
         Ok(self.attempt(&recurrence, value, None, context)?.map(stop_of))
     }
 
-    /// Proves the best split, uplinks left out: at once where that is short, else by caps from below.
+    /// Proves the best split without uplinks: in one run if that is short, else by caps from below.
     fn climb(
         &mut self,
         recurrence: &mut Recurrence<'_>,
@@ -178,7 +178,8 @@ impl Search<'_> {
         match self.attempt(recurrence, top, Some(steps), context)? {
             None => return Ok(None),
             Some(halt) if halt.by_clock() => return Ok(Some(stop_of(halt))),
-            // Lower caps take fewer steps and less memory, and raise the bound. A walk gains by them, a scan hardly.
+            // Lower caps take fewer steps and less memory, and raise the bound. A walk gains by them, a scan hardly
+            // does.
             Some(_) => recurrence.catalogue = None,
         }
         context.emit(Event::Phase { name: "more orders".into() });
@@ -201,20 +202,20 @@ impl Search<'_> {
                 Some(halt) => return Ok(Some(stop_of(halt))),
             };
             if found {
-                // The best split, uplinks left out, lies below this cap: higher ones find it again.
+                // The best split without uplinks is below this cap: higher caps would find it again.
                 return Ok(None);
             }
         }
         Ok(None)
     }
 
-    /// What minimum cuts do for the plan and for the bound, which on large graphs is more than ideals can.
+    /// Improves the plan and the bound by minimum cuts, which on large graphs achieve more than ideals.
     fn improve_boundaries(&mut self, context: &mut Context<'_>) -> Result<(), SolveError> {
         let room = Room::new(self.problem, self.units, context.limits.memory);
         improve_boundaries(self.problem, self.units, &room, &mut self.best, &mut self.bound, context)
     }
 
-    /// Whether to end: `Some(None)` with a proof, `Some(Some(reason))` without.
+    /// Whether to stop: `Some(None)` with a proof, `Some(Some(reason))` without.
     fn done(&self, context: &Context<'_>) -> Option<Option<StopReason>> {
         if let Some(plan) = &self.best {
             if tolerance::gap(plan.value(), self.bound.value) == 0.0 {
@@ -227,7 +228,8 @@ impl Search<'_> {
         context.stop().reason().map(Some)
     }
 
-    /// One run below a cap. A finished run raises the bound: to the best split it found, else to the cap.
+    /// Runs the recurrence below a cap. A finished run raises the bound to the best split that it found, else to
+    /// the cap.
     fn attempt(
         &mut self,
         recurrence: &Recurrence<'_>,
@@ -252,7 +254,7 @@ impl Search<'_> {
             None => None,
         };
         if halt.is_none() {
-            // Uplinks only add to a split's value, so the least value without them is a bound as well.
+            // Uplinks only increase a split's value, so the minimum without them is a lower bound.
             let loads = found.as_ref().map(|stages| largest_loads(recurrence, self.units, stages));
             let proved = loads.transpose()?.map_or(cap, |loads| loads.iter().sum());
             self.raise(tolerance::round_down(proved), context);
@@ -298,7 +300,7 @@ fn above_every_load(problem: &Problem, units: &Units) -> f64 {
     2.0 * (compute + transfer + synchronised) + 1.0
 }
 
-/// A run without a step budget is only halted by a limit; its own budget is work, and so time.
+/// Stop reason of a halt. A step limit bounds work, and so counts as time.
 fn stop_of(halt: Halt) -> StopReason {
     match halt {
         Halt::Stop(reason) => reason,
@@ -306,7 +308,7 @@ fn stop_of(halt: Halt) -> StopReason {
     }
 }
 
-/// The largest load of some stages per pass, uplinks among them where the recurrence counts them.
+/// Largest load of the stages per pass, including uplinks if the recurrence models them.
 pub(crate) fn largest_loads(
     recurrence: &Recurrence<'_>,
     units: &Units,
@@ -324,7 +326,7 @@ pub(crate) fn largest_loads(
     }
 }
 
-/// `separate` training: sweeps the cap on forward loads. What an interrupted run had found is not lost.
+/// `separate` training: sweeps the cap on forward loads. A split found by an interrupted run is kept.
 fn separate(
     recurrence: &Recurrence<'_>,
     units: &Units,
@@ -359,7 +361,7 @@ fn separate(
     }
 }
 
-/// Why a sweep did not finish.
+/// Reason of an unfinished sweep.
 enum Ended {
     Halted(Halt),
     Failed(SolveError),

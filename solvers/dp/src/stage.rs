@@ -1,6 +1,6 @@
-//! One more stage: what is asked of it, what it sums up to, and where it leads.
+//! The next stage: its constraints, its sums, and the states it leads to.
 //!
-//! `walk` and `scan` look for stages in two ways; both cut off by the same [`Demands`] and report through them.
+//! `walk` and `scan` enumerate stages in two ways; both prune by the same [`Demands`] and report through them.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::table::Alive;
 use crate::uplink::Uplinks;
 use crate::window::{Interval, Measures, Windows};
 
-/// One recurrence: what a search for stages must know besides the state.
+/// Parameters of a recurrence: everything that a search for stages needs besides the state.
 pub(crate) struct Rules<'a> {
     pub(crate) lattice: &'a Lattice,
     pub(crate) objective: &'a Objective,
@@ -26,28 +26,28 @@ pub(crate) struct Rules<'a> {
     pub(crate) pools: &'a [Pool],
     pub(crate) space: &'a UsageSpace,
     pub(crate) windows: &'a Windows<'a>,
-    /// Loads must be below these, per pass.
+    /// Loads must be below these caps, per pass.
     pub(crate) caps: [f64; 2],
     /// The pass whose largest load is minimised.
     pub(crate) pass: usize,
-    /// Uplinks, where they count.
+    /// Uplinks, if modelled.
     pub(crate) uplinks: Option<&'a Uplinks>,
     pub(crate) allowance: &'a Allowance<'a>,
 }
 
-/// An ideal to expand, with the entries worth it.
+/// An ideal to expand, with the entries worth expanding.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) set: &'a [u64],
     pub(crate) alive: &'a [Alive],
 }
 
-/// A superset found: one more stage leads to `set`.
+/// A superset `set` that one more stage leads to.
 pub(crate) struct Found<'a> {
     pub(crate) set: &'a [u64],
-    /// Its number in the catalogue, where there is one.
+    /// Its index in the catalogue, if there is one.
     pub(crate) listed: Option<u32>,
-    /// What the stage would lead to: usage, value and the entry before it; at least one.
+    /// Usage, value and parent entry of each way to reach it; never empty.
     pub(crate) arrivals: &'a [Arrival],
     pub(crate) pool: u16,
     pub(crate) replicas: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Found<'a> {
     pub(crate) full: bool,
 }
 
-/// A usage and value with which a superset is reached.
+/// Usage, parent entry and value with which a superset is reached.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) usage: u32,
@@ -63,11 +63,11 @@ pub(crate) struct Arrival {
     pub(crate) value: f64,
 }
 
-/// Sums over a stage on one pool, per pass where they differ.
+/// Sums over a stage on one pool, per pass where passes differ.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StageSums {
     pub(crate) compute: [f64; 2],
-    /// Transfer of the nets that the stage cuts; of those it sends and receives, where that is asked for.
+    /// Transfer time of the nets that the stage cuts. Duplex communication splits it into `sent` and `received`.
     pub(crate) cut: [f64; 2],
     pub(crate) sent: [f64; 2],
     pub(crate) received: [f64; 2],
@@ -77,7 +77,7 @@ pub(crate) struct StageSums {
 }
 
 impl StageSums {
-    /// Load of a pass on one device, synchronisation left out.
+    /// Load of a pass on one device, without synchronisation.
     #[inline]
     fn load(&self, pass: usize, communication: Communication) -> f64 {
         match communication {
@@ -94,7 +94,7 @@ pub(crate) struct Ideal<'a> {
     pub(crate) set: &'a [u64],
     /// The ideal before the stage.
     pub(crate) before: &'a [u64],
-    /// Its number in the catalogue, where there is one.
+    /// Its index in the catalogue, if there is one.
     pub(crate) listed: Option<u32>,
     pub(crate) measures: Measures<'a>,
     /// Whether it holds every unit.
@@ -102,7 +102,7 @@ pub(crate) struct Ideal<'a> {
 }
 
 impl Ideal<'_> {
-    /// What the stage before it needs.
+    /// Memory that the stage needs.
     fn stage_bytes(&self, rules: &Rules<'_>) -> DeviceBytes {
         let words = self.set.iter().zip(self.before).enumerate();
         let positions = words.flat_map(|(word, (set, before))| bits(set & !before, word));
@@ -111,42 +111,44 @@ impl Ideal<'_> {
     }
 }
 
-/// One way on from an entry of a state: a number of devices for the stage.
+/// Extension of an entry by a stage on some number of devices.
 struct Move {
     entry: u32,
     value: f64,
-    /// Usage afterwards.
+    /// Usage after the stage.
     usage: u32,
     /// Microbatches in flight on the stage.
     in_flight: u32,
 }
 
-/// What every stage from one state on one pool must respect, and where it leads.
+/// Constraints on the stages from one state on one pool, and the states they lead to.
 pub(crate) struct Demands {
     pool: usize,
     pub(crate) communication: Communication,
     pub(crate) passes: usize,
     most_replicas: u32,
-    /// Ways on by rising number of replicas.
+    /// Moves by ascending number of replicas.
     moves: Vec<Move>,
-    /// The moves of each number of replicas.
+    /// Range of the moves with each number of replicas.
     by_replicas: Vec<(u32, Range<usize>)>,
-    /// Windows of the usage after each move, `width` to each.
+    /// Windows of the usage after each move, `width` per move.
     intervals: Vec<Interval>,
     width: usize,
-    /// For each weight what holds those of every move.
+    /// Hull of each weight's windows over all moves.
     pub(crate) weights: Vec<Interval>,
-    /// Least compute of the stage per pass, from the windows.
+    /// Lower bound on the compute of the stage per pass, from the windows.
     pub(crate) least_compute: [f64; 2],
-    /// Per pass, where no host is left afterwards: the compute must be at least this plus what crosses the ideal.
+    /// Per pass, if no host is left after the stage: lower bound on its compute less the transfer that crosses the
+    /// ideal.
     pub(crate) least_with_crossing: [f64; 2],
     pub(crate) memory: f64,
-    /// Least microbatches in flight over the moves.
+    /// Minimum number of microbatches in flight over the moves.
     pub(crate) in_flight: f64,
 }
 
 impl Demands {
-    /// What is asked of stages on a pool that come after a state of the given weights. None where no device is left.
+    /// Constraints on the stages on a pool after a state of the given weights. `None` if the pool has no device
+    /// left.
     pub(crate) fn new(rules: &Rules<'_>, alive: &[Alive], pool: usize, weights: &[f64]) -> Option<Demands> {
         let Rules { objective, pools, space, windows, lattice, .. } = *rules;
         let most = |alive: &Alive| space.most_replicas(alive.usage, pool);
@@ -195,25 +197,25 @@ impl Demands {
         })
     }
 
-    /// Number of ways on.
+    /// Number of moves.
     pub(crate) fn moves(&self) -> usize {
         self.moves.len()
     }
 
-    /// Whether a load on one device is at or above a cap even when shared among the most replicas.
+    /// Whether a load on one device reaches a cap even if divided among the maximum number of replicas.
     #[inline]
     pub(crate) fn at_cap(&self, load: f64, cap: f64) -> bool {
         load * (1.0 - tolerance::OPTIMAL_RELATIVE) >= cap * f64::from(self.most_replicas)
     }
 
-    /// Whether bytes of a stage and all larger ones exceed the memory for every move.
+    /// Whether a stage of these bytes, and every larger one, exceeds the memory under every move.
     #[inline]
     pub(crate) fn too_large(&self, fixed: f64, activations: f64) -> bool {
         !tolerance::fits(fixed + self.in_flight * activations, self.memory)
     }
 
-    /// Whether some move leads into its windows and, with a load on one device of at least `load`, to a better value
-    /// than is known.
+    /// Whether some move satisfies its windows and, with a load of at least `load` on one device, improves on the
+    /// known value.
     #[inline]
     pub(crate) fn any_improves(
         &self,
@@ -230,7 +232,7 @@ impl Demands {
         })
     }
 
-    /// Emits what a stage leads to, for every number of replicas that keeps it below the caps.
+    /// Emits the states that a stage leads to, for every number of replicas that keeps it below the caps.
     #[inline]
     pub(crate) fn report(
         &self,
@@ -246,7 +248,7 @@ impl Demands {
             synchronised: sums.parameters,
             ..DeviceBytes::default()
         };
-        // In version 2 the sums are bounds, and what the stage needs is worked out once its load is good.
+        // In version 2 the sums are only bounds; the stage's bytes are computed once its load is below the caps.
         let mut bytes = rules.units.bytes_are_sums().then_some(declared);
         for (replicas, moves) in &self.by_replicas {
             let mut loads = [0.0; 2];

@@ -1,8 +1,8 @@
-//! The ideals reached so far: sets of any width in one array, found by hash, each with its entries.
+//! Ideals reached so far: sets of any width in one array, looked up by hash, each with its entries.
 //!
-//! An *entry* is a usage of devices with which an ideal was reached, the least bottleneck of doing so, and the
-//! entry it came from. Keeping the entries of one ideal together lets its supersets be generated once for all of
-//! them, and an entry be dropped where another reached the ideal with fewer devices at no greater value.
+//! An *entry* is a usage of devices with which an ideal was reached, the least bottleneck for it, and the parent
+//! entry. Grouping entries by ideal allows its supersets to be generated once for all of them, and an entry to be
+//! dropped if another reached the ideal with fewer devices at no greater value.
 
 use std::hash::Hasher;
 
@@ -13,9 +13,9 @@ use stagewright_search::usage::UsageSpace;
 use crate::uplink::{Label, Labels};
 
 const NONE: u32 = u32::MAX;
-/// Entries of one ideal that are compared with each other.
+/// Maximum number of entries of one ideal that are compared with each other.
 const MOST_COMPARED: usize = 256;
-/// Usages up to which the entries of an ideal are looked through one by one.
+/// Number of usages up to which the entries of an ideal are searched linearly.
 const FEW_USAGES: usize = 64;
 
 /// One way to reach an ideal.
@@ -34,7 +34,7 @@ pub(crate) struct Entry {
     pub(crate) replicas: u32,
 }
 
-/// What an entry is made from.
+/// Data of a new entry.
 #[derive(Clone, Copy)]
 pub(crate) struct New {
     pub(crate) usage: u32,
@@ -61,13 +61,13 @@ pub(crate) struct Table {
     /// Ideals by number of units.
     levels: Vec<Vec<u32>>,
     index: Index,
-    /// The label of each entry, where uplinks count.
+    /// Label of each entry, if uplinks are modelled.
     labels: Option<Labels>,
-    /// Entries by ideal and usage, where an ideal can have many and no labels tell them apart.
+    /// Entries by ideal and usage, if an ideal can have many and there are no labels to distinguish them.
     by_usage: Option<HashTable<u32>>,
 }
 
-/// How an ideal is found: by the hash of its set, or by its number in a catalogue. Either is its *key*.
+/// Index of ideals by *key*: the hash of the set, or its index in a catalogue.
 enum Index {
     Hashed(HashTable<u32>),
     Listed(Vec<u32>),
@@ -87,8 +87,8 @@ fn hash_pair(ideal: u32, usage: u32) -> u64 {
 }
 
 impl Table {
-    /// A table for sets of `len` units that holds the empty one, reached with nothing. Sets are known by their hashes,
-    /// or by numbers below `listed`. `labels` holds the label of the empty set, where uplinks count.
+    /// A table for sets of `len` units that holds the empty set, reached without devices. Keys are hashes, or indices
+    /// below `listed`. `labels` holds the label of the empty set, if uplinks are modelled.
     pub(crate) fn new(
         len: usize,
         words: usize,
@@ -106,7 +106,7 @@ impl Table {
             levels: vec![Vec::new(); len + 1],
             index: match listed {
                 None => Index::Hashed(HashTable::new()),
-                // The empty set comes after those listed.
+                // The empty set follows the listed ones.
                 Some(count) => Index::Listed(vec![NONE; count + 1]),
             },
             by_usage: (usages > FEW_USAGES && labels.is_none()).then(HashTable::new),
@@ -122,7 +122,7 @@ impl Table {
         self.first.len()
     }
 
-    /// The ideals of a number of units, in the order in which they were found.
+    /// Ideals with `size` units, in the order in which they were found.
     pub(crate) fn level(&self, size: usize) -> &[u32] {
         &self.levels[size]
     }
@@ -153,12 +153,12 @@ impl Table {
         }
     }
 
-    /// The value with which an ideal was reached with a usage, if it was.
+    /// Value with which an ideal was reached with a usage; `None` if it was not.
     pub(crate) fn value(&self, ideal: u32, usage: usize) -> Option<f64> {
         self.entry_of(ideal, usage as u32).map(|at| self.entries[at as usize].value)
     }
 
-    /// The entry of an ideal with a usage, the first one where labels make several.
+    /// Entry of an ideal with a usage; the first if labels distinguish several.
     fn entry_of(&self, ideal: u32, usage: u32) -> Option<u32> {
         match &self.by_usage {
             Some(index) => index.find(hash_pair(ideal, usage), |&at| self.is_of(at, ideal, usage)).copied(),
@@ -171,7 +171,8 @@ impl Table {
         entry.ideal == ideal && entry.usage == usage
     }
 
-    /// The entries of an ideal below a cap that no other entry dominates; where they are very many, all below it.
+    /// Collects the entries of an ideal below a cap that no other entry dominates; all below the cap if there are
+    /// more than [`MOST_COMPARED`].
     pub(crate) fn alive(&self, ideal: u32, cap: f64, space: &UsageSpace, alive: &mut Vec<Alive>) {
         let below = self.entries_of(ideal).filter(|(_, entry)| entry.value < cap);
         alive.clear();
@@ -196,7 +197,7 @@ impl Table {
         }
     }
 
-    /// The index of a set, which is added if it is new.
+    /// Returns the index of a set, adding it if new.
     pub(crate) fn ideal(&mut self, set: &[u64], key: u64) -> u32 {
         if let Some(ideal) = self.find(set, key) {
             return ideal;
@@ -217,7 +218,7 @@ impl Table {
         ideal
     }
 
-    /// Lowers the value of an ideal with a usage; what was there first wins a tie.
+    /// Lowers the value of an ideal with a usage; ties go to the first.
     pub(crate) fn improve(&mut self, ideal: u32, new: New) {
         if let Some(at) = self.entry_of(ideal, new.usage) {
             let entry = &mut self.entries[at as usize];
@@ -230,7 +231,7 @@ impl Table {
         self.append(ideal, new);
     }
 
-    /// Adds an entry with a label, unless one like it dominates it.
+    /// Adds an entry with a label, unless an entry of equal usage dominates it.
     pub(crate) fn improve_labelled(&mut self, ideal: u32, new: New, label: Label<'_>) {
         if !self.dominated(ideal, new.usage, new.value, label)
             && let Some(labels) = &mut self.labels
@@ -240,7 +241,7 @@ impl Table {
         }
     }
 
-    /// Whether an ideal was reached with a usage at no greater value by a chain whose label dominates another.
+    /// Whether an entry of equal usage has no greater value and a label that dominates `label`.
     pub(crate) fn dominated(&self, ideal: u32, usage: u32, value: f64, label: Label<'_>) -> bool {
         self.entries_of(ideal).any(|(at, entry)| {
             entry.usage == usage
@@ -249,7 +250,7 @@ impl Table {
         })
     }
 
-    /// The label of an entry, where uplinks count.
+    /// Label of an entry, if uplinks are modelled.
     pub(crate) fn label(&self, entry: u32) -> Option<Label<'_>> {
         self.labels.as_ref().map(|labels| labels.get(entry as usize))
     }
@@ -280,7 +281,7 @@ impl Table {
             + self.by_usage.as_ref().map_or(0, |index| per(index.capacity(), 5))
     }
 
-    /// Whether so many more entries with labels of so many spreads could still be numbered.
+    /// Whether indices suffice for `entries` more entries whose labels have `spreads` spreads in total.
     pub(crate) fn has_room_for(&self, entries: usize, spreads: usize) -> bool {
         let used = self.labels.as_ref().map_or(0, Labels::spreads);
         let fits = |used: usize, more: usize| used.saturating_add(more) < NONE as usize;

@@ -1,5 +1,5 @@
-//! Both searches for stages against each other and against brute force, at caps near the optimum: at loose caps a
-//! wrong bound cuts off nothing that matters.
+//! Walk, scan and brute force agree, at caps near the optimum: at loose caps a wrong bound prunes nothing that
+//! matters.
 
 #[path = "../tests/support/brute_force.rs"]
 mod brute_force;
@@ -21,7 +21,7 @@ use crate::solver::largest_loads;
 use crate::uplink::Uplinks;
 use crate::weight::Weights;
 
-/// The least bottleneck below a cap by a walk and by a scan.
+/// Least bottleneck below a cap, by walk and by scan.
 fn both(problem: &Problem, cap: f64) -> [Option<f64>; 2] {
     let units = Units::new(problem);
     let space = UsageSpace::new(problem, units.len(), 1 << 20).expect("a small problem");

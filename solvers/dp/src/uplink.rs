@@ -1,25 +1,25 @@
 //! Group uplinks as resources of the recurrence.
 //!
-//! A net loads the uplink of a group once it has pins inside the group and outside it. What a chain of stages has put
-//! on the uplinks so far, and what it will, follows from its *label*:
+//! A net loads the uplink of a group once it has pins inside the group and outside it. The uplink loads of a chain of
+//! stages, present and future, follow from its *label*:
 //!
 //! ```text
 //! for each net that crosses the ideal     the groups that hold its pins so far
 //! for each group and pass                 the load so far
 //! ```
 //!
-//! Devices outside every group count as one more group, whose load is nobody's. A stage on group g adds g to the
-//! groups of the nets it pins: the first net to leave its first group loads that group and g, every further group
-//! loads itself. Of two ways to reach an ideal with the same devices, one is needed only where the other has the same
-//! groups for every crossing net, no greater value and no greater load: labels are compared, not merged, and there
-//! can be exponentially many. The recurrence without labels goes first and gives a bound.
+//! Devices outside every group form one more group, whose load is not counted. A stage on group g adds g to the
+//! groups of the nets it pins: a net that spreads to a second group loads the first group and g, and each further
+//! group only itself. A way to reach an ideal is redundant only if another with the same devices has the same groups
+//! for every crossing net, no greater value and no greater load: labels are compared, not merged, and there can be
+//! exponentially many. The recurrence without labels runs first and gives a bound.
 
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 
 use crate::lattice::{Lattice, contains, members};
 
-/// Most groups: theirs and what is outside them are the bits of a word.
+/// Maximum number of groups: one bit of a word each, and one bit for the devices outside every group.
 pub(crate) const MOST_GROUPS: usize = 63;
 
 /// Uplink times on a lattice.
@@ -28,20 +28,20 @@ pub(crate) struct Uplinks {
     groups: usize,
     /// `[net][group]`.
     seconds: Vec<f64>,
-    /// Whether any uplink of a net takes time.
+    /// `[net]`: whether it takes time on any uplink.
     counts: Vec<bool>,
-    /// For each pool its group as a bit.
+    /// `[pool]`: its group as a bit.
     bit: Vec<u64>,
 }
 
-/// The groups of a crossing net.
+/// Groups that hold pins of a crossing net.
 #[derive(Clone, Copy, PartialEq)]
 struct Spread {
     net: u32,
     groups: u64,
 }
 
-/// Labels by number, in arrays.
+/// Store of labels in flat arrays.
 #[derive(Default)]
 pub(crate) struct Labels {
     loads: Vec<f64>,
@@ -49,17 +49,17 @@ pub(crate) struct Labels {
     ends: Vec<u32>,
 }
 
-/// What a chain of stages has put on the uplinks.
+/// Uplink loads of a chain of stages, and the groups of its crossing nets.
 #[derive(Clone, Copy)]
 pub(crate) struct Label<'a> {
     /// `[group][pass]`.
     loads: &'a [f64],
-    /// By rising net.
+    /// Ascending by net.
     spreads: &'a [Spread],
 }
 
 impl Label<'_> {
-    /// Whether all that a chain with another label can become, one with this label can as well.
+    /// Whether `other` is redundant next to this label: equal groups for every net, and no smaller load.
     pub(crate) fn dominates(self, other: Label<'_>) -> bool {
         self.spreads == other.spreads && self.loads.iter().zip(other.loads).all(|(load, other)| load <= other)
     }
@@ -71,7 +71,7 @@ impl Label<'_> {
 }
 
 impl Labels {
-    /// The label of a number. Labels of one store all have loads of the same `width`.
+    /// Label at an index. All labels of a store have equally many loads.
     pub(crate) fn get(&self, at: usize) -> Label<'_> {
         let width = self.loads.len() / self.ends.len();
         let from = at.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
@@ -93,7 +93,7 @@ impl Labels {
         self.ends.len()
     }
 
-    /// Number of nets over all labels.
+    /// Total number of crossing nets over all labels.
     pub(crate) fn spreads(&self) -> usize {
         self.spreads.len()
     }
@@ -115,7 +115,7 @@ impl Labels {
 }
 
 impl Uplinks {
-    /// The uplinks of a problem's groups. None where no net loads one, or where the groups are too many.
+    /// Uplink times of a problem. `None` if no net takes time on an uplink, or above [`MOST_GROUPS`] groups.
     pub(crate) fn new(problem: &Problem, units: &Units, lattice: &Lattice) -> Option<Uplinks> {
         let groups = problem.cluster().group_count();
         if groups > MOST_GROUPS {
@@ -176,7 +176,7 @@ impl Uplinks {
         labels.ends.push(labels.spreads.len() as u32);
     }
 
-    /// Loads what a net newly crosses when a group joins those that hold its pins.
+    /// Adds the load that a net causes when a group joins those that hold its pins.
     fn load(&self, loads: &mut [f64], net: usize, pass: usize, groups: u64, bit: u64) {
         if groups == 0 || groups & bit != 0 {
             return;

@@ -1,17 +1,17 @@
-//! From one ideal J, every ideal I ⊃ J whose difference a device can hold, by a walk over supersets.
+//! Finds, for an ideal J, every ideal I ⊃ J whose difference I \ J a device can hold, by a walk over supersets.
 //!
-//! Units are added in increasing number, depth first, so each superset is reached exactly once and no hash table is
-//! needed. What has been skipped stays out: a net with a pin in the stage and a pin in J or among the skipped is
-//! cut for good. The load of every superset still to come is therefore at least
+//! Units are added in ascending order, depth first, so each superset is reached exactly once, without a hash table.
+//! Skipped units stay out: a net with a pin in the stage and a pin in J or among the skipped units is cut for good.
+//! The load of every superset below the current one is therefore at least
 //!
 //! ```text
 //! compute so far + transfer of the nets cut for good          (serial)
 //! ```
 //!
-//! and where the windows say that the stage must still grow to a compute of at least w, then w takes the place of
-//! the compute so far. Nets that may still close are kept sorted by their first pin that is outside: trying units in
-//! increasing number settles a prefix of that list, one entry after the other, so most units that cannot be added
-//! are turned away in constant time. Adding one costs a copy of what is left of the list and the unit's nets.
+//! and if the windows require a compute of at least w, then w replaces a smaller compute so far. Nets that may still
+//! close are sorted by their first pin outside the ideal. Trying units in ascending order settles a prefix of that
+//! list, entry by entry, so most units that cannot be added are rejected in constant time. Adding one costs a copy of
+//! the rest of the list and the nets of the unit.
 
 use stagewright_core::document::Communication;
 use stagewright_core::meter::Compensated;
@@ -21,9 +21,9 @@ use crate::lattice::{contains, members};
 use crate::stage::{Arrival, Demands, Found, Ideal, Rules, Source, StageSums};
 use crate::window::Measures;
 
-/// Steps between two looks at the clock.
+/// Steps between two checks of the clock.
 const STEPS_BETWEEN_CHECKS: u64 = 4096;
-/// Moves that take about the time of one superset.
+/// Number of moves that take about as long as one superset.
 const MOVES_PER_STEP: u64 = 8;
 
 /// A net with a pin in the ideal that may still close.
@@ -32,20 +32,20 @@ struct OpenNet {
     /// Its first pin outside the ideal; lists are sorted by it.
     first: u32,
     net: u32,
-    /// Place of that pin among its pins.
+    /// Index of that pin among the net's pins.
     place: u32,
-    /// Whether only the stage pins it, so that closing it makes it free.
+    /// Whether all its pins in the ideal are in the stage, so that it is free once closed.
     stage_only: bool,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Sums {
     compute: [f64; 2],
-    /// Transfer of nets cut for good.
+    /// Transfer time of nets cut for good.
     settled: [f64; 2],
     sent: [Compensated; 2],
     received: [Compensated; 2],
-    /// Least transfer of nets that cross the ideal for good.
+    /// Least transfer time of nets that cross the ideal for good.
     crossing_settled: [f64; 2],
     fixed: f64,
     activations: f64,
@@ -55,15 +55,15 @@ struct Sums {
 struct Frame {
     unit: usize,
     next: usize,
-    /// The sums of the stage, with what the units skipped since have settled.
+    /// Sums of the stage, including the nets settled by units skipped since.
     sums: Sums,
     open_from: usize,
     open_to: usize,
-    /// The first open net that no skipped unit has settled.
+    /// First open net that no skipped unit has settled.
     cursor: usize,
 }
 
-/// Work space for expansions, one per thread.
+/// Workspace of expansions, one per thread.
 pub(crate) struct Walker<'a> {
     rules: &'a Rules<'a>,
     set: Vec<u64>,
@@ -72,7 +72,7 @@ pub(crate) struct Walker<'a> {
     waiting: Vec<u32>,
     pins_before: Vec<u32>,
     pins_in_stage: Vec<u32>,
-    /// Weight that positions from this one on, not in J, can still add: `[position][weight]`.
+    /// `[position][weight]`: total weight of the positions from this one on that are not in J.
     rest: Vec<f64>,
     frames: Vec<Frame>,
     nets: Vec<OpenNet>,
@@ -103,7 +103,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Supersets looked at so far.
+    /// Number of supersets examined so far.
     pub(crate) fn steps(&self) -> u64 {
         self.steps
     }
@@ -161,7 +161,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The nets that cross J, with their first outside pins.
+    /// Lists the nets that cross J as open, sorted by their first pin outside J.
     fn open_crossing(&mut self) {
         let lattice = self.rules.lattice;
         self.nets.clear();
@@ -181,7 +181,7 @@ impl<'a> Walker<'a> {
         self.nets.sort_unstable_by_key(|open| (open.first, open.net));
     }
 
-    /// Place of the first pin from `place` on that is not in J.
+    /// Index of the first pin, from `place` on, that is not in J.
     fn first_outside(&self, net: usize, place: usize) -> u32 {
         let pins = self.rules.lattice.pins(net);
         let outside = pins[place..].iter().position(|&pin| !contains(&self.before, pin as usize));
@@ -203,13 +203,13 @@ impl<'a> Walker<'a> {
         let mut halt = Ok(());
         while let Some(top) = self.frames.len().checked_sub(1) {
             let from = self.frames[top].next;
-            // Once halted, all that is left is to go back.
+            // Once halted, only backtracking is left.
             let Some(unit) = next_member(&self.ready, from).filter(|_| halt.is_ok()) else {
                 self.pop();
                 continue;
             };
             self.frames[top].next = unit + 1;
-            // Each way on from a superset is work as well.
+            // Each move from a superset is work too.
             unspent += 1 + demands.moves() as u64 / MOVES_PER_STEP;
             if unspent >= STEPS_BETWEEN_CHECKS {
                 self.steps += unspent;
@@ -226,7 +226,7 @@ impl<'a> Walker<'a> {
         halt.and(self.rules.allowance.spend(unspent, 0))
     }
 
-    /// Bytes of what grows with the depth of the walk.
+    /// Bytes of the arrays that grow with the depth of the walk.
     fn bytes(&self) -> u64 {
         (size_of_val(&*self.nets) + size_of_val(&*self.frames) + size_of_val(&*self.weights)) as u64
     }
@@ -237,7 +237,7 @@ impl<'a> Walker<'a> {
         let costs = &lattice.pools[pool];
         let count = windows.weights.count;
         let base = self.weights.len() - count;
-        // The unit and all after it are all that can still come.
+        // Only this unit and later ones can still be added.
         let rest = &self.rest[unit * count..(unit + 1) * count];
         if (0..count).any(|at| self.weights[base + at] + rest[at] < demands.weights[at].low) {
             return Added::NoneAfter;
@@ -245,7 +245,7 @@ impl<'a> Walker<'a> {
         self.settle_before(top, unit, &costs.transfer);
         let Frame { sums: skipped, open_to, cursor, .. } = &self.frames[top];
         if exceeded(demands, skipped, skipped.compute, caps) {
-            // Whatever comes later skips at least as much.
+            // Later units skip at least as much.
             return Added::NoneAfter;
         }
         if !costs.supported[unit] {
@@ -301,7 +301,7 @@ impl<'a> Walker<'a> {
         Added::Yes
     }
 
-    /// Settles the open nets of a frame whose first outside pin lies before `unit`: it has been skipped.
+    /// Settles the open nets of a frame whose first outside pin is before `unit` and so has been skipped.
     #[inline]
     fn settle_before(&mut self, top: usize, unit: usize, transfer: &[f64]) {
         let lattice = self.rules.lattice;
@@ -319,7 +319,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Moves an open net on to its next outside pin; one without is closed.
+    /// Moves an open net to its next outside pin; a net without one is closed.
     fn advance(&mut self, open: OpenNet, mark: usize) {
         let net = open.net as usize;
         let place = self.first_outside(net, open.place as usize + 1);
@@ -328,13 +328,13 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Puts an open net in its place in the sorted list that begins at `mark`.
+    /// Inserts an open net into the sorted list that begins at `mark`.
     fn insert(&mut self, open: OpenNet, mark: usize) {
         let at = self.nets[mark..].iter().rposition(|other| other.first <= open.first);
         self.nets.insert(at.map_or(mark, |at| mark + at + 1), open);
     }
 
-    /// Counts a net of the unit that is being added. Nets in the open list have been advanced already.
+    /// Updates the sums for a net of the unit being added. Nets in the open list have been advanced already.
     fn touch(&mut self, sums: &mut Sums, net: usize, unit: usize, mark: usize, transfer: &[f64]) {
         let lattice = self.rules.lattice;
         let pins = lattice.pins(net);
@@ -390,8 +390,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Reports the stage of the top frame. What may still close is summed here, from the open nets: a running sum that
-    /// nets also leave would keep the rounding of each.
+    /// Reports the stage of the top frame. Nets that may still close are summed here, from the open nets: a running
+    /// sum with additions and subtractions would keep the rounding error of each.
     fn report(
         &mut self,
         pool: usize,
@@ -437,7 +437,7 @@ enum Added {
     NoneAfter,
 }
 
-/// Whether every superset of a stage reaches a cap, its compute being given apart from its other sums.
+/// Whether every superset of a stage reaches a cap; `compute` takes the place of the compute in `sums`.
 #[inline]
 fn exceeded(demands: &Demands, sums: &Sums, compute: [f64; 2], caps: [f64; 2]) -> bool {
     (0..demands.passes).any(|pass| {
@@ -455,7 +455,7 @@ fn exceeded(demands: &Demands, sums: &Sums, compute: [f64; 2], caps: [f64; 2]) -
     })
 }
 
-/// The first member of a set from a position on.
+/// First member of a set at or after a position.
 #[inline]
 fn next_member(set: &[u64], from: usize) -> Option<usize> {
     let mut word = from / 64;

@@ -1,8 +1,8 @@
-//! Weights on the units, and the most of each that fits into a budget of seconds or bytes.
+//! Weights of the units, and the maximum of each that fits into a budget of seconds or bytes.
 //!
-//! `window` bounds the weight of an ideal from both sides. Any weights ω ≥ 0 are valid, these say most: the time on
-//! each pool; the fluid weight min_c λ_c p_c at the best prices; the least time over the pools that pay for
-//! communication; each per pass; and bytes, where every device has a limit.
+//! `window` bounds the weight of an ideal from both sides. Any weights ω ≥ 0 are valid; these are the most
+//! informative: the time on each pool; the fluid weight min_c λ_c p_c at optimal prices; the least time over the
+//! pools that pay for communication; each of them per pass; and bytes, if every device has a memory limit.
 
 use stagewright_core::bound::{Bound, Fluid};
 use stagewright_core::certificate::Certificate;
@@ -11,7 +11,7 @@ use stagewright_core::problem::Problem;
 
 use crate::lattice::Lattice;
 
-/// What a device has of, and a weight is measured against.
+/// Device resource that limits a weight.
 #[derive(PartialEq, Clone, Copy)]
 pub(crate) enum Resource {
     /// Seconds of a pass.
@@ -26,9 +26,9 @@ pub(crate) struct Weights {
     pub(crate) count: usize,
     /// `[position][weight]`.
     values: Vec<f64>,
-    /// For each pool and pass the weight that is its time.
+    /// `[pool][pass]`: index of the weight that is the time on that pool.
     pub(crate) own: Vec<[usize; 2]>,
-    /// For each pass the weight that is the least time over the pools that pay for communication.
+    /// `[pass]`: index of the weight that is the least time over the pools that pay for communication.
     pub(crate) least: [usize; 2],
     totals: Vec<f64>,
     resources: Vec<Resource>,
@@ -37,7 +37,7 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// The weights of a lattice. O(weights · pools · n log n), and the fluid bound.
+    /// Computes the weights of a lattice in O(weights · pools · n log n), plus the fluid bound.
     pub(crate) fn new(problem: &Problem, lattice: &Lattice) -> Weights {
         let mut chosen = Chosen { weights: Vec::new() };
         let positions = 0..lattice.len;
@@ -55,7 +55,8 @@ impl Weights {
                 let costs = &lattice.pools[pool];
                 let values = positions.clone().map(|at| match costs.supported[at] {
                     true => costs.seconds[pass][at],
-                    // Never on this pool: any weight is valid, and its least time elsewhere says most.
+                    // Unsupported on this pool: any weight is valid, and its least time elsewhere is the most
+                    // informative.
                     false => least_over(at, pass, &|_| true),
                 });
                 own[pass] = chosen.add(values.collect(), Resource::Pass(pass));
@@ -85,29 +86,29 @@ impl Weights {
         &self.values[position * self.count..(position + 1) * self.count]
     }
 
-    /// Weight of all units.
+    /// Total weight of all units.
     pub(crate) fn total(&self, weight: usize) -> f64 {
         self.totals[weight]
     }
 
-    /// What a weight is measured against.
+    /// Resource that limits a weight.
     pub(crate) fn resource(&self, weight: usize) -> Resource {
         self.resources[weight]
     }
 
-    /// The most of a weight that fits into a budget of one pool's seconds or bytes.
+    /// Maximum of a weight that fits into a budget of one pool's seconds or bytes.
     pub(crate) fn most(&self, weight: usize, pool: usize, budget: f64) -> f64 {
         self.knapsacks[weight][pool].most(budget)
     }
 }
 
-/// Weights without repetition.
+/// Distinct weights.
 struct Chosen {
     weights: Vec<(Vec<f64>, Resource)>,
 }
 
 impl Chosen {
-    /// The number of a weight, which is added if it is new.
+    /// Returns the index of a weight, adding it if new.
     fn add(&mut self, values: Vec<f64>, resource: Resource) -> usize {
         let same = |(other, budget): &(Vec<f64>, Resource)| *budget == resource && *other == values;
         self.weights.iter().position(same).unwrap_or_else(|| {
@@ -135,7 +136,7 @@ impl Chosen {
     }
 }
 
-/// The best prices of the kinds, where several pools make a difference.
+/// Optimal fluid prices of the kinds, for throughput on several pools.
 fn fluid_prices(problem: &Problem) -> Option<Vec<f64>> {
     if problem.pools().len() < 2 || problem.objective().kind != ObjectiveKind::Throughput {
         return None;
@@ -149,7 +150,7 @@ fn fluid_prices(problem: &Problem) -> Option<Vec<f64>> {
 /// min_c λ_c p_c at given prices.
 fn fluid_weight(problem: &Problem, lattice: &Lattice, prices: &[f64], pass: usize) -> Vec<f64> {
     let price = |pool: usize| prices[problem.pools()[pool].kind];
-    // The scale means nothing; a weight near the others in size keeps the slack relative.
+    // The scale is arbitrary; values of the same magnitude as the other weights keep the slack relative.
     let scale = 1.0 / prices.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let weight = |at: usize| {
         (0..lattice.pools.len())
@@ -160,9 +161,9 @@ fn fluid_weight(problem: &Problem, lattice: &Lattice, prices: &[f64], pass: usiz
     (0..lattice.len).map(weight).collect()
 }
 
-/// The most weight that fits into a budget of one pool's seconds or bytes, units divided at will.
+/// Fractional knapsack: the maximum weight that fits into a budget of one pool's seconds or bytes.
 struct Knapsack {
-    /// Cumulative (cost, weight) by falling weight per cost.
+    /// Cumulative (cost, weight) by descending weight per cost.
     steps: Vec<(f64, f64)>,
 }
 
@@ -176,7 +177,8 @@ impl Knapsack {
                 Resource::Memory => (values[at], values[at]),
             })
             .collect();
-        // By weight per cost, what is free first; division by zero is the infinity that is meant.
+        // By descending weight per cost, free items first: dividing by a cost of zero gives the intended
+        // infinity.
         items.sort_by(|a, b| (b.1 / b.0).total_cmp(&(a.1 / a.0)));
         let mut steps = vec![(0.0, 0.0)];
         let mut sum = (0.0, 0.0);

@@ -1,25 +1,25 @@
-//! Windows: which ideals can be part of a split whose loads are all below the caps.
+//! Windows: necessary conditions for an ideal to be part of a split whose loads are all below the caps.
 //!
 //! Take any weight ω ≥ 0 on the units. A device of pool c whose compute stays below a cap T holds at most the
-//! fractional knapsack K_c(T): the most ω that fits into T seconds of that pool. The devices in use therefore hold
-//! at most, and those left must be able to hold,
+//! fractional knapsack K_c(T): the maximum ω that fits into T seconds of that pool. The devices in use hold the
+//! ideal I, and the devices left must be able to hold the rest, so
 //!
 //! ```text
 //! ω(V) − Σ_c K_c(left_c · T)   ≤   ω(I)   ≤   Σ_c K_c(used_c · T)
 //! ```
 //!
-//! (a stage on r devices has compute below r · T; of bytes each device has its memory). Knapsacks are monotone, so a
-//! window only widens with its cap and tightens as the cap falls.
+//! (a stage on r devices has compute below r · T; for bytes, the memory of each device takes the place of T).
+//! Knapsacks are monotone, so a window widens with its cap and tightens as the cap falls.
 //!
-//! Under `serial` communication devices that are no hosts also pay for every net that crosses the ideal:
-//! with p and x the least over those pools and b(I) the x of the nets that cross I,
+//! Under `serial` communication, devices other than hosts also pay for every net that crosses the ideal. With p and
+//! x the least compute and transfer times over those pools, and b(I) the sum of x over the nets that cross I,
 //!
 //! ```text
 //! p(I) + b(I) ≤ used · T          p(V) − p(I) + b(I) ≤ left · T
 //! ```
 //!
-//! the first where no host is in use, the second where none is left: each crossing net is cut by at least one stage
-//! on either side of I.
+//! the first if no host is in use, the second if no host is left: each crossing net is cut by at least one stage on
+//! either side of I.
 
 use stagewright_core::document::Communication;
 use stagewright_core::problem::Problem;
@@ -27,20 +27,20 @@ use stagewright_search::usage::UsageSpace;
 
 use crate::weight::{Resource, Weights};
 
-/// Relative slack of a window, far above rounding in sums of weights.
+/// Relative slack of a window, far above the rounding error of sums of weights.
 const SLACK: f64 = 1e-9;
-/// Most intervals that are derived once for all usages.
+/// Maximum number of intervals that are precomputed for all usages.
 const MOST_KNOWN: usize = 1 << 18;
 
-/// What the windows are about: an ideal's weights, and what crosses it.
+/// Quantities of an ideal that windows bound: its weights, and the transfer that crosses it.
 #[derive(Clone, Copy)]
 pub(crate) struct Measures<'a> {
     pub(crate) weights: &'a [f64],
-    /// Least transfer of the nets that cross it, per pass.
+    /// Sum of the least transfer times of the nets that cross it, per pass.
     pub(crate) crossing: [f64; 2],
 }
 
-/// Least and most.
+/// A closed interval.
 #[derive(Clone, Copy)]
 pub(crate) struct Interval {
     pub(crate) low: f64,
@@ -48,7 +48,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// The smallest interval that holds two.
+    /// Smallest interval that contains both.
     pub(crate) fn hull(self, other: Interval) -> Interval {
         Interval { low: self.low.min(other.low), high: self.high.max(other.high) }
     }
@@ -59,19 +59,19 @@ impl Interval {
     }
 }
 
-/// The windows under some caps.
+/// Windows for given caps.
 pub(crate) struct Windows<'a> {
     pub(crate) weights: &'a Weights,
     space: &'a UsageSpace,
     caps: [f64; 2],
     passes: usize,
-    /// For each pool whether it is a host.
+    /// `[pool]`: whether it is a host.
     host: Vec<bool>,
-    /// Whether crossing nets count.
+    /// Whether crossing nets add to the load.
     serial: bool,
-    /// `[weight][pool][devices]`: the most that devices of a pool hold.
+    /// `[weight][pool][devices]`: maximum weight that the devices of a pool hold.
     holds: Vec<Vec<Vec<f64>>>,
-    /// The intervals of all usages, where they are few.
+    /// Precomputed intervals of all usages; empty if there are too many.
     known: Vec<Interval>,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Windows<'a> {
         windows
     }
 
-    /// Number of intervals of a usage: one for each weight, then one with crossing nets for each pass.
+    /// Number of intervals per usage: one for each weight, then one with crossing nets for each pass.
     pub(crate) fn len(&self) -> usize {
         self.weights.count + self.passes
     }
@@ -142,9 +142,9 @@ impl<'a> Windows<'a> {
         }
     }
 
-    /// Least p(I) − b(I) and most p(I) + b(I); infinite where they do not hold.
+    /// Lower bound on p(I) − b(I) and upper bound on p(I) + b(I); infinite where the inequality does not apply.
     fn with_crossing(&self, usage: usize, pass: usize) -> Interval {
-        // The devices counted; none where a host is among them.
+        // Number of devices; `None` if a host is among them.
         let devices = |count: &dyn Fn(usize) -> u32| {
             let pools = || self.host.iter().enumerate().map(|(pool, &host)| (host, count(pool)));
             let hosted = pools().any(|(host, count)| host && count > 0);
@@ -159,7 +159,7 @@ impl<'a> Windows<'a> {
         }
     }
 
-    /// Whether an ideal lies in the intervals of a usage.
+    /// Whether an ideal satisfies the intervals of a usage.
     #[inline]
     pub(crate) fn hold(&self, intervals: &[Interval], measures: Measures<'_>) -> bool {
         let (weighted, crossed) = intervals.split_at(self.weights.count);

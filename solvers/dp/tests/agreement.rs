@@ -1,4 +1,4 @@
-//! The splitter against brute force and against the textbook program on random small problems.
+//! The splitter against brute force and the textbook program on small random problems.
 
 mod support;
 
@@ -80,7 +80,7 @@ fn dp_agrees_with_brute_force() {
     assert!(feasible > 500 && infeasible > 100, "{feasible} feasible, {infeasible} infeasible");
 }
 
-/// Bounds and plans of minimum cuts on identical devices, where there is communication to count.
+/// Bounds and plans of minimum cuts on identical devices, with communication.
 #[test]
 fn boundary_cuts_hold() {
     let mut stronger = 0;
@@ -88,7 +88,7 @@ fn boundary_cuts_hold() {
         let original = problem(number, Size { operators: 9, devices: 4, groups: number.is_multiple_of(4) });
         let mut cluster = original.cluster().document().clone();
         for kind in &mut cluster.kinds {
-            // Hosts now and then, and more devices than units.
+            // Hosts in some problems, and more devices than units in some.
             let host = u32::from(number.is_multiple_of(7));
             kind.count = if kind.class == "cpu" { host } else { 1 + (number % 2) as u32 };
             kind.memory_bytes = kind.memory_bytes.filter(|_| number % 3 == 0);
@@ -116,7 +116,7 @@ fn boundary_cuts_hold() {
     assert!(stronger > 60, "only {stronger} stronger than the closed forms");
 }
 
-/// A problem on one kind whose memory all devices together can just hold, so that most orders have no split.
+/// A problem on one kind whose total memory just suffices, so that most orders have no split.
 fn tight(number: u64, seconds: f64, mark: f64, communication: Communication) -> Problem {
     let mut rng = seed::stream(number, 7);
     let count = rng.random_range(4..=7);
@@ -170,7 +170,7 @@ fn tight(number: u64, seconds: f64, mark: f64, communication: Communication) -> 
     Problem::new(graph, cluster, objective, Default::default()).expect("a valid problem")
 }
 
-/// Where there is no compute to compare with, or a tensor as dear as a mark, rounding in a running sum is a cost.
+/// Without compute, or with a tensor of absurd cost, the rounding error of a running sum would look like a cost.
 #[test]
 fn rounding_is_never_a_cost() {
     let mut feasible = 0;
@@ -198,7 +198,7 @@ fn rounding_is_never_a_cost() {
     assert!(feasible > 1000, "{feasible} feasible");
 }
 
-/// Profiles mark what must not happen by absurd times; they must not swallow the costs that matter.
+/// Profiles mark forbidden choices by absurd times; these must not swallow the costs that matter.
 #[test]
 fn absurd_costs_cost_no_precision() {
     let mut feasible = 0;
@@ -252,7 +252,7 @@ fn dp_agrees_with_brute_force_on_uplinks() {
     assert!(loaded > 30, "only {loaded} with a loaded uplink");
 }
 
-/// A gap that is reached before the uplinks are searched is said to be what ended the search.
+/// A gap reached before the search with uplinks is reported as the stop reason.
 #[test]
 fn a_reached_gap_is_told_with_uplinks_as_well() {
     let mut ended = 0;

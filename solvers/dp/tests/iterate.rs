@@ -1,4 +1,4 @@
-//! The least iteration under a schedule, against brute force over all placements.
+//! Least iteration time under a schedule against brute force over all placements.
 
 #[path = "support/brute_force.rs"]
 mod brute_force;

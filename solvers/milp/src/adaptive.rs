@@ -1,15 +1,15 @@
-//! Which kind of neighbourhood comes next: drawn by how often each has helped lately (Ropke and Pisinger, "An
-//! adaptive large neighborhood search heuristic", Transportation Science 2006).
+//! Adaptive selection of the next kind of neighbourhood by recent success (Ropke and Pisinger, "An adaptive
+//! large neighborhood search heuristic", Transportation Science 2006).
 
 use rand::{Rng, RngExt};
 
-/// What is left of a score at each use, and what a success adds.
+/// Decay factor of a score at each use, and reward of a success.
 const MEMORY: f64 = 0.9;
 const REWARD: f64 = 1.0;
-/// Score below which none falls, so that each kind is tried now and then.
+/// Minimum score, so that every kind is tried occasionally.
 const LEAST_SCORE: f64 = 0.1;
 
-/// Scores of kinds of neighbourhoods.
+/// Scores of the kinds of neighbourhoods.
 pub(crate) struct Adaptive<const N: usize> {
     scores: [f64; N],
 }
@@ -19,7 +19,7 @@ impl<const N: usize> Adaptive<N> {
         Adaptive { scores: [REWARD; N] }
     }
 
-    /// A kind by its score.
+    /// Draws a kind with probability proportional to its score.
     pub(crate) fn draw(&self, rng: &mut impl Rng) -> usize {
         let mut at = rng.random_range(0.0..self.scores.iter().sum());
         for (kind, score) in self.scores.iter().enumerate() {
@@ -31,7 +31,7 @@ impl<const N: usize> Adaptive<N> {
         N - 1
     }
 
-    /// Takes note of whether a kind has helped.
+    /// Updates the score of a kind after a use.
     pub(crate) fn learn(&mut self, kind: usize, helped: bool) {
         let reward = if helped { REWARD } else { 0.0 };
         self.scores[kind] = (MEMORY * self.scores[kind] + reward).max(LEAST_SCORE);

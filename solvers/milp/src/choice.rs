@@ -1,24 +1,24 @@
-//! Things of which each has one of some choices: a constant where there is one, else a binary column for
-//! each.
+//! Choice variables: each item has one of several choices. An item with one choice is a constant, any other
+//! has a binary column for each choice.
 
 use good_lp::{Expression, Variable};
 
 /// The columns of the choices.
 #[derive(Debug, Clone, Default)]
 pub struct Choices {
-    /// Choice and column, by thing; none where there is only one choice.
+    /// `[item]`: choices with their columns; empty if there is only one choice.
     pub(crate) columns: Vec<Vec<(u32, usize)>>,
-    /// The first choice of each.
+    /// `[item]`: its first choice.
     pub(crate) first: Vec<u32>,
 }
 
 impl Choices {
-    /// Whether nothing is to be decided.
+    /// Whether every item has only one choice.
     pub(crate) fn are_made(&self) -> bool {
         self.columns.iter().all(Vec::is_empty)
     }
 
-    /// What the columns of a solution choose.
+    /// Choices in a solution.
     pub(crate) fn read(&self, values: &[f64]) -> Vec<u32> {
         let chosen = |(columns, first): (&Vec<(u32, usize)>, &u32)| {
             let largest = columns.iter().max_by(|a, b| values[a.1].total_cmp(&values[b.1]));
@@ -27,7 +27,7 @@ impl Choices {
         self.columns.iter().zip(&self.first).map(chosen).collect()
     }
 
-    /// Sets the columns of a choice for each thing.
+    /// Sets the column of the choice of each item.
     pub(crate) fn write(&self, chosen: &[u32], values: &mut [f64]) {
         for (columns, choice) in self.columns.iter().zip(chosen) {
             for &(_, column) in columns.iter().filter(|(at, _)| at == choice) {

@@ -1,4 +1,4 @@
-//! A plan and a bound to begin with.
+//! The initial plan and the initial bound.
 
 use stagewright_core::bound::{Bound, LowerBound, strongest};
 use stagewright_core::contract::Units;
@@ -10,10 +10,10 @@ use stagewright_search::dpl::{Effort, best_over_orders};
 use stagewright_search::one_device::everything_on;
 use stagewright_search::{Anchored, AnchoredFluid, Local};
 
-/// Colocation classes up to which minimum cuts around units take less than a second together.
+/// Number of colocation classes up to which the minimum cuts around all units take less than a second together.
 const FEW_CLASSES: usize = 10_000;
 
-/// The strongest bound that takes no search, as far as it is known when it is time to stop.
+/// Strongest bound without search; the strongest known so far if the solve has to stop.
 pub(crate) fn first_bound(problem: &Problem, stop: &Stop) -> LowerBound {
     let closed = strongest(problem);
     if problem.graph().class_count() > FEW_CLASSES {
@@ -25,19 +25,19 @@ pub(crate) fn first_bound(problem: &Problem, stop: &Stop) -> LowerBound {
     anchored.into_iter().flatten().flatten().fold(closed, LowerBound::max)
 }
 
-/// What there is to begin with.
+/// Result of the search for an initial plan.
 pub(crate) enum First {
     /// A plan, if one was found.
     Plan(Option<Plan>),
-    /// There is none, and why.
+    /// No plan exists, with the reason.
     Impossible(String),
 }
 
-/// The warm start, if it is a plan. Else the best plan that is found quickly: by local search for a free split; for a
-/// convex one the best contiguous split, which is convex, or one device.
+/// The warm start, if it is feasible. Otherwise the best plan that is found quickly: by local search for a free
+/// split; for a convex one the best contiguous split, which is convex, or everything on one device.
 ///
 /// # Errors
-/// A broken invariant.
+/// If an invariant is broken.
 pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result<First, SolveError> {
     let warm = context.warm_start.clone().and_then(|warm| Plan::new(problem, warm).ok());
     if warm.is_some() {
@@ -58,7 +58,7 @@ pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result
             best = Some(plan);
         }
     };
-    // A warm start that is no plan here is none for the order of the stages either.
+    // A warm start that is infeasible here is not used for the order of the stages either.
     context.warm_start = None;
     let objective = Objective { split: Split::Contiguous, ..*problem.objective() };
     if let Ok(contiguous) = problem.with_objective(objective) {

@@ -1,5 +1,5 @@
-//! Integer programming on HiGHS: the cut-net model of free and convex splits, the model of calls for latency, branch and
-//! price over what one device can hold, and large-neighbourhood search.
+//! Integer programming on HiGHS: the cut-net model of free and convex splits, the model of calls for latency, branch
+//! and price over sets that one device can hold, and large-neighbourhood search.
 
 mod adaptive;
 mod bnp;

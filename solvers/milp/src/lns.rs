@@ -1,14 +1,14 @@
-//! Large-neighbourhood search: a few devices at a time are planned anew by the cut-net model.
+//! Large-neighbourhood search: the cut-net model re-optimises a few devices at a time.
 //!
 //! A neighbourhood is a pair or a triple of devices and at most [`MOST_FREE`] of their units; all other units
-//! stay where they are. Moving units among some devices leaves the loads of all others as they are: a net
-//! that has pins on another device has them there before and after, and pins elsewhere before and after; only
-//! uplinks may change, and plans that overload them are not kept. So the largest load of the chosen devices
-//! is what is minimised, disjoint neighbourhoods are solved at the same time, and a plan is better when its
-//! loads, largest first, are lexicographically smaller.
+//! are fixed. Moving units among some devices does not change the loads of the others: a net with pins on
+//! another device has pins there, and pins elsewhere, before and after the move. Only uplinks may change, and
+//! plans that overload them are rejected. So the objective is the largest load of the chosen devices,
+//! disjoint neighbourhoods are solved in parallel, and a plan is better if its loads, in descending order,
+//! are lexicographically smaller.
 //!
-//! Which shape of neighbourhood comes next is drawn by how often each has helped lately. Runs are ended by a
-//! number of nodes, not by the clock, so that the thread count cannot change the plan.
+//! The next shape of neighbourhood is drawn by recent success. Runs end at a node limit, not a time limit, so
+//! that the plan does not depend on the number of threads.
 
 use rand::{Rng, RngExt};
 use rayon::ThreadPool;
@@ -36,15 +36,15 @@ use crate::search::MOST_ENTRIES;
 
 /// Share of the time for the first plan.
 const SEARCH_SHARE: f64 = 0.2;
-/// Most units of a neighbourhood.
+/// Maximum number of units of a neighbourhood.
 const MOST_FREE: usize = 90;
-/// Nodes of the search tree for one neighbourhood, and the gap at which it ends.
+/// Node limit of one neighbourhood, and the gap at which it ends.
 const NODES: u32 = 300;
 const GAP: f64 = 1e-4;
-/// Neighbourhoods that are solved at the same time, if there are so many disjoint ones.
+/// Number of neighbourhoods solved in parallel, if there are as many disjoint ones.
 const BATCH: usize = 4;
-/// Batches without a better plan before a walk of local search, its moves, and walks in a row that end the
-/// search.
+/// Batches without a better plan before a walk of local search, moves of a walk per unit and at most, and
+/// consecutive walks that end the search.
 const PATIENCE: u32 = 8;
 const WALK_PER_UNIT: u64 = 2_000;
 const LONGEST_WALK: u64 = 200_000;
@@ -92,11 +92,11 @@ impl Solver for Lns {
     }
 }
 
-/// Improves a plan until the time is up, the bound is near enough, or walks and neighbourhoods have long
-/// found nothing. The number of neighbourhoods as well.
+/// Improves a plan until the time is up, the gap is small enough, or walks and neighbourhoods have found
+/// nothing for long. Returns the number of neighbourhoods solved as well.
 ///
 /// # Errors
-/// Where threads cannot be started.
+/// If threads cannot be started.
 pub(crate) fn improve(
     problem: &Problem,
     plan: Plan,
@@ -146,10 +146,10 @@ pub(crate) fn improve(
     Ok((search.best, search.solved))
 }
 
-/// Tasks of random streams from here on.
+/// First task number of the random streams.
 const LNS_STREAM: u64 = 1 << 32;
 
-/// How a neighbourhood is chosen.
+/// Shape of a neighbourhood.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     devices: usize,
@@ -183,7 +183,7 @@ impl Search<'_> {
             || context.gap_reached(self.best.value(), bound.value)
     }
 
-    /// One batch of neighbourhoods; whether any made the plan better.
+    /// Solves a batch of neighbourhoods; returns whether any improved the plan.
     fn step(&mut self, rng: &mut impl Rng, pool: &ThreadPool, context: &mut Context<'_>) -> bool {
         let shape = self.scores.draw(rng);
         let batch: Vec<Neighbourhood> =
@@ -210,7 +210,7 @@ impl Search<'_> {
         improved
     }
 
-    /// Disjoint sets of devices.
+    /// Draws disjoint sets of devices.
     fn batch(&self, shape: Shape, rng: &mut impl Rng) -> Vec<Vec<u32>> {
         let mut devices: Vec<u32> = (0..self.problem.cluster().device_count() as u32).collect();
         for at in (1..devices.len()).rev() {
@@ -226,8 +226,8 @@ impl Search<'_> {
         devices.chunks_exact(size.max(1)).take(BATCH).map(<[u32]>::to_vec).collect()
     }
 
-    /// The units to plan anew on some devices: all of them, or those nearest to a random one that is next to
-    /// a cut.
+    /// Neighbourhood of some devices: all their movable units, or the units nearest to a random one next to a
+    /// cut.
     fn around(&self, devices: &[u32], rng: &mut impl Rng) -> Neighbourhood {
         let is_here = |unit: u32| devices.contains(&self.device_of[unit as usize]);
         let movable = |unit: u32| {
@@ -251,7 +251,7 @@ impl Search<'_> {
         Neighbourhood { devices: devices.to_vec(), free }
     }
 
-    /// The candidates nearest to a root over nets, breadth first.
+    /// Candidates nearest to a root along nets, breadth first.
     fn nearest(&self, root: u32, candidates: &[u32]) -> Vec<u32> {
         let candidates: FxHashSet<u32> = candidates.iter().copied().collect();
         let mut seen: FxHashSet<u32> = [root].into_iter().collect();
@@ -272,7 +272,7 @@ impl Search<'_> {
         queue
     }
 
-    /// A device for every unit, if a better one for some of the neighbourhood was found.
+    /// Solves a neighbourhood; returns a device for every unit if a solution was found.
     fn plan_anew(&self, neighbourhood: &Neighbourhood, seed: u64, stop: &Stop) -> Option<Vec<u32>> {
         let mut domains: Domains = self.device_of.iter().map(|&device| vec![device]).collect();
         for &unit in &neighbourhood.free {
@@ -291,11 +291,11 @@ impl Search<'_> {
         let model = CutNetModel::new(self.problem, self.units, &domains, &[], range, Minimise::Changing);
         let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
         let start = model.start(&self.device_of);
-        // A run that fails is a neighbourhood without a better plan.
+        // A failed run counts as a neighbourhood without a better plan.
         solve(model, Some(start), effort, stop).ok()?.chosen
     }
 
-    /// Keeps a plan whose loads are smaller; whether it is.
+    /// Keeps a plan if its loads are smaller; returns whether they are.
     fn keep(&mut self, plan: Plan, context: &mut Context<'_>) -> bool {
         let loads = sorted_loads(&plan.evaluation);
         if plan.value() > self.best.value() || !is_smaller(&loads, &self.loads) {
@@ -311,7 +311,7 @@ impl Search<'_> {
     }
 }
 
-/// Devices and those of their units that are planned anew.
+/// Devices, and their units that are re-optimised.
 struct Neighbourhood {
     devices: Vec<u32>,
     free: Vec<u32>,
@@ -323,7 +323,7 @@ fn sorted_loads(evaluation: &Evaluation) -> Vec<f64> {
     loads
 }
 
-/// Lexicographically, what rounding may do aside.
+/// Whether loads are lexicographically smaller, up to rounding.
 fn is_smaller(loads: &[f64], than: &[f64]) -> bool {
     let scale = than.first().copied().unwrap_or(0.0);
     for (load, than) in loads.iter().zip(than) {

@@ -24,7 +24,7 @@ const SEARCH_SHARE: f64 = 0.2;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Milp;
 
-/// What the cut-net model lacks for an objective, if anything.
+/// Feature of an objective that the cut-net model does not support, if any.
 pub(crate) fn missing_for_cut_nets(objective: &Objective) -> Option<&'static str> {
     if objective.kind != ObjectiveKind::Throughput {
         Some("objectives other than throughput")
@@ -37,7 +37,7 @@ pub(crate) fn missing_for_cut_nets(objective: &Objective) -> Option<&'static str
     }
 }
 
-/// What the models of cut nets and calls lack for an objective, if anything.
+/// Feature of an objective that the models of cut nets and calls do not support, if any.
 pub(crate) fn missing(objective: &Objective) -> Option<&'static str> {
     match objective.kind {
         ObjectiveKind::Latency => None,
@@ -100,7 +100,7 @@ struct CutNets<'a> {
     units: &'a Units,
     leaders: Vec<u32>,
     domains: Domains,
-    /// Sets that do not fit, found in what earlier runs chose.
+    /// Covers separated from the choices of earlier runs.
     covers: Vec<Cover>,
 }
 

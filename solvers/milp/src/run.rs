@@ -1,8 +1,8 @@
 //! A run of HiGHS that keeps its bound whatever ends it.
 //!
-//! HiGHS runs on a thread of its own, which this one watches: an interrupt returns at once, and the run it
-//! leaves behind ends with its own limits of time and nodes. It uses one thread, since what its parallel
-//! search finds depends on timing.
+//! HiGHS runs on its own thread, which the caller watches: an interrupt returns immediately, and the
+//! abandoned run ends at its own time and node limits. HiGHS uses one thread, since the results of its
+//! parallel search depend on timing.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -14,29 +14,30 @@ use thiserror::Error;
 
 use crate::choice::Choices;
 
-/// By how much a bound of HiGHS is lowered before it is claimed, relative to it.
+/// Relative reduction of a bound of HiGHS before it is claimed.
 pub const TOLERANCE: f64 = 1e-6;
-/// The tolerance of HiGHS for rows and integers, absolute; that of reduced costs is a tenth of it. The value
-/// is about 100 in the model's unit, and every column lies between 0 and 1 or between 0 and the value.
+/// Absolute tolerance of HiGHS for rows and integers; its tolerance of reduced costs is a tenth of it. The
+/// value is about 100 in the model's unit, and every column is between 0 and 1 or between 0 and the value.
 const FEASIBILITY: f64 = 1e-9;
-/// By how much a bound is lowered further for every column, in the model's unit: what reduced costs within
-/// their tolerance may hide.
+/// Further reduction of a bound per column, in the model's unit: the error that reduced costs within their
+/// tolerance may hide.
 const PER_COLUMN: f64 = 1e-9;
-/// Time between two looks at the clock; the part of its time that HiGHS does not get, because it is late to
-/// look at its own; and time after the limit in which it may still hand over what it has.
+/// Time between two checks of the clock.
 const LOOK: Duration = Duration::from_millis(10);
+/// Fraction of the time that is withheld from HiGHS, because it checks its clock late.
 const MARGIN: f64 = 0.03;
+/// Time after the limit in which HiGHS may still return its result.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// A program in which each of several things has one of some choices, and what is minimised takes time.
+/// An integer program over choices that minimises a time.
 pub trait Model: Send + 'static {
     /// The program for HiGHS.
     fn into_highs(self) -> HighsProblem;
 
-    /// What is chosen.
+    /// The choices.
     fn choices(&self) -> &Choices;
 
-    /// Whether nothing is to be decided, here or in any other integer column.
+    /// Whether there are no integer columns, for choices or otherwise.
     fn is_linear(&self) -> bool {
         self.choices().are_made()
     }
@@ -44,59 +45,59 @@ pub trait Model: Send + 'static {
     /// Number of columns.
     fn columns(&self) -> usize;
 
-    /// Seconds in one of the model's units of time.
+    /// Seconds per unit of the model's time.
     fn unit_seconds(&self) -> f64;
 }
 
-/// HiGHS failed.
+/// Failure of HiGHS.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("HiGHS answered {0}")]
 pub struct RunError(pub String);
 
-/// How long and how far to search.
+/// Limits and parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
-    /// Most time.
+    /// Time limit.
     pub time: Option<Duration>,
-    /// Most nodes of the search tree; none is no limit.
+    /// Limit on nodes of the search tree; `None` means unlimited.
     pub nodes: Option<u32>,
-    /// Relative gap at which to end.
+    /// Relative gap at which the run ends.
     pub gap: f64,
-    /// Seed of its random choices.
+    /// Random seed of HiGHS.
     pub seed: u64,
 }
 
-/// How a run ended.
+/// Termination status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With a proof, up to the tolerance.
+    /// Proved optimal, up to the tolerance.
     Optimal,
-    /// With the proof that nothing fits the rows.
+    /// Proved infeasible: nothing satisfies the rows.
     Infeasible,
-    /// At a limit.
+    /// A limit was reached.
     Limit,
-    /// Not at all: it was given up, and may still run.
+    /// Abandoned: the run did not end, and may still be running.
     Abandoned,
 }
 
-/// What a run found.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// How it ended.
+    /// Termination status.
     pub ending: Ending,
     /// A lower bound on the value, seconds, lowered by [`TOLERANCE`].
     pub bound: Option<f64>,
     /// The choices of the best plan.
     pub chosen: Option<Vec<u32>>,
-    /// Nodes of the search tree.
+    /// Number of nodes of the search tree.
     pub nodes: u64,
 }
 
-/// Solves a model, from the columns of a plan where they are given. Only the integer ones count, HiGHS
-/// completes them.
+/// Solves a model, from the columns of a plan if given. Only the integer columns count; HiGHS completes the
+/// others.
 ///
 /// # Errors
-/// Where HiGHS does not take the model or fails.
+/// If HiGHS rejects the model or fails.
 pub fn solve(
     model: impl Model,
     start: Option<Vec<f64>>,
@@ -110,7 +111,7 @@ pub fn solve(
     let deadline = time.and_then(|time| Instant::now().checked_add(time));
     let (send, receive) = channel();
     let run = move || {
-        // Nobody listens after an interrupt.
+        // After an interrupt there is no receiver.
         let _ = send.send(run(model, start, effort, deadline));
     };
     std::thread::Builder::new()
@@ -156,7 +157,7 @@ fn run(
         program.try_set_solution(Some(start), None, None, None).map_err(|error| failed(&error))?;
     }
     if let Some(deadline) = deadline {
-        // Writing the model took its part.
+        // Building the model took part of the time.
         let left = deadline.saturating_duration_since(Instant::now());
         program.set_option("time_limit", left.as_secs_f64() * (1.0 - MARGIN));
     }

@@ -1,9 +1,8 @@
-//! From a first plan to a proof on HiGHS: a short run and a long one from the best plan so far; without a
-//! time limit, runs of growing length.
+//! Search from a first plan to a proof on HiGHS: a short run and a long one from the best plan so far;
+//! without a time limit, runs of growing length.
 //!
-//! HiGHS tells nothing while it runs, so what it found comes out between runs. The bound of every run counts.
-//! Without a time limit it is nodes of the search tree that end a run, so that the plan does not depend on
-//! the clock.
+//! HiGHS reports nothing while it runs, so its plans are available only between runs. The bound of every run
+//! counts. Without a time limit, runs end at a node limit, so that the plan does not depend on the clock.
 
 use stagewright_core::bound::LowerBound;
 use stagewright_core::placement::Placement;
@@ -17,40 +16,40 @@ use crate::run::{Effort, Ending, Outcome, RunError, TOLERANCE};
 const SOURCE: &str = "milp";
 /// Share of the time for the first run; the second has the rest.
 const FIRST_SHARE: f64 = 0.15;
-/// Nodes of the first run where there is no limit. Each that follows has twice as many.
+/// Node limit of the first run without a time limit. It doubles with every run.
 const FIRST_NODES: u32 = 500;
-/// Entries of the matrix beyond which not even the relaxation is solved in minutes.
+/// Number of matrix entries beyond which not even the relaxation is solved in minutes.
 pub(crate) const MOST_ENTRIES: usize = 4_000_000;
-/// Bytes that HiGHS takes for one entry of the matrix, cuts, presolve and the search tree included, as
-/// measured roughly.
+/// Bytes that HiGHS takes per matrix entry, including cuts, presolve and the search tree: a rough
+/// measurement.
 const BYTES_PER_ENTRY: u64 = 600;
 
-/// Most entries of the matrix of a program, by the bytes that there are for it.
+/// Maximum number of matrix entries of a program under a memory limit.
 pub(crate) fn most_entries(memory: Option<u64>) -> usize {
     let room = memory.map_or(u64::MAX, |memory| memory / BYTES_PER_ENTRY);
     usize::try_from(room).map_or(MOST_ENTRIES, |room| room.min(MOST_ENTRIES))
 }
 
-/// The programs of one problem.
+/// The integer programs of one problem.
 pub(crate) trait Programs {
-    /// A run from a plan, if there is one, for values above the bound and not above that of the plan.
+    /// Runs a program from the known plan, if any, for values above the bound and up to the plan's.
     ///
     /// # Errors
-    /// Where HiGHS fails.
+    /// If HiGHS fails.
     fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError>;
 
-    /// What was chosen as a placement.
+    /// Placement of the choices.
     fn placement(&self, chosen: &[u32]) -> Placement;
 
-    /// Adds the rows that a run left out, after it has answered with a placement that is no plan; whether
+    /// Adds the rows that a run lacked, after it returned a placement that is not a plan; returns whether
     /// there are any.
     fn complete(&mut self, chosen: &[u32]) -> bool;
 
-    /// Why there is no plan, if so.
+    /// Explanation of infeasibility.
     fn why_infeasible(&self, stop: &Stop) -> String;
 }
 
-/// What is known before a run.
+/// Knowledge before a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
     /// The best plan.
@@ -59,12 +58,12 @@ pub(crate) struct Known<'a> {
     pub(crate) bound: f64,
 }
 
-/// The best plan and the best bound so far, and why no more is known.
+/// Best plan and best bound so far, and the reason why no more is known.
 pub(crate) struct Search<'a> {
     problem: &'a Problem,
     plan: Option<Plan>,
     bound: LowerBound,
-    /// Why there is no plan, where that is proved.
+    /// Explanation of infeasibility, if it is proved.
     pub(crate) infeasible: Option<String>,
     pub(crate) reason: Option<String>,
     nodes: u64,
@@ -75,7 +74,7 @@ impl<'a> Search<'a> {
         Search { problem, plan, bound, infeasible: None, reason: None, nodes: 0 }
     }
 
-    /// Whether a program with so many entries is too large, and says so.
+    /// Whether a program with `entries` entries is too large; records the reason if so.
     pub(crate) fn is_too_large(&mut self, entries: usize, context: &Context<'_>) -> bool {
         if entries > MOST_ENTRIES {
             self.reason = Some(format!("the integer program would have about {entries:.1e} entries"));
@@ -114,13 +113,13 @@ impl<'a> Search<'a> {
             let ending = outcome.ending;
             let again = self.take(outcome, programs, context);
             if ending == Ending::Abandoned {
-                // It may still hold its thread and its memory: no other run beside it.
+                // It may still hold its thread and its memory: start no other run beside it.
                 if !stop.is_interrupted() {
                     self.reason = Some("HiGHS did not end with its time and was given up".into());
                 }
                 return;
             }
-            // The scale of a program without a plan is a guess: from a plan it resolves more.
+            // Without a plan the scale of a program is a guess; with one it resolves more.
             let rescaled = guessed && self.plan.is_some();
             if ending != Ending::Limit && !again && !rescaled {
                 return;
@@ -149,7 +148,7 @@ impl<'a> Search<'a> {
         self.plan.as_ref().is_some_and(enough) || context.stop().reason().is_some()
     }
 
-    /// Takes the outcome of a run; whether rows were missing, so that another has more to say.
+    /// Keeps the results of a run; returns whether rows were missing, so that another run can find more.
     fn take(&mut self, outcome: Outcome, programs: &mut dyn Programs, context: &mut Context<'_>) -> bool {
         let Outcome { ending, bound, chosen, nodes } = outcome;
         self.nodes += nodes;
@@ -175,7 +174,7 @@ impl<'a> Search<'a> {
             }
             _ => {}
         }
-        // Rows that leave nothing below the value of the plan prove it, up to the tolerance.
+        // If the rows leave nothing below the value of the plan, it is optimal up to the tolerance.
         let bound = match (ending, bound) {
             (Ending::Infeasible, _) => Some(high * (1.0 - TOLERANCE)).filter(|bound| bound.is_finite()),
             (_, bound) => bound,
@@ -186,7 +185,7 @@ impl<'a> Search<'a> {
         again
     }
 
-    /// Takes a bound that is stronger.
+    /// Keeps a bound if it is stronger.
     pub(crate) fn raise(&mut self, bound: LowerBound, context: &mut Context<'_>) {
         if bound.value > self.bound.value {
             context.emit(Event::Bound { value: bound.value, source: bound.source });
@@ -194,10 +193,10 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The outcome.
+    /// The solution.
     ///
     /// # Errors
-    /// A plan below the bound.
+    /// If the plan is below the bound.
     pub(crate) fn solution(self, name: &'static str, context: &Context<'_>) -> Result<Solution, SolveError> {
         let stop = context.stop().reason();
         let statistics = vec![("nodes", self.nodes)];
@@ -208,7 +207,7 @@ impl<'a> Search<'a> {
                 Solution::without_plan(name, Status::Unknown, self.bound, stop, reason)
             }
             (Some(plan), _) => {
-                // The one check of a bound that costs nothing.
+                // A free check of the bound.
                 if self.bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
                     let (bound, value) = (self.bound.value, plan.value());
                     return Err(SolveError::Invariant(format!(

@@ -1,4 +1,4 @@
-//! Branch and price on random small problems: the tree against every placement, pairs in pricing against
+//! Branch and price on small random problems: the tree against every placement, pairs in pricing against
 //! every set.
 
 #[path = "support/columns.rs"]
@@ -31,9 +31,9 @@ use support::optimum;
 use support::random::Size;
 
 const STATES: usize = 1 << 16;
-/// Enough for every problem here.
+/// Enough nodes for every problem here.
 const MOST_NODES: u64 = 20_000;
-/// Enough for most where columns are blind to a part of the value.
+/// Enough nodes for most problems in which columns ignore a part of the value.
 const FEW_NODES: u64 = 500;
 /// Just below a value, by more than the tolerance of optimality.
 const BELOW: f64 = 1.0 - 1e-8;
@@ -78,15 +78,15 @@ fn root_excludes(problem: &Problem, threshold: f64) -> bool {
     matches!(verdict, Verdict::Excluded(_))
 }
 
-/// A problem with a value to beat: its optimum, if that is known and not zero.
+/// A problem with its optimum, if that is known and not zero.
 fn with_optimum(number: u64) -> Option<(Problem, f64)> {
     let problem = problem(number, 9, 4);
     let best = optimum(&problem)??;
     (best > 0.0).then_some((problem, best))
 }
 
-/// Whether columns leave out something that the value depends on: uplinks, or how the passes of separate
-/// training add up. The tree then finds it out at its leaves alone.
+/// Whether columns ignore a part of the value: uplinks, or how the passes of separate training add up. The
+/// tree then detects it only at its leaves.
 fn columns_are_blind(problem: &Problem) -> bool {
     problem.objective().training == Training::Separate
         || problem.pools().iter().any(|pool| pool.group.is_some())

@@ -1,4 +1,4 @@
-//! Latency on random small problems, against every placement into calls.
+//! Latency on small random problems, against every placement into calls.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,14 @@ use stagewright_milp::run::{Effort, Ending, Outcome, solve};
 use stagewright_milp::{Lns, Milp};
 
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
-/// Most placements to try.
+/// Maximum number of placements to try.
 const MOST: f64 = 60_000.0;
 
 fn seconds(rng: &mut impl Rng) -> f64 {
     if rng.random_bool(0.25) { 0.0 } else { f64::from(rng.random_range(1..=20)) / 4.0 }
 }
 
-/// Up to six operators on up to three devices, with everything that a latency problem may have.
+/// A random problem of up to six operators on up to four devices, with every feature of a latency problem.
 fn problem(number: u64) -> Problem {
     let mut rng = seed::stream(0x1A7E, number);
     let operators = rng.random_range(1..=6);
@@ -112,7 +112,7 @@ fn problem(number: u64) -> Problem {
     Problem::new(graph, cluster, objective, pins).expect("a valid problem")
 }
 
-/// The least value over every device and call of every operator; none where there are too many to try.
+/// Minimum value over all devices and calls of all operators; `None` if there are too many to try.
 fn optimum(problem: &Problem) -> Option<Option<f64>> {
     let graph = problem.graph();
     let mut seats: Vec<(DeviceId, u32)> = Vec::new();
@@ -184,7 +184,7 @@ fn solved(model: CallsModel) -> Outcome {
     solve(model, None, effort, &Stop::new(None, Default::default())).expect("HiGHS takes the model")
 }
 
-/// Without a plan to start from, and with one that excludes seats.
+/// Without an initial plan, and with one that excludes seats.
 #[test]
 fn the_model_is_what_every_placement_says() {
     let (mut feasible, mut infeasible) = (0, 0);
@@ -222,7 +222,7 @@ fn the_model_is_what_every_placement_says() {
     assert!(feasible > 150 && infeasible > 5, "{feasible} {infeasible}");
 }
 
-/// A part of a plan planned anew is as good as the best of all placements that leave the rest where it is.
+/// Re-optimising a part of a plan is as good as the best of all placements that leave the rest fixed.
 #[test]
 fn a_part_of_a_plan_is_what_every_placement_of_it_says() {
     let (mut tried, mut better) = (0, 0);

@@ -1,4 +1,4 @@
-//! Column generation on random small problems: pricing against every set, bounds against every placement.
+//! Column generation on small random problems: pricing against every set, bounds against every placement.
 
 #[path = "support/columns.rs"]
 mod columns;
@@ -66,7 +66,7 @@ fn pricing_is_what_every_set_says() {
         }
         let preparation = Preparation::new(&problem, &units, 1 << 20, &never()).expect("a small problem");
         let mut rng = seed::stream(number, 3);
-        // Prices below zero too: the program does not rely on their sign.
+        // Negative prices too: the program does not rely on their sign.
         let prices: Vec<f64> = (0..units.len()).map(|_| rng.random_range(-0.2..1.0)).collect();
         let total: f64 = (0..units.len()).filter_map(|unit| units.seconds(unit, 0)).sum();
         let threshold = total * rng.random_range(0.05..1.2) + 0.01;
@@ -111,7 +111,8 @@ fn pricing_is_what_every_set_says() {
     assert!(exact > 300 && found > 300, "{exact} exact, {found} columns");
 }
 
-/// A set that the meter lets a device hold is a column: what is left out of a kind never makes it narrower.
+/// A set that the meter lets a device hold is a column: constraints left out of a kind never make it
+/// narrower.
 #[test]
 fn a_load_within_the_threshold_is_a_column() {
     let mut compared = 0;
@@ -219,7 +220,7 @@ fn no_excluded_threshold_has_a_replicated_split() {
     assert!(replicated > 20 && excluded > 200, "{replicated} better with replicas, {excluded} excluded");
 }
 
-/// Local search knows no replicas; the best contiguous split with them is a plan all the same.
+/// Local search does not use replicas; the best contiguous split with replicas is still a candidate.
 #[test]
 fn a_replicated_contiguous_split_is_not_lost() {
     let mut replicated = 0;
@@ -265,7 +266,7 @@ fn no_time_still_gives_a_plan_and_a_bound() {
     }
 }
 
-/// Nets left out for want of states relax the loads: what pricing then says still bounds every set.
+/// Nets dropped to save states relax the loads: the result of pricing still bounds every set.
 #[test]
 fn a_relaxed_state_graph_bounds_from_above() {
     let mut relaxed = 0;

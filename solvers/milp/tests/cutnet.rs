@@ -1,4 +1,4 @@
-//! The cut-net model on random small problems, against every placement.
+//! The cut-net model on small random problems, against every placement.
 
 mod support;
 
@@ -33,7 +33,7 @@ fn never() -> Stop {
     Stop::new(None, Default::default())
 }
 
-/// Free and convex splits in turn.
+/// A small random problem; free and convex splits take turns.
 fn small(number: u64) -> Problem {
     let split = if number.is_multiple_of(3) { Split::Convex } else { Split::Free };
     support::problem(
@@ -128,7 +128,7 @@ fn the_solver_agrees_with_brute_force_and_explains() {
     assert!(optimal > 100 && explained > 10, "{optimal} {explained}");
 }
 
-/// Whatever neighbourhoods are chosen, the loads of the other devices stay: what is claimed is what `evaluate` says.
+/// No neighbourhood changes the loads of other devices: the claimed values agree with `evaluate`.
 #[test]
 fn large_neighbourhoods_never_lose_and_often_reach_the_optimum() {
     let (mut plans, mut reached) = (0, 0);
@@ -168,7 +168,7 @@ fn no_time_still_gives_what_there_is() {
     }
 }
 
-/// Profiles mark what must not be by absurd times; HiGHS takes no coefficient of that size.
+/// Profiles mark forbidden choices by absurd times; HiGHS rejects coefficients of that size.
 #[test]
 fn absurd_costs_switch_nothing_off() {
     let mut solved = 0;
@@ -196,7 +196,8 @@ fn absurd_costs_switch_nothing_off() {
     assert!(solved > 30, "{solved}");
 }
 
-/// Memory that two units pass by less than HiGHS's default tolerance for rows: no plan with both is one.
+/// Two units that exceed the memory by less than HiGHS's default tolerance for rows: no plan has both on one
+/// device.
 #[test]
 fn memory_is_as_tight_as_the_evaluation_has_it() {
     let mut builder = GraphBuilder::new("tight");
@@ -207,7 +208,7 @@ fn memory_is_as_tight_as_the_evaluation_has_it() {
             ..OperatorDocument::named(name)
         });
     }
-    // To part the first two costs as much as all compute.
+    // Separating the first two costs as much as all compute of a device.
     builder.timed_tensor(TensorDocument {
         name: None,
         producer: "a".into(),

@@ -1,5 +1,6 @@
-//! The least value over every assignment of colocation classes to devices, every order of the devices in use where the
-//! split has one, and every number of replicas, as `evaluate` scores them. It knows nothing of units, ideals or windows.
+//! Brute force: the minimum value by `evaluate` over every assignment of colocation classes to devices, every order of
+//! the devices in use if the split is contiguous, and every number of replicas. Independent of units, ideals and
+//! windows.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
-/// The optimum, or none where nothing is feasible.
+/// Optimum; `None` if nothing is feasible.
 pub(crate) fn optimum(problem: &Problem) -> Option<f64> {
     let classes = problem.graph().class_count();
     let devices = problem.cluster().device_count();
@@ -54,7 +55,8 @@ fn permutations(items: &mut [DeviceId], count: usize, visit: &mut impl FnMut(&[D
     }
 }
 
-/// Every way to give stages more devices of their pool than one; only what no pin tells apart can replicate.
+/// Visits every choice of replica counts within the devices of each pool. Only devices that no pin distinguishes can
+/// be replicas of each other.
 fn for_each_replication(
     problem: &Problem,
     order: &[DeviceId],

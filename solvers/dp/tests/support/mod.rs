@@ -1,4 +1,4 @@
-//! Random small problems and two oracles: every assignment tried, and the textbook program over all ideals.
+//! Small random problems and two oracles: brute force, and the textbook program over all ideals.
 
 #![allow(dead_code, reason = "each test target uses its own part")]
 

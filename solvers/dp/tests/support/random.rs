@@ -1,4 +1,4 @@
-//! Random small problems with everything in them: classes, hosts, memory, colocation, pins, unsupported operators,
+//! Small random problems that cover all features: classes, hosts, memory, colocation, pins, unsupported operators,
 //! backward passes, every communication and training mode, schedules and replicas.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 
-/// What may appear.
+/// Limits of a random problem.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) operators: usize,
@@ -23,14 +23,14 @@ pub(crate) struct Size {
     pub(crate) groups: bool,
 }
 
-/// The problem of a seed.
+/// Problem with a given seed.
 pub(crate) fn problem(number: u64, size: Size) -> Problem {
     let mut rng = seed::stream(0xD1CE, number);
     let mut graph = graph(&mut rng, size.operators);
     let mut cluster = cluster(&mut rng, size);
     let pins = pins(&mut rng, &graph, &cluster);
     let objective = objective(&mut rng);
-    // A stream of its own leaves the problems of version 1 what they are without it.
+    // A separate stream keeps the problems of version 1 unchanged.
     let mut rng = seed::stream(0x5A4E, number);
     if rng.random_bool(0.5) {
         graph = of_version_2(&mut rng, &graph);
@@ -99,7 +99,7 @@ fn graph(rng: &mut impl Rng, most: usize) -> Graph {
     Graph::from_document(document).expect("a valid graph")
 }
 
-/// The same graph in version 2, with shared parameters, workspace and outputs of the model.
+/// The graph in version 2, with shared parameters, workspace and outputs of the model.
 fn of_version_2(rng: &mut impl Rng, graph: &Graph) -> Graph {
     let mut document = graph.document().clone();
     document.schema = GRAPH_SCHEMA_2.into();
@@ -131,12 +131,12 @@ fn of_version_2(rng: &mut impl Rng, graph: &Graph) -> Graph {
     Graph::from_document(document).expect("a valid graph")
 }
 
-/// The same cluster with part of its memory reserved.
+/// The cluster with part of its memory reserved.
 fn with_reserves(rng: &mut impl Rng, cluster: &Cluster) -> Cluster {
     let mut document = cluster.document().clone();
     for kind in &mut document.kinds {
         kind.reserve_bytes = Some(f64::from(rng.random_range(0..3)));
-        // Live tensors come on top of what problems of version 1 count.
+        // Version 2 counts live tensors in addition.
         kind.memory_bytes = kind.memory_bytes.map(|bytes| bytes + f64::from(rng.random_range(0..12)));
     }
     Cluster::from_document(document).expect("a valid cluster")
@@ -253,7 +253,7 @@ fn objective(rng: &mut impl Rng) -> Objective {
     let schedule =
         [Schedule::None, Schedule::None, Schedule::GPipe, Schedule::OneFOneB][rng.random_range(0..4)];
     let separate = rng.random_bool(0.3);
-    // The value of a schedule is its iteration; the bottleneck under it is what the searches relax it to.
+    // The value under a schedule is the iteration time; the searches relax it to the bottleneck.
     let is_bottleneck = schedule != Schedule::None && (separate || rng.random_bool(0.4));
     Objective {
         communication: [

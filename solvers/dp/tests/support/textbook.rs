@@ -1,5 +1,5 @@
-//! The textbook program: all ideals, all pairs, no windows, no bounds. Combined training, no schedule that looks
-//! at stages, no replicas.
+//! The textbook program: all ideals, all pairs, no windows, no bounds. Combined training only, without replicas
+//! and without schedules that depend on the stage.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use stagewright_core::contract::Units;
 use stagewright_core::meter::Meter;
 use stagewright_core::problem::Problem;
 
-/// The optimum over chains of ideals; none where nothing fits. Panics above `most` ideals.
+/// Optimum over chains of ideals; `None` if nothing fits. Panics above `most` ideals.
 pub(crate) fn optimum(problem: &Problem, most: usize) -> Option<f64> {
     let units = Units::new(problem);
     let ideals = ideals(&units, most).expect("few enough ideals for the textbook");
@@ -63,13 +63,13 @@ fn load(problem: &Problem, units: &Units, pool: usize, smaller: &[bool], ideal: 
     (meter.supported() && fits).then(|| meter.load(0))
 }
 
-/// Number of ideals, or none above `most`.
+/// Number of ideals; `None` if above `most`.
 #[allow(dead_code, reason = "only the benches ask")]
 pub(crate) fn count_ideals(units: &Units, most: usize) -> Option<usize> {
     ideals(units, most).map(|ideals| ideals.len())
 }
 
-/// All ideals by size, the empty one first and the full one last; none above `most`.
+/// All ideals by ascending size, from the empty to the full one; `None` if there are more than `most`.
 fn ideals(units: &Units, most: usize) -> Option<Vec<Vec<bool>>> {
     let mut all = vec![vec![false; units.len()]];
     let mut level = all.clone();

@@ -1,5 +1,5 @@
-//! Random training graphs: layers in a chain with a skip now and then, each with a forward pass, the gradient of its
-//! inputs, and that of its weights apart.
+//! Random training graphs: a chain of layers with occasional skips. Each layer has a forward operator and separate
+//! operators for the gradients of its inputs and of its weights.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::Cluster;
@@ -12,7 +12,8 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 
-/// The problem of a number under a schedule: at most so many layers, on at most so many devices of two kinds.
+/// Problem with a given number under a schedule: at most `layers` layers, on at most `devices` devices of two
+/// kinds.
 pub(crate) fn training(number: u64, schedule: Schedule, layers: usize, devices: u32) -> Problem {
     let mut rng = seed::stream(number, 0x5C4E);
     let layers = rng.random_range(2..=layers);
@@ -44,7 +45,7 @@ pub(crate) fn training(number: u64, schedule: Schedule, layers: usize, devices: 
         });
     };
     for layer in 1..layers {
-        // Without the edge the layers may change places.
+        // Without this edge the layers may trade places.
         if rng.random_bool(0.85) {
             tensor(&mut rng, format!("f{}", layer - 1), vec![format!("f{layer}")]);
         }
@@ -82,7 +83,7 @@ pub(crate) fn training(number: u64, schedule: Schedule, layers: usize, devices: 
     };
     let graph = builder.build().expect("a graph");
     let cluster = Cluster::from_document(cluster).expect("a cluster");
-    // Of two layers, the gradient of no weights branches off, which zero-bubble refuses.
+    // With two layers no weight gradient branches off, which zero-bubble rejects.
     match Problem::new(graph.clone(), cluster.clone(), objective, PinsDocument::default()) {
         Ok(problem) => problem,
         Err(_) => {
@@ -92,7 +93,7 @@ pub(crate) fn training(number: u64, schedule: Schedule, layers: usize, devices: 
     }
 }
 
-/// A multiple of a quarter.
+/// Random multiple of a quarter, up to `most` quarters.
 fn quarter(rng: &mut impl Rng, most: u32) -> f64 {
     f64::from(rng.random_range(0..=most)) / 4.0
 }

@@ -1,11 +1,11 @@
 //! Below the root: dives for plans, and trees for the proof.
 //!
-//! Dives come in batches of [`BATCH`] thresholds spread over what lies between the bound and the plan, run
-//! side by side and kept in their order.
+//! Dives run in batches of [`BATCH`] thresholds spread over the gap between bound and plan, in parallel;
+//! their plans are taken in order.
 //!
-//! A tree answers for one threshold: the one just below the plan, which is the proof, and where that takes
-//! too many nodes thresholds between the bound and the plan, bisected, with fewer nodes each. When none is
-//! left that so many decide, the same begins anew with more of them.
+//! A tree decides one threshold. The first is just below the plan: excluding it proves the plan optimal. If
+//! that takes too many nodes, thresholds between bound and plan are bisected, with fewer nodes each. When no
+//! remaining threshold is decided within this limit, the procedure starts again with a higher one.
 
 use std::sync::Arc;
 
@@ -31,18 +31,18 @@ use super::root::most_states;
 
 /// Source of a bound that a tree proves.
 const SOURCE: &str = "branch-and-price";
-/// Batches of dives in a row without a better plan that end them.
+/// Consecutive batches of dives without a better plan that end diving.
 const PATIENCE: u32 = 3;
-/// Tasks of random streams from here on.
+/// First task number of the random streams.
 const STREAM: u64 = 2 << 32;
-/// Nodes of the tree just below the plan at first, their growth, and the most: the end of a search without a
-/// time limit.
+/// Node limit of the tree just below the plan: initial, growth factor, and maximum, which ends a search
+/// without a time limit.
 const NODES: u64 = 64;
 const GROWTH: u64 = 8;
 const MOST_NODES: u64 = NODES * GROWTH * GROWTH;
-/// By how much fewer nodes the tree of a lower threshold has: it proves less.
+/// Divisor of the node limit for a lower threshold, which proves less.
 const LOWER: u64 = 8;
-/// Relative distance between bound and plan at which thresholds are no longer bisected.
+/// Relative distance between bound and lowest open threshold at which the bisection ends.
 const PRECISION: f64 = 1e-4;
 
 /// The search below the root.
@@ -65,10 +65,11 @@ impl<'a> Below<'a> {
         Below { ground, columns: columns.into() }
     }
 
-    /// Dives until the time is up, the bound is near enough, or [`PATIENCE`] is out.
+    /// Dives until the time is up, the gap is small enough, or [`PATIENCE`] batches in a row have found
+    /// nothing.
     ///
     /// # Errors
-    /// Where threads cannot be started.
+    /// If threads cannot be started.
     pub(super) fn dive(&self, answer: &mut Answer, context: &mut Context<'_>) -> Result<(), SolveError> {
         context.emit(Event::Phase { name: "dives".into() });
         let pool = context.pool()?;
@@ -103,10 +104,11 @@ impl<'a> Below<'a> {
         Ok(())
     }
 
-    /// Trees until the plan is proved, the time is up, or no threshold is decided by [`MOST_NODES`] nodes.
+    /// Searches trees until the plan is proved optimal, the time is up, or no threshold is decided within
+    /// [`MOST_NODES`] nodes.
     ///
     /// # Errors
-    /// Where threads cannot be started.
+    /// If threads cannot be started.
     pub(super) fn branch(&self, answer: &mut Answer, context: &mut Context<'_>) -> Result<(), SolveError> {
         context.emit(Event::Phase { name: "branch and price".into() });
         let pool = context.pool()?;

@@ -1,10 +1,10 @@
-//! Free splits with a proof: plans from search, bounds from column generation, and branch and price for what
-//! is between them.
+//! Free splits with a proof: plans from search, bounds from column generation, and branch and price to close
+//! the gap.
 //!
 //! The linear relaxation of the cover by columns is tight on pipelines of neural networks: on most of the
-//! published instances it ends at the value of the best plan, which is a proof (`root`). Where it leaves a
-//! gap, dives look for better plans, and trees over pairs of units prove what the relaxation cannot
-//! (`below`). Plans then come from large neighbourhoods, in the time that is left.
+//! published instances its bound reaches the value of the best plan, which is a proof (`root`). If it leaves
+//! a gap, dives look for better plans, and trees over pairs of units prove what the relaxation cannot
+//! (`below`). Large-neighbourhood search then improves the plan in the remaining time.
 
 mod below;
 mod root;
@@ -30,14 +30,14 @@ use crate::milp::missing_for_cut_nets;
 use below::Below;
 use root::{Root, prepare};
 
-/// Share of the time for the first search for a plan, and of what is left then for the bound. The rest is for
-/// plans again.
+/// Share of the time for the first search for a plan.
 const SEARCH_SHARE: f64 = 0.3;
+/// Share of the time then remaining for the bound; the rest is for plans again.
 const BOUND_SHARE: f64 = 0.8;
-/// Shares of the time left for dives and then for trees, both of which begin only where the root was decided.
-/// Where it was not, on graphs of hundreds of small units, a relaxation takes seconds and its shares are too
-/// thin to dive by: dives then end with half of the units placed, and the time is better spent on
-/// neighbourhoods.
+/// Shares of the remaining time for dives and then for trees. Both begin only if every threshold was decided
+/// at the root. Otherwise, on graphs of hundreds of small units, a relaxation takes seconds and its shares
+/// are too small to guide a dive: dives then end with half of the units placed, and the time is better spent
+/// on neighbourhoods.
 const DIVE_SHARE: f64 = 0.25;
 const TREE_SHARE: f64 = 0.75;
 
@@ -87,23 +87,23 @@ impl Solver for Bnp {
     }
 }
 
-/// The plan and the bound so far.
+/// Best plan and best bound so far.
 struct Answer {
     plan: Plan,
     bound: LowerBound,
-    /// What held the bound back.
+    /// Reason why the bound is no higher.
     reason: Option<String>,
     statistics: Vec<(&'static str, u64)>,
 }
 
 impl Answer {
-    /// Whether the plan is proved, or as near to the bound as was asked for.
+    /// Whether the plan is proved optimal or within the requested gap of the bound.
     fn enough(&self, context: &Context<'_>) -> bool {
         tolerance::gap(self.plan.value(), self.bound.value) == 0.0
             || context.gap_reached(self.plan.value(), self.bound.value)
     }
 
-    /// Keeps a plan that is better.
+    /// Keeps a plan if it is better.
     fn keep(&mut self, plan: Plan, context: &mut Context<'_>) {
         if plan.value() < self.plan.value() {
             context.emit(Event::Incumbent { value: plan.value() });
@@ -111,12 +111,12 @@ impl Answer {
         }
     }
 
-    /// Whether there is something left to prove, and time for it.
+    /// Whether to continue: the gap is open, and no limit is reached.
     fn goes_on(&self, context: &Context<'_>) -> bool {
         !self.enough(context) && context.stop().reason().is_none()
     }
 
-    /// The root, dives and trees.
+    /// Runs the root, dives and trees.
     fn price(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
         if self.enough(context) {
             return Ok(());
@@ -131,7 +131,7 @@ impl Answer {
             let value = self.plan.value();
             below.dive(self, &mut context.part(DIVE_SHARE))?;
             if self.plan.value() < value && self.goes_on(context) {
-                // What the relaxation proves has a certificate; what a tree proves has none.
+                // A bound from the relaxation has a certificate, a bound from a tree has none.
                 root.raise(self, &mut context.part(BOUND_SHARE));
             }
             if self.goes_on(context) {
@@ -142,8 +142,8 @@ impl Answer {
         Ok(())
     }
 
-    /// Plans again, in the time that the bound left: by large neighbourhoods, or where those lack something
-    /// by local search from the plan.
+    /// Improves the plan in the remaining time: by large neighbourhoods, or by local search if those do not
+    /// support the objective.
     fn search_on(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
         if missing_for_cut_nets(problem.objective()).is_none() {
             let (better, neighbourhoods) = improve(problem, self.plan.clone(), &self.bound, context)?;
@@ -163,7 +163,7 @@ impl Answer {
 
     fn solution(self, solver: &'static str, context: &Context<'_>) -> Result<Solution, SolveError> {
         let Answer { plan, bound, reason, statistics } = self;
-        // The one check of a bound that costs nothing: a plan below it would disprove it.
+        // A free check of the bound: a plan below it would disprove it.
         if bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
             let (bound, value) = (bound.value, plan.value());
             return Err(SolveError::Invariant(format!("a plan of {value} s below the bound of {bound} s")));
@@ -178,7 +178,7 @@ impl Answer {
     }
 }
 
-/// The best contiguous split with replicated stages, which local search does not use, where they are allowed.
+/// Best contiguous split with replicated stages, if replicas are allowed; local search does not use them.
 fn contiguous_with_replicas(
     problem: &Problem,
     context: &mut Context<'_>,

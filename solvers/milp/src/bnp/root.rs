@@ -1,4 +1,4 @@
-//! The root: column generation up to the value of a plan, and the certificate of what it proves.
+//! The root: column generation up to the value of the plan, and the certificate of its bound.
 
 use stagewright_core::bound::LowerBound;
 use stagewright_core::certificate::Certificate;
@@ -17,12 +17,13 @@ use super::Answer;
 
 /// Source of the bound.
 const SOURCE: &str = "column-generation";
-/// Most states of the state graph, and the share of the memory limit for it and pricing's table over it.
+/// Maximum number of states of the state graph.
 const MOST_STATES: usize = 1 << 20;
+/// Share of the memory limit for the state graph and pricing's table over it.
 const STATES_SHARE: f64 = 0.5;
 
-/// The kinds, the order and the state graph of a problem, as large as the memory has room for; where there
-/// are none, or not all of it, the answer says why.
+/// Prepares kinds, order and state graph of a problem, as large as the memory allows. If the result is absent
+/// or relaxed, `answer` gets the reason.
 pub(super) fn prepare(
     problem: &Problem,
     units: &Units,
@@ -51,7 +52,7 @@ pub(super) struct Root<'a> {
 }
 
 impl<'a> Root<'a> {
-    /// Without columns.
+    /// Starts without columns.
     pub(super) fn new(
         problem: &'a Problem,
         units: &'a Units,
@@ -67,8 +68,8 @@ impl<'a> Root<'a> {
         self.generation.columns()
     }
 
-    /// Raises the bound towards the value of the plan, with certificates. Whether every threshold was
-    /// decided, so that the bound is the most that the relaxation says.
+    /// Raises the bound towards the value of the plan, with certificates. Returns whether every threshold was
+    /// decided, so that the bound is the strongest that the relaxation gives.
     pub(super) fn raise(&mut self, answer: &mut Answer, context: &mut Context<'_>) -> bool {
         let stop = context.stop().clone();
         let (low, value, gap) = (answer.bound.value, answer.plan.value(), context.limits.gap);
@@ -92,7 +93,7 @@ impl<'a> Root<'a> {
         raised == Ok(true)
     }
 
-    /// Counts of what was done.
+    /// Counters for the statistics.
     pub(super) fn statistics(&self) -> [(&'static str, u64); 3] {
         [
             ("states", self.preparation.states.len() as u64),
@@ -102,7 +103,7 @@ impl<'a> Root<'a> {
     }
 }
 
-/// The evidence that a threshold is excluded: prices of units and devices, the zeros aside, and the order of
+/// Certificate that a threshold is excluded: positive prices of units and devices, and the order of
 /// decisions.
 fn certificate(
     problem: &Problem,
@@ -122,7 +123,7 @@ fn certificate(
     }
 }
 
-/// States that the memory has room for, with the least table over them.
+/// Maximum number of states that fits into the memory together with the smallest table over them.
 pub(super) fn most_states(units: &Units, memory: Option<u64>) -> usize {
     let bytes =
         size_of::<[u32; 2]>() + units.pools() * size_of::<[f64; 2]>() + (FEWEST_CELLS + 1) * size_of::<f32>();

@@ -29,10 +29,11 @@ const LONGEST_PATH: &str = "longest-path";
 const FIRST_SHARE: f64 = 0.1;
 const SEARCH_SHARE: f64 = 0.15;
 
-/// A bound and a plan to begin with: the warm start, the best order of blocks or what the bound suggests; then local search.
+/// Initial bound and initial plan: the warm start, or the best order of blocks, or the plan that the bound suggests;
+/// then local search.
 ///
 /// # Errors
-/// Where worker threads cannot be started, and broken invariants.
+/// If worker threads cannot be started, or an invariant is broken.
 pub(crate) fn first(
     problem: &Problem,
     context: &mut Context<'_>,
@@ -99,9 +100,9 @@ impl Programs for Calls<'_> {
         let model = CallsModel::new(&scope, &reach, Range { low: known.bound, high }, self.rows);
         let start = known.plan.and_then(|plan| start(&scope, &model, &plan.placement));
         let outcome = solve_program(model, start, effort, stop)?;
-        // Where the relaxation without the rows of the order takes too long, so does that with them.
+        // If the relaxation takes too long without the rows of the order, it does with them too.
         self.rows.order |= self.has_order && outcome.bound.is_some();
-        // Without a plan the model's unit is a guess, and its tolerances are those of the guess.
+        // Without a plan the model's unit is a guess, and its tolerances are relative to the guess.
         let less = if known.plan.is_some() { 0.0 } else { TOLERANCE * high };
         Ok(Outcome { bound: outcome.bound.map(|bound| (bound - less).max(0.0)), ..outcome })
     }
@@ -116,7 +117,7 @@ impl Programs for Calls<'_> {
 
     fn why_infeasible(&self, stop: &Stop) -> String {
         let problem = self.scope.offload.problem();
-        // What the devices hold does not depend on the objective.
+        // Packing does not depend on the objective.
         let objective = Objective {
             kind: ObjectiveKind::Throughput,
             split: Split::Free,
@@ -134,8 +135,8 @@ impl Programs for Calls<'_> {
     }
 }
 
-/// Moves what a plan has on a host that a domain leaves out to one of the domain that is as fast for the whole
-/// class and has room for everything.
+/// Moves blocks on a host outside their domain to a host of the domain that is as fast for the whole class and has
+/// room for everything.
 fn change_hosts(scope: &Scope<'_>, plan: &mut [u32]) {
     let (offload, seats) = (scope.offload, scope.seats);
     let pools = offload.problem().pools();
@@ -157,7 +158,7 @@ fn change_hosts(scope: &Scope<'_>, plan: &mut [u32]) {
     }
 }
 
-/// The columns of a plan.
+/// Column values of a plan.
 fn start(scope: &Scope<'_>, model: &CallsModel, placement: &Placement) -> Option<Vec<f64>> {
     let graph = scope.offload.graph();
     let mut plan = scope.seats.of_placement(scope.offload.problem(), placement)?;
@@ -170,7 +171,7 @@ fn start(scope: &Scope<'_>, model: &CallsModel, placement: &Placement) -> Option
     let calls: Vec<Call> =
         scope.calls.iter().map(|&seat| Call { pool: scope.seats.seat(seat).pool, after: None }).collect();
     let nodes = Nodes::new(graph, &sites, &calls)?;
-    // Which calls each node waits for.
+    // Calls that each node waits for, as a bit set.
     let words = calls.len().div_ceil(64);
     let mut waits = vec![0u64; words * nodes.count()];
     for &node in nodes.order() {

@@ -1,9 +1,9 @@
-//! Latency in `lns`: a few calls and the operators around them are planned anew by the program of [`super`].
+//! Latency in `lns`: the program of [`super`] re-optimises a few calls and the operators around them.
 //!
-//! Several neighbourhoods of one plan are solved at the same time, to a number of nodes and not by the clock,
-//! so that the thread count cannot change the plan. What the best of them moves is done, then what the others
-//! move as well where that helps. When neighbourhoods find nothing for long, they grow, since most are solved
-//! at the root of the search tree, and a walk of local search follows from another seed.
+//! Several neighbourhoods of one plan are solved in parallel, under a node limit instead of a time limit, so
+//! that the plan does not depend on the number of threads. The moves of the best one are applied, then the
+//! moves of the others if they help too. If neighbourhoods find nothing for long, they grow, since most are
+//! solved at the root of the search tree, and a walk of local search from another seed follows.
 
 use rand::{Rng, RngExt};
 use rayon::ThreadPool;
@@ -25,15 +25,15 @@ use crate::adaptive::Adaptive;
 use crate::run::{Effort, solve as solve_program};
 use crate::search::most_entries;
 
-/// Nodes of the search tree for one neighbourhood, and the gap at which it ends.
+/// Node limit of one neighbourhood, and the gap at which it ends.
 const NODES: u32 = 200;
 const GAP: f64 = 1e-4;
-/// Neighbourhoods that are solved at the same time.
+/// Number of neighbourhoods solved in parallel.
 const BATCH: usize = 4;
-/// Batches without a better plan before a walk of local search, and walks in a row that end the search.
+/// Batches without a better plan before a walk of local search, and consecutive walks that end the search.
 const PATIENCE: u32 = 12;
 const MOST_WALKS: u64 = 3;
-/// Share of the time left for a walk.
+/// Share of the remaining time for a walk.
 const WALK_SHARE: f64 = 0.1;
 /// The random stream of the neighbourhoods.
 const STREAM: u64 = 1 << 33;
@@ -81,7 +81,7 @@ struct Search<'a> {
     best: Plan,
     scores: Adaptive<{ SHAPES.len() }>,
     size: Size,
-    /// Most entries of the matrix of a neighbourhood.
+    /// Maximum number of matrix entries of a neighbourhood.
     most_entries: usize,
     solved: u64,
 }
@@ -118,7 +118,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// One batch of neighbourhoods; whether any made the plan better.
+    /// Solves a batch of neighbourhoods; returns whether any improved the plan.
     fn step(&mut self, rng: &mut impl Rng, pool: &ThreadPool, context: &mut Context<'_>) -> bool {
         let Some(plan) = self.seats.of_placement(self.problem, &self.best.placement) else { return false };
         let Some(timed) = Timed::new(self.offload, self.seats, &plan) else { return false };
@@ -152,7 +152,7 @@ impl Search<'_> {
         helped
     }
 
-    /// A seat for every operator, if a better plan may have been found.
+    /// Solves a neighbourhood; returns a seat for every operator if the plan may be better.
     fn plan_anew(
         &self,
         plan: &[u32],
@@ -166,7 +166,7 @@ impl Search<'_> {
         let Neighbourhood { open, free } = neighbourhood;
         let scope = Scope::around(self.offload, self.seats, plan, open, free)?;
         let high = self.best.value();
-        // What stays as it is may take that long by itself.
+        // The fixed part alone may take that long.
         if scope.latest_known >= high * (1.0 - tolerance::OPTIMAL_RELATIVE) {
             return None;
         }
@@ -181,7 +181,7 @@ impl Search<'_> {
         let model = CallsModel::new(&scope, &reach, Range { low: 0.0, high }, Rows::default());
         let start = model.start(&scope.chosen(plan), |_, _| false);
         let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
-        // A run that fails is a neighbourhood without a better plan.
+        // A failed run counts as a neighbourhood without a better plan.
         let chosen = solve_program(model, Some(start), effort, stop).ok()?.chosen?;
         let seats = scope.seats_of(&chosen, Some(plan));
         (seats != plan).then_some(seats)

@@ -1,4 +1,4 @@
-//! The program of a scope in variables and rows; see [`super`] for what they say.
+//! The program of a scope in variables and rows; see [`super`] for their meaning.
 
 use good_lp::solvers::highs::{HighsProblem, highs};
 use good_lp::{Constraint, Expression, ProblemVariables, SolverModel};
@@ -9,24 +9,24 @@ use super::writer::Writer;
 use crate::choice::Choices;
 use crate::run::Model;
 
-/// By how much more than the known value a plan may be worth, which is rounding.
+/// Relative excess over the known value that counts as rounding.
 pub(super) const SLACK: f64 = 1e-9;
 
-/// What is known before the program is solved.
+/// Range of the value, known before the program is solved.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
     /// A lower bound on the value, seconds.
     pub low: f64,
-    /// The value of a plan, or of any plan that loses no time; finite.
+    /// Value of a plan, or upper bound on every plan without idle time; finite.
     pub high: f64,
 }
 
-/// Rows that a program may do without.
+/// Optional rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// Those of the order of calls, for the whole of a problem alone: in a part calls have their names.
+    /// Rows of the order of calls, only for a whole problem: in a part, calls keep their names.
     pub order: bool,
-    /// Those that exclude every cycle, however short.
+    /// Rows that exclude every cycle, however short.
     pub positions: bool,
 }
 
@@ -36,13 +36,13 @@ pub struct CallsModel {
     pub(super) rows: Vec<Constraint>,
     pub(super) objective: Expression,
     pub(super) choices: Choices,
-    /// Column of the variable that says whether an open call comes after another.
+    /// Two open calls, and the column of the variable that is 1 if the second waits for the first.
     pub(super) follows: Vec<(u32, u32, usize)>,
     pub(super) unit_seconds: f64,
 }
 
 impl CallsModel {
-    /// The program of a scope. O(calls · (operators + edges) · (seats of a block + calls)).
+    /// Builds the program of a scope. O(calls · (operators + edges) · (seats of a block + calls)).
     pub fn new(scope: &Scope<'_>, reach: &Reach, range: Range, rows: Rows) -> CallsModel {
         let mut writer = Writer::new(scope, reach, range);
         writer.add_paths();
@@ -55,8 +55,8 @@ impl CallsModel {
         writer.write()
     }
 
-    /// The columns of a start from a seat for every block. `follows` says whether the second of two open
-    /// calls waits for the first.
+    /// Column values of a warm start with the given seat for every block. `follows` returns whether the
+    /// second of two open calls waits for the first.
     pub fn start(&self, chosen: &[u32], follows: impl Fn(u32, u32) -> bool) -> Vec<f64> {
         let mut columns = vec![0.0; self.variables.len()];
         self.choices.write(chosen, &mut columns);

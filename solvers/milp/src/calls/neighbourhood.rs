@@ -1,4 +1,4 @@
-//! Which calls are opened and which classes are freed, in a plan that is otherwise kept.
+//! Neighbourhoods of a plan: the calls to open and the classes to free; the rest is fixed.
 
 use rand::{Rng, RngExt};
 use rustc_hash::FxHashSet;
@@ -7,71 +7,70 @@ use stagewright_core::offload::{Call, Offload, Site, Timeline};
 
 use super::seats::Seats;
 
-/// Most classes that are ever free, and calls that are ever open.
+/// Maximum number of free classes, and of open calls.
 const MOST_CLASSES: usize = 160;
 const MOST_CALLS: usize = 6;
-/// Shares of the value that a window of time is long, at least and at most.
+/// Minimum and maximum length of a time window, as fractions of the value.
 const SHORTEST: f64 = 0.05;
 const LONGEST: f64 = 0.4;
 
-/// How a neighbourhood is chosen.
+/// Shape of a neighbourhood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// So many fewer calls than can be open, one starting after the other, with the hosts' operators next to
-    /// them.
+    /// Calls with consecutive starts, this many fewer than can be open, with the adjacent operators on hosts.
     Calls(usize),
-    /// What is at work in a window of time.
+    /// Everything active in a time window.
     Window,
-    /// The operators nearest to one, wherever they are.
+    /// The operators nearest to a random one, wherever they run.
     Piece,
 }
 
-/// All of them.
+/// All shapes.
 pub(super) const SHAPES: [Shape; 4] = [Shape::Calls(1), Shape::Calls(0), Shape::Window, Shape::Piece];
 
-/// How large a neighbourhood may be.
+/// Size limits of a neighbourhood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
-    /// Classes that are free.
+    /// Maximum number of free classes.
     classes: usize,
-    /// Calls that are open, an empty one aside.
+    /// Maximum number of open calls, not counting an empty one.
     calls: usize,
 }
 
 impl Size {
-    /// The first.
+    /// The initial size.
     pub(super) const FIRST: Size = Size { classes: 40, calls: 3 };
 
-    /// The next larger one.
+    /// The next larger size.
     pub(super) fn grown(self) -> Size {
         Size { classes: (self.classes * 3 / 2).min(MOST_CLASSES), calls: (self.calls + 1).min(MOST_CALLS) }
     }
 }
 
-/// What is planned anew.
+/// A part of a plan to re-optimise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Neighbourhood {
-    /// Seats of calls.
+    /// Seats of the open calls.
     pub(super) open: Vec<u32>,
-    /// Colocation classes.
+    /// The free colocation classes.
     pub(super) free: Vec<u32>,
 }
 
-/// A plan with its times.
+/// A plan with its timeline.
 pub(super) struct Timed<'a> {
     offload: &'a Offload<'a>,
     seats: &'a Seats,
     plan: &'a [u32],
     timeline: Timeline,
-    /// Seats of its calls by their starts.
+    /// Seats of its calls, ascending by start.
     calls: Vec<u32>,
     value: f64,
 }
 
 impl<'a> Timed<'a> {
-    /// Schedules a plan; none where it has a cycle.
+    /// Schedules a plan; `None` if it has a cycle.
     pub(super) fn new(offload: &'a Offload<'a>, seats: &'a Seats, plan: &'a [u32]) -> Option<Timed<'a>> {
-        // The k-th call has the k-th seat; those of hosts have no operators.
+        // The k-th call has the k-th seat; calls at the seats of hosts have no operators.
         let call = |(at, seat): (u32, super::seats::Seat)| {
             let after = seat.call.filter(|&call| call > 0).map(|_| at - 1);
             Call { pool: seat.pool, after }
@@ -92,7 +91,7 @@ impl<'a> Timed<'a> {
         Some(Timed { offload, seats, plan, timeline, calls, value })
     }
 
-    /// A neighbourhood of a shape.
+    /// Draws a neighbourhood of a shape.
     pub(super) fn draw(&self, shape: Shape, size: Size, rng: &mut impl Rng) -> Neighbourhood {
         let graph = self.offload.graph();
         let mut open: Vec<u32> = Vec::new();
@@ -152,7 +151,8 @@ impl<'a> Timed<'a> {
         self.seats.seat(self.plan[op.index()]).call.is_none()
     }
 
-    /// The first free call of a device, or of a pool, if there is one.
+    /// A random idle call among the first idle calls of all devices in use and of each pool; `None` if there
+    /// are none.
     fn empty(&self, rng: &mut impl Rng) -> Option<u32> {
         let used: FxHashSet<u32> = self.calls.iter().copied().collect();
         let idle = |at: u32| !used.contains(&at);
@@ -161,7 +161,7 @@ impl<'a> Timed<'a> {
             .all()
             .filter(|&(at, seat)| {
                 let first = |call: u32| {
-                    // Of idle devices alike, the first.
+                    // Of identical idle devices, the first.
                     let before = at.checked_sub(1).filter(|&one| self.seats.seat(one).pool == seat.pool);
                     match call {
                         0 => before.is_none_or(|one| !idle(self.seats.beside(one).start)),
@@ -175,7 +175,8 @@ impl<'a> Timed<'a> {
         (!free.is_empty()).then(|| free[rng.random_range(0..free.len())])
     }
 
-    /// The classes of some operators: all, or those nearest to one whose seat is not that of a neighbour.
+    /// Classes of some operators: all of them, or the classes nearest to a random operator with a neighbour
+    /// at another seat.
     fn classes(&self, near: &[OpId], size: Size, rng: &mut impl Rng) -> Vec<u32> {
         let graph = self.offload.graph();
         let of = |ops: &[OpId]| {
@@ -199,7 +200,7 @@ impl<'a> Timed<'a> {
         of(&self.nearest(root, size, |op| candidates.contains(&op)))
     }
 
-    /// Operators of so many classes, breadth first from one.
+    /// Operators of at most `size.classes` classes, breadth first from `root`.
     fn nearest(&self, root: OpId, size: Size, is_candidate: impl Fn(OpId) -> bool) -> Vec<OpId> {
         let graph = self.offload.graph();
         let mut seen: FxHashSet<OpId> = [root].into_iter().collect();

@@ -1,4 +1,4 @@
-//! What a plan runs as one: calls, and operators on hosts; and what waits for what.
+//! Precedence graph of a plan, whose nodes are its calls and its operators on hosts.
 
 use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::offload::{Call, Site};
@@ -8,7 +8,7 @@ use stagewright_core::offload::{Call, Site};
 pub struct Nodes {
     node_of: Vec<u32>,
     operators: u32,
-    /// Edges by node they leave, as pairs in order.
+    /// Sorted edges (from, to).
     edges: Vec<(u32, u32)>,
     /// First edge of each node.
     first: Vec<u32>,
@@ -16,8 +16,8 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// The nodes of a plan: operator v on a host is node v, call j the node after all operators and j more.
-    /// None where they wait for themselves. O(pins log pins).
+    /// Builds the graph of a plan: operator v on a host is node v, and call j of a graph with n operators is
+    /// node n + j. `None` if it has a cycle. O(pins log pins).
     pub fn new(graph: &Graph, sites: &[Site], calls: &[Call]) -> Option<Nodes> {
         let operators = graph.operator_count() as u32;
         let node_of: Vec<u32> = graph
@@ -47,7 +47,7 @@ impl Nodes {
         for at in 0..count {
             first[at + 1] += first[at];
         }
-        // Operators within calls are no nodes.
+        // Operators within calls are not nodes.
         let is_node = |node: u32| node >= operators || node_of[node as usize] == node;
         let mut order: Vec<u32> =
             (0..count as u32).filter(|&node| is_node(node) && waiting[node as usize] == 0).collect();
@@ -66,12 +66,12 @@ impl Nodes {
         (order.len() == all).then_some(Nodes { node_of, operators, edges, first, order })
     }
 
-    /// The nodes, each after all that it waits for.
+    /// Nodes in topological order.
     pub fn order(&self) -> &[u32] {
         &self.order
     }
 
-    /// The nodes that wait for one.
+    /// Successors of a node.
     pub fn successors(&self, node: u32) -> impl DoubleEndedIterator<Item = u32> + '_ {
         let range = self.first[node as usize] as usize..self.first[node as usize + 1] as usize;
         self.edges[range].iter().map(|edge| edge.1)
@@ -87,12 +87,12 @@ impl Nodes {
         self.operators + call
     }
 
-    /// The call that a node is.
+    /// Call of a node; `None` for an operator on a host.
     pub fn call(&self, node: u32) -> Option<u32> {
         node.checked_sub(self.operators)
     }
 
-    /// Most nodes there are, of all numbers.
+    /// Number of node indices, whether used or not.
     pub fn count(&self) -> usize {
         self.first.len() - 1
     }

@@ -1,10 +1,10 @@
-//! Heads and tails: the least time before, in and after an operator, wherever everything runs.
+//! Heads and tails: lower bounds on the time before, in and after an operator, over all placements.
 //!
 //! A path meets a call in one interval, since calls are convex, and a call takes as long as all its
-//! operators; so along any path the operators' own times add up, each at the fastest of its seats, whatever
-//! shares a call. With `before(v)` the longest such path into v and `after(v)` the longest out of it,
-//! `before(v) + p_v ≤ ready_v`, and `before(v) + p_v + after(v)` bounds the value of every plan that runs v
-//! where it takes p_v.
+//! operators; so along any path the times of the operators add up, each at the fastest of its seats, no
+//! matter which of them share a call. With `before(v)` the longest such path into v and `after(v)` the
+//! longest out of it, `before(v) + p_v ≤ ready_v`, and `before(v) + p_v + after(v)` is a lower bound on the
+//! value of every plan that runs v at a seat where it takes p_v.
 
 use stagewright_core::graph::OpId;
 
@@ -21,7 +21,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// O(operators · seats + edges).
+    /// Computes heads and tails in O(operators · seats + edges).
     pub fn new(scope: &Scope<'_>) -> Reach {
         let graph = scope.offload.graph();
         let least = |op: OpId| match (scope.block_of(op), scope.outside(op)) {
@@ -29,7 +29,7 @@ impl Reach {
                 let domain = scope.blocks[block as usize].domain.iter();
                 domain.map(|&seat| scope.seconds(op, seat)).fold(f64::INFINITY, f64::min)
             }
-            // Within one call they take no time of their own here: which of them is on a path is not known.
+            // Outside operators count as zero: it is not known which operators of a call are on a path.
             _ => 0.0,
         };
         let own: Vec<f64> = graph.operators().map(least).collect();
@@ -58,7 +58,7 @@ impl Reach {
         Reach { before, own, after, longest }
     }
 
-    /// The longest path through what is decided: no plan takes less.
+    /// Longest path through decided operators, a lower bound on every plan.
     pub fn longest(&self) -> f64 {
         self.longest
     }
@@ -68,23 +68,23 @@ impl Reach {
         self.before[op.index()]
     }
 
-    /// Longest path to its end.
+    /// Longest path to the end of an operator.
     pub(super) fn ready(&self, op: OpId) -> f64 {
         self.before[op.index()] + self.own[op.index()]
     }
 
-    /// Longest path out of it.
+    /// Longest path out of an operator.
     pub(super) fn after(&self, op: OpId) -> f64 {
         self.after[op.index()]
     }
 
-    /// Longest path from its start.
+    /// Longest path from the start of an operator.
     pub(super) fn from(&self, op: OpId) -> f64 {
         self.own[op.index()] + self.after[op.index()]
     }
 
-    /// Takes the seats from domains at which no plan is worth `high` or less; none where that leaves a block
-    /// without.
+    /// Domains without the seats at which no plan has a value of `high` or less; `None` if that leaves a
+    /// block without a seat.
     pub fn exclude(&self, scope: &Scope<'_>, high: f64) -> Option<Vec<Vec<u32>>> {
         let of_block = |block: &Block| {
             let most = high * (1.0 + SLACK);

@@ -1,15 +1,14 @@
-//! What a program decides, and what stays as it is.
+//! Scopes: the part of a plan that a program decides, and the fixed rest.
 //!
-//! A *block* is operators that always share a seat: a colocation class where an accelerator makes one call,
-//! else a single operator. The blocks of a scope have domains of seats; the calls among those seats are
-//! *open*. Everything else is *outside*: operators on hosts and calls, as a plan has them. Of them there are
-//! three sorts, and they are all that a program sees of them:
+//! A *block* is a set of operators that always share a seat: a colocation class if an accelerator makes one call,
+//! otherwise a single operator. The blocks of a scope have domains of seats; the calls among those seats are
+//! *open*. Everything else is *outside*: operators on hosts and calls, as in a plan. There are three sorts of
+//! them, and a program sees nothing else of them:
 //!
-//! - *known*: no open call and no free operator comes before; the time at which the result is ready does not
-//!   change;
-//! - *last*: none comes after; from its start on it takes a fixed time until everything behind it is done;
-//! - *between*: both; its time depends on what is decided, its duration does not, since transfers of a call
-//!   to and from blocks elsewhere are paid wherever they are.
+//! - *known*: no open call or free operator comes before; the time at which the result is ready is constant;
+//! - *last*: none comes after; the time from its start until everything after it is done is constant;
+//! - *between*: some come before and some after; its time depends on the decisions, its duration does not, since a
+//!   call pays for transfers to and from blocks elsewhere wherever these are.
 
 use rustc_hash::FxHashSet;
 use stagewright_core::graph::OpId;
@@ -19,14 +18,14 @@ use super::nodes::Nodes;
 use super::reach::Reach;
 use super::seats::Seats;
 
-/// How often seats are excluded, each time from shorter domains.
+/// Number of times that seats are excluded, each time with the shorter domains.
 const EXCLUSIONS: usize = 2;
-/// Entries of the matrix for an edge and a call, as counted roughly.
+/// Approximate number of matrix entries per edge and call.
 const ENTRIES_PER_EDGE: usize = 24;
-/// Most places of an order of everything. A cycle has two rows for each place at the most, and each row may be off
-/// by 1e-9; together that is a fifth of a step, which is one over the number of places.
+/// Maximum number of positions in an order of operators and calls. A cycle has at most two rows per position, and
+/// each row may be off by 1e-9; together that is a fifth of a step, which is one over the number of positions.
 const MOST_PLACES: usize = 10_000;
-/// No block, no node.
+/// Absent block or node.
 const NONE: u32 = u32::MAX;
 
 /// Operators that share a seat.
@@ -40,14 +39,14 @@ pub struct Block {
     pub class: u32,
 }
 
-/// The time of what is outside, in seconds.
+/// Time of an outside node, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Moment {
     /// It is done at this time.
     Known(f64),
     /// It takes this long.
     Between(f64),
-    /// From its start on, everything is done after this time.
+    /// Time from its start until everything is done.
     Last(f64),
 }
 
@@ -56,7 +55,7 @@ pub enum Moment {
 pub enum End {
     /// The open call of this index.
     Open(u32),
-    /// The call that is this node.
+    /// The closed call with this node.
     Closed(u32),
 }
 
@@ -66,24 +65,24 @@ pub struct Scope<'a> {
     pub(super) offload: &'a Offload<'a>,
     pub(super) seats: &'a Seats,
     pub(super) blocks: Vec<Block>,
-    /// By operator.
+    /// `[operator]`: its block.
     block_of: Vec<u32>,
     /// Seats of the open calls, by index.
     pub(super) calls: Vec<u32>,
-    /// Node of each operator outside.
+    /// `[operator]`: its node, if it is outside.
     node_of: Vec<u32>,
-    /// By node.
+    /// `[node]`: its time.
     moments: Vec<Moment>,
-    /// Calls that follow one another on an accelerator.
+    /// Pairs of consecutive calls on an accelerator.
     pub(super) chain: Vec<(End, End)>,
-    /// Bytes outside by seat.
+    /// Bytes of the outside operators by seat.
     pub(super) bytes_outside: Vec<f64>,
-    /// The latest of what is known.
+    /// Latest known time.
     pub(super) latest_known: f64,
 }
 
 impl<'a> Scope<'a> {
-    /// All of a problem; none where some class has no seat. O(classes · seats).
+    /// Scope of a whole problem; `None` if a class has no seat. O(classes · seats).
     pub fn whole(offload: &'a Offload<'a>, seats: &'a Seats) -> Option<Scope<'a>> {
         let graph = offload.graph();
         let mut blocks = Vec::new();
@@ -100,9 +99,9 @@ impl<'a> Scope<'a> {
         Some(scope)
     }
 
-    /// Some colocation classes and some calls of a plan, given by a seat for every operator. Of the classes
-    /// those count of which no operator is in a call that is not open. None where the plan has a cycle or
-    /// nothing is free. O(pins log pins + seats).
+    /// Scope of some colocation classes (`free`) and some calls (`open`) of a plan, given by a seat for every
+    /// operator. A class with an operator in a call that is not open stays fixed. `None` if the plan has a cycle
+    /// or nothing is free. O(pins log pins + seats).
     pub fn around(
         offload: &'a Offload<'a>,
         seats: &'a Seats,
@@ -170,11 +169,11 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Sorts what is outside.
+    /// Classifies the outside nodes.
     fn with_outside(mut self, plan: &[u32]) -> Option<Scope<'a>> {
         let (offload, seats) = (self.offload, self.seats);
         let graph = offload.graph();
-        // The calls of the plan, and those that are open, with or without operators.
+        // Calls of the plan and open calls, with or without operators.
         let mut used: Vec<u32> =
             plan.iter().copied().filter(|&seat| seats.seat(seat).call.is_some()).collect();
         used.extend(&self.calls);
@@ -248,23 +247,23 @@ impl<'a> Scope<'a> {
         Some(self)
     }
 
-    /// The block of an operator, unless it is outside.
+    /// Block of an operator; `None` if it is outside.
     pub(super) fn block_of(&self, op: OpId) -> Option<u32> {
         Some(self.block_of[op.index()]).filter(|&block| block != NONE)
     }
 
-    /// The node and the time of an operator outside.
+    /// Node and time of an outside operator.
     pub(super) fn outside(&self, op: OpId) -> Option<(u32, Moment)> {
         let node = self.node_of[op.index()];
         (node != NONE).then(|| (node, self.moments[node as usize]))
     }
 
-    /// The time of a node outside.
+    /// Time of an outside node.
     pub(super) fn moment(&self, node: u32) -> Moment {
         self.moments[node as usize]
     }
 
-    /// The index of an open call.
+    /// Index of the open call at a seat.
     pub(super) fn call_at(&self, seat: u32) -> Option<u32> {
         self.calls.binary_search(&seat).ok().map(|at| at as u32)
     }
@@ -275,7 +274,7 @@ impl<'a> Scope<'a> {
         seconds.expect("domains have seats that can run it")
     }
 
-    /// A seat for every operator, from one for every block and a plan for what is outside.
+    /// Seat of every operator, from the seats of the blocks and a plan for the rest.
     pub fn seats_of(&self, chosen: &[u32], plan: Option<&[u32]>) -> Vec<u32> {
         let mut seats = plan.map_or_else(|| vec![0; self.block_of.len()], <[u32]>::to_vec);
         for (block, &seat) in self.blocks.iter().zip(chosen) {
@@ -286,13 +285,13 @@ impl<'a> Scope<'a> {
         seats
     }
 
-    /// A seat for every block.
+    /// Seat of every block in a plan.
     pub fn chosen(&self, plan: &[u32]) -> Vec<u32> {
         self.blocks.iter().map(|block| plan[block.ops[0].index()]).collect()
     }
 
-    /// The time of everything at its slowest, each transfer as often as can be: no plan without idle time
-    /// takes longer.
+    /// Total time of everything at its slowest, with every transfer as often as possible: an upper bound on every
+    /// plan without idle time.
     pub fn one_after_the_other(&self) -> f64 {
         let offload = self.offload;
         let pools = 0..offload.problem().pools().len();
@@ -307,7 +306,7 @@ impl<'a> Scope<'a> {
         compute + transfers.sum::<f64>()
     }
 
-    /// The same scope without the seats at which no plan is worth `high` or less.
+    /// The scope without the seats at which no plan has a value of `high` or less.
     pub fn excluding(&self, high: f64) -> Scope<'a> {
         let mut scope = self.clone();
         for _ in 0..EXCLUSIONS {
@@ -319,21 +318,21 @@ impl<'a> Scope<'a> {
         scope
     }
 
-    /// Rough number of entries of the program's matrix, without those of [`Self::order_entries`].
+    /// Approximate number of matrix entries of the program, without [`Self::order_entries`].
     pub(super) fn entries(&self) -> usize {
         let seats: usize = self.blocks.iter().map(|block| block.domain.len()).sum();
         let by_call = self.calls.len().saturating_mul(self.edges_and_operators());
         by_call.saturating_add(seats).saturating_mul(ENTRIES_PER_EDGE)
     }
 
-    /// Rough number of entries that the rows of the order of calls add: for each edge those of the later calls,
-    /// for each operator those of the earlier ones.
+    /// Approximate number of matrix entries of the rows of the order of calls: per edge for the later calls, per
+    /// operator for the earlier ones.
     pub(super) fn order_entries(&self) -> usize {
         let calls = self.calls.len();
         (calls.saturating_mul(calls) / 2).saturating_mul(self.edges_and_operators())
     }
 
-    /// The operators of blocks, and the edges from and to them.
+    /// Number of operators in blocks, and of edges from and to them.
     fn edges_and_operators(&self) -> usize {
         let graph = self.offload.graph();
         let is_decided = |op: OpId| self.block_of(op).is_some();
@@ -344,29 +343,28 @@ impl<'a> Scope<'a> {
         graph.operators().map(touched).sum()
     }
 
-    /// Operators and open calls: the places of an order of everything.
+    /// Number of positions in an order of operators and open calls.
     pub(super) fn places(&self) -> usize {
         self.offload.graph().operator_count() + self.calls.len()
     }
 
-    /// Whether a step of such an order is more than the arithmetic of a program may lose on the way round a
-    /// cycle.
+    /// Whether a step of such an order exceeds the numerical error that can accumulate around a cycle.
     pub(super) fn has_positions(&self) -> bool {
         self.places() <= MOST_PLACES
     }
 
-    /// The seats of every block.
+    /// Domain of every block.
     pub fn domains(&self) -> Vec<Vec<u32>> {
         self.blocks.iter().map(|block| block.domain.clone()).collect()
     }
 
-    /// Binary variables of the program.
+    /// Number of binary variables for the seats of blocks.
     pub fn decisions(&self) -> usize {
         self.blocks.iter().map(|block| block.domain.len()).filter(|&len| len > 1).sum()
     }
 }
 
-/// The blocks of a class; none where one has no seat.
+/// Blocks of a class; `None` if one has no seat.
 fn blocks_of_class(
     offload: &Offload<'_>,
     class: usize,
@@ -382,9 +380,8 @@ fn blocks_of_class(
     blocks.iter().all(|block| !block.domain.is_empty()).then_some(blocks)
 }
 
-/// The seats that can run a class. A host pool is left out where another one, whose memory is no limit, is at
-/// least as fast for every operator; and of hosts that are alike the k-th class needs no more than the first
-/// k + 1.
+/// Seats that can run a class. A host pool is dropped if another one with memory for everything is at least as
+/// fast for every operator; and of identical hosts, the k-th class needs only the first k + 1.
 fn domain(offload: &Offload<'_>, seats: &Seats, class: usize) -> Vec<u32> {
     let problem = offload.problem();
     let members = problem.graph().class(class);

@@ -1,8 +1,8 @@
-//! Seats: the calls and hosts that an operator can be given to.
+//! Seats: the calls and hosts to which an operator can be assigned.
 //!
-//! Devices of a pool are told apart by the calls that they make, not by their names: of more devices than
-//! there are colocation classes the rest stays idle, and hosts, which are unlimited, count as one where
-//! memory cannot tell them apart.
+//! Devices of a pool differ only in the calls that they make, not in their names: devices beyond the number
+//! of colocation classes stay idle, and hosts, which run any number of operators simultaneously, count as one
+//! if memory does not distinguish them.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
@@ -12,7 +12,7 @@ use stagewright_core::problem::Problem;
 
 use super::nodes::Nodes;
 
-/// Most seats that are listed.
+/// Maximum number of seats that are listed.
 const MOST_SEATS: usize = 1 << 20;
 
 /// A call of an accelerator, or a host.
@@ -22,24 +22,24 @@ pub struct Seat {
     pub pool: u32,
     /// The device.
     pub device: DeviceId,
-    /// Number of the call; none for a host.
+    /// Index of the call; `None` for a host.
     pub call: Option<u32>,
 }
 
-/// All seats of a problem. Those of a device follow one another, calls by number.
+/// All seats of a problem. The seats of a device are consecutive, calls in order.
 #[derive(Debug, Clone)]
 pub struct Seats {
     seats: Vec<Seat>,
-    /// First seat of each pool, and what follows the last.
+    /// First seat of each pool, and the end of the last one.
     pools: Vec<u32>,
-    /// Calls of an accelerator.
+    /// Number of calls per accelerator.
     numbers: u32,
     /// Bytes of all operators.
     bytes: f64,
 }
 
 impl Seats {
-    /// None where there are more than can be listed. O(operators + seats).
+    /// Lists the seats; `None` if there are too many. O(operators + seats).
     pub fn new(problem: &Problem) -> Option<Seats> {
         let graph = problem.graph();
         let most = graph.class_count().max(1);
@@ -70,27 +70,27 @@ impl Seats {
         self.seats.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no seats.
     pub fn is_empty(&self) -> bool {
         self.seats.is_empty()
     }
 
-    /// Whether all operators fit a memory together.
+    /// Whether all operators together fit into a memory.
     pub fn all_fit(&self, memory: f64) -> bool {
         self.bytes <= memory
     }
 
-    /// A seat.
+    /// Seat with an index.
     pub fn seat(&self, at: u32) -> Seat {
         self.seats[at as usize]
     }
 
-    /// The seats by index.
+    /// Seats with their indices.
     pub fn all(&self) -> impl Iterator<Item = (u32, Seat)> + '_ {
         (0..).zip(self.seats.iter().copied())
     }
 
-    /// The seats of the device of a seat.
+    /// Seats on the device of a seat.
     pub fn beside(&self, at: u32) -> std::ops::Range<u32> {
         match self.seat(at).call {
             Some(call) => at - call..at - call + self.numbers,
@@ -98,18 +98,17 @@ impl Seats {
         }
     }
 
-    /// The position of the device of a seat among those of its pool.
+    /// Position of the device of a seat in its pool.
     pub fn position(&self, at: u32) -> u32 {
         let seat = self.seat(at);
         let first = self.pools[seat.pool as usize];
         if seat.call.is_some() { (at - first) / self.numbers } else { at - first }
     }
 
-    /// The seat of each operator of a plan, devices renamed: the calls of a pool's devices are in an order in
-    /// which they can be made, first calls compared, and of hosts the one with the first colocation class
-    /// comes first.
+    /// Seat of each operator of a plan, with devices renumbered: accelerators of a pool in an order in which
+    /// their first calls can be made, hosts by their first colocation class.
     ///
-    /// None where the plan has a cycle. O(operators log operators + pins).
+    /// `None` if the plan has a cycle. O(operators log operators + pins).
     pub fn of_placement(&self, problem: &Problem, placement: &Placement) -> Option<Vec<u32>> {
         let graph = problem.graph();
         let is_host = |device| problem.pools()[problem.pool_of(device)].host;
@@ -133,7 +132,7 @@ impl Seats {
         let sites: Vec<Site> = graph.operators().map(site).collect();
         let nodes = Nodes::new(graph, &sites, &calls)?;
 
-        // Devices by pool, in the order of their new names.
+        // Devices by pool, in the order of their new numbers.
         let mut used: Vec<(u32, u32, DeviceId)> = Vec::new();
         for node in nodes.order() {
             if let Some(call) = nodes.call(*node)

@@ -1,4 +1,4 @@
-//! Rows that no plan needs and the relaxation does; see [`super`].
+//! Rows that are redundant for plans and tighten the relaxation; see [`super`].
 
 use good_lp::{Expression, Variable, constraint, variable};
 use stagewright_core::graph::OpId;
@@ -8,11 +8,11 @@ use super::transfers::TensorsOf;
 use super::writer::Writer;
 use crate::choice::Term;
 
-/// Most rows for pairs of calls that may wait for one another.
+/// Maximum number of rows for pairs of calls that may wait for one another.
 const MOST_PAIR_ROWS: usize = 20_000;
 
 impl Writer<'_> {
-    /// Paths: their operators with the transfers that they pay for, no large constant in any row.
+    /// Adds the paths: operators with the transfers that they pay for, without large constants.
     pub(super) fn add_paths(&mut self) {
         let scope = self.scope;
         let graph = scope.offload.graph();
@@ -41,7 +41,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The order of calls: convexity and the order of names as rows of operators, and the order in time of
+    /// Adds the order of calls: convexity and symmetry breaking as rows of operators, and the order in time of
     /// pairs of calls as binaries.
     pub(super) fn add_order(&mut self) {
         let calls = self.scope.calls.len() as u32;
@@ -59,7 +59,7 @@ impl Writer<'_> {
         }
     }
 
-    /// By operator whether it is outside a call and waits for it.
+    /// By operator: whether it is outside a call and waits for it.
     fn waits_for(&mut self, call: u32) -> Vec<Option<Variable>> {
         let graph = self.scope.offload.graph();
         let mut waits: Vec<Option<Variable>> = vec![None; graph.operator_count()];
@@ -84,7 +84,7 @@ impl Writer<'_> {
         waits
     }
 
-    /// The calls whose operators come after none of the operators of a call, by their names.
+    /// Calls with higher numbers than a call: none of its operators comes after one of theirs.
     fn later(&self, call: u32) -> Vec<u32> {
         let seats = self.scope.seats;
         let at = self.scope.calls[call as usize];
@@ -100,11 +100,11 @@ impl Writer<'_> {
         (0..self.scope.calls.len() as u32).filter(is_later).collect()
     }
 
-    /// An operator that waits for a call, or for one that is named later, is not in the call.
+    /// An operator that waits for a call, or for one with a higher number, is not in the call.
     fn named_in_order(&mut self, call: u32, waits: &[Option<Variable>]) {
         let graph = self.scope.offload.graph();
         let later = self.later(call);
-        // A call for which this one and all that are later than it are later.
+        // Calls for which this call and all calls later than it are later.
         let earlier: Vec<u32> = (0..self.scope.calls.len() as u32)
             .filter(|&other| {
                 let than = self.later(other);
@@ -140,7 +140,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether a call waits for another.
+    /// Adds the binary of whether call `next` waits for call `one`.
     fn pair(&mut self, one: u32, next: u32, waits: &[Option<Variable>]) {
         let seats = self.scope.seats;
         let of = |call: u32| self.scope.calls[call as usize];
@@ -160,8 +160,8 @@ impl Writer<'_> {
         self.rows.push(constraint!(start >= finish - high * (1.0 - follows)));
     }
 
-    /// Positions in an order of everything, from 0 to 1, one step from each to the next: what times leave out where
-    /// something takes none, or next to none.
+    /// Adds positions in an order of operators and calls, from 0 to 1, one step from each to the next: they exclude
+    /// the cycles that times miss because something takes no time, or almost none.
     pub(super) fn add_positions(&mut self) {
         let scope = self.scope;
         let graph = scope.offload.graph();

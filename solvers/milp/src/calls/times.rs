@@ -1,4 +1,4 @@
-//! When calls start and end, and when results are ready.
+//! Start and end times of calls, and ready times of operators.
 
 use good_lp::{Expression, Variable, constraint};
 use rustc_hash::FxHashMap;
@@ -10,7 +10,7 @@ use super::writer::Writer;
 use crate::choice::Term;
 
 impl Writer<'_> {
-    /// Times of calls, of operators and of nodes between.
+    /// Adds the times of calls, of operators, and of nodes between them.
     pub(super) fn times(&mut self) {
         let scope = self.scope;
         for _ in &scope.calls {
@@ -50,12 +50,12 @@ impl Writer<'_> {
         time
     }
 
-    /// The time at which a result is ready; none where nothing that is decided follows.
+    /// Time at which a result is ready; `None` if nothing decided follows.
     pub(super) fn ready(&self, op: OpId) -> Option<Expression> {
         self.ready[op.index()].clone()
     }
 
-    /// Loads, starts and ends of the open calls, and their order on an accelerator.
+    /// Adds the loads, starts and ends of the open calls, and their order on an accelerator.
     pub(super) fn calls(&mut self) {
         let (scope, value, high) = (self.scope, self.value, self.high);
         for call in 0..scope.calls.len() as u32 {
@@ -136,7 +136,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What every edge asks for, and what every operator does.
+    /// Adds the rows of edges and of operators.
     pub(super) fn edges(&mut self) {
         let (scope, reach, value, high) = (self.scope, self.reach, self.value, self.high);
         let graph = scope.offload.graph();
@@ -176,7 +176,7 @@ impl Writer<'_> {
                 ends.add_mul(tail, host.expression());
             }
             self.rows.push(constraint!(value >= ends));
-            // Within a call all is done at once.
+            // All operators of a call finish together.
             for call in 0..scope.calls.len() as u32 {
                 if let Term::Variable(here) = self.within(op, call) {
                     let finish = self.finish[call as usize];
@@ -188,7 +188,7 @@ impl Writer<'_> {
         }
     }
 
-    /// An operator by itself, with all that comes before at its fastest.
+    /// Adds the bound on the ready time of an operator with all its predecessors at their fastest.
     fn decided(&mut self, op: OpId) {
         let before = self.scaled(self.reach.before(op)) * (1.0 - SLACK);
         let mut least = Expression::from(before);
@@ -206,7 +206,7 @@ impl Writer<'_> {
         self.rows.push(constraint!(ready >= least));
     }
 
-    /// An edge to what is decided.
+    /// Adds the rows of an edge to a decided operator.
     fn edge(&mut self, from: OpId, to: OpId) {
         let (scope, value) = (self.scope, self.value);
         let Some(ready) = self.ready(from) else { return };
@@ -214,7 +214,7 @@ impl Writer<'_> {
         for (seconds, host) in self.on_hosts(to) {
             after.add_mul(seconds, host.expression());
         }
-        // The least that everything from `to` on takes, if `from` is done before.
+        // Minimum time of everything from `to` on, once `from` is done.
         let behind = self.scaled(self.reach.from(to)) * (1.0 - SLACK);
         let mut end = ready;
         for (_, host) in self.on_hosts(to) {

@@ -1,4 +1,4 @@
-//! Tensors: which calls they enter and leave, and what a path pays for them.
+//! Tensors: the calls that they enter and leave, and their cost on a path.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::choice::Term;
 pub(super) struct Tensor {
     pub(super) producer: OpId,
     pub(super) consumers: Vec<OpId>,
-    /// By open call, in the model's unit.
+    /// Transfer time by open call, in the model's unit.
     pub(super) cost: Vec<f64>,
-    /// Whether it is brought into an open call.
+    /// By open call: whether the call receives it.
     pub(super) received: Vec<Term>,
-    /// Whether it is sent out of one.
+    /// By open call: whether the call sends it.
     pub(super) sent: Vec<Term>,
 }
 
 impl Writer<'_> {
-    /// Merges tensors, and says which calls they enter and leave.
+    /// Merges tensors, and adds the variables of the calls that they enter and leave.
     pub(super) fn tensors(&mut self) {
         let scope = self.scope;
         let graph = scope.offload.graph();
@@ -38,7 +38,7 @@ impl Writer<'_> {
             for call in 0..scope.calls.len() as u32 {
                 let pool = scope.seats.seat(scope.calls[call as usize]).pool as usize;
                 let seconds: f64 = parts.iter().map(|&part| scope.offload.transfer(part, pool)).sum();
-                // What takes longer than the plan is no plan either way.
+                // A transfer that takes longer than the plan is excluded either way.
                 tensor.cost.push(self.scaled(seconds).min(2.0 * self.high));
                 let entering = tensor.consumers.clone();
                 let entering = entering.into_iter().map(|to| self.enters(producer, to, call)).collect();
@@ -75,7 +75,7 @@ impl Writer<'_> {
         Term::Variable(leaves)
     }
 
-    /// What an operator adds to every path through it: its own time, the inputs and the outputs that its call
+    /// Time that an operator adds to every path through it: its own, and the inputs and outputs that its call
     /// pays for.
     pub(super) fn on_path(&self, op: OpId, tensors: &TensorsOf) -> Expression {
         let mut sum = Expression::from(0.0);
@@ -104,7 +104,7 @@ impl Writer<'_> {
         sum
     }
 
-    /// As [`Writer::enters`], once it has been asked for.
+    /// Looks up [`Writer::enters`], without adding a variable.
     fn entered(&self, from: OpId, to: OpId, call: u32) -> Term {
         let Some(to) = self.scope.block_of(to) else { return Term::Constant(0.0) };
         let here = self.at(to, self.scope.calls[call as usize]);
@@ -123,10 +123,10 @@ impl Writer<'_> {
 
 /// Tensors by operator.
 pub(super) struct TensorsOf {
-    /// Those it makes.
+    /// Tensors that it produces.
     out: Vec<Vec<u32>>,
-    /// Those it is the first to read, in the graph's topological order: no path has two such readers of one
-    /// tensor.
+    /// Tensors whose first reader it is, in the graph's topological order: no path has two such readers of
+    /// one tensor.
     first: Vec<Vec<u32>>,
 }
 

@@ -1,4 +1,4 @@
-//! Writes a program down: its columns, who has which seat, and what fits the devices.
+//! Builder of a program: its columns, the seats of blocks, and memory.
 
 use good_lp::{Constraint, Expression, ProblemVariables, Variable, VariableDefinition, constraint, variable};
 use rustc_hash::FxHashMap;
@@ -11,12 +11,12 @@ use super::scope::Scope;
 use super::transfers::Tensor;
 use crate::choice::{Choices, Term};
 
-/// The value, in the model's unit, that the known value becomes, and the capacity that a memory becomes:
-/// HiGHS has absolute tolerances.
+/// Value in the model to which the known value is scaled, and capacity to which a memory is scaled: HiGHS has
+/// absolute tolerances.
 const SCALE: f64 = 100.0;
 const MEMORY_SCALE: f64 = 1e4;
 
-/// The program of a scope as far as it is written.
+/// The program of a scope under construction.
 pub(super) struct Writer<'a> {
     pub(super) scope: &'a Scope<'a>,
     pub(super) reach: &'a Reach,
@@ -24,18 +24,18 @@ pub(super) struct Writer<'a> {
     pub(super) variables: ProblemVariables,
     pub(super) columns: usize,
     pub(super) choices: Vec<Vec<(u32, usize)>>,
-    /// The seats of each block.
+    /// `[block]`: its seats.
     pub(super) seats: Vec<Vec<(u32, Term)>>,
-    /// Whether a block is in an open call and another is not: by the two and the call.
+    /// `(from, to, call)`: whether block `to` is in an open call and block `from` is not.
     pub(super) enters: FxHashMap<(u32, u32, u32), Term>,
     pub(super) tensors: Vec<Tensor>,
-    /// By operator, where it has one.
+    /// `[operator]`: its ready time, if it has one.
     pub(super) ready: Vec<Option<Expression>>,
     pub(super) nodes: FxHashMap<u32, Variable>,
     pub(super) start: Vec<Variable>,
     pub(super) finish: Vec<Variable>,
     pub(super) value: Variable,
-    /// Most that the value may be, in the model's unit.
+    /// Maximum of the value, in the model's unit.
     pub(super) high: f64,
     pub(super) unit: f64,
     pub(super) follows: Vec<(u32, u32, usize)>,
@@ -171,7 +171,7 @@ impl<'a> Writer<'a> {
         found.map_or(Term::Constant(0.0), |&(_, term)| term)
     }
 
-    /// Whether an operator is in an open call; what is outside is in none.
+    /// Whether an operator is in an open call; outside operators are in none.
     pub(super) fn within(&self, op: OpId, call: u32) -> Term {
         let block = self.scope.block_of(op);
         block.map_or(Term::Constant(0.0), |block| self.at(block, self.scope.calls[call as usize]))
@@ -185,7 +185,7 @@ impl<'a> Writer<'a> {
         hosts.map(|&(seat, term)| (self.scaled(self.scope.seconds(op, seat)), term)).collect()
     }
 
-    /// Whether an operator is in a call that another is not in.
+    /// Whether operator `to` is in a call and operator `from` is not.
     pub(super) fn enters(&mut self, from: OpId, to: OpId, call: u32) -> Term {
         let Some(to) = self.scope.block_of(to) else { return Term::Constant(0.0) };
         let seat = self.scope.calls[call as usize];
@@ -209,7 +209,7 @@ impl<'a> Writer<'a> {
         Term::Variable(enters)
     }
 
-    /// The least upper bound of some terms, as far as a minimum makes it so.
+    /// Maximum of the terms, exact if it is minimised.
     pub(super) fn any(&mut self, mut terms: Vec<Term>) -> Term {
         terms.retain(|term| !term.is_zero());
         if terms.iter().any(|term| matches!(term, Term::Constant(_))) {
@@ -250,7 +250,7 @@ impl<'a> Writer<'a> {
             if scope.seats.all_fit(capacity) {
                 continue;
             }
-            // Devices without memory, or nearly so, hold what takes none.
+            // Devices with no memory, or nearly none, hold operators that take none.
             let scale = if capacity > 0.0 { capacity / MEMORY_SCALE } else { 1.0 };
             let outside: f64 =
                 scope.seats.beside(device).map(|seat| scope.bytes_outside[seat as usize]).sum();

@@ -1,36 +1,36 @@
-//! From thresholds to a bound.
+//! Lower bound by bisection of thresholds.
 //!
-//! Thresholds between the bound and the value of the incumbent are bisected. One that is excluded is a bound. One
-//! that fractions of columns cover cannot be excluded by prices, nor any above it. One that neither side decides
-//! within its rounds is left for later, with more rounds. When nothing is left between the bound and what is covered,
-//! the linear relaxation has said what it can.
+//! Thresholds between the bound and the value of the incumbent are bisected. An excluded threshold is a bound. A
+//! threshold that fractions of columns cover cannot be excluded by prices, nor can any above it. A threshold that is
+//! not decided within its rounds is deferred, with more rounds. When nothing is left between the bound and the
+//! covered thresholds, the bound is the strongest that the linear relaxation gives.
 
 use stagewright_core::solver::Stop;
 
 use super::generation::{Generation, Prices, Verdict};
 use super::master::LpError;
 
-/// Values below this are too near to the least doubles for relative tolerances; nothing is claimed for them.
+/// Values below this are too close to the smallest doubles for relative tolerances; no bound is claimed for them.
 const LEAST_VALUE: f64 = 1e-280;
 /// Relative distance at which the bisection ends.
 const PRECISION: f64 = 2e-5;
-/// Relative distance below the incumbent at which a threshold is asked for when everything else below it is
+/// Relative distance below the incumbent of the last threshold, tried when everything else below the incumbent is
 /// excluded: less than the tolerance of optimality, more than rounding.
 pub const JUST_BELOW: f64 = 5e-10;
-/// Rounds for each threshold at first, and their growth when some were not decided.
+/// Initial number of rounds per threshold, and its growth factor while some are undecided.
 const ROUNDS: u64 = 50;
 const GROWTH: u64 = 4;
-/// Most rounds for one threshold: the end of a search without a time limit.
+/// Maximum number of rounds per threshold, which ends a search without a time limit.
 const MOST_ROUNDS: u64 = 50 << 8;
 
-/// Raises the bound `low` towards `high`, the value of a plan; tells every better bound, with the
-/// prices that show it.
+/// Raises the bound `low` towards `high`, the value of a plan; reports every better bound to `tell`, with the prices
+/// that prove it.
 ///
 /// # Returns
-/// Whether every threshold was decided: the bound is then what the linear relaxation says.
+/// `true` if every threshold was decided: the bound is then the strongest that the linear relaxation gives.
 ///
 /// # Errors
-/// Where the LP solver fails; the bounds told so far hold.
+/// If the LP solver fails; the bounds reported so far hold.
 pub fn raise(
     generation: &mut Generation<'_>,
     [mut low, high]: [f64; 2],
@@ -54,7 +54,7 @@ pub fn raise(
             let threshold = if last { high * (1.0 - JUST_BELOW) } else { 0.5 * (low + ceiling) };
             match generation.decide(threshold, rounds, stop)? {
                 Verdict::Excluded(prices) => {
-                    // No lowering: pricing admits loads above the threshold by more than rounding.
+                    // No rounding down: pricing admits loads above the threshold by more than rounding.
                     low = threshold;
                     tell(low, prices);
                 }

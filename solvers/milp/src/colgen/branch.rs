@@ -1,4 +1,4 @@
-//! Branching: the question whose two answers split a node's partitions in two.
+//! Branching: a question whose two answers split a node's partitions in two.
 //!
 //! Let x be the shares of columns in the relaxation. Two units are together to the extent
 //!
@@ -6,17 +6,17 @@
 //! t(u, v) = Σ_{columns S ∋ u, v} x_S,
 //! ```
 //!
-//! which is 0 or 1 in every partition. Where x is a fractional solution of the partition with columns of one
-//! kind, some pair has 0 < t < 1: two columns with fractions share a unit u, as each unit is covered once,
-//! and they differ in some v (Ryan and Foster, 1981). With several kinds two columns may be the same set;
-//! then u is in a column of some kind to a fractional extent k(u, c) = Σ_{columns S ∋ u of kind c} x_S, and
-//! the question is the kind. The question is one whose extent is nearest to a half. Pairs in one net come
-//! first: they are near to each other in the order of decisions, so that remembering one costs few states,
-//! and whether a tensor is cut is what matters most.
+//! which is 0 or 1 in every partition. If x is a fractional solution of the partition with columns of one
+//! kind, some pair has 0 < t < 1: two fractional columns share a unit u, as each unit is covered once, and
+//! they differ in some v (Ryan and Foster, 1981). With several kinds, two columns may be equal sets; then u
+//! is in columns of kind c to a fractional extent k(u, c) = Σ_{columns S ∋ u of kind c} x_S, and the question
+//! is the kind. The question chosen is one whose extent is closest to a half. Pairs with a common net come
+//! first: they are close in the order of decisions, so that remembering one costs few states, and whether a
+//! tensor is cut matters most.
 //!
-//! Where nothing is fractional and the partition is no plan all the same, because of what columns do not see,
-//! the question is one that the rules have not answered yet. Where every question is answered there is one
-//! partition left.
+//! If nothing is fractional and the partition is still not a plan, because of constraints that columns
+//! ignore, the question is one that the rules have not answered yet. Once every question is answered, one
+//! partition is left.
 
 use petgraph::unionfind::UnionFind;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -26,23 +26,25 @@ use super::kind::{EXACT_REPLICAS, Kind};
 use super::node::WHOLE;
 use super::rules::{Bar, Column, Pair, Rules};
 
-/// Pins of a net up to which all its pairs are looked at; in a larger one those of the producer.
+/// Number of pins up to which all pairs of a net are considered; in a larger net, only pairs with the
+/// producer.
 const SMALL_NET: usize = 8;
-/// Differences of extents below which they count as the same.
+/// Difference below which extents count as equal.
 const SAME: f64 = 1e-3;
 
-/// How a node goes on.
+/// Continuation of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Branching {
-    /// Two sets of rules, the likelier first; every partition of the node heeds one of them.
+    /// Two sets of rules, the likelier first; every partition of the node satisfies one of them.
     Two([Rules; 2]),
     /// One partition is left.
     Single,
-    /// Several are left that no question tells apart.
+    /// Several partitions are left that no question distinguishes.
     Indistinct,
 }
 
-/// The question that shares of columns raise and the rules leave open; none where no extent is fractional.
+/// Splits by the shares: on a question with a fractional extent that the rules leave open. `None` if there is
+/// none.
 pub fn fractional(
     rules: &Rules,
     kinds: &[Kind],
@@ -74,7 +76,7 @@ pub fn fractional(
     Some(question.split(rules, kinds.len(), extent >= 0.5))
 }
 
-/// A question that the rules leave open, whatever the shares. O(units²) at the worst.
+/// Splits on a question that the rules leave open, whatever the shares. O(units²) in the worst case.
 pub fn unanswered(rules: &Rules, kinds: &[Kind], units: &Units) -> Branching {
     let known = Known::new(rules, units.len());
     let all = (0..units.len() as u32).flat_map(|v| (0..v).map(move |u| [u, v]));
@@ -129,7 +131,7 @@ impl Question {
 /// Extents of a fractional solution.
 struct Extents<'a> {
     shares: &'a [(Column, f64)],
-    /// Per unit the columns that hold it.
+    /// `[unit]`: the columns that hold it.
     of: Vec<Vec<usize>>,
 }
 
@@ -147,7 +149,7 @@ impl<'a> Extents<'a> {
         held.map(|&at| self.shares[at].1).sum()
     }
 
-    /// Units of columns of some kind to a fractional extent.
+    /// Extent to which each unit is in columns of each kind; empty with a single kind.
     fn kinds(&self, kinds: usize) -> Vec<(f64, Question)> {
         let mut found = Vec::new();
         for unit in (0..self.of.len()).filter(|_| kinds > 1) {
@@ -159,7 +161,7 @@ impl<'a> Extents<'a> {
         found
     }
 
-    /// For each two columns that share a unit, that with one in which they differ.
+    /// For any two columns that share a unit: the pair of that unit and one in which they differ.
     fn differing(&self) -> Vec<(f64, Question)> {
         let mut seen: FxHashSet<(usize, usize)> = FxHashSet::default();
         let mut found = Vec::new();
@@ -182,7 +184,7 @@ impl<'a> Extents<'a> {
     }
 }
 
-/// Pairs of units with a net in common, net by net.
+/// Pairs of units with a common net, net by net.
 fn net_pairs(units: &Units) -> Vec<[u32; 2]> {
     let mut seen: FxHashSet<[u32; 2]> = FxHashSet::default();
     let mut pairs = Vec::new();
@@ -200,7 +202,7 @@ fn net_pairs(units: &Units) -> Vec<[u32; 2]> {
     pairs
 }
 
-/// What rules say of all pairs: those together are classes, those apart are pairs of classes.
+/// Consequences of the rules for all pairs: units together form classes, units apart are pairs of classes.
 struct Known {
     class: Vec<u32>,
     apart: FxHashSet<[u32; 2]>,

@@ -1,4 +1,4 @@
-//! The nets as column generation sees them: those with the same pins are one, those that cost nothing are none.
+//! The nets of column generation: nets with equal pins are merged, nets without cost are dropped.
 
 use rustc_hash::FxHashMap;
 use stagewright_core::contract::Units;
@@ -37,7 +37,7 @@ impl Cuts {
         self.pins.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no nets.
     pub fn is_empty(&self) -> bool {
         self.pins.is_empty()
     }
@@ -52,12 +52,12 @@ impl Cuts {
         self.seconds[net][pool]
     }
 
-    /// The most seconds of a net on any pool.
+    /// Maximum seconds of a net over all pools.
     pub fn most_seconds(&self, net: usize) -> f64 {
         self.seconds[net].iter().copied().fold(0.0, f64::max)
     }
 
-    /// The nets for which `keep` holds. Leaving nets out relaxes every load.
+    /// Nets for which `keep` holds. Dropping nets relaxes every load.
     pub fn only(&self, keep: impl Fn(usize) -> bool) -> Cuts {
         let kept = || (0..self.len()).filter(|&net| keep(net));
         Cuts {

@@ -1,18 +1,18 @@
 //! Diving: from a fractional solution straight down to a plan.
 //!
-//! At a threshold T a dive relaxes what is left of the problem, places the columns whose share is one and the
-//! one with the largest share below, and goes on with the units and devices that remain, for which columns
-//! are generated anew. Every column that is placed fits a device by its exact load, so a dive that places
-//! everything has a plan of T or less, what columns do not see aside.
+//! At a threshold T, a dive relaxes the rest of the problem, places the columns with a share of one and the
+//! one with the largest share below that, and continues with the remaining units and devices, for which
+//! columns are generated anew. Every placed column fits a device by its exact load, so a dive that places
+//! everything has a plan of value T or less, up to constraints that columns ignore.
 //!
-//! Where the rest is excluded, the dive turns back: to the highest place at which another column may be
-//! placed instead, at most three times in all (limited discrepancy search; Harvey and Ginsberg,
-//! 1995; Sadykov, Vanderbeck, Pessoa, Tahiri and Uchoa, "Primal heuristics for branch and price: the assets
-//! of diving methods", INFORMS Journal on Computing, 2019). What went furthest is not lost: units that are
-//! left go to the device of the column with the largest share in them, and a walk of local search mends it.
+//! If the rest is excluded, the dive backtracks: to the highest depth at which another column may be placed
+//! instead, at most three times in total (limited discrepancy search; Harvey and Ginsberg, 1995; Sadykov,
+//! Vanderbeck, Pessoa, Tahiri and Uchoa, "Primal heuristics for branch and price: the assets of diving
+//! methods", INFORMS Journal on Computing, 2019). The deepest attempt is kept: its remaining units go to the
+//! device of the column with the largest share in them, and a walk of local search repairs it.
 //!
-//! Whether a dive succeeds is erratic in T, so thresholds vary from dive to dive, and shares are perturbed by
-//! a random stream of the dive.
+//! Success is erratic in T, so thresholds vary from dive to dive, and shares are perturbed by a random stream
+//! of the dive.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ use super::master::LpError;
 use super::node::{Ground, Node, Relaxed, Shares, Task, WHOLE};
 use super::rules::{Column, Rules};
 
-/// Rounds of each form of the relaxation at each place of a dive.
+/// Maximum number of rounds of each form of the relaxation at each depth of a dive.
 const ROUNDS: u64 = 25;
-/// Columns other than the best that a dive may place, and places from the root at which it may.
+/// Number of second choices that a dive may place, and number of depths, from the root, at which it may.
 const SECOND_CHOICES: usize = 3;
 const DEEPEST_CHOICE: usize = 3;
-/// Most by which a share is perturbed, relative.
+/// Maximum relative perturbation of a share.
 const NOISE: f64 = 0.1;
-/// Steps of the walk that mends a dive.
+/// Steps per unit of the walk that repairs a dive, and their maximum.
 const WALK_PER_UNIT: u64 = 1_000;
 const LONGEST_WALK: u64 = 100_000;
 
@@ -46,7 +46,7 @@ pub struct Dive {
     pub stream: (u64, u64),
 }
 
-/// A place to which a dive may turn back: what there is, and the columns that were not tried.
+/// A backtracking point of a dive: the node, and the columns not tried yet.
 struct Place {
     node: Node,
     depth: usize,
@@ -54,13 +54,12 @@ struct Place {
 }
 
 impl Dive {
-    /// Dives from the root with some columns to begin with. None where neither the dive nor what mends it
-    /// ends in a plan.
+    /// Dives from the root with initial columns. `None` if neither the dive nor its repair ends in a plan.
     ///
     /// The plan depends on the arguments alone, unless `stop` ends the dive.
     ///
     /// # Errors
-    /// Where the LP solver fails.
+    /// If the LP solver fails.
     pub fn run(
         &self,
         ground: &Ground<'_>,
@@ -112,7 +111,7 @@ impl Dive {
         Ok(furthest.and_then(|(_, sketch)| self.mended(ground, &sketch, polisher?, stop)))
     }
 
-    /// Local search from a sketch of a plan.
+    /// Repairs a sketch of a plan by local search.
     fn mended(
         &self,
         ground: &Ground<'_>,
@@ -136,7 +135,7 @@ impl Node {
     }
 }
 
-/// Columns with a share of one, and the others by their perturbed share, largest first, ties by their order.
+/// Columns with a share of one, and the others by descending perturbed share; ties keep their order.
 fn candidates(shares: Vec<(Column, f64)>, rng: &mut impl Rng) -> (Vec<Column>, Vec<Column>) {
     let (certain, others): (Vec<_>, Vec<_>) = shares.into_iter().partition(|&(_, share)| share > 1.0 - WHOLE);
     let perturbed = |(column, share)| (column, share * (1.0 + rng.random_range(0.0..NOISE)));
@@ -146,15 +145,16 @@ fn candidates(shares: Vec<(Column, f64)>, rng: &mut impl Rng) -> (Vec<Column>, V
     (columns(certain), columns(others))
 }
 
-/// The placed columns, and those with shares, largest first: the earlier ones have what two of them hold.
+/// Placed columns, then the columns with shares in descending order; a unit in two of them belongs to the
+/// earlier one.
 fn sketch(rules: &Rules, shares: &Shares) -> Vec<Column> {
     let mut rest: Vec<&(Column, f64)> = shares.of.iter().collect();
     rest.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     rules.placed.iter().chain(rest.into_iter().map(|(column, _)| column)).cloned().collect()
 }
 
-/// A device for every unit: columns get devices as long as there are some, units of no such column go where
-/// the least is, by work. None where a unit can run nowhere.
+/// Completes a sketch to a device for every unit: columns get devices while any are left, and the remaining
+/// units go to the device with the least work. `None` if a unit cannot run anywhere.
 fn completed(ground: &Ground<'_>, sketch: &[Column]) -> Option<Vec<u32>> {
     let (pools, kinds) = (ground.problem.pools(), &ground.preparation.kinds);
     let mut used = vec![0usize; pools.len()];

@@ -1,13 +1,13 @@
-//! The dialogue of master and pricing at a threshold.
+//! Column generation at a threshold: the loop of master and pricing.
 //!
-//! The master proposes prices, pricing answers with columns that beat them and with β, and either the prices
-//! exclude the threshold, or the columns cover everything, or both go on. Prices of the master jump about, so
-//! what is priced is their mean with the best prices so far, those with the largest Σ π − Σ n β (smoothing);
-//! where that yields no new column, the master's own prices are next, and where those yield none, pricing
-//! looks harder.
+//! The master proposes prices; pricing returns columns that beat them, and β. Then either the prices exclude
+//! the threshold, or the columns cover everything, or the loop continues. The master's prices oscillate, so
+//! pricing uses their mean with the best prices so far, those with the largest Σ π − Σ n β (smoothing). If
+//! that yields no new column, the master's own prices are next, and if those yield none, the pricing effort
+//! increases.
 //!
-//! Prices of a partition may be negative. That changes nothing in the proof: each unit is held once, so the
-//! prices of the sets of a split add up to Σ π, and a device that holds nothing holds 0 ≤ β.
+//! Prices of a partition may be negative. The proof still holds: each unit is held once, so the prices of the
+//! sets of a split add up to Σ π, and a device that holds nothing holds 0 ≤ β.
 
 use std::sync::Arc;
 
@@ -22,39 +22,39 @@ use super::preparation::Preparation;
 use super::pricing::{Effort, Priced, Pricing, Question};
 use super::rules::{Column, Rules};
 
-/// Share of the best prices so far in the prices to try next.
+/// Weight of the best prices so far in the next prices.
 const SMOOTHING: f64 = 0.5;
-/// By how much the prices of all units must exceed what the devices can hold, relative, to exclude a
-/// threshold: well above what rounding does to either sum.
+/// Margin by which Σ π must exceed Σ n β to exclude a threshold, relative to Σ |π|: well above the rounding
+/// error of either sum.
 const MARGIN: f64 = 1e-7;
-/// Share of a column in the master's solution that is none.
+/// Share of a column in the master's solution up to which it counts as zero.
 const NO_SHARE: f64 = 1e-7;
-/// Uncovered weight, relative to all weight, that counts as none.
+/// Uncovered weight, relative to the total weight, up to which it counts as zero.
 const COVERED: f64 = 1e-7;
-/// By how much a column must beat the price of its devices, relative to the mean weight of a unit.
+/// Margin by which a column must beat the price of its devices, relative to the mean weight of a unit.
 const IMPROVEMENT: f64 = 1e-9;
-/// Relative slack of a column's load over the threshold, as pricing has it.
+/// Relative slack of a column's load over the threshold, as in pricing.
 const LOAD_ROUNDING: f64 = 1e-11;
-/// Weight of every unit beyond its share of the work, so that none is free to leave uncovered.
+/// Weight of every unit in addition to its share of the work, so that none can be left uncovered for free.
 const LEAST_WEIGHT: f64 = 0.01;
 
-/// Bytes of a unit of a column: in the list, in the table of known ones, and in the LP solver's matrix.
+/// Bytes per unit of a column: in the list, in the set of known columns, and in the LP solver's matrix.
 const BYTES_PER_COLUMN_UNIT: u64 = 40;
 
-/// How hard pricing looks where it finds nothing.
+/// Pricing effort, which increases while pricing finds nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// To the last, which pays where one bound is wanted.
+    /// Up to the finest table, which pays if a single bound is needed.
     Thorough,
-    /// Exactly, as long as the labels suffice: tables as fine as those of a thorough one would take most of
-    /// the time where there are many nodes.
+    /// Exact, if the labels suffice: tables as fine as the thorough ones would take most of the time with
+    /// many nodes.
     Brisk,
-    /// By a coarse table alone, which proves nothing; its sets fit by their true resources all the same.
+    /// A coarse table alone, which proves nothing; its sets still fit by their true resources.
     Quick,
 }
 
 impl Pace {
-    /// From quick to thorough; the next where one finds nothing.
+    /// Efforts in ascending order; the next one applies if the last finds nothing.
     fn efforts(self) -> &'static [Effort] {
         const FIRST: Effort =
             Effort { entries: 1 << 25, cells: 1 << 13, labels: 1_000_000, precision: 1e-4, second: false };
@@ -69,20 +69,20 @@ impl Pace {
     }
 }
 
-/// What is known of a threshold.
+/// Status of a threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// No partition into the columns that the rules admit has this value or a lower one: prices show it.
+    /// No partition into admitted columns has this value or a lower one, as prices prove.
     Excluded(Prices),
     /// Fractions of columns cover everything: no prices exclude it.
     Covered,
-    /// A limit on time, memory or rounds came first.
+    /// A limit on time, memory or rounds was reached.
     Spent,
-    /// Nothing improves and nothing is proved: the tolerances have met.
+    /// No column improves and nothing is proved: the limit of the tolerances.
     Stalled,
 }
 
-/// Columns of a problem, kept from threshold to threshold.
+/// Column generation for a problem; columns are kept across thresholds.
 pub struct Generation<'a> {
     kinds: &'a [Kind],
     pricings: Vec<Pricing<'a>>,
@@ -91,16 +91,16 @@ pub struct Generation<'a> {
     columns: Vec<Column>,
     known: FxHashSet<(usize, Arc<[u32]>)>,
     coverage: Coverage,
-    /// Columns with a share in the last solution of the master, by index, with the share.
+    /// Index and share of the columns in the master's last solution.
     shares: Vec<(usize, f64)>,
-    /// Units over all columns, and most of them that the memory has room for.
+    /// Total number of units over all columns, and its maximum by the memory limit.
     column_units: u64,
     most_column_units: u64,
     table: Vec<f32>,
     efforts: &'static [Effort],
-    /// Most entries of the table that the memory has room for.
+    /// Maximum number of entries of the table that fits into the memory.
     most_entries: usize,
-    /// The best prices at the threshold before, where the next one begins.
+    /// Best prices at the previous threshold, from which the next one starts.
     centre: Option<Prices>,
     rounds: u64,
 }
@@ -119,7 +119,7 @@ impl Prices {
         Prices { units: dual.units.clone(), devices: dual.devices.clone() }
     }
 
-    /// These with a share of others mixed in.
+    /// Mean with `others`, whose weight is `share`.
     fn mixed(&self, others: &Prices, share: f64) -> Prices {
         let mix = |ours: &[f64], others: &[f64]| {
             ours.iter().zip(others).map(|(ours, others)| (1.0 - share) * ours + share * others).collect()
@@ -128,17 +128,17 @@ impl Prices {
     }
 }
 
-/// What pricing said of all kinds.
+/// Result of pricing all kinds.
 struct Reply {
-    /// Per pool the most that one device can hold, an upper bound.
+    /// Per pool: upper bound on the price that one device can hold.
     most: Vec<f64>,
-    /// Number of new columns, which beat the master's prices; they are the last.
+    /// Number of new columns that beat the master's prices; they are at the end of the list.
     columns: usize,
 }
 
 impl<'a> Generation<'a> {
-    /// Covers by all columns, of which there is none yet. The table of pricing takes at most half of `memory`
-    /// bytes, or its least size.
+    /// Column generation for covers, without columns yet. Pricing's table takes at most half of `memory`
+    /// bytes, or its minimum size.
     pub fn new(
         problem: &Problem,
         units: &Units,
@@ -148,7 +148,7 @@ impl<'a> Generation<'a> {
         Generation::under(problem, units, preparation, &Rules::default(), memory)
     }
 
-    /// The same with the columns that some rules admit, for which the preparation was made.
+    /// Column generation over the columns that `rules` admit; the preparation must be made for these rules.
     pub fn under(
         problem: &Problem,
         units: &Units,
@@ -178,12 +178,12 @@ impl<'a> Generation<'a> {
         }
     }
 
-    /// From now on thresholds are decided for covers or for partitions.
+    /// Sets whether thresholds are decided for covers or for partitions.
     pub fn require(&mut self, coverage: Coverage) {
         (self.coverage, self.centre) = (coverage, None);
     }
 
-    /// From now on pricing looks so hard.
+    /// Sets the pricing effort.
     pub fn set_pace(&mut self, pace: Pace) {
         self.efforts = pace.efforts();
     }
@@ -195,7 +195,7 @@ impl<'a> Generation<'a> {
         }
     }
 
-    /// Adds a column; whether it is new.
+    /// Adds a column; returns whether it is new.
     fn keep(&mut self, column: &Column) -> bool {
         let new = self.known.insert((column.kind, column.units.clone()));
         if new {
@@ -210,20 +210,20 @@ impl<'a> Generation<'a> {
         &self.columns
     }
 
-    /// The columns with a share in the last solution of the master, with the share.
+    /// Columns with a share in the master's last solution, with the share.
     pub fn shares(&self) -> Vec<(&Column, f64)> {
         self.shares.iter().map(|&(at, share)| (&self.columns[at], share)).collect()
     }
 
-    /// Rounds of master and pricing so far.
+    /// Number of rounds of master and pricing so far.
     pub fn rounds(&self) -> u64 {
         self.rounds
     }
 
-    /// Excludes a threshold, or covers everything below it, in at most so many rounds.
+    /// Decides a threshold in at most `rounds` rounds: excludes it, or covers everything at it.
     ///
     /// # Errors
-    /// Where the LP solver fails.
+    /// If the LP solver fails.
     pub fn decide(&mut self, threshold: f64, rounds: u64, stop: &Stop) -> Result<Verdict, LpError> {
         let mut centre: Option<(f64, Prices)> = None;
         let verdict = self.dialogue(threshold, rounds, &mut centre, stop);
@@ -286,7 +286,7 @@ impl<'a> Generation<'a> {
                 }
                 smoothing = SMOOTHING;
             } else if !is_own {
-                // Other prices may hide what those of the master show.
+                // Smoothed prices may hide columns that the master's own prices reveal.
                 smoothing = 0.0;
             } else if level + 1 < self.efforts.len() {
                 level += 1;
@@ -302,7 +302,7 @@ impl<'a> Generation<'a> {
         Effort { entries: effort.entries.min(self.most_entries), ..effort }
     }
 
-    /// Prices every kind. None where the clock ran out.
+    /// Prices every kind; `None` if time runs out.
     fn price(
         &mut self,
         prices: &Prices,
@@ -311,7 +311,7 @@ impl<'a> Generation<'a> {
         effort: Effort,
         stop: &Stop,
     ) -> Option<Reply> {
-        // Per pool the most that one device can hold; a stage with replicas takes several devices.
+        // Per pool: the maximum price per device; a stage with replicas takes several devices.
         let mut most = vec![0.0; self.devices.len()];
         let before = self.columns.len();
         for (at, kind) in self.kinds.iter().enumerate() {
@@ -340,7 +340,7 @@ fn join(master: &mut Master, kinds: &[Kind], column: &Column) -> Result<(), LpEr
     master.add(&column.units, kind.pool, kind.replicas)
 }
 
-/// The least threshold at which a set is a column.
+/// Minimum threshold at which a set is a column.
 fn needs(kind: &Kind, set: &Priced) -> f64 {
     match &kind.second {
         Some(second) if second.limit == Limit::Threshold => set.first.max(set.second),
@@ -348,8 +348,8 @@ fn needs(kind: &Kind, set: &Priced) -> f64 {
     }
 }
 
-/// What it costs to leave a unit uncovered: its least compute on any kind, scaled to a mean of one because
-/// the LP solver's tolerances are absolute; nothing for what is placed.
+/// Cost of leaving a unit uncovered: its least compute on any kind, scaled to a mean of one because the LP
+/// solver's tolerances are absolute; zero for placed units.
 fn weights(units: &Units, kinds: &[Kind], placed: &[bool]) -> Vec<f64> {
     let least = |unit: usize| {
         let costs = kinds.iter().filter(|kind| kind.allowed[unit]).map(|kind| kind.first.units[unit]);

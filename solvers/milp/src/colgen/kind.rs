@@ -1,7 +1,7 @@
-//! Kinds of columns: what one device of a pool, or a stage replicated on several, may hold.
+//! Kinds of columns: sets that one device of a pool, or a stage replicated on several, can hold.
 //!
-//! The load of a set S is, for every kind, at least each of a few *resources*, sums over the units of S and the nets
-//! that S cuts. A set is a column of the kind at the threshold T iff every resource stays within its limit:
+//! For every kind, the load of a set S is at least each of a few *resources*: sums over the units of S and the nets
+//! that S cuts. A set is a column of the kind at threshold T iff every resource is within its limit:
 //!
 //! | communication | first resource, at most T | second resource, at most T |
 //! | --- | --- | --- |
@@ -9,15 +9,15 @@
 //! | overlap | compute | cut nets |
 //! | duplex | compute | half of the cut nets: the larger of sent and received is at least that |
 //!
-//! Where the units do not all fit the memory of one device and the second place is free, it holds the bytes.
-//! What has no place is left out, which admits more sets and so keeps every bound valid; a column enters a plan
-//! only after the full evaluation. With `separate` training the passes are added up: the largest forward plus
-//! the largest backward load is at least the sum of both on any one device. Group uplinks are left out.
+//! If the units do not all fit into the memory of one device and there is no second resource yet, the bytes take
+//! its place. All other constraints are left out, which admits more sets and so keeps every bound valid; a column
+//! enters a plan only after full evaluation. With `separate` training the passes are added up: the largest forward
+//! plus the largest backward load is at least the sum of both on any one device. Group uplinks are left out.
 //!
-//! On r replicas the load is divided by r and grows by the synchronisation of the parameters, which is a sum over
-//! units, so replication is a kind of its own that takes r devices of the pool. Beyond [`EXACT_REPLICAS`] the kinds
-//! stand for a range a ≤ r < 2a each: they divide by the largest r, synchronise as for a, and take a devices, which
-//! admits whatever any r of the range does.
+//! With r replicas, the load is divided by r and increased by the synchronisation of the parameters, which is a sum
+//! over units, so every r is a kind of its own that takes r devices of the pool. From [`EXACT_REPLICAS`] on, a kind
+//! stands for a range a ≤ r < 2a: it divides by the largest r, synchronises as for a, and takes a devices, which
+//! admits every set that some r of the range admits.
 
 use stagewright_core::contract::Units;
 use stagewright_core::document::Communication;
@@ -25,7 +25,7 @@ use stagewright_core::objective::synchronisation;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
-/// Replicas up to which every number has its own kind.
+/// Number of replicas below which every number has its own kind.
 pub const EXACT_REPLICAS: u32 = 8;
 
 /// The limit of a resource.
@@ -33,7 +33,7 @@ pub const EXACT_REPLICAS: u32 = 8;
 pub enum Limit {
     /// The threshold on the value.
     Threshold,
-    /// A capacity of its own.
+    /// A fixed capacity.
     Capacity(f64),
 }
 
@@ -50,11 +50,11 @@ impl Limit {
 /// A sum over a set's units and cut nets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
-    /// What each unit adds.
+    /// Contribution of each unit.
     pub units: Vec<f64>,
-    /// Multiplies the transfer of each cut net over the pool's link.
+    /// Factor on the transfer time of each cut net over the pool's link.
     pub cut: f64,
-    /// What the sum must stay within.
+    /// Limit of the sum.
     pub limit: Limit,
 }
 
@@ -63,17 +63,17 @@ pub struct Resource {
 pub struct Kind {
     /// The pool.
     pub pool: usize,
-    /// Devices that a column takes, at least.
+    /// Minimum number of devices that a column takes.
     pub replicas: u32,
-    /// Per unit whether a column may hold it.
+    /// `[unit]`: whether a column may hold it.
     pub allowed: Vec<bool>,
     /// The resource that pricing orders its labels by.
     pub first: Resource,
-    /// A further one, if any.
+    /// Second resource, if any.
     pub second: Option<Resource>,
 }
 
-/// The kinds of a problem, pool by pool, replicas ascending. O(kinds · units).
+/// Kinds of a problem by pool, then by ascending replicas. O(kinds · units).
 pub fn kinds(problem: &Problem, units: &Units) -> Vec<Kind> {
     let objective = problem.objective();
     let mut kinds = Vec::new();

@@ -1,19 +1,19 @@
-//! The linear master: cover every unit with columns, within the devices there are.
+//! The linear master problem: cover every unit with columns, within the available devices.
 //!
 //! ```text
 //! min Σ_u a_u s_u     Σ_{columns S ∋ u} x_S + s_u ≥ 1   for every unit u              (price π_u ≥ 0)
 //!                     Σ_{columns S of pool c} r_S x_S ≤ n_c   for every pool c         (price of a device)
 //! ```
 //!
-//! with x, s ≥ 0, r the devices that a column takes and a_u the weight of leaving u uncovered. The optimum is
-//! zero iff fractions of the columns cover everything. π_u ≤ a_u, so the weights bound the prices.
+//! with x, s ≥ 0, r_S the number of devices that a column takes and a_u the weight of leaving u uncovered.
+//! The optimum is zero iff fractions of the columns cover everything. π_u ≤ a_u, so the weights bound the
+//! prices.
 //!
-//! A split covers every unit once and not more often. The master of a *partition* says so: its rows are
-//! equations with a surplus of the same weight, so −a_u ≤ π_u ≤ a_u. It is the narrower relaxation, because
-//! the load is not monotone and half a set need not fit where the set does; the cover is the one whose prices
-//! settle sooner.
+//! A split covers every unit exactly once. The master of a *partition* requires this: its rows are equations
+//! with a surplus of equal weight, so −a_u ≤ π_u ≤ a_u. It is the tighter relaxation, because the load is not
+//! monotone and a subset of a column need not fit; the prices of the cover converge sooner.
 //!
-//! Nothing is claimed on the word of the LP solver: its prices are only a proposal to [`super::pricing`].
+//! No claim rests on the LP solver: its prices are only a proposal to [`super::pricing`].
 
 use std::time::{Duration, Instant};
 
@@ -21,26 +21,26 @@ use highs::{ColProblem, HighsModelStatus, Model, Row, Sense};
 use stagewright_core::solver::Stop;
 use thiserror::Error;
 
-/// Why the LP solver gave nothing.
+/// Failure of the LP solver.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the LP solver answered {0}")]
 pub struct LpError(pub String);
 
-/// How often columns cover a unit.
+/// Required coverage of a unit by columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
-    /// Once or more often.
+    /// At least once.
     Cover,
-    /// Once.
+    /// Exactly once.
     Partition,
 }
 
-/// What the master says.
+/// Solution of the master.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dual {
-    /// Weight of what is left uncovered, or covered too often.
+    /// Weight of the units that are uncovered, or covered too often.
     pub uncovered: f64,
-    /// Share of each column, in the order in which they were added.
+    /// Share of each column, in order of addition.
     pub shares: Vec<f64>,
     /// Price of each unit.
     pub units: Vec<f64>,
@@ -51,12 +51,12 @@ pub struct Dual {
 /// The master over a growing set of columns.
 pub struct Master {
     model: Option<Model>,
-    /// What the LP solver's clock, which runs on from solve to solve, shows at most.
+    /// Upper bound on the LP solver's clock, which keeps running across solves.
     spent: Duration,
     covers: Vec<Row>,
     pools: Vec<Row>,
     coverage: Coverage,
-    /// Slacks and surpluses, which come before the columns.
+    /// Number of slacks and surpluses, which precede the columns.
     slacks: usize,
 }
 
@@ -64,7 +64,7 @@ impl Master {
     /// A master without columns: weights of the units, devices of each pool.
     ///
     /// # Errors
-    /// Where the LP solver does not take it.
+    /// If the LP solver rejects it.
     pub fn new(weights: &[f64], devices: &[u32], coverage: Coverage) -> Result<Master, LpError> {
         let mut problem = ColProblem::new();
         let row = |problem: &mut ColProblem| match coverage {
@@ -83,9 +83,9 @@ impl Master {
         let mut model =
             problem.try_optimise(Sense::Minimise).map_err(|status| LpError(format!("{status:?}")))?;
         model.make_quiet();
-        // A handful of columns join between two solves: the basis at hand is worth more than presolve.
+        // Few columns are added between two solves: the current basis is worth more than presolve.
         model.set_option("presolve", "off");
-        // Columns join: the basis stays feasible for the primal simplex.
+        // Adding columns keeps the basis feasible for the primal simplex.
         model.set_option("simplex_strategy", 4);
         model.set_option("threads", 1);
         model.set_option("parallel", "off");
@@ -95,7 +95,7 @@ impl Master {
     /// Adds a column of some units that takes `replicas` devices of a pool.
     ///
     /// # Errors
-    /// Where the LP solver does not take it.
+    /// If the LP solver rejects it.
     pub fn add(&mut self, units: &[u32], pool: usize, replicas: u32) -> Result<(), LpError> {
         let Some(model) = self.model.as_mut() else { return Ok(()) };
         let cover = units.iter().map(|&unit| (self.covers[unit as usize], 1.0));
@@ -104,10 +104,10 @@ impl Master {
         added.map(|_| ()).map_err(|status| LpError(format!("{status:?}")))
     }
 
-    /// Solves, from the basis of the last time. None where the clock ran out.
+    /// Solves from the last basis; `None` if time runs out.
     ///
     /// # Errors
-    /// Where the LP solver ends without an optimum.
+    /// If the LP solver ends without an optimum.
     pub fn solve(&mut self, stop: &Stop) -> Result<Option<Dual>, LpError> {
         let mut model = self.model.take().ok_or_else(|| LpError("an error before".into()))?;
         if let Some(left) = stop.remaining() {

@@ -1,22 +1,21 @@
-//! Column generation for free splits: what one device may hold, priced exactly.
+//! Column generation for free splits: exact pricing of the sets that one device can hold.
 //!
 //! Fix a threshold T. A *column* of a pool is a set of units that one device of it can hold with a load of at
 //! most T. A free split of value T covers every unit with columns, at most n_c of pool c. For any prices π ≥
-//! 0 on the units let β_c bound the price π(S) of every column of pool c from above. Then
+//! 0 on the units, let β_c be an upper bound on the price π(S) of every column of pool c. Then
 //!
 //! ```text
 //! Σ_u π_u > Σ_c n_c β_c   implies   no free split has a value of T or less:
 //! ```
 //!
 //! the sets of a split cover each unit once, so their prices add up to Σ π, and no device holds more than β.
-//! Where a stage may take several devices, β_c is the largest price of a column for each device that it
-//! takes. Prices that show it come from the linear relaxation of the cover ([`master`]), β from a dynamic
-//! program over an order of the units ([`pricing`] on [`states`]); [`generation`] lets them talk until one
-//! side wins.
+//! If a stage may take several devices, β_c bounds the price of a column per device that it takes. The prices
+//! come from the linear relaxation of the cover ([`master`]), β from a dynamic program over an order of the
+//! units ([`pricing`] on [`states`]); [`generation`] alternates between them until the threshold is decided.
 //!
-//! Where the relaxation covers what no split does, [`tree`] branches: its nodes have [`rules`] that narrow
-//! the columns down, [`branch`] chooses the next, [`node`] relaxes the partition under them. [`dive`] goes
-//! straight down to a plan.
+//! Where the relaxation has a cover but no split exists, [`tree`] branches: its nodes have [`rules`] that
+//! restrict the columns, [`branch`] chooses the next ones, and [`node`] relaxes the partition under them.
+//! [`dive`] descends straight to a plan.
 //!
 //! Literature: Gilmore and Gomory, "A linear programming approach to the cutting-stock problem" (Operations
 //! Research, 1961); Lübbecke and Desrosiers, "Selected topics in column generation" (Operations Research,

@@ -1,12 +1,12 @@
-//! A node of the search: the linear relaxation under its rules, and the plan that a partition is.
+//! A node of the search: the linear relaxation under its rules, and the plan of a partition.
 //!
-//! The relaxation at a threshold T is that of the cover first, whose prices settle sooner, and where
-//! fractions of columns cover everything that of the partition. Prices that exclude either exclude every
-//! partition of the node into columns at T. Nothing else is ever claimed: where the rounds end early the
-//! shares are those of the moment, which is all that a branching or a dive asks of them.
+//! At a threshold T, the cover is relaxed first, since its prices converge sooner; if fractions of columns
+//! cover everything, the partition is next. Prices that exclude either one exclude every partition of the
+//! node into columns at T. Nothing else is claimed: if the rounds end early, the shares of the columns are
+//! those of the last LP solution, which suffices for branching and diving.
 //!
-//! A partition is a plan only by the word of [`Plan::new`], which evaluates operators and tensors: columns
-//! leave out uplinks, memory where the second resource is taken, and how the passes of `separate` training
+//! Only [`Plan::new`] decides whether a partition is a plan, since it evaluates operators and tensors:
+//! columns ignore uplinks, memory if the second resource is taken, and how the passes of `separate` training
 //! add up.
 
 use std::collections::BTreeMap;
@@ -23,10 +23,10 @@ use super::master::{Coverage, LpError};
 use super::preparation::Preparation;
 use super::rules::{Column, Rules};
 
-/// Distance from a whole number up to which a share is one.
+/// Distance from an integer up to which a share counts as integral.
 pub const WHOLE: f64 = 1e-6;
 
-/// What every node shares.
+/// Data shared by all nodes.
 #[derive(Clone, Copy)]
 pub struct Ground<'a> {
     /// The problem.
@@ -35,13 +35,13 @@ pub struct Ground<'a> {
     pub units: &'a Units,
     /// The root's kinds and state graph.
     pub preparation: &'a Preparation,
-    /// Most states of a node's state graph.
+    /// Maximum number of states of a node's state graph.
     pub states: usize,
-    /// Bytes for one node.
+    /// Memory limit of one node, in bytes.
     pub memory: Option<u64>,
 }
 
-/// A node: rules, and columns to begin with, of which it takes those that its rules admit.
+/// A node: its rules, and initial columns, of which it uses those that the rules admit.
 #[derive(Clone)]
 pub struct Node {
     /// The rules.
@@ -50,28 +50,28 @@ pub struct Node {
     pub columns: Arc<[Column]>,
 }
 
-/// How to relax a node.
+/// Parameters of a relaxation.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
     /// The threshold.
     pub threshold: f64,
-    /// Most rounds for each form of the relaxation.
+    /// Maximum number of rounds for each form of the relaxation.
     pub rounds: u64,
-    /// How hard pricing looks.
+    /// Pricing effort.
     pub pace: Pace,
 }
 
-/// What the relaxation of a node says.
+/// Result of relaxing a node.
 pub enum Relaxed {
     /// No partition of the node has a value of the threshold or less.
     Excluded,
     /// Not excluded.
     Open(Shares),
-    /// No room for its state graph, or no time.
+    /// Not enough memory for the state graph, or not enough time.
     Unknown,
 }
 
-/// Shares of columns in a partition of what is not placed.
+/// Shares of columns in a fractional partition of the units that are not placed.
 pub struct Shares {
     /// Columns with a share above zero.
     pub of: Vec<(Column, f64)>,
@@ -82,7 +82,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The columns, where each has a share of one and together they are a partition.
+    /// Columns with a share, if all shares are one and the columns form a partition.
     pub fn partition(&self) -> Option<Vec<&Column>> {
         let whole = self.whole && self.of.iter().all(|&(_, share)| share > 1.0 - WHOLE);
         whole.then(|| self.of.iter().map(|(column, _)| column).collect())
@@ -90,10 +90,10 @@ impl Shares {
 }
 
 impl Ground<'_> {
-    /// The relaxation of a node.
+    /// Relaxes a node.
     ///
     /// # Errors
-    /// Where the LP solver fails.
+    /// If the LP solver fails.
     pub fn relax(&self, node: &Node, task: Task, stop: &Stop) -> Result<Relaxed, LpError> {
         let Some(preparation) = self.preparation.under(&node.rules, self.states) else {
             return Ok(Relaxed::Unknown);
@@ -115,8 +115,8 @@ impl Ground<'_> {
         Ok(Relaxed::Open(Shares { of, columns: generation.columns().into(), whole }))
     }
 
-    /// The plan that some columns are; none where they hold a unit twice or not at all, need more devices
-    /// than there are, or break what columns do not see.
+    /// Plan of some columns; `None` if they hold a unit twice or not at all, need more devices than exist, or
+    /// violate a constraint that columns ignore.
     pub fn plan<'c>(&self, columns: impl IntoIterator<Item = &'c Column>) -> Option<Plan> {
         let pools = self.problem.pools();
         let mut used = vec![0usize; pools.len()];

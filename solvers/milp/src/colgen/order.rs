@@ -1,33 +1,33 @@
-//! Linear orders of the units in which few nets are open at once.
+//! Linear orders of the units with few nets open at any position.
 //!
-//! A net is open at a cut of the order that lies between its first and its last pin. A program that walks the order
-//! keeps a status for every open net, so its states grow exponentially with the number of open nets: the orders are
-//! judged by Σ over positions of `STATUSES`^open. This is the cutwidth of a hypergraph, up to the exponent;
-//! the best order is NP-hard to find already for graphs (Gavril, "Some NP-complete problems on graphs", 1977), and
-//! neural networks, being long and thin, have good ones that are easy to find.
+//! A net is open at a cut of the order between its first and its last pin. A dynamic program along the order keeps a
+//! status for every open net, so its number of states grows exponentially with the number of open nets: orders are
+//! compared by Σ over positions of `STATUSES`^open. This is the cutwidth of a hypergraph, up to the exponent;
+//! finding the best order is NP-hard even for graphs (Gavril, "Some NP-complete problems on graphs", 1977), but
+//! neural networks are long and thin, and good orders for them are easy to find.
 //!
-//! Candidates are the order of the model file, greedy orders that always take the unit which leaves the fewest nets
-//! open, from several starts, and the best of these after a local search that moves single units and blocks.
+//! Candidates are the order of the model file, greedy orders from several starts that always take the unit leaving
+//! the fewest nets open, and the best of these after a local search that moves single units and blocks.
 
 use stagewright_core::solver::Stop;
 
 use super::cuts::Cuts;
 
-/// Statuses of an open net, about.
+/// Approximate number of statuses of an open net.
 const STATUSES: f64 = 2.2;
-/// Most units of a greedy order: its cost grows with their square where many nets are open.
+/// Maximum number of units of a greedy order, whose cost is quadratic in them if many nets are open.
 pub const MOST_UNITS: usize = 20_000;
-/// Pins of a net up to which each of its pins moves the others to the front of the queue.
+/// Number of pins of a net up to which each of its pins moves the others to the front of the queue.
 const HUB: usize = 64;
-/// Starts of the greedy order.
+/// Number of starts of the greedy order.
 const STARTS: usize = 8;
-/// Evaluations of a unit at another position that the local search may spend, about a tenth of a second.
+/// Work limit of the local search, in evaluations of a unit at another position: about a tenth of a second.
 const WORK: usize = 20_000_000;
-/// How far a unit is moved.
+/// Maximum distance of a move.
 const REACH: usize = 24;
 
-/// An order of `units` units in which few nets are open; the best so far where the clock runs out. Above
-/// [`MOST_UNITS`] units it is that of the file.
+/// Returns an order of `units` units in which few nets are open; the best so far if time runs out. Above
+/// [`MOST_UNITS`] units it is the order of the file.
 pub fn narrow(units: usize, cuts: &Cuts, stop: &Stop) -> Vec<u32> {
     let incidence = incidence(units, cuts);
     let mut best: Vec<u32> = (0..units as u32).collect();
@@ -77,7 +77,7 @@ fn incidence(units: usize, cuts: &Cuts) -> Vec<Vec<u32>> {
     nets
 }
 
-/// Units spread over the file, the first and the last among them.
+/// Units spread over the file, including the first and the last.
 fn starts(units: usize) -> Vec<u32> {
     let mut starts: Vec<u32> =
         (0..STARTS).map(|at| (at * units.saturating_sub(1) / (STARTS - 1).max(1)) as u32).collect();
@@ -85,8 +85,9 @@ fn starts(units: usize) -> Vec<u32> {
     if units == 0 { Vec::new() } else { starts }
 }
 
-/// Always the unit that changes the number of open nets least, ties to the one whose nets were touched last, then by
-/// index; where no unit touches an open net, the next one of the file. None where the clock runs out.
+/// Greedy order: always takes the unit that increases the number of open nets least; ties go to the unit whose nets
+/// were touched last, then to the lowest index. If no unit touches an open net, the next one of the file follows.
+/// `None` if time runs out.
 fn greedy(units: usize, cuts: &Cuts, incidence: &[Vec<u32>], start: u32, stop: &Stop) -> Option<Vec<u32>> {
     let mut left: Vec<usize> = (0..cuts.len()).map(|net| cuts.pins(net).len()).collect();
     let mut taken = vec![false; units];
@@ -136,8 +137,8 @@ fn greedy(units: usize, cuts: &Cuts, incidence: &[Vec<u32>], start: u32, stop: &
     Some(order)
 }
 
-/// Moves blocks of one, two and four units to where they leave fewer nets open, until nothing helps or the work
-/// is spent.
+/// Local search: moves blocks of one, two and four units to positions that leave fewer nets open, until no move
+/// helps or the work limit is reached.
 fn improve(mut order: Vec<u32>, mut least: f64, cuts: &Cuts, stop: &Stop) -> Vec<u32> {
     let pins: usize = (0..cuts.len()).map(|net| cuts.pins(net).len()).sum();
     let mut rounds = WORK / (order.len() + pins).max(1);

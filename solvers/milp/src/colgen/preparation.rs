@@ -1,4 +1,4 @@
-//! What column generation needs of a problem, and of a node of the search over it.
+//! Data that column generation derives from a problem, and from a node of the search over it.
 
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
@@ -25,8 +25,8 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// An order, the nets and a state graph of at most `most` states; none where even the cheapest relaxation
-    /// has more, or the clock ran out.
+    /// Computes an order, the nets and a state graph of at most `most` states. `None` if even the smallest
+    /// relaxation has more, or if time runs out.
     pub fn new(problem: &Problem, units: &Units, most: usize, stop: &Stop) -> Option<Preparation> {
         let all = Cuts::new(units);
         let order = order::narrow(units.len(), &all, stop);
@@ -37,7 +37,7 @@ impl Preparation {
         Some(Preparation { kinds: kinds(problem, units), states, plain, relaxed, cuts })
     }
 
-    /// The same under some rules; none where a state graph then has more than `most` states.
+    /// Preparation under rules; `None` if a state graph then has more than `most` states.
     pub fn under(&self, rules: &Rules, most: usize) -> Option<Preparation> {
         let graph = |cuts: &Cuts| {
             let pools = self.kinds.iter().map(|kind| kind.pool + 1).max().unwrap_or(0);

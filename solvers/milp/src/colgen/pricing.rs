@@ -18,7 +18,7 @@
 //!    through the table from slightly fewer cells are sets that fit.
 //! 2. **Labels.** A pass forwards keeps, per state, the labels (r, q, p) that no other label of the state dominates,
 //!    and drops those whose bound does not exceed the goal. The bound is nearly tight, so few labels are left, and
-//!    the answer is exact. Where they are too many all the same, the table's bound is the answer.
+//!    the answer is exact. If there are still too many, the table's bound is the answer.
 //!
 //! The table is the knapsack recurrence on a graph; bounding labels by a relaxed completion is common in resource
 //! constrained shortest paths (Irnich and Desaulniers, "Shortest path problems with resource constraints", 2005).
@@ -30,19 +30,20 @@ use super::states::{FORBIDDEN, States};
 
 /// Relative slack for sums taken in another order.
 const ROUNDING: f64 = 1e-11;
-/// The largest relative error of one operation in the table's precision. Every entry is a sum of at most n rounded
-/// prices in n roundings, so for prices of any sign it errs by at most 2n of this times the sum of their sizes.
+/// Maximum relative error of one operation in the table's precision. Every entry is a sum of at most n rounded
+/// prices in n roundings, so for prices of any sign its error is at most 2n times this, times the sum of their
+/// absolute values.
 const TABLE_ROUNDING: f64 = 0.5 * f32::EPSILON as f64;
-/// Most sets that the labels of one pricing give.
+/// Maximum number of sets that the labels of one pricing yield.
 const MOST_SETS: usize = 8;
-/// By how much fewer labels are looked at with two resources.
+/// Divisor of the label limit with two resources.
 const TWO_RESOURCES: usize = 16;
-/// Labels between two looks at the clock.
+/// Labels between two checks of the clock.
 const LABELS_PER_LOOK: usize = 1 << 14;
-/// Shares of the cells that paths through the table do without.
+/// Fractions of the cells that paths through the table leave unused.
 const SPARED: [f64; 10] = [0.0, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.12];
 
-/// A set with what it is worth and takes.
+/// A set with its profit and its resources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Priced {
     /// The units, in the order of decisions.
@@ -55,44 +56,45 @@ pub struct Priced {
     pub second: f64,
 }
 
-/// What pricing found.
+/// Result of pricing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// No column is worth more, up to the precision asked for.
+    /// Upper bound on the profit of every column, up to the requested precision.
     pub most: f64,
-    /// Columns worth more than the goal, the best first.
+    /// Columns whose profit exceeds the goal, best first.
     pub columns: Vec<Priced>,
 }
 
-/// How hard to look.
+/// Effort of pricing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
-    /// Entries of the table, about.
+    /// Approximate number of entries of the table.
     pub entries: usize,
-    /// Most cells that the first limit is divided into.
+    /// Maximum number of cells that the first limit is divided into.
     pub cells: usize,
-    /// Most labels to look at; zero for the table alone.
+    /// Maximum number of labels; 0 means the table alone.
     pub labels: usize,
-    /// Share of the table's bound that may be missed.
+    /// Fraction of the table's bound that may be missed.
     pub precision: f64,
-    /// Whether labels heed the second resource; else the bound leaves it out, and sets that break it are dropped.
+    /// Whether labels respect the second resource; otherwise the bound ignores it, and sets that violate it are
+    /// dropped.
     pub second: bool,
 }
 
-/// A question to pricing.
+/// A pricing problem.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// Price of each unit.
     pub prices: &'a [f64],
     /// The threshold T.
     pub threshold: f64,
-    /// What a column has to exceed.
+    /// Profit that a column has to exceed.
     pub goal: f64,
-    /// How hard to look.
+    /// Effort of pricing.
     pub effort: Effort,
 }
 
-/// Fewest cells of the table, whatever the number of entries.
+/// Minimum number of cells of the table, whatever the number of entries.
 pub const FEWEST_CELLS: usize = 256;
 
 /// Prices one kind over a state graph.
@@ -110,11 +112,11 @@ struct Label {
     profit: f64,
 }
 
-/// What one pass looks for.
+/// Parameters of a labelling pass.
 struct Search<'a> {
     prices: &'a [f64],
     limits: [f64; 2],
-    /// What a label has to be able to exceed.
+    /// Profit that a label must be able to exceed.
     goal: f64,
     cell: f64,
     labels: usize,
@@ -128,14 +130,14 @@ enum Labels {
 }
 
 impl<'a> Pricing<'a> {
-    /// Ready to price.
+    /// Pricing of a kind over a state graph.
     pub fn new(states: &'a States, kind: &'a Kind) -> Self {
         Pricing { states, kind, cut: states.cut(kind.pool), cells: 0 }
     }
 
-    /// The best columns that are worth more than the goal, and a bound on all. None where the clock ran out.
+    /// Returns the best columns whose profit exceeds the goal, and a bound on all columns; `None` if time runs out.
     ///
-    /// `table` is room for F, of which nothing is read. O(states · cells) and the labels looked at.
+    /// `table` is a buffer for F; its contents are overwritten. O(states · cells), plus the labels examined.
     pub fn best(&mut self, question: Question<'_>, table: &mut Vec<f32>, stop: &Stop) -> Option<Answer> {
         let Question { prices, threshold, goal, effort } = question;
         let second = self.kind.second.as_ref().map_or(f64::INFINITY, |second| second.limit.at(threshold));
@@ -158,7 +160,7 @@ impl<'a> Pricing<'a> {
             }
         }
         let incumbent = found.iter().map(|set| set.profit).fold(goal, f64::max);
-        // Nothing within the precision of the incumbent is looked for.
+        // Columns within the precision of the incumbent are not searched for.
         let accepted = incumbent + effort.precision * most.abs();
         if effort.labels > 0 && most > accepted {
             // Two resources keep many more labels, and each costs more.
@@ -180,12 +182,12 @@ impl<'a> Pricing<'a> {
         Some(Answer { most, columns: found })
     }
 
-    /// Cells of a decision; more than there are where it cannot fit.
+    /// Number of cells of a decision; more than there are if it cannot fit.
     fn cells_of(&self, first: f64, cell: f64) -> usize {
         ((first / cell).floor().max(0.0) as usize).min(self.cells + 1)
     }
 
-    /// F for every state.
+    /// Computes F for every state.
     fn fill(&self, prices: &[f64], cell: f64, table: &mut Vec<f32>) {
         let row = self.cells + 1;
         let end = self.states.len();
@@ -219,7 +221,7 @@ impl<'a> Pricing<'a> {
         }
     }
 
-    /// A best path through the table from the start with some cells; its set with the true resources.
+    /// Best path through the table from the start with `left` cells; its set with the true resources.
     fn path(&self, prices: &[f64], cell: f64, table: &[f32], mut left: usize) -> Priced {
         let row = self.cells + 1;
         let mut set = Priced { units: Vec::new(), profit: 0.0, first: 0.0, second: 0.0 };
@@ -258,11 +260,11 @@ impl<'a> Pricing<'a> {
         label.profit + f64::from(table[state * (self.cells + 1) + cells]) > search.goal
     }
 
-    /// The pass forwards.
+    /// The forward pass.
     fn labels(&self, search: &Search<'_>, table: &[f32]) -> Labels {
         let kind = self.kind;
         let two = kind.second.is_some() && search.limits[1].is_finite();
-        // Per label the number of the one it came from, doubled, plus the decision.
+        // Per label: twice the index of its parent, plus the decision.
         let mut trail: Vec<u32> = vec![0];
         let mut labels = vec![Label { first: 0.0, second: 0.0, profit: 0.0 }];
         // Active states of the layer, with their labels.
@@ -353,7 +355,7 @@ impl<'a> Pricing<'a> {
     }
 }
 
-/// What one decision adds.
+/// Contribution of one decision.
 #[inline]
 fn step(kind: &Kind, unit: usize, inside: bool, cut: f64, prices: &[f64]) -> Label {
     let resource = |resource: &Resource| resource.cut * cut + if inside { resource.units[unit] } else { 0.0 };
@@ -374,8 +376,8 @@ fn add_step(set: &mut Priced, kind: &Kind, unit: usize, inside: bool, cut: f64, 
     }
 }
 
-/// Appends the labels that no other dominates. O(n log n), and with two resources the length of the skyline of
-/// profit and second resource more for each label that is kept.
+/// Appends the labels that no other dominates. O(n log n); with two resources, every kept label also costs the
+/// length of the skyline of profit and second resource.
 fn undominated(gathered: &mut [(Label, u32)], two: bool, labels: &mut Vec<Label>, trail: &mut Vec<u32>) {
     gathered.sort_by(|(a, _), (b, _)| {
         a.first.total_cmp(&b.first).then(b.profit.total_cmp(&a.profit)).then(a.second.total_cmp(&b.second))

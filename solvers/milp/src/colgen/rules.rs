@@ -1,18 +1,19 @@
-//! What a node of the search forbids: rules on columns, by which a partition is narrowed down.
+//! Branching rules: constraints of a node of the search on its columns, which narrow down the partitions.
 //!
-//! The columns of a node are those of the problem that every rule admits. There are three kinds of rules.
+//! The columns of a node are the columns of the problem that satisfy all its rules. There are three kinds of
+//! rules.
 //!
 //! - **Pairs.** Two units are *together*: a column holds both or neither; or *apart*: it holds one of them at
 //!   most (Ryan and Foster, "An integer programming approach to scheduling", 1981). In every partition into
 //!   columns a pair is either together or apart, so the two rules split a node's partitions in two.
-//! - **Bars.** A column of some kind does not hold some unit. Where there are several kinds, a unit is barred
-//!   either from one of them or from all others.
+//! - **Bars.** A column of some kind does not hold some unit. With several kinds, a unit is barred either
+//!   from one of them or from all others.
 //! - **Placed columns.** Some columns are part of the partition; the others hold none of their units and
-//!   share the devices that are left. Diving places columns.
+//!   share the remaining devices. Diving places columns.
 //!
-//! Every rule only takes columns away, so whatever bounds the columns of the problem bounds those of a node.
-//! Pricing carries pairs as state: the decision on the first of the two units is remembered until the last
-//! ([`super::states`]); bars and placed columns forbid a decision where it is met.
+//! Rules only remove columns, so a bound on the columns of the problem also bounds the columns of a node.
+//! Pricing carries pairs as state: the decision on the first of the units is remembered until the last
+//! ([`super::states`]); bars and placed columns forbid a decision directly.
 
 use std::sync::Arc;
 
@@ -23,9 +24,9 @@ use super::kind::Kind;
 pub struct Column {
     /// Its kind.
     pub kind: usize,
-    /// Ascending.
+    /// Its units, ascending.
     pub units: Arc<[u32]>,
-    /// The least threshold at which it is a column.
+    /// Minimum threshold at which it is a column.
     pub needs: f64,
 }
 
@@ -41,11 +42,11 @@ impl Column {
 pub struct Pair {
     /// The units.
     pub units: [u32; 2],
-    /// Whether a column holds both or neither; else it holds one at most.
+    /// Whether a column holds both or neither; otherwise it holds at most one.
     pub together: bool,
 }
 
-/// A unit that columns of a kind do not hold.
+/// A unit barred from the columns of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bar {
     /// The kind.
@@ -54,7 +55,7 @@ pub struct Bar {
     pub unit: u32,
 }
 
-/// The rules of a node; none at the root.
+/// Rules of a node; empty at the root.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rules {
     /// Units together or apart.
@@ -66,7 +67,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether a column is one of the node's. O(rules · log units).
+    /// Whether a column satisfies all rules. O(rules · log units).
     pub fn admit(&self, column: &Column) -> bool {
         let by_pair = |pair: &Pair| match pair.units.map(|unit| column.holds(unit)) {
             [true, true] => pair.together,
@@ -78,7 +79,7 @@ impl Rules {
             && !self.placed.iter().any(|placed| placed.units.iter().any(|&unit| column.holds(unit)))
     }
 
-    /// Per unit whether it is in a placed column.
+    /// `[unit]`: whether it is in a placed column.
     pub fn is_placed(&self, units: usize) -> Vec<bool> {
         let mut placed = vec![false; units];
         for &unit in self.placed.iter().flat_map(|column| column.units.iter()) {
@@ -87,7 +88,7 @@ impl Rules {
         placed
     }
 
-    /// The devices of each pool that placed columns leave.
+    /// Number of devices of each pool that placed columns leave.
     pub fn devices_left(&self, devices: &[u32], kinds: &[Kind]) -> Vec<u32> {
         let mut left = devices.to_vec();
         for kind in self.placed.iter().map(|column| &kinds[column.kind]) {
@@ -96,7 +97,7 @@ impl Rules {
         left
     }
 
-    /// The kinds with what bars and placed columns forbid.
+    /// The kinds, restricted by bars and placed columns.
     pub fn narrow(&self, kinds: &[Kind]) -> Vec<Kind> {
         let mut kinds = kinds.to_vec();
         for bar in &self.bars {

@@ -1,19 +1,18 @@
-//! The state graph of the frontier program.
+//! The state graph of the frontier-based dynamic program.
 //!
 //! A set S of units is decided unit by unit along a linear order: outside or inside. After some decisions,
-//! all that the load of S still depends on is, per *open* net (some pins decided, some not), whether the pins
-//! so far are all outside, all inside, or mixed. A net is paid when it first becomes mixed, and forgotten
-//! after its last pin. A layer holds the states between two decisions; the graph of layers depends on the
-//! nets and the order alone, not on prices, loads or thresholds, so it is built once and every pricing walks
-//! it.
+//! the load of S depends on them only through the status of each *open* net (some pins decided, some not):
+//! its pins so far are all outside, all inside, or mixed. A net is paid when it first becomes mixed, and
+//! forgotten after its last pin. A layer holds the states between two decisions; the graph of layers depends
+//! only on the nets and the order, not on prices, loads or thresholds, so it is built once and used by every
+//! pricing.
 //!
-//! The [`Rules`] of a node of the search are state as well. A unit of some pairs takes a slot of its own from
-//! its decision to that of the last unit it is paired with, which remembers whether it is inside; a decision
-//! that a rule forbids leads to [`FORBIDDEN`]. What is placed already is always outside. All others being
-//! outside, everything outside is never forbidden.
+//! The [`Rules`] of a node of the search are state as well. A paired unit takes a slot from its own decision
+//! to the decision on the last unit it is paired with, to remember whether it is inside; a decision that a
+//! rule forbids leads to [`FORBIDDEN`]. Placed units are always outside. The empty set is never forbidden.
 //!
-//! A graph with more than a stated number of states is not built. [`States::relaxed`] then leaves out the
-//! cheapest nets where too many are open: every set's load falls or stays, so bounds stay valid.
+//! A graph of more than a given number of states is not built. [`States::relaxed`] then drops the cheapest
+//! nets where too many are open: no set's load increases, so bounds stay valid.
 
 use rustc_hash::FxHashMap;
 use stagewright_core::solver::Stop;
@@ -21,32 +20,32 @@ use stagewright_core::solver::Stop;
 use super::cuts::Cuts;
 use super::rules::Rules;
 
-/// Where a decision leads that the rules forbid.
+/// Target of a decision that the rules forbid.
 pub const FORBIDDEN: u32 = u32::MAX;
 const OUTSIDE: u128 = 0;
 const INSIDE: u128 = 1;
 const MIXED: u128 = 2;
-/// Bits of a status, and all of them set.
+/// Number of bits of a status, and their mask.
 const BITS: u32 = 2;
 const STATUS: u128 = (1 << BITS) - 1;
-/// Most nets and paired units open at once.
+/// Maximum number of nets and paired units that are open at a time.
 const SLOTS: usize = 128 / BITS as usize;
 
 /// Layers of states with the two decisions at each.
 #[derive(Debug, Clone)]
 pub struct States {
     order: Vec<u32>,
-    /// First state of each layer; one more than layers, the last layer being the end.
+    /// First state of each layer; the last entry is the end.
     first: Vec<u32>,
-    /// Per state where the decisions outside and inside lead, as global numbers.
+    /// `[state]`: targets of the decisions outside and inside, as global indices.
     next: Vec<[u32; 2]>,
-    /// Per distinct link, per state, the seconds of the nets that each decision cuts.
+    /// `[link][state]`: seconds of the nets that each decision cuts, for each distinct link.
     cut: Vec<Vec<[f64; 2]>>,
-    /// The distinct link of each pool; none where nothing costs anything.
+    /// `[pool]`: its distinct link; `None` if all transfers are free.
     link_of: Vec<Option<usize>>,
 }
 
-/// A pin of the unit at hand.
+/// A pin of the current unit.
 struct Touch {
     net: usize,
     slot: u32,
@@ -54,29 +53,29 @@ struct Touch {
     closes: bool,
 }
 
-/// A decision before that bears on the one at hand.
+/// An earlier decision that constrains the current one.
 struct Watch {
     slot: u32,
     together: bool,
 }
 
-/// What the decision on one unit touches.
+/// Nets and slots that the decision on one unit affects.
 #[derive(Default)]
 struct Step {
     nets: Vec<Touch>,
     /// Paired units that are decided already.
     watches: Vec<Watch>,
-    /// Where the decision is remembered for the units it is paired with.
+    /// Slot that remembers the decision for the units it is paired with.
     remembered: Option<u32>,
-    /// Slots that are empty after the decision.
+    /// Slots freed by the decision.
     forgotten: Vec<u32>,
     /// Whether the unit can only be outside.
     outside: bool,
 }
 
 impl States {
-    /// The state graph; none where it has more than `most` states or needs too many slots.
-    /// O(states · nets and pairs of a unit).
+    /// Builds the state graph; `None` if it has more than `most` states or needs too many slots. O(states ·
+    /// nets and pairs of a unit).
     pub fn new(order: &[u32], cuts: &Cuts, rules: &Rules, pools: usize, most: usize) -> Option<States> {
         let steps = steps(order, cuts, rules)?;
         let (links, link_of) = links(cuts, pools);
@@ -128,8 +127,8 @@ impl States {
         Some(states)
     }
 
-    /// The state graph with as many of the dearest nets as `most` states allow, and these nets where any was
-    /// left out. None where the clock ran out, or there are more units than `most`.
+    /// State graph with as many of the most expensive nets as `most` states allow, and these nets if any was
+    /// dropped. `None` if time runs out or there are more units than `most`.
     pub fn relaxed(
         order: &[u32],
         cuts: &Cuts,
@@ -153,7 +152,7 @@ impl States {
         &self.order
     }
 
-    /// Number of states, the end aside.
+    /// Number of states, without the end.
     pub fn len(&self) -> usize {
         self.next.len()
     }
@@ -163,27 +162,27 @@ impl States {
         self.next.is_empty()
     }
 
-    /// The states before the decision on the unit at a place of the order, as global numbers.
+    /// Global indices of the states before the decision on the unit at a position of the order.
     pub fn layer(&self, place: usize) -> std::ops::Range<usize> {
         self.first[place] as usize..self.first[place + 1] as usize
     }
 
-    /// Where the decisions outside and inside lead from a state, or [`FORBIDDEN`].
+    /// Targets of the decisions outside and inside from a state, or [`FORBIDDEN`].
     #[inline]
     pub fn next(&self, state: usize) -> [u32; 2] {
         self.next[state]
     }
 
-    /// Per state the seconds of the nets that each decision cuts on a pool's link; none where all are zero.
+    /// `[state]`: seconds of the nets that each decision cuts on a pool's link; `None` if all are zero.
     pub fn cut(&self, pool: usize) -> Option<&[[f64; 2]]> {
         self.link_of[pool].map(|link| self.cut[link].as_slice())
     }
 }
 
-/// Most open nets that [`States::relaxed`] tries, one after the other.
+/// Limits on the number of open nets that [`States::relaxed`] tries in turn.
 const WIDTHS: [usize; 11] = [24, 16, 12, 9, 7, 5, 4, 3, 2, 1, 0];
 
-/// The nets that remain where at most `width` are open at any place: the cheapest go first.
+/// Keeps nets, the most expensive first, such that at most `width` are open at any position.
 fn narrowed(order: &[u32], cuts: &Cuts, width: usize) -> Cuts {
     let mut place = vec![0usize; order.len()];
     for (at, &unit) in order.iter().enumerate() {
@@ -204,7 +203,7 @@ fn narrowed(order: &[u32], cuts: &Cuts, width: usize) -> Cuts {
     cuts.only(|net| kept[net])
 }
 
-/// What each decision touches, with slots given out; none where there are too few slots.
+/// Steps of all decisions, with slots assigned; `None` if there are too few slots.
 fn steps(order: &[u32], cuts: &Cuts, rules: &Rules) -> Option<Vec<Step>> {
     let mut of_unit = vec![Vec::new(); order.len()];
     for net in 0..cuts.len() {
@@ -216,7 +215,7 @@ fn steps(order: &[u32], cuts: &Cuts, rules: &Rules) -> Option<Vec<Step>> {
     let partners = partners(order, rules);
     let mut left: Vec<usize> = (0..cuts.len()).map(|net| cuts.pins(net).len()).collect();
     let mut slot_of = vec![0u32; cuts.len()];
-    // Per place of the order the slot of its decision, where that is remembered.
+    // `[position]`: slot of its decision, if remembered.
     let mut remembered = vec![0u32; order.len()];
     let mut free: Vec<u32> = (0..SLOTS as u32).rev().collect();
     let mut all = Vec::with_capacity(order.len());
@@ -251,7 +250,7 @@ fn steps(order: &[u32], cuts: &Cuts, rules: &Rules) -> Option<Vec<Step>> {
     Some(all)
 }
 
-/// Per place of the order the places it is paired with, ascending, and whether together.
+/// `[position]`: the positions it is paired with, ascending, and whether together.
 fn partners(order: &[u32], rules: &Rules) -> Vec<Vec<(usize, bool)>> {
     let mut place = vec![0usize; order.len()];
     for (at, &unit) in order.iter().enumerate() {
@@ -277,7 +276,7 @@ impl Step {
             })
     }
 
-    /// The state after a decision; `pay` is told of each net that becomes mixed by it.
+    /// State after a decision; calls `pay` for each net that becomes mixed by it.
     fn decide(&self, mut key: u128, inside: bool, mut pay: impl FnMut(usize)) -> u128 {
         let here = if inside { INSIDE } else { OUTSIDE };
         for touch in &self.nets {
@@ -302,7 +301,7 @@ impl Step {
     }
 }
 
-/// One pool per distinct table of transfers, and the table of each pool.
+/// One pool for each distinct table of transfer times, and the table of each pool.
 fn links(cuts: &Cuts, pools: usize) -> (Vec<usize>, Vec<Option<usize>>) {
     let mut links: Vec<usize> = Vec::new();
     let same = |a: usize, b: usize| (0..cuts.len()).all(|net| cuts.seconds(net, a) == cuts.seconds(net, b));

@@ -1,16 +1,16 @@
-//! Branch and price at a threshold: whether any partition into columns is a plan of this value or a lower
-//! one.
+//! Branch and price at a threshold: decides whether any partition into columns is a plan of this value or a
+//! lower one.
 //!
-//! The root is the whole problem. A node whose relaxation is excluded is closed; one whose partition is a
-//! plan of the threshold gives it, and lowers the threshold to just below its value, which closed nodes stay
-//! closed for; any other is split by [`super::branch`], and where its partition is a plan above the threshold
-//! that plan is told as well, since a threshold may lie far below the best plan known. When no node is left,
+//! The root is the whole problem. A node whose relaxation is excluded is closed. A node whose partition is a
+//! plan within the threshold yields that plan, and the threshold drops to just below its value; closed nodes
+//! stay closed. Any other node is split by [`super::branch`]; if its partition is a plan above the threshold,
+//! that plan is reported too, since a threshold may be far below the best known plan. When no node is left,
 //! the threshold is excluded: no free split has that value or a lower one.
 //!
-//! Nodes are taken depth first, a few at a time: the deepest ones are relaxed side by side, and what they say
-//! is taken in their order, so that neither plan nor verdict depends on the number of threads. A node that
-//! has no room for its state graph, whose LP fails, or that is undecided in spite of its rules, stays open,
-//! and with it the threshold.
+//! Nodes are taken depth first, a few at a time: the deepest ones are relaxed in parallel and their results
+//! taken in order, so that neither plan nor verdict depends on the number of threads. A node whose state
+//! graph does not fit, whose LP fails, or that stays undecided in spite of its rules remains open, and the
+//! threshold with it.
 //!
 //! Literature: Ryan and Foster, "An integer programming approach to scheduling" (1981); Barnhart, Johnson,
 //! Nemhauser, Savelsbergh and Vance, "Branch-and-price: column generation for solving huge integer programs"
@@ -29,52 +29,52 @@ use super::master::LpError;
 use super::node::{Ground, Node, Relaxed, Task};
 use super::rules::{Column, Rules};
 
-/// Nodes that are relaxed side by side.
+/// Number of nodes relaxed in parallel.
 pub const BATCH: usize = 4;
-/// Rounds of each form of the relaxation of a node, after which it is split as it is.
+/// Maximum number of rounds of each form of the relaxation of a node, after which it is split anyway.
 const ROUNDS: u64 = 60;
-/// Relative excess of a plan's value over the threshold that is rounding.
+/// Relative excess of a plan's value over the threshold that counts as rounding.
 const ROUNDING: f64 = 1e-10;
 
-/// What became of a threshold.
+/// Outcome of the search at a threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// The threshold, lowered below every plan that was found at it.
+    /// The threshold, lowered below every plan found within it.
     pub threshold: f64,
     /// Whether it is excluded.
     pub excluded: bool,
-    /// The best plan, where one is better than the incumbent; it may be above the threshold.
+    /// Best plan, if better than the incumbent; it may be above the threshold.
     pub plan: Option<Plan>,
-    /// Nodes that were relaxed.
+    /// Number of nodes relaxed.
     pub nodes: u64,
-    /// Why the LP solver failed, at the first node where it did.
+    /// First failure of the LP solver, if any.
     pub failure: Option<LpError>,
 }
 
-/// What a node says.
+/// Outcome of a node.
 enum Outcome {
     Closed,
-    /// Its plan is at the threshold: a lower one is asked for, with these columns.
+    /// Its plan is within the threshold: visit it again at a lower one, with these columns.
     Again(Arc<[Column]>),
     Split([Rules; 2], Arc<[Column]>),
     Undecided,
 }
 
-/// What is asked of a tree.
+/// Task of a tree search.
 #[derive(Debug, Clone, Copy)]
 pub struct Quest {
     /// The value to find or to exclude.
     pub threshold: f64,
-    /// The value of the best plan known, infinite where there is none: better ones are told.
+    /// Value of the best known plan, infinite without one; better plans are reported.
     pub incumbent: f64,
-    /// Most nodes.
+    /// Maximum number of nodes.
     pub most: u64,
 }
 
-/// Searches the tree of a threshold; `tell` is told of every plan that is better than the incumbent and than
-/// those before it.
+/// Searches the tree of a threshold; calls `tell` for every plan that is better than the incumbent and all
+/// plans before it.
 ///
-/// The verdict depends on the arguments other than the pool, unless `stop` ends the search.
+/// The verdict depends on all arguments except the pool, unless `stop` ends the search.
 pub fn search(
     ground: &Ground<'_>,
     columns: Arc<[Column]>,
@@ -114,7 +114,7 @@ pub fn search(
             }
             match outcome {
                 Outcome::Closed => {}
-                // Of two plans of one batch the node of the worse one is looked at again as well.
+                // With two plans in one batch, the node of the worse one is visited again too.
                 Outcome::Again(columns) => open.push(Node { columns, ..node }),
                 Outcome::Split([first, second], columns) => {
                     open.push(Node { rules: second, columns: columns.clone() });
@@ -128,12 +128,12 @@ pub fn search(
     verdict
 }
 
-/// Whether a plan is of a threshold or better.
+/// Whether a plan's value is within a threshold, up to rounding.
 fn is_at(plan: &Plan, threshold: f64) -> bool {
     plan.value() <= threshold * (1.0 + ROUNDING)
 }
 
-/// What a node says, and the plan that its partition is, whatever its value.
+/// Visits a node; returns its outcome and the plan of its partition, whatever its value.
 fn visit(
     ground: &Ground<'_>,
     node: &Node,
@@ -158,7 +158,7 @@ fn visit(
     }
     let outcome = match unanswered(&node.rules, kinds, ground.units) {
         Branching::Two(rules) => Outcome::Split(rules, shares.columns),
-        // The one partition that is left, and no plan of this value.
+        // The only partition left is not a plan of this value.
         Branching::Single if is_whole => Outcome::Closed,
         Branching::Single | Branching::Indistinct => Outcome::Undecided,
     };

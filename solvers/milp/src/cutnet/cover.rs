@@ -1,15 +1,15 @@
-//! Sets of units that no device of some memory holds.
+//! Cover inequalities: sets of units that exceed the memory of a device.
 //!
-//! What a device needs in a graph of version 2 is no sum over units, so no row of an integer program says it. It only
-//! grows with the set, though: a set that does not fit excludes all that contain it, which is the row of a cover, at most
-//! all but one of its units on a device. Such rows are made of what the program chooses until it chooses a plan. A cover from
-//! which no unit can be left out excludes most.
+//! In a graph of version 2 the memory of a device is not a sum over units, so no row of an integer program expresses
+//! it. It is monotone in the set, though: a set that does not fit excludes all its supersets, which is a cover
+//! inequality: at most all but one of its units are on a device. Such rows are separated from the choices of the
+//! program until it chooses a plan. A minimal cover excludes most.
 
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance;
 
-/// Units that do not fit together into a memory, nor into a smaller one.
+/// Units that together do not fit into a memory, nor into a smaller one.
 #[derive(Debug, Clone)]
 pub struct Cover {
     /// The memory, in bytes.
@@ -18,8 +18,8 @@ pub struct Cover {
     pub units: Vec<u32>,
 }
 
-/// A minimal cover for every device that does not hold what is chosen for it: the device of every unit. O(n² pins) for
-/// n units of such a device.
+/// Minimal cover for every device whose units, by `device_of`, exceed its memory. O(n² pins) for n units of such a
+/// device.
 pub fn covers(problem: &Problem, units: &Units, device_of: &[u32]) -> Vec<Cover> {
     if units.bytes_are_sums() {
         return Vec::new();

@@ -1,8 +1,8 @@
-//! Why there is no plan: an irreducible set of units that the devices cannot hold together.
+//! Explanation of infeasibility: an irreducible set of units that the devices cannot hold together.
 //!
-//! Any unit left out of the set, the others of the set can be packed. It is found by halving (Junker,
-//! "QuickXplain: preferred explanations and relaxations for over-constrained problems", AAAI 2004), each
-//! question being a packing program without loads and nets.
+//! Without any one of its units, the rest of the set can be packed. It is found by halving (Junker,
+//! "QuickXplain: preferred explanations and relaxations for over-constrained problems", AAAI 2004); every
+//! query is a packing program without loads and nets.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,16 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
-/// Most time for all questions together: that there is no plan is known without them.
+/// Time limit of all queries together: infeasibility is known without them.
 const TIME: Duration = Duration::from_secs(5);
-/// Most variables of a question.
+/// Maximum number of variables of a query.
 const MOST_VARIABLES: usize = 100_000;
-/// The capacity that a memory becomes.
+/// Capacity to which a memory is scaled.
 const SCALE: f64 = 1e4;
-/// Most units named in a sentence.
+/// Maximum number of units named in a message.
 const MOST_NAMED: usize = 4;
 
-/// The irreducible set as a sentence.
+/// The irreducible set as a message.
 pub(crate) fn explained(problem: &Problem, units: &Units, stop: &Stop) -> Option<String> {
     let set = irreducible(problem, units, stop)?;
     let name = |&unit: &u32| {
@@ -43,8 +43,8 @@ pub(crate) fn explained(problem: &Problem, units: &Units, stop: &Stop) -> Option
     ))
 }
 
-/// Units that cannot be packed, of which none is superfluous, by index. None where all can be packed, or
-/// where a question was not answered in time.
+/// Irreducible set of units that cannot be packed, ascending. `None` if all can be packed, or if a query is
+/// too large or not answered in time.
 pub fn irreducible(problem: &Problem, units: &Units, stop: &Stop) -> Option<Vec<u32>> {
     let mut heaviest: Vec<u32> = (0..units.len() as u32).collect();
     let bytes = |unit: &u32| units.bytes(*unit as usize, 1);
@@ -70,8 +70,8 @@ struct Packing<'a> {
 }
 
 impl Packing<'_> {
-    /// The least part of the candidates that does not fit beside the given units; none where time ran out.
-    /// Recursion is as deep as the logarithm of their number.
+    /// Irreducible part of the candidates that does not fit next to the given units; `None` if time runs out.
+    /// The depth of the recursion is logarithmic in their number.
     fn explain(&self, given: &mut Vec<u32>, grown: bool, candidates: &[u32]) -> Option<Vec<u32>> {
         if grown && !self.fits(given)? {
             return Some(Vec::new());
@@ -90,7 +90,7 @@ impl Packing<'_> {
         Some([needed, rest].concat())
     }
 
-    /// Whether some units fit the devices.
+    /// Whether the chosen units fit the devices; `None` if not answered in time.
     fn fits(&self, chosen: &[u32]) -> Option<bool> {
         let left = self.until.saturating_duration_since(Instant::now());
         if self.stop.reason().is_some() || left.is_zero() {

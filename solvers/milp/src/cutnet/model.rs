@@ -1,15 +1,15 @@
 //! The model in variables and rows.
 //!
-//! Each unit has a domain of devices. A unit whose domain is one device is a constant, and so is every net and load that
-//! depends on such units alone: the same code writes the model of a whole problem and that of a neighbourhood in which
-//! all but a few units stay where they are.
+//! Each unit has a domain of devices. A unit whose domain is one device is a constant, and so is every net and load
+//! that depends on such units alone: the same code builds the model of a whole problem and of a neighbourhood in which
+//! all but a few units are fixed.
 //!
-//! `duplex` counts what a device sends, x_sd − lo for producer s, apart from what it receives, hi − x_sd. `separate`
-//! training has a T for each pass and minimises their sum. The uplink of a group of devices is a resource like a device,
-//! with the sum of x over its devices in the place of x.
+//! `duplex` counts sent transfers, x_sd − lo for producer s, separately from received ones, hi − x_sd. `separate`
+//! training has a T for each pass and minimises their sum. The uplink of a group of devices is a resource like a
+//! device, with the sum of x over its devices in place of x.
 //!
-//! `convex` splits have a variable left_vd for every forward operator v and device d, which is 1 once a path has left d:
-//! left_wd ≥ left_vd and left_wd ≥ x_vd − x_wd along every edge from v to w, and x_vd + left_vd ≤ 1.
+//! `convex` splits have a variable left_vd for every forward operator v and device d, which is 1 once a path has left
+//! d: left_wd ≥ left_vd and left_wd ≥ x_vd − x_wd along every edge from v to w, and x_vd + left_vd ≤ 1.
 
 use good_lp::solvers::highs::{HighsProblem, highs};
 use good_lp::{Constraint, Expression, ProblemVariables, SolverModel, Variable, constraint, variable};
@@ -25,26 +25,26 @@ use crate::choice::{Choices, Term};
 use crate::cutnet::cover::Cover;
 use crate::run::Model;
 
-/// The value, in the model's unit, that the known value becomes, and the capacity that a memory becomes: HiGHS has
-/// absolute tolerances.
+/// Value in the model to which the known value is scaled, and capacity to which a memory is scaled: HiGHS has absolute
+/// tolerances.
 const SCALE: f64 = 100.0;
 const MEMORY_SCALE: f64 = 1e4;
-/// Where a cost is cut off, over the value that is known: a device with it is worse than the plan either way.
+/// Cap on a cost, as a multiple of the known value: a device with such a cost is worse than the plan anyway.
 const CEILING: f64 = 2.0;
 
-/// What is known before the model is solved.
+/// Range of the value, known before the model is solved.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
     /// A lower bound on the value, seconds.
     pub low: f64,
-    /// The value of a plan; infinite where none is known.
+    /// Value of a plan; infinite if none is known.
     pub high: f64,
 }
 
-/// The devices that a unit may be on, by index; never empty.
+/// `[unit]`: devices that it may be on, by index; never empty.
 pub type Domains = Vec<Vec<u32>>;
 
-/// The devices that may run each unit; none where a unit has none.
+/// Devices that can run each unit; `None` if a unit has none.
 pub fn domains(problem: &Problem, units: &Units) -> Option<Domains> {
     let of_unit = |unit: usize| {
         let pools = problem.pools().iter().enumerate();
@@ -56,17 +56,17 @@ pub fn domains(problem: &Problem, units: &Units) -> Option<Domains> {
     (0..units.len()).map(of_unit).collect()
 }
 
-/// The device of every unit of a placement that parts none.
+/// Device of every unit of a placement that does not split units.
 pub fn devices_of_units(units: &Units, placement: &Placement) -> Vec<u32> {
     (0..units.len()).map(|unit| placement.device_of(units.members(unit)[0]).index() as u32).collect()
 }
 
-/// Which loads the model minimises the largest of.
+/// Loads whose maximum the model minimises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Minimise {
-    /// Those of all devices and uplinks: the value of the plan.
+    /// All devices and uplinks: the value of the plan.
     All,
-    /// Those of the devices on which something may change.
+    /// The devices on which something may change.
     Changing,
 }
 
@@ -75,22 +75,22 @@ pub struct CutNetModel {
     variables: ProblemVariables,
     rows: Vec<Constraint>,
     objective: Expression,
-    /// A device for each unit.
+    /// Choice of a device for each unit.
     choices: Choices,
-    /// Seconds in one of the model's units of time.
+    /// Seconds per unit of the model's time.
     unit_seconds: f64,
 }
 
-/// What must agree for two nets to be one.
+/// Key by which nets are merged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct NetKey<'a> {
     pins: &'a [u32],
     pass: u8,
-    /// The producer, where it matters.
+    /// Producer, if it matters.
     producer: Option<u32>,
 }
 
-/// Nets that no resource tells apart, as one.
+/// Merged nets that no resource distinguishes.
 struct Net<'a> {
     key: NetKey<'a>,
     seconds: Vec<f64>,
@@ -98,10 +98,10 @@ struct Net<'a> {
 }
 
 impl CutNetModel {
-    /// Writes the model down. O(devices · (units + pins)), for a convex split also devices · edges.
+    /// Builds the model. O(devices · (units + pins)), for a convex split also devices · edges.
     ///
     /// # Panics
-    /// Where a domain is empty or a range has no finite low end.
+    /// If a domain is empty or the lower end of the range is not finite.
     pub fn new(
         problem: &Problem,
         units: &Units,
@@ -113,7 +113,7 @@ impl CutNetModel {
         Writer::new(problem, units, domains, covers, range).write(minimise)
     }
 
-    /// Rough number of entries of the model's matrix: what it takes in memory and how hard it is.
+    /// Approximate number of entries of the model's matrix, a measure of its memory and difficulty.
     pub fn size(problem: &Problem, units: &Units, domains: &Domains) -> usize {
         let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
         let free = |unit: u32| domains[unit as usize].len() > 1;
@@ -127,7 +127,7 @@ impl CutNetModel {
         4 * devices * (pins + 2 * paths) + 4 * places
     }
 
-    /// The columns of a start from a device for every unit.
+    /// Column values of a warm start with the given device for every unit.
     pub fn start(&self, device_of: &[u32]) -> Vec<f64> {
         let mut columns = vec![0.0; self.variables.len()];
         self.choices.write(device_of, &mut columns);
@@ -169,7 +169,7 @@ struct Writer<'a> {
     /// T of each pass.
     bottleneck: Vec<Variable>,
     unit_seconds: f64,
-    /// Most that one unit or net may cost, in the model's unit.
+    /// Maximum cost of one unit or net, in the model's unit.
     ceiling: f64,
 }
 
@@ -194,7 +194,7 @@ impl<'a> Writer<'a> {
             };
             places.push(of_unit);
         }
-        // Rounding must not cut off the plan that is known.
+        // Rounding must not exclude the known plan.
         let most = range.high / unit_seconds * (1.0 + 1e-9);
         let passes = problem.objective().passes();
         let bottleneck: Vec<Variable> =
@@ -227,7 +227,7 @@ impl<'a> Writer<'a> {
         for (pool, spec) in self.problem.pools().iter().enumerate() {
             for device in &spec.devices {
                 let device = device.index() as u32;
-                // What does not change keeps its memory, and stays convex.
+                // A device without changes keeps its memory and stays convex.
                 if minimise == Minimise::Changing && !self.may_change(device) {
                     continue;
                 }
@@ -301,7 +301,7 @@ impl<'a> Writer<'a> {
         self.variables.add(variable().min(0.0).max(1.0))
     }
 
-    /// The largest and the least of some terms between 0 and 1, as far as a minimised `largest − least` makes them so.
+    /// Maximum and minimum of terms between 0 and 1, exact if `largest − least` is minimised.
     fn spread(&mut self, terms: &[Term]) -> (Expression, Expression) {
         let constants = || {
             terms.iter().filter_map(|term| match term {
@@ -341,7 +341,7 @@ impl<'a> Writer<'a> {
         (largest, least)
     }
 
-    /// 1 where a resource has some of the terms but not all, as far as it is minimised.
+    /// 1 if a resource has some of the terms but not all, exact if it is minimised.
     fn cut(&mut self, terms: &[Term]) -> Expression {
         if let &[Term::Variable(one), Term::Variable(other)] = terms {
             let cut = self.fraction();
@@ -353,7 +353,7 @@ impl<'a> Writer<'a> {
         largest - least
     }
 
-    /// Loads are sums of compute, sent and received, or the largest of them.
+    /// Adds the rows of a load: T is at least the sum of compute, sent and received, or each of them.
     fn load(&mut self, pool: usize, device: u32, nets: &[Net<'a>]) {
         let host = self.problem.pools()[pool].host;
         for pass in 0..self.bottleneck.len() {
@@ -398,7 +398,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// In version 2 the row is a relaxation: it has no live tensors, which covers stand for.
+    /// Adds the rows of memory. In version 2 they are a relaxation without live tensors, which covers account for.
     fn memory(&mut self, pool: usize, device: u32) {
         let capacity = self.problem.pools()[pool].memory;
         for cover in self.covers.iter().filter(|cover| capacity <= cover.memory) {
@@ -414,7 +414,7 @@ impl<'a> Writer<'a> {
         if all + shared <= capacity {
             return;
         }
-        // Devices without memory, or nearly so, hold what takes none.
+        // Devices with no memory, or nearly none, hold units that take none.
         let scale = if capacity > 0.0 { capacity / MEMORY_SCALE } else { 1.0 };
         let mut sum = Expression::from(0.0);
         for unit in 0..self.units.len() as u32 {
@@ -447,7 +447,7 @@ impl<'a> Writer<'a> {
             .filter(|&device| cluster.group_of_kind(cluster.kind_of(device)) == Some(group))
             .map(|device| device.index() as u32)
             .collect();
-        // Whether a unit is in the group, by unit, made when a net asks for it.
+        // Whether a unit is in the group, by unit, created on demand.
         let mut within: FxHashMap<u32, Term> = FxHashMap::default();
         for pass in 0..self.bottleneck.len() {
             let mut load = Expression::from(0.0);
@@ -472,7 +472,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether a unit is on any of some devices.
+    /// Whether a unit is on one of the member devices.
     fn within(&mut self, unit: u32, members: &[u32]) -> Term {
         let domain = &self.domains[unit as usize];
         let inside = domain.iter().filter(|&device| members.contains(device)).count();

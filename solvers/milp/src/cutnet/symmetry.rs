@@ -1,14 +1,14 @@
-//! Identical devices told apart, so that one of every n! equal plans is left.
+//! Symmetry breaking for identical devices: one of every n! equivalent plans is left.
 //!
 //! The heaviest units are the leaders, in this order. Renaming the devices of a pool in the order in which leaders use
-//! them turns every plan into one of the same value in which the k-th leader is on one of the first k.
+//! them turns every plan into one of equal value in which the k-th leader is on one of the first k devices.
 
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 
 use super::model::Domains;
 
-/// The leaders of a problem, heaviest first: as many as there are devices.
+/// Leaders of a problem, heaviest first: as many as there are devices.
 pub fn leaders(problem: &Problem, units: &Units) -> Vec<u32> {
     let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
     let weight = |unit: u32| {
@@ -21,7 +21,7 @@ pub fn leaders(problem: &Problem, units: &Units) -> Vec<u32> {
     leaders
 }
 
-/// Takes from the leaders' domains the devices that renaming makes needless.
+/// Removes from the leaders' domains the devices that renaming makes redundant.
 pub fn restrict(problem: &Problem, leaders: &[u32], domains: &mut Domains) {
     let mut position = vec![0; problem.cluster().device_count()];
     for pool in problem.pools() {
@@ -34,7 +34,7 @@ pub fn restrict(problem: &Problem, leaders: &[u32], domains: &mut Domains) {
     }
 }
 
-/// The same plan with the devices of each pool renamed in the order in which leaders use them.
+/// The plan with the devices of each pool renamed in the order in which leaders use them.
 pub fn canonical(problem: &Problem, leaders: &[u32], device_of: &[u32]) -> Vec<u32> {
     let devices = problem.cluster().device_count();
     let mut name: Vec<u32> = (0..devices as u32).collect();

@@ -1,9 +1,9 @@
-//! What column generation is held against: the resources of a set by their definition.
+//! Reference for column generation: the resources of a set by definition.
 
 use stagewright_core::contract::Units;
 use stagewright_milp::colgen::kind::{Kind, Resource};
 
-/// Both resources of a set by their definition: sums over the units and the nets with pins on both sides.
+/// Both resources of a set by definition: sums over the units and the nets with pins on both sides.
 pub(crate) fn resources(units: &Units, kind: &Kind, set: u32) -> [f64; 2] {
     let inside = |unit: u32| set >> unit & 1 == 1;
     let cut: f64 = (0..units.nets().len())

@@ -1,4 +1,4 @@
-//! Random small problems, and the optimum of a split without an order of stages by trying every assignment.
+//! Small random problems, and brute force over all assignments for splits without an order of stages.
 
 #[path = "../../../dp/tests/support/random.rs"]
 pub(crate) mod random;
@@ -10,7 +10,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
-/// A random problem under a split rule, without replicas unless asked for.
+/// A random problem under a split rule, without replicas unless requested.
 pub(crate) fn problem(number: u64, size: random::Size, split: Split, replicas: bool) -> Problem {
     let problem = random::problem(number, size);
     let given = *problem.objective();
@@ -19,7 +19,7 @@ pub(crate) fn problem(number: u64, size: random::Size, split: Split, replicas: b
     problem.with_objective(objective).expect("a valid objective")
 }
 
-/// The least value over every assignment of classes to devices; none where there are too many to try.
+/// Minimum value over all assignments of classes to devices; `None` if there are too many to try.
 pub(crate) fn optimum(problem: &Problem) -> Option<Option<f64>> {
     let graph = problem.graph();
     let devices = problem.cluster().device_count();

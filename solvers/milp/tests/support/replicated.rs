@@ -1,15 +1,15 @@
-//! The optimum of a free split with replicated stages, by trying everything.
+//! Brute force for free splits with replicated stages.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
-/// Most placements of a problem that are tried.
+/// Maximum number of placements that are tried.
 const MOST_PLACEMENTS: f64 = 50_000.0;
 
-/// The least value over every assignment of classes to devices with every number of replicas; none where
-/// there are too many to try.
+/// Minimum value over all assignments of classes to devices and all numbers of replicas; `None` if there are
+/// too many to try.
 pub(crate) fn replicated_optimum(problem: &Problem) -> Option<Option<f64>> {
     let graph = problem.graph();
     let (devices, most) = (problem.cluster().device_count(), problem.objective().max_replicas);

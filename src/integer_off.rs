@@ -1,4 +1,4 @@
-//! In the place of the solvers that need HiGHS in a build without it: they take no problem and say why.
+//! Replaces the solvers that need HiGHS in builds without it: they accept no problem and say why.
 
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};

@@ -1,5 +1,4 @@
-//! The learned policy with the shipped network, the variants of it that tell what each part is worth, and the learned
-//! systems to compare with.
+//! The learned policy with the shipped network, its ablations, and the learned systems of the literature.
 
 use stagewright_policy::systems::{Kind, Learned};
 use stagewright_policy::{Origin, Parts, Policy};
@@ -7,9 +6,9 @@ use stagewright_policy::{Origin, Parts, Policy};
 /// The policy's name.
 pub const NAME: &str = "policy";
 
-/// The checkpoint in `data/policy`, whose card is beside it.
+/// The checkpoint in `data/policy`; its card is in the same folder.
 pub const SHIPPED: &[u8] = include_bytes!("../data/policy/checkpoint.safetensors");
-/// Seed of the network that was not trained.
+/// Seed of the untrained network.
 const UNTRAINED_SEED: u64 = 1;
 
 pub(crate) static POLICY: Policy = Policy::new(
@@ -99,12 +98,12 @@ pub(crate) static HDP_UNTRAINED: Learned = Learned::untrained(
     Kind::Hdp,
 );
 
-/// The learned systems to compare with.
+/// The learned systems of the literature, as baselines.
 pub static SYSTEMS: [&Learned; 4] = [&GDP, &PLACETO, &HSDAG, &HDP];
 
-/// The same without learning, to tell what that is worth.
+/// The same systems without learning, as a baseline.
 pub static UNTRAINED_SYSTEMS: [&Learned; 4] =
     [&GDP_UNTRAINED, &PLACETO_UNTRAINED, &HSDAG_UNTRAINED, &HDP_UNTRAINED];
 
-/// The policy and those of its variants that have the shipped network, in whose place another may be put.
+/// The policy and its ablations that use the shipped network, which can be replaced by another checkpoint.
 pub static WITH_CHECKPOINT: [&Policy; 4] = [&POLICY, &NO_SEARCH, &NO_DP, &NETWORK];

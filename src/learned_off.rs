@@ -1,4 +1,4 @@
-//! In the place of the learned policy and systems in a build without them: its names take no problem and say why.
+//! Replaces the learned policy and systems in builds without them: their names accept no problem and say why.
 
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};

@@ -1,5 +1,5 @@
-//! Training from the command line: a run that is killed and goes on makes the bytes of one that was not; what is wrong is
-//! refused with its code and place; a checkpoint of one's own plans, and fine-tuning makes one.
+//! Training from the command line: a run that is killed and resumed makes the same bytes as an uninterrupted one;
+//! errors are reported with code and location; a user's own checkpoint can plan, and fine-tuning makes one.
 
 #![cfg(feature = "policy")]
 
@@ -78,7 +78,7 @@ fn assert_done(output: &Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Begins or goes on with a run and kills it at three moments, each a little after a state was written.
+/// Starts or resumes a run and kills it three times, each time shortly after a state was written.
 fn kill_three_times(configuration: &str, out: &str) {
     for state in 0..3 {
         let mut child = Command::new(env!("CARGO_BIN_EXE_stagewright"))
@@ -106,7 +106,7 @@ fn kill_three_times(configuration: &str, out: &str) {
     }
 }
 
-/// Two runs of six measurements with the same best checkpoint, and the same figures in all fields that are no times.
+/// Compares two runs with six measurements: equal best checkpoints, and equal values in the given fields.
 fn assert_same(whole: &str, killed: &str, fields: &[&str]) {
     let best = |run: &str| fs::read(Path::new(run).join("best.safetensors")).expect("a file");
     assert!(best(whole) == best(killed), "the checkpoints differ");
@@ -130,7 +130,7 @@ fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("24 steps, done"), "{said}");
 
-    // The same labels, since how good they are depends on the clock.
+    // Copies the labels, because their quality depends on the clock.
     let killed = path(&folder, "killed");
     fs::create_dir(&killed).expect("a folder");
     for labels in ["labels.jsonl", "held-out.jsonl"] {
@@ -143,7 +143,7 @@ fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     // Nothing is left to do.
     let again = train(&configuration, &whole);
     assert!(String::from_utf8_lossy(&again.stdout).contains("24 steps, done"));
-    // Another configuration does not go into this folder.
+    // Another configuration is rejected for this folder.
     let other = configured(&folder, &CONFIGURATION.replace("steps = 24", "steps = 25"));
     let refused = train(&other, &whole);
     assert_eq!(refused.status.code(), Some(2));
@@ -152,7 +152,7 @@ fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     plans_and_stages(&folder, &whole);
 }
 
-/// What can be done with a checkpoint: plan, train on, adapt.
+/// Uses of a checkpoint: planning, further training, fine-tuning.
 fn plans_and_stages(folder: &tempfile::TempDir, run: &str) {
     let checkpoint = format!("{run}/best.safetensors");
     let model = ["data/demo/model.json", "--cluster", "data/demo/cluster.toml"];
@@ -201,7 +201,7 @@ fn plans_and_stages(folder: &tempfile::TempDir, run: &str) {
     assert_done(&stagewright(&arguments));
     assert_done(&plan(&tuned));
 
-    // Nothing to place is nothing to learn from.
+    // An empty graph gives nothing to learn from.
     let empty = path(folder, "empty.json");
     let graph = r#"{"schema": "stagewright.graph/1", "name": "empty", "operators": [], "tensors": []}"#;
     fs::write(&empty, graph).expect("a file");
@@ -209,7 +209,7 @@ fn plans_and_stages(folder: &tempfile::TempDir, run: &str) {
         stagewright(&["finetune", &empty, "--cluster", "2xa100", "--out", &tuned, "--time-limit", "1s"]);
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
 
-    // Damaged ones are refused with their code.
+    // Damaged checkpoints are rejected with their code.
     let bytes = fs::read(&checkpoint).expect("a file");
     let damaged = path(folder, "damaged.safetensors");
     let mut nan = bytes.clone();
@@ -262,7 +262,7 @@ devices = [2, 3]
 objectives = ["makespan"]
 "#;
 
-/// Trains a system, and again with three kills on the way, which has to come to the same.
+/// Trains a system, and again with three kills on the way, which must give the same result.
 fn train_with_kills(folder: &tempfile::TempDir, text: &str) -> [String; 2] {
     let configuration = configured(folder, text);
     let [whole, killed] = ["whole", "killed"].map(|run| path(folder, run));
@@ -274,13 +274,13 @@ fn train_with_kills(folder: &tempfile::TempDir, text: &str) -> [String; 2] {
     kill_three_times(&configuration, &killed);
     assert_done(&train(&configuration, &killed));
     assert_same(&whole, &killed, &["episode", "steps", "placements", "over_bound", "fits"]);
-    // All that goes on with them, but for the seconds.
+    // The whole state, except for the seconds.
     let state = |run: &str| {
         let bytes = fs::read(Path::new(run).join("state.safetensors")).expect("a file");
         let read = Agent::from_bytes(&bytes, Some(AdamConfig::default())).expect("a state");
         let (agent, descent, mut card) = read;
         card.progress["seconds"].take();
-        // By name, since what is drawn from is part of the run, however many families there will be one day.
+        // Families are listed by name, so that families added later do not change the run.
         let families = &card.progress["document"]["held_out"]["recipe"]["families"];
         assert!(families.as_array().is_some_and(|names| names.len() > 10), "{families}");
         agent.to_bytes(&descent, card.progress).expect("a state")
@@ -289,7 +289,7 @@ fn train_with_kills(folder: &tempfile::TempDir, text: &str) -> [String; 2] {
     [whole, killed]
 }
 
-/// Placeto, which compares with the episodes before, and HSDAG, which compares with the first placement.
+/// Placeto's baselines are earlier episodes, HSDAG's is the first placement.
 #[test]
 fn a_learned_system_that_is_killed_remembers_what_it_compares_with() {
     let placeto = SYSTEM.replace("\"gdp\"", "\"placeto\"").replace("width = 16\n", "");
@@ -302,7 +302,7 @@ fn a_learned_system_that_is_killed_remembers_what_it_compares_with() {
 fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
     let folder = folder();
     let [whole, killed] = train_with_kills(&folder, SYSTEM);
-    // Another configuration does not go into this folder, and settings that no system has are refused.
+    // Another configuration is rejected for this folder, and so are invalid settings.
     let refused = |text: &str| {
         let refused = train(&configured(&folder, text), &whole);
         assert_eq!(refused.status.code(), Some(2));
@@ -313,7 +313,7 @@ fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
     assert!(refused(&format!("{SYSTEM}\n[adam]\nclip = inf\n")).contains("`adam.clip` is inf"));
     assert!(refused(&SYSTEM.replace("devices = 3", "devices = 2")).contains("`settings.devices` is 2"));
 
-    // Nor does what another version has learned.
+    // So is a state of another version.
     let state = Path::new(&killed).join("state.safetensors");
     let mut bytes = fs::read(&state).expect("a file");
     let field = br#"generations\":["#;
@@ -336,7 +336,7 @@ fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
     let played = ["--solver", "gdp", "--checkpoint", &checkpoint, "--zero-shot"];
     let (is_done, story, first) = plan(&played);
     assert!(is_done, "{story}");
-    // It is the file that plays: one of three devices has no answer for four.
+    // The parameters of the file are used: a system for three devices has no solution for four.
     let more = ["plan", "data/demo/model.json", "--cluster", "4xt4:fp32", "--objective", "makespan"];
     let output = stagewright(&[&more[..], &played[..]].concat());
     let story =
@@ -381,7 +381,7 @@ fn shipped_configurations_of_systems_read() {
     assert_eq!(systems, Kind::ALL);
 }
 
-/// Everything on the first device, which is what a system shows that has learned nothing, does not fit the one problem here.
+/// An untrained system places everything on the first device, which does not fit the one problem here.
 #[test]
 fn a_learned_system_that_fits_nowhere_is_kept_all_the_same() {
     let folder = folder();
@@ -401,7 +401,7 @@ fn a_learned_system_that_fits_nowhere_is_kept_all_the_same() {
     assert!(story.contains("held out – times the bound, 0.0% fit"), "{story}");
     assert!(said.contains("best.safetensors"), "{said}");
     let checkpoint = format!("{run}/best.safetensors");
-    // As long as nothing fits, the last is the best.
+    // While nothing fits, the last state is the best.
     let bytes = fs::read(&checkpoint).expect("a file");
     let (_, _, card) = Agent::from_bytes(&bytes, None).expect("a system");
     assert_eq!(card.progress["episode"], 2, "{}", card.progress);

@@ -1,5 +1,5 @@
-//! Training data: instances are problems of the sizes asked for, the same every time; labels are what the independent
-//! checker finds; a file of labels survives a kill at any byte.
+//! Training data: instances are problems of the requested sizes and reproducible; labels agree with the independent
+//! checker; a file of labels survives a kill at any byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -47,7 +47,7 @@ fn documents(instance: &Instance) -> (String, String) {
     (graph, serde_json::to_string(problem.cluster().document()).expect("JSON"))
 }
 
-/// A path that no other test uses, its file taken away in the end.
+/// A path that no other test uses; the file is removed at the end.
 struct Scratch(tempfile::TempDir);
 
 impl Scratch {
@@ -163,7 +163,7 @@ fn links_and_memories_are_as_asked_for() {
         let memory: Option<f64> = problem.cluster().document().kinds.iter().filter_map(of).sum();
         let staying = staying_bytes(problem.graph(), ObjectiveKind::Makespan);
         if let Some(memory) = memory {
-            // What waits between operators may need more, and then it is grown.
+            // Live tensors may need more, in which case the memory was increased.
             assert!(memory >= 50.0 * 0.999 * staying, "{name}: {memory} for {staying}");
             limited += 1;
             drawn += u32::from(memory <= 60.0 * 1.001 * staying);
@@ -193,7 +193,7 @@ fn bandwidth(problem: &Problem) -> f64 {
     problem.cluster().kind(0).link.map_or(f64::NAN, |link| link.bandwidth)
 }
 
-/// Seconds of all transfers for each second of all operators, on the first kind and latency aside.
+/// Transfer seconds per second of computing, on the first kind and without latency.
 fn communication(problem: &Problem) -> f64 {
     let (graph, costs) = (problem.graph(), problem.costs());
     let seconds: f64 = graph.operators().filter_map(|op| costs.seconds(op, 0)).sum();
@@ -211,7 +211,7 @@ fn large_instances_are_problems_too() {
     }
 }
 
-/// The kind of every operator's device and the first operator there, which no names of devices change.
+/// The kind of every operator's device and the first operator there, which do not depend on the names of devices.
 fn places(problem: &Problem, plan: &Labelled) -> Vec<(usize, u32)> {
     let device = |op| plan.placement.device_of(op);
     let mut first = BTreeMap::new();
@@ -225,7 +225,7 @@ fn places(problem: &Problem, plan: &Labelled) -> Vec<(usize, u32)> {
         .collect()
 }
 
-/// Checks a labelled placement by the documents alone.
+/// Checks a labelled placement from its documents alone.
 fn check_plan(made: &Instance, index: u64, value: f64, plan: Plan) {
     let problem = &made.problem;
     let solution = Solution::with_plan("label", plan, LowerBound::TRIVIAL, None);
@@ -284,7 +284,7 @@ fn a_file_cut_off_anywhere_is_filled_again_to_the_same_instances() {
             })
         })
         .collect();
-    // Every end of a line and the bytes beside it, the inside of the header, and others in between.
+    // Every line end and the adjacent bytes, a position inside the header, and others in between.
     let mut cuts: BTreeSet<usize> =
         ends.iter().flat_map(|&end| [end - 1, end, (end + 1).min(whole.len())]).collect();
     cuts.extend([0, 1, ends[0] / 2, ends[1] + (ends[2] - ends[1]) / 3, whole.len() - 7]);
@@ -294,7 +294,7 @@ fn a_file_cut_off_anywhere_is_filled_again_to_the_same_instances() {
         let again = Labels::read(&path).expect("labels");
         assert_eq!(again.header, first.header);
         assert_eq!(again.labels.keys().copied().collect::<BTreeSet<_>>(), all, "{cut}");
-        // What was whole is still there, to the last byte.
+        // Complete lines are still there, byte for byte.
         let kept = ends.iter().copied().filter(|&end| end <= cut).max().unwrap_or(0);
         assert!(fs::read(&path).expect("labels").starts_with(&whole[..kept]), "{cut}");
     }

@@ -1,8 +1,8 @@
-//! Random clusters for a graph: devices, links and memory in proportion to what the graph asks of them.
+//! Random clusters for a graph: devices, links and memory in proportion to its demands.
 //!
-//! What makes a placement hard is not how fast a device is, but how much of it there is beside what the graph needs: seconds
-//! of transfers for each second of computing, and memory for each byte that has to stay. These are drawn, and the figures
-//! of the cluster follow.
+//! What makes a placement hard is not the speed of a device but its capacity relative to the graph: transfer seconds
+//! per second of computing, and memory per byte of persistent state. These ratios are drawn, and the cluster's
+//! parameters are computed from them.
 
 use std::collections::BTreeMap;
 
@@ -17,43 +17,44 @@ use stagewright_core::graph::Graph;
 
 use super::draw::{log_uniform, one_of};
 
-/// The classes of devices that clusters have: accelerators, other accelerators and hosts. Graphs with measured times
-/// have one for each.
+/// The device classes of clusters: accelerators, other accelerators and hosts. Graphs with measured times have a time
+/// for each.
 pub const CLASSES: [&str; 3] = ["first", "second", "host"];
-/// FLOP per second of a reference device.
+/// FLOP per second of the reference device.
 pub(super) const REFERENCE_FLOPS: f64 = 1e13;
-/// Bytes per second to and from the memory of a reference device.
+/// Memory bandwidth of the reference device in bytes per second.
 pub(super) const REFERENCE_BANDWIDTH: f64 = 1e12;
 
-/// Range of the seconds that all tensors take, each once over a link, for each that all operators take on one device.
+/// Range of the communication ratio: the seconds of all tensors, each once over a link, per second of all operators on
+/// one device.
 pub const COMMUNICATION: [f64; 2] = [0.01, 10.0];
-/// Range of the speeds of the second class for each of the first.
+/// Range of the speed of the second class relative to the first.
 const SPEEDS: [f64; 2] = [0.25, 4.0];
-/// Range of the speeds of a host for each of the first class.
+/// Range of the speed of a host relative to the first class.
 const HOST_SPEEDS: [f64; 2] = [0.05, 0.25];
-/// Range of the memory of all accelerators for each byte that stays in it.
+/// Range of the total accelerator memory per byte of persistent state.
 pub const ROOM: [f64; 2] = [1.3, 8.0];
 
-/// What clusters are drawn from.
+/// Distribution of clusters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Proportions {
     /// Fewest and most devices.
     pub devices: [usize; 2],
-    /// Seconds of transfers for each of computing, as [`COMMUNICATION`].
+    /// Transfer seconds per second of computing, as [`COMMUNICATION`].
     pub communication: [f64; 2],
-    /// Memory for each byte that stays in it, as [`ROOM`].
+    /// Memory per byte of persistent state, as [`ROOM`].
     pub room: [f64; 2],
-    /// Whether all devices are alike.
+    /// Whether all devices are identical.
     pub alike: bool,
 }
 
-/// What is drawn of a cluster before its figures.
+/// Structure of a cluster, drawn before its parameters.
 struct Layout {
-    /// Devices of the two kinds of accelerators.
+    /// Devices of the two accelerator kinds.
     counts: [u32; 2],
     /// Whether the second kind is of another class.
     is_mixed: bool,
-    /// Whether each kind is in a group of its own.
+    /// Whether each kind forms its own group.
     is_grouped: bool,
     has_host: bool,
 }
@@ -74,11 +75,10 @@ impl Layout {
     }
 }
 
-/// A random cluster for a graph. Its memory may still be too tight for any placement, see
-/// [`with_more_memory`].
+/// A random cluster for a graph. Its memory may still be too small for any placement, see [`with_more_memory`].
 ///
 /// # Panics
-/// Where the range of devices is empty or begins at 0.
+/// If the range of devices is empty or starts at 0.
 pub fn cluster(
     rng: &mut ChaCha8Rng,
     graph: &Graph,
@@ -100,7 +100,7 @@ pub fn cluster(
 }
 
 fn classes(rng: &mut ChaCha8Rng) -> BTreeMap<String, ClassDocument> {
-    // Arithmetic for each byte moved differs by an order between devices.
+    // Arithmetic per byte moved differs by an order of magnitude between devices.
     let balance = log_uniform(rng, 0.3, 3.0);
     let launch_overhead_s = if rng.random_bool(0.5) { 0.0 } else { log_uniform(rng, 1e-7, 1e-5) };
     let speeds =
@@ -138,7 +138,7 @@ fn kinds(layout: &Layout) -> Vec<KindDocument> {
     kinds
 }
 
-/// Gives the accelerators links, and the groups uplinks, such that transfers and computing are in a drawn proportion.
+/// Adds links to the accelerators and uplinks to the groups, with a random communication ratio.
 fn set_links(
     rng: &mut ChaCha8Rng,
     graph: &Graph,
@@ -149,7 +149,7 @@ fn set_links(
     let seconds = seconds_on_first(graph, cluster);
     let bytes: f64 = graph.tensors().map(|tensor| graph.bytes(tensor)).sum();
     let ratio = log_uniform(rng, communication[0], communication[1]);
-    // A graph without work or without tensors takes any link.
+    // A graph without work or without tensors gets an arbitrary link.
     let bandwidth =
         if seconds > 0.0 && bytes > 0.0 { bytes / (ratio * seconds) } else { REFERENCE_BANDWIDTH };
     let latency_s = match rng.random_bool(0.5) {
@@ -180,8 +180,8 @@ fn seconds_on_first(graph: &Graph, cluster: &ClusterDocument) -> f64 {
     graph.operators().filter_map(|op| costs.seconds(op, 0)).sum()
 }
 
-/// Limits the memory of the devices, or not: ample in two of five clusters, in the others as many times
-/// what has to stay as a draw from `room` says.
+/// Limits the memory of the devices in three of five clusters, to a random multiple, from the range `room`, of the
+/// persistent state.
 fn set_memory(rng: &mut ChaCha8Rng, staying: f64, cluster: &mut ClusterDocument, room: [f64; 2]) {
     let room = log_uniform(rng, room[0], room[1]);
     let second = one_of(rng, &[0.5, 1.0, 2.0]);
@@ -201,7 +201,8 @@ fn set_memory(rng: &mut ChaCha8Rng, staying: f64, cluster: &mut ClusterDocument,
     }
 }
 
-/// Bytes that stay on devices whatever the placement: parameters and optimiser state, and what throughput counts besides.
+/// Bytes of persistent state under any placement: parameters and optimiser state, and for throughput also workspace and
+/// activations.
 pub fn staying_bytes(graph: &Graph, objective: ObjectiveKind) -> f64 {
     let of = |op| {
         let operator = graph.operator(op);
@@ -214,8 +215,8 @@ pub fn staying_bytes(graph: &Graph, objective: ObjectiveKind) -> f64 {
     graph.operators().map(of).sum()
 }
 
-/// The same cluster with more memory where it is limited, so many times as much but at least `least` bytes more on every
-/// device; none where no device is limited.
+/// The same cluster with its limited memories multiplied by `times`, but increased by at least `least` bytes per
+/// device; `None` if no device is limited.
 pub fn with_more_memory(cluster: &ClusterDocument, times: f64, least: f64) -> Option<ClusterDocument> {
     let mut larger = cluster.clone();
     let mut is_limited = false;

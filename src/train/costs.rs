@@ -1,9 +1,9 @@
 //! Costs of a shape: from operators and edges to a graph document.
 //!
-//! Real graphs differ in how their costs are spread more than in how they are connected, so every graph draws a way to
-//! price it: times that follow the roles of operators or not, heavy tails or nearly constant figures, tensors that grow
-//! with the time of their producer or not, times as FLOP and bytes that the roofline of a cluster prices or measured for
-//! every class of device. Absolute figures mean little: the cluster sets how long transfers take beside computing.
+//! Real graphs differ more in the distribution of their costs than in their structure, so every graph draws its own
+//! pricing: times that depend on operator roles or not, heavy tails or nearly constant costs, tensors that grow with
+//! the time of their producer or not, times given as FLOP and bytes for the cluster's roofline or measured per device
+//! class. Absolute numbers matter little: the cluster determines the ratio of transfers to computing.
 
 use std::collections::BTreeMap;
 
@@ -16,36 +16,36 @@ use super::draw::{log_normal, log_uniform, one_of};
 use super::families::shape::{Role, Shape};
 use super::passes::backward;
 
-/// Range of the seconds that an operator of median cost takes on a reference device.
+/// Range of the seconds of an operator of median cost on the reference device.
 const SECONDS: [f64; 2] = [1e-5, 1e-2];
 /// Range of the bytes of a tensor of median size, and of the parameters of an operator.
 const BYTES: [f64; 2] = [1e4, 1e8];
-/// Range of the standard deviations of logarithms, where costs have heavy tails.
+/// Range of the standard deviation of log costs with heavy tails.
 const DEVIATIONS: [f64; 2] = [0.3, 1.5];
-/// The same where they are nearly constant.
+/// Standard deviation of log costs that are nearly constant.
 const NEARLY_NONE: f64 = 0.03;
-/// Range of the times that a class takes for what the first takes one for, where times are measured.
+/// Range of the time of a class relative to the first class, for measured times.
 const SLOWNESS: [[f64; 2]; 3] = [[1.0, 1.0], [0.25, 4.0], [4.0, 20.0]];
-/// Share of the limiting quantity of the roofline that the other one has.
+/// Largest share of the roofline's limiting quantity that the other one has.
 const HIDDEN: f64 = 0.3;
 
-/// How a graph is priced.
+/// Pricing of a graph.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pricing {
     seconds: f64,
     seconds_deviation: f64,
     by_role: bool,
-    /// Times that each class takes for what the first takes one for; FLOP and bytes where there is none.
+    /// Time of each class relative to the first, for measured times; `None` for FLOP and bytes.
     measured: Option<[f64; 3]>,
     tensor_bytes: f64,
     tensor_deviation: f64,
-    /// Whether a tensor is as large as its producer is slow.
+    /// Whether the size of a tensor scales with the time of its producer.
     coupled: bool,
-    /// Whether every reader is sent a tensor of its own.
+    /// Whether every reader receives its own tensor.
     per_reader: bool,
     parameter_bytes: f64,
     has_workspace: bool,
-    /// Bytes of optimiser state for each of parameters, in training.
+    /// Bytes of optimiser state per byte of parameters, for training.
     pub(super) optimizer: f64,
 }
 
@@ -72,7 +72,7 @@ impl Pricing {
     }
 }
 
-/// Prices a shape as an inference step or, with its backward pass, as a training step. Takes time linear in its edges.
+/// Prices a shape as an inference step or, with its backward pass, as a training step. O(edges).
 pub(super) fn document(rng: &mut ChaCha8Rng, name: &str, shape: &Shape, is_training: bool) -> GraphDocument {
     let pricing = Pricing::draw(rng);
     let operators: Vec<OperatorDocument> =
@@ -122,7 +122,7 @@ fn operator(rng: &mut ChaCha8Rng, at: usize, role: Role, pricing: &Pricing) -> O
     operator
 }
 
-/// Says how long an operator takes that takes so long on a reference device.
+/// Sets the time of an operator that takes `seconds` on the reference device.
 fn set_seconds(
     rng: &mut ChaCha8Rng,
     operator: &mut OperatorDocument,
@@ -131,7 +131,7 @@ fn set_seconds(
     pricing: &Pricing,
 ) {
     let Some(slowness) = pricing.measured else {
-        // Products are limited by arithmetic, all else by memory.
+        // Products are compute-bound, everything else is memory-bound.
         let other = seconds * rng.random_range(0.0..HIDDEN);
         let [arithmetic, memory] = match role {
             Role::Product | Role::Attention => [seconds, other],
@@ -143,14 +143,14 @@ fn set_seconds(
     };
     let mut measured = BTreeMap::new();
     for (class, slowness) in CLASSES.into_iter().zip(slowness) {
-        // Some operators suit a class better than others.
+        // Some operators suit a class better than others do.
         let own = if class == CLASSES[0] { 1.0 } else { log_normal(rng, 0.3) };
         measured.insert(class.to_owned(), seconds * slowness * own);
     }
     operator.seconds = measured;
 }
 
-/// Seconds on a reference device.
+/// Seconds on the reference device.
 fn first_class_seconds(operator: &OperatorDocument) -> f64 {
     match operator.seconds.get(CLASSES[0]) {
         Some(&seconds) => seconds,
@@ -161,7 +161,7 @@ fn first_class_seconds(operator: &OperatorDocument) -> f64 {
     }
 }
 
-/// One tensor for each operator that has readers, or one for each of its readers.
+/// One tensor per operator with readers, or one per reader.
 fn tensors(
     rng: &mut ChaCha8Rng,
     operators: &[OperatorDocument],
@@ -187,7 +187,7 @@ fn tensors(
     tensors
 }
 
-/// A tensor without a name.
+/// An unnamed tensor.
 pub(super) fn tensor(producer: &str, consumers: Vec<String>, bytes: f64) -> TensorDocument {
     TensorDocument { name: None, producer: producer.into(), consumers, bytes, seconds: BTreeMap::new() }
 }

@@ -1,37 +1,37 @@
-//! Draws from the distributions that graphs and clusters are made of.
+//! Samplers for the distributions of graphs and clusters.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// Standard deviations beyond which a normal number is cut off, so that one operator cannot outweigh a whole graph.
+/// Normal samples are clamped to this many standard deviations, so that no single operator outweighs a whole graph.
 const MOST_DEVIATIONS: f64 = 4.0;
 
-/// A number whose logarithm is uniform between those of `least` and `most`, both above 0.
+/// A log-uniform sample between `least` and `most`, both positive.
 pub(super) fn log_uniform(rng: &mut ChaCha8Rng, least: f64, most: f64) -> f64 {
     (least.ln() + (most.ln() - least.ln()) * rng.random_range(0.0..=1.0f64)).exp()
 }
 
-/// A whole number whose logarithm is uniform between those of `least`, at least 1, and `most`, both included.
+/// A log-uniform integer between `least`, at least 1, and `most`, both inclusive.
 pub(super) fn log_uniform_count(rng: &mut ChaCha8Rng, least: usize, most: usize) -> usize {
     (log_uniform(rng, least as f64, most as f64).round() as usize).clamp(least, most)
 }
 
-/// A log-normal number of median 1.
+/// A log-normal sample of median 1.
 pub(super) fn log_normal(rng: &mut ChaCha8Rng, deviation: f64) -> f64 {
     (deviation * normal(rng).clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)).exp()
 }
 
-/// A standard normal number (Box and Muller, "A note on the generation of random normal deviates", Annals of
+/// A standard normal sample (Box and Muller, "A note on the generation of random normal deviates", Annals of
 /// Mathematical Statistics 1958).
 fn normal(rng: &mut ChaCha8Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.random_range(0.0..1.0f64)).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.random_range(0.0..1.0f64)).cos()
 }
 
-/// One of some values, each as likely.
+/// One of the values, uniformly.
 ///
 /// # Panics
-/// Where there is none.
+/// If there are no values.
 pub(super) fn one_of<T: Copy>(rng: &mut ChaCha8Rng, values: &[T]) -> T {
     values[rng.random_range(0..values.len())]
 }

@@ -1,8 +1,8 @@
-//! A network adapted to one problem within a time.
+//! Fine-tuning: adapts a network to one problem within a time limit.
 //!
-//! Rounds of looking and learning: the policy plans with the network as it is, what it finds joins the best few plans
-//! known, and the network imitates these from ever new plans to improve on. The plans are worth what the simulator or
-//! the evaluation says, so a round can teach nothing worse than what is known.
+//! Rounds of search and imitation. The policy plans with the current network, its plan joins the best few plans known,
+//! and the network imitates these from ever new plans to improve on. Plans are scored by the simulator or the
+//! evaluation, so a round can teach nothing worse than what is known.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,47 +21,47 @@ use stagewright_search::makespan::scene::Scene;
 use super::label::{Label, Labelled, MOST_PLANS, WORSE};
 use super::run::{Lesson, RunError};
 
-/// Rounds.
+/// Number of rounds.
 const ROUNDS: u32 = 4;
-/// The share of a round that is spent looking.
+/// Share of a round that is spent on search.
 const LOOKING: f64 = 0.4;
-/// Streams of the examples of a round.
+/// Separates the random streams of examples.
 const EXAMPLES: u64 = 1 << 20;
 
-/// How to adapt.
+/// Options of fine-tuning.
 pub struct Finetuning {
-    /// Time in all.
+    /// Total time.
     pub time: Duration,
-    /// The other limits of the looks.
+    /// Other limits of the searches.
     pub limits: Limits,
-    /// Seed of every draw.
+    /// Seed of all random draws.
     pub seed: u64,
     /// Worker threads.
     pub threads: usize,
-    /// How steps are made.
+    /// Hyperparameters of the optimiser.
     pub adam: AdamConfig,
-    /// Ends it; what was learned by then is kept.
+    /// Stops fine-tuning; what was learned so far is kept.
     pub interrupt: Arc<AtomicBool>,
 }
 
-/// What came of it.
+/// Result of fine-tuning.
 pub struct Finetuned {
     /// The network.
     pub network: Network,
     /// Its card.
     pub card: Card,
-    /// Steps made.
+    /// Optimiser steps taken.
     pub steps: u64,
-    /// The loss of the first step and of the last.
+    /// Losses of the first and of the last step.
     pub losses: Option<[f64; 2]>,
-    /// The best plan met.
+    /// The best plan found.
     pub best: Option<Plan>,
 }
 
-/// Adapts a network to a problem; none where there is no plan to learn from.
+/// Adapts a network to a problem; `None` if there is no plan to learn from.
 ///
 /// # Errors
-/// A problem that the policy does not take, and gradients that are no numbers.
+/// If the policy does not support the problem, or gradients are not finite.
 pub fn finetune(
     problem: &Problem,
     network: Network,
@@ -130,7 +130,7 @@ pub fn finetune(
     Ok(Some(Finetuned { network: trainer.network, card, steps, losses, best }))
 }
 
-/// The best few plans known, with one more.
+/// Adds a plan to the best few plans known.
 fn with_plan(known: Option<Label>, plan: &Plan, bound: f64) -> Label {
     let labelled = Labelled { value: plan.value(), placement: plan.placement.clone() };
     let mut plans = known.map_or_else(Vec::new, |label| label.plans);

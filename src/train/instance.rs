@@ -1,4 +1,4 @@
-//! The problem of a number under a recipe.
+//! Instances: the numbered problems of a recipe.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,17 +17,17 @@ use super::clusters;
 use super::draw::{log_uniform_count, one_of};
 use super::recipe::Recipe;
 
-/// What the memory of devices grows by where no plan fits it: times, and at least this share of all that there is to hold.
-/// So a cluster whose every device holds everything is reached after some twenty steps.
+/// Growth of device memory while no plan fits: a factor, and at least this share of all bytes of the graph. So after
+/// about twenty steps every device can hold everything.
 const MORE_MEMORY: f64 = 1.4;
 const LEAST_MORE: f64 = 0.05;
-/// Bytes that the tables of the program over linear orders may take.
+/// Memory limit in bytes for the tables of the program over linear orders.
 const MEMORY: u64 = 512 << 20;
 
-/// A problem to learn from.
+/// A training problem.
 #[derive(Debug, Clone)]
 pub struct Instance {
-    /// Its name: that of the recipe's family, the seed and the number.
+    /// Its name, from the family, the seed and the number.
     pub name: String,
     /// The family of its graph.
     pub family: &'static str,
@@ -35,10 +35,10 @@ pub struct Instance {
     pub problem: Problem,
 }
 
-/// The instance of a number: a family, a size, a cluster and an objective, each drawn from the stream of the recipe's seed
-/// and the number. The same recipe and number give the same documents.
+/// The instance with a given number: a family, a size, a cluster and an objective, drawn from the random stream of the
+/// recipe's seed and the number. The same recipe and number give the same documents.
 ///
-/// Takes the time of some list schedules or linear orders, which show that the memory holds some placement.
+/// Takes the time of a few list schedules or linear orders, which ensure that some placement fits the memory.
 pub fn instance(recipe: &Recipe, index: u64) -> Instance {
     let document = recipe.document();
     let mut rng = seed::stream(document.seed, index);
@@ -70,17 +70,17 @@ pub fn instance(recipe: &Recipe, index: u64) -> Instance {
     Instance { name, family: family.name, problem: made }
 }
 
-/// Bytes of all operators and tensors.
+/// Total bytes of operators and tensors.
 fn all_bytes(graph: &Graph) -> f64 {
     let operators: f64 = graph.operators().map(|op| graph.operator(op).bytes()).sum();
     operators + graph.tensors().map(|tensor| graph.bytes(tensor)).sum::<f64>()
 }
 
-/// A plan that takes moments to find, without a limit on time, so that it depends on the problem alone: everything on one
-/// device, a list schedule, or the best split of a few linear orders. None where none of these fits.
+/// A plan that is found quickly and without a time limit, so that it depends on the problem only: everything on one
+/// device, a list schedule, or the best split of a few linear orders. `None` if none of these fits.
 ///
 /// # Errors
-/// A problem that none of them takes.
+/// If a solver does not support the problem.
 pub(super) fn first_plan(problem: &Problem) -> Result<Option<Plan>, SolveError> {
     let mut silent = Silent;
     let limits = Limits { time: None, memory: Some(MEMORY), gap: 0.0, simulations: None };

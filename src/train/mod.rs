@@ -8,13 +8,13 @@
 //!
 //! - [`families`]: graphs, from random structures and from the built-in models.
 //! - [`clusters`]: devices for a graph, with links and memory from ample to tight.
-//! - [`recipe`]: what to draw from, as a TOML file says it.
-//! - [`instance`](mod@instance): the problem of a number under a recipe, the same on every machine.
+//! - [`recipe`]: the distribution of problems, as a TOML file.
+//! - [`instance`](mod@instance): the numbered problems of a recipe, the same on every machine.
 //! - [`label`](mod@label): a few of the best placements of a problem, with a bound.
-//! - [`store`]: labels in a file that a kill cannot spoil.
-//! - `run`: training runs, in a build with the feature `policy`.
+//! - [`store`]: a file of labels that survives being killed.
+//! - `run`: training runs, in builds with the feature `policy`.
 //! - `finetune`: a network adapted to one problem, likewise.
-//! - `system`: training runs of the field's learned systems, likewise.
+//! - `system`: training runs of the learned systems of the literature, likewise.
 
 pub mod clusters;
 mod costs;

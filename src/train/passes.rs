@@ -1,8 +1,8 @@
 //! The backward pass of a priced graph.
 //!
-//! Every operator but an input gets a mirror image that computes its gradients: colocated with it, twice as long where it
-//! has parameters. Gradients run along the edges turned round. What an operator read and its gradient needs again is sent
-//! to both, which share a device, and an operator without readers hands what it made to its own gradient.
+//! Every operator but an input gets a mirror operator that computes its gradients: colocated with it, and twice as slow
+//! if it has parameters. Gradients flow along the reversed edges. An input that an operator's gradient needs again is
+//! sent to both, which share a device. An operator without readers sends its output to its own gradient.
 
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, TensorDocument};
@@ -10,11 +10,11 @@ use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, TensorDo
 use super::costs::{Pricing, tensor};
 use super::families::shape::{Role, Shape};
 
-/// What a name has besides that of its forward operator.
+/// Suffix of the names of gradient operators.
 const GRADIENT: &str = ".grad";
 
-/// Adds the backward pass to a graph of forward operators, the first of a shape and in its order, which make tensors of
-/// some bytes. Takes time linear in the edges.
+/// Adds the backward pass to a graph whose forward operators are those of `shape`, in its order, with outputs of
+/// `bytes`. O(edges).
 pub(super) fn backward(document: &mut GraphDocument, shape: &Shape, bytes: &[f64], pricing: &Pricing) {
     let gradients: Vec<Option<OperatorDocument>> =
         document.operators.iter().zip(&shape.roles).map(|(forward, &role)| gradient(forward, role)).collect();
@@ -39,12 +39,12 @@ pub(super) fn backward(document: &mut GraphDocument, shape: &Shape, bytes: &[f64
     document.operators.extend(gradients.into_iter().flatten());
 }
 
-/// The operator that computes the gradients of another; none for an input.
+/// The operator that computes the gradients of another; `None` for an input.
 fn gradient(forward: &OperatorDocument, role: Role) -> Option<OperatorDocument> {
     if role == Role::Input {
         return None;
     }
-    // The gradients of the inputs and those of the parameters take a product each.
+    // The gradients of the inputs and of the parameters take one product each.
     let times = if role.parameters() > 0.0 { 2.0 } else { 1.0 };
     let mut gradient = OperatorDocument::named(format!("{}{GRADIENT}", forward.name));
     gradient.kind = forward.kind.clone();
@@ -58,7 +58,7 @@ fn gradient(forward: &OperatorDocument, role: Role) -> Option<OperatorDocument> 
     Some(gradient)
 }
 
-/// Lets the gradients of what keeps its inputs read these.
+/// Adds the gradients of operators that keep their inputs as readers of these inputs.
 fn read_again(document: &mut GraphDocument, shape: &Shape) {
     let roles: FxHashMap<&str, Role> = document
         .operators
@@ -109,7 +109,7 @@ mod tests {
                 ("add3.grad", "activation2.grad"),
                 ("add3.grad", "matmul1.grad"),
                 ("activation2.grad", "matmul1.grad"),
-                // A product needs what it read for the gradient of its weights.
+                // A product needs its input for the gradient of its weights.
                 ("input0", "matmul1.grad"),
             ];
             assert_eq!(edges, BTreeSet::from(expected));

@@ -1,4 +1,4 @@
-//! A recipe: which problems to draw.
+//! Recipes: distributions of training problems.
 //!
 //! ```toml
 //! seed = 1
@@ -8,9 +8,9 @@
 //! objectives = ["makespan", "throughput"]
 //! ```
 //!
-//! Without `families` there are all that have graphs of such sizes, but for those under `except`. A family or an objective
-//! that is listed twice is drawn twice as often. `communication` and `room` say how slow links and how tight memories are,
-//! `alike` that the devices of a cluster do not differ.
+//! Without `families`, all families with graphs of these sizes are used, except those in `except`. A family or an
+//! objective that is listed twice is drawn twice as often. `communication` and `room` set how slow links and how tight
+//! memories are; `alike` makes the devices of a cluster identical.
 
 use serde::{Deserialize, Serialize};
 use stagewright_core::document::{ObjectiveKind, Split};
@@ -23,44 +23,44 @@ use crate::nearest::instead;
 
 /// Fewest and most devices of a cluster.
 pub const DEVICES: [usize; 2] = [2, 16];
-/// Least and most seconds of transfers for each of computing.
+/// Limits of transfer seconds per second of computing.
 const COMMUNICATIONS: [f64; 2] = [1e-4, 1e4];
-/// Least and most memory for each byte that stays in it.
+/// Limits of memory per byte of persistent state.
 const ROOMS: [f64; 2] = [1.0, 1e4];
 
-/// What a recipe file says.
+/// Contents of a recipe file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecipeDocument {
-    /// Seed of everything that is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Families of graphs by name; all that have graphs of these sizes where they are left out.
+    /// Families of graphs by name; by default all that have graphs of these sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub families: Option<Vec<String>>,
-    /// Families that are left out where `families` is.
+    /// Families to leave out if `families` is absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub except: Vec<String>,
     /// Fewest and most operators, both from [`FEWEST`] to [`MOST`].
     pub operators: [usize; 2],
     /// Fewest and most devices, both within [`DEVICES`].
     pub devices: [usize; 2],
-    /// What is minimised.
+    /// Objectives to draw from.
     pub objectives: Vec<Target>,
-    /// Least and most seconds that all tensors take, each once over a link, for each that all operators take on one device;
-    /// [`COMMUNICATION`] where it is left out.
+    /// Least and most seconds of all tensors, each once over a link, per second of all operators on one device; by
+    /// default [`COMMUNICATION`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communication: Option<[f64; 2]>,
-    /// Least and most memory of all accelerators, where it is limited, for each byte that stays in it; [`ROOM`] where it is
-    /// left out. A draw that no list schedule fits is grown until one does.
+    /// Least and most total accelerator memory, if limited, per byte of persistent state; by default [`ROOM`]. Memory
+    /// that fits no list schedule is increased until one fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<[f64; 2]>,
-    /// Whether the devices of a cluster are all alike: none slower, none behind an uplink, no host.
+    /// Whether the devices of a cluster are identical: none slower, none behind an uplink, no host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alike: bool,
 }
 
 impl RecipeDocument {
-    /// What clusters are drawn from.
+    /// The distribution of clusters.
     pub fn proportions(&self) -> Proportions {
         Proportions {
             devices: self.devices,
@@ -71,7 +71,7 @@ impl RecipeDocument {
     }
 }
 
-/// What the placements of an instance minimise.
+/// Objective of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Target {
@@ -100,56 +100,56 @@ pub struct Recipe {
     families: Vec<&'static Family>,
 }
 
-/// Why a document is no recipe.
+/// Error of an invalid recipe.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum RecipeError {
-    /// Text that is no TOML, or a field that is unknown, missing or of the wrong type.
+    /// Invalid TOML, or a field that is unknown, missing or of the wrong type.
     #[error("{message}")]
     Shape {
-        /// What is wrong.
+        /// The mistake.
         message: String,
-        /// Line and column, both from 1; none where the whole is wrong.
+        /// Line and column, both from 1; `None` if the error has no location.
         at: Option<[usize; 2]>,
     },
-    /// A name that no family has.
+    /// An unknown family name.
     #[error("no family of graphs is called `{name}`")]
     UnknownFamily {
-        /// The list that it is in.
+        /// The list that contains it.
         field: &'static str,
         /// The name.
         name: String,
-        /// Its place in the list, from 0.
+        /// Its index in the list.
         at: usize,
     },
-    /// A range that is empty or reaches beyond what there is.
+    /// A range that is empty or out of bounds.
     #[error(
         "{field} is {least} to {most}, expected a range within {lowest} to {highest}, the smaller number first"
     )]
     Range {
         /// The field.
         field: &'static str,
-        /// Its first number.
+        /// Lower end of the range.
         least: f64,
-        /// Its second.
+        /// Upper end of the range.
         most: f64,
-        /// The least that it may be.
+        /// Smallest value allowed.
         lowest: f64,
-        /// The most.
+        /// Largest value allowed.
         highest: f64,
     },
-    /// A family that is asked for and has no graphs of the sizes asked for.
+    /// A requested family without graphs of the requested sizes.
     #[error("the family `{name}` has no graphs of {least} to {most} operators")]
     NoGraphs {
         /// The family.
         name: String,
-        /// Its place in the list, from 0.
+        /// Its index in the list.
         at: usize,
-        /// Fewest operators asked for.
+        /// Fewest operators requested.
         least: usize,
-        /// Most operators asked for.
+        /// Most operators requested.
         most: usize,
     },
-    /// A list without anything to draw from.
+    /// An empty list.
     #[error("{field} is empty")]
     Empty {
         /// The field.
@@ -158,7 +158,7 @@ pub enum RecipeError {
 }
 
 impl RecipeError {
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             RecipeError::Shape { .. } => "D001",
@@ -169,7 +169,7 @@ impl RecipeError {
         }
     }
 
-    /// Where in the file: a field, or line and column; empty for the whole.
+    /// Location in the file: a field, or line and column; empty for the whole file.
     pub fn place(&self) -> String {
         match self {
             RecipeError::Shape { at: Some([line, column]), .. } => format!("{line}:{column}"),
@@ -180,7 +180,7 @@ impl RecipeError {
         }
     }
 
-    /// What to do about it.
+    /// A hint for fixing the error.
     pub fn help(&self) -> String {
         match self {
             RecipeError::Shape { .. } => {
@@ -199,10 +199,10 @@ impl RecipeError {
 }
 
 impl Recipe {
-    /// Checks a document. Where models are among its families, this generates small ones to learn their sizes.
+    /// Checks a document. If its families include models, this generates small ones to learn their sizes.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first mistake.
     pub fn new(mut document: RecipeDocument) -> Result<Recipe, RecipeError> {
         let counts = |[least, most]: [usize; 2]| [least as f64, most as f64];
         check_range("operators", counts(document.operators), counts([FEWEST, MOST]))?;
@@ -226,7 +226,7 @@ impl Recipe {
             if families.is_empty() {
                 return Err(RecipeError::Empty { field: "families" });
             }
-            // What is drawn from is part of the recipe, however many families there will be one day.
+            // The families are part of the recipe, so that families added later do not change it.
             document.families = Some(families.iter().map(|family| family.name.to_owned()).collect());
             return Ok(Recipe { document, families });
         };
@@ -247,7 +247,7 @@ impl Recipe {
     /// Reads a recipe from TOML.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place.
+    /// The first mistake, with its location.
     pub fn from_toml(text: &str) -> Result<Recipe, RecipeError> {
         let document = toml::from_str(text).map_err(|error| RecipeError::Shape {
             message: error.message().to_owned(),
@@ -256,12 +256,12 @@ impl Recipe {
         Recipe::new(document)
     }
 
-    /// The document, its families listed.
+    /// The document, with its families listed.
     pub fn document(&self) -> &RecipeDocument {
         &self.document
     }
 
-    /// The families to draw from, at least one, each with graphs of the sizes asked for.
+    /// The families to draw from, at least one, each with graphs of the requested sizes.
     pub fn families(&self) -> &[&'static Family] {
         &self.families
     }
@@ -282,7 +282,7 @@ fn check_range(
     }
 }
 
-/// Line and column of a byte of a text, both from 1; columns count characters.
+/// Line and column of a byte offset, both from 1; columns count characters.
 fn position(text: &str, byte: usize) -> [usize; 2] {
     let before = text.get(..byte).unwrap_or(text);
     let line = before.rsplit('\n').next().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Networks as bytes: safetensors with what made them in the metadata.
+//! Checkpoints: networks as safetensors files, with their provenance in the metadata.
 //!
-//! A checkpoint says which schema and which features it is for, the size of its network, and how it came about. One that is
-//! cut short, of something else, of other features, of another size than it says, or that has a number in it which is
-//! none, is refused: a network that is wrong would still answer.
+//! A checkpoint records its schema, the version of its features, the size of its network, and its training history. It
+//! is rejected if it is truncated, of another kind, trained on other features, of another size than it declares, or
+//! contains a non-finite number: a damaged network would still produce an answer.
 
 use std::collections::BTreeMap;
 
@@ -17,72 +17,72 @@ use crate::weights::WeightsError;
 
 /// The value of `schema` in a checkpoint.
 pub const CHECKPOINT_SCHEMA: &str = "stagewright.policy/1";
-/// The metadata are one entry, since several would be written in any order.
+/// The metadata are a single entry, because safetensors writes several entries in an unspecified order.
 const METADATA: &str = "stagewright";
 
-/// What a checkpoint says of itself.
+/// Metadata of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Card {
     /// Always [`CHECKPOINT_SCHEMA`].
     pub schema: String,
-    /// The version of the features that the network reads.
+    /// Version of the features that the network reads.
     pub features: u32,
     /// The size of the network.
     pub network: Config,
-    /// The seed of its first parameters.
+    /// Seed of the initial parameters.
     pub seed: u64,
-    /// The stages of training behind it, each with its configuration; whatever the trainer says.
+    /// Stages of training, each with its configuration; the trainer decides what they contain.
     #[serde(default)]
     pub training: serde_json::Value,
 }
 
 impl Card {
-    /// That of a network before training.
+    /// The card of an untrained network.
     pub fn new(network: Config, seed: u64) -> Card {
         let (schema, training) = (CHECKPOINT_SCHEMA.into(), serde_json::Value::Null);
         Card { schema, features: FEATURES, network, seed, training }
     }
 }
 
-/// Why bytes are no checkpoint that can be used.
+/// Error of reading a checkpoint.
 #[derive(Debug, Error)]
 pub enum CheckpointError {
-    /// Not safetensors, or cut short.
+    /// Not a safetensors file, or truncated.
     #[error("this is no safetensors file, or it was cut short: {0}")]
     Unreadable(SafeTensorError),
-    /// Safetensors of something else.
+    /// A safetensors file of another kind.
     #[error("this is no checkpoint of the policy or of a learned system: {0}")]
     Foreign(String),
     /// A schema that this version does not read.
     #[error("the checkpoint has the schema `{0}`, expected `{1}`")]
     Schema(String, &'static str),
-    /// One of the learned systems, and not the one asked for.
+    /// A checkpoint of another learned system than requested.
     #[error("the file is of the system `{found}`, not of `{wanted}`")]
     OtherSystem {
-        /// Its system.
+        /// System of the checkpoint.
         found: &'static str,
-        /// The one asked for.
+        /// System requested.
         wanted: &'static str,
     },
     /// Trained on other features.
     #[error("the checkpoint was trained on version {0} of the features, this version computes {FEATURES}")]
     Features(u32),
-    /// A size that no network has.
+    /// An invalid network size.
     #[error("the checkpoint describes no network: {0}")]
     Size(String),
-    /// Parameters of another network than it says.
+    /// Parameters that do not match the declared network.
     #[error("the checkpoint does not hold the network that it describes: {0}")]
     Weights(#[from] WeightsError),
-    /// A number that is none.
+    /// A non-finite number.
     #[error("the parameter `{0}` of the checkpoint has a number in it that is not finite")]
     NotFinite(String),
-    /// Numbers of another type.
+    /// Parameters that are not 32-bit floats.
     #[error("the parameter `{0}` of the checkpoint is not of 32-bit floating-point numbers")]
     Type(String),
 }
 
 impl CheckpointError {
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             CheckpointError::Unreadable(_) => "K001",
@@ -96,7 +96,7 @@ impl CheckpointError {
         }
     }
 
-    /// What to do about it.
+    /// A hint for fixing the error.
     pub fn help(&self) -> &'static str {
         match self {
             CheckpointError::Unreadable(_) => "copy the file again, or train anew",
@@ -119,10 +119,10 @@ impl CheckpointError {
     }
 }
 
-/// Tensors by name with a card, as bytes: the same tensors and card give the same bytes.
+/// Serialises named tensors with a card. The output is deterministic.
 ///
 /// # Errors
-/// Where a tensor cannot be read back from its device.
+/// If a tensor cannot be read back from its device.
 pub fn write(tensors: &BTreeMap<String, Tensor>, card: &impl Serialize) -> candle_core::Result<Vec<u8>> {
     let mut data: BTreeMap<&str, (&[usize], Vec<u8>)> = BTreeMap::new();
     for (name, tensor) in tensors {
@@ -136,15 +136,15 @@ pub fn write(tensors: &BTreeMap<String, Tensor>, card: &impl Serialize) -> candl
         views.push((*name, view));
     }
     let card = serde_json::to_string(card).map_err(candle_core::Error::wrap)?;
-    // One entry has one order.
+    // A single entry has only one order.
     let metadata = [(METADATA.to_string(), card)].into_iter().collect();
     serialize(views, Some(metadata)).map_err(candle_core::Error::wrap)
 }
 
-/// The tensors of a checkpoint, on the CPU, with its metadata as they are.
+/// The tensors of a checkpoint, on the CPU, with its metadata unparsed.
 ///
 /// # Errors
-/// Bytes that are no such file, or numbers that are none.
+/// If the bytes are not such a file, or a number is not finite.
 pub fn read(bytes: &[u8]) -> Result<(BTreeMap<String, Tensor>, String), CheckpointError> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(CheckpointError::Unreadable)?;
     let file = SafeTensors::deserialize(bytes).map_err(CheckpointError::Unreadable)?;
@@ -167,14 +167,14 @@ pub fn read(bytes: &[u8]) -> Result<(BTreeMap<String, Tensor>, String), Checkpoi
     Ok((tensors, card.clone()))
 }
 
-/// The card of a checkpoint, if it is one that this version reads.
+/// The card of a checkpoint, checked against this version.
 ///
 /// # Errors
-/// Metadata of something else, of another schema or of other features.
+/// If the metadata are of another kind, another schema or other features.
 pub fn card(metadata: &str) -> Result<Card, CheckpointError> {
     let foreign =
         |error: serde_json::Error| CheckpointError::Foreign(format!("its metadata do not read: {error}"));
-    // The schema comes first: what else is there depends on it.
+    // The schema comes first: the other fields depend on it.
     let value: serde_json::Value = serde_json::from_str(metadata).map_err(foreign)?;
     match value.get("schema").and_then(|schema| schema.as_str()) {
         Some(CHECKPOINT_SCHEMA) => {}
@@ -192,19 +192,19 @@ pub fn card(metadata: &str) -> Result<Card, CheckpointError> {
 }
 
 impl Network {
-    /// As a checkpoint.
+    /// Serialises the network as a checkpoint.
     ///
     /// # Errors
-    /// Where parameters cannot be read back from their device.
+    /// If parameters cannot be read back from their device.
     pub fn to_bytes(&self, card: &Card) -> candle_core::Result<Vec<u8>> {
         let of = |(name, var): (&String, &candle_core::Var)| (name.clone(), var.as_tensor().clone());
         write(&self.weights().vars().iter().map(of).collect(), card)
     }
 
-    /// The network of a checkpoint, and what it says of itself.
+    /// The network of a checkpoint, with its card.
     ///
     /// # Errors
-    /// Bytes that are no checkpoint that can be used.
+    /// If the bytes are not a usable checkpoint.
     pub fn from_bytes(bytes: &[u8], device: &Device) -> Result<(Network, Card), CheckpointError> {
         let (tensors, metadata) = read(bytes)?;
         let card = card(&metadata)?;

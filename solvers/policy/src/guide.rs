@@ -1,11 +1,12 @@
-//! From a prediction to the moves of a search.
+//! Search moves guided by a prediction.
 
 use stagewright_search::makespan::guidance::Guidance;
 
 use crate::predict::Prediction;
 use crate::subject::{Base, Subject};
 
-/// Draws units by how unlikely they are where they are, devices by how likely, and keeps together what the network would.
+/// Picks units by the improbability of their current device and target devices by their probability, and moves together
+/// the units that the network groups.
 pub(crate) fn guidance(subject: &Subject<'_, '_>, base: &Base, prediction: &Prediction) -> Guidance {
     let devices = subject.scene().device_count();
     let mut targets = prediction.affinity.clone();
@@ -13,7 +14,7 @@ pub(crate) fn guidance(subject: &Subject<'_, '_>, base: &Base, prediction: &Pred
     for (unit, &home) in base.home.iter().enumerate() {
         let at = unit * devices + home as usize;
         picks.push(1.0 - targets[at]);
-        // A move to where it is already is none.
+        // Staying put is not a move.
         targets[at] = 0.0;
     }
     let together: Vec<(u32, u32, f64)> = subject

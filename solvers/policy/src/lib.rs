@@ -6,17 +6,17 @@
 //! Problem -> subject -> features -> network -> predict -> decode, guide -> solver
 //! ```
 //!
-//! - [`subject`]: units of a problem, what passes between them, and a plan to improve on.
-//! - [`features`]: these as figures without scale.
+//! - [`subject`]: the units of a problem, the transfers between them, and a plan to improve on.
+//! - [`features`]: scale-free features of these.
 //! - [`network`], [`weights`], [`rows`]: the network, its parameters, and its one sparse operation.
-//! - [`predict`]: what the network says, as plain numbers; `decode` and `guide` make candidates and moves of it.
+//! - [`predict`]: the network's output as plain numbers; `decode` and `guide` turn it into candidates and moves.
 //! - [`solver`]: the floor, the network and the search as one solver.
-//! - [`learn`]: examples, losses and steps.
-//! - [`checkpoint`]: networks as bytes.
-//! - [`systems`]: GDP, Placeto, HSDAG and HDP, the field's learned systems.
+//! - [`learn`]: examples, losses and optimiser steps.
+//! - [`checkpoint`]: serialised networks.
+//! - [`systems`]: GDP, Placeto, HSDAG and HDP, the learned systems of the literature.
 //!
-//! candle takes as many threads as `RAYON_NUM_THREADS` and `CANDLE_NUM_THREADS` say, whatever pool it is called from. Where
-//! the former is not set, it counts the cores anew at every product of matrices, which takes longer than a small product.
+//! candle uses as many threads as `RAYON_NUM_THREADS` and `CANDLE_NUM_THREADS` say, whichever pool calls it. If the
+//! former is unset, it counts the cores again for every matrix product, which takes longer than a small product.
 
 pub mod checkpoint;
 mod choices;

@@ -1,28 +1,28 @@
-//! What a network says of one input, as plain numbers.
+//! Predictions: the network's output for one input, as plain numbers.
 
 use candle_core::{Result, Tensor};
 
 use crate::features::Input;
 use crate::network::Network;
 
-/// What a network says of one input.
+/// The network's output for one input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
-    /// By unit: the lower the earlier.
+    /// By unit: priority; lower values run earlier.
     pub priority: Vec<f64>,
-    /// By edge: how likely both ends are on one device in a good plan.
+    /// By edge: probability that a good plan has both ends on the same device.
     pub together: Vec<f64>,
-    /// By unit and device: how likely the unit is there in a good plan; of a unit they sum to 1.
+    /// By unit and device: probability that a good plan has the unit there; sums to 1 for each unit.
     pub affinity: Vec<f64>,
-    /// The natural logarithm of the best value over the lower bound, as far as can be told.
+    /// Estimated natural logarithm of the best value over the lower bound.
     pub value: f64,
 }
 
 impl Prediction {
-    /// That of a network. One pass over the graph: see [`Network::forward`].
+    /// Runs the network on one input: one pass over the graph, see [`Network::forward`].
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub fn new(network: &Network, input: &Input) -> Result<Prediction> {
         let output = network.forward(&network.batch(&[input])?)?;
         let all = [&output.priority, &output.together, &output.affinity, &output.value];
@@ -44,7 +44,7 @@ impl Prediction {
         })
     }
 
-    /// The likelihoods of a unit's devices.
+    /// Probabilities of a unit's devices.
     pub fn devices_of(&self, unit: usize, devices: usize) -> &[f64] {
         &self.affinity[unit * devices..(unit + 1) * devices]
     }

@@ -1,8 +1,8 @@
-//! A problem as the policy sees it: units, what passes between them, devices, and a plan to improve on.
+//! A problem as the policy sees it: units, transfers between them, devices, and a plan to improve on.
 //!
-//! Units are colocation classes where these are few enough and on no cycle, and else clusters of acyclic heavy-edge
-//! matching, so that a graph of any size is one that the network reads in a moment. All objectives are read as a step under
-//! dataflow execution: what runs where for how long and what it takes to send is the same for all of them.
+//! Units are colocation classes if these are few enough and acyclic, otherwise clusters of acyclic heavy-edge matching,
+//! so the network can read a graph of any size quickly. All objectives are read as a step under dataflow execution,
+//! because the run times of operators and the costs of transfers are the same for all of them.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{ObjectiveKind, Split};
@@ -14,24 +14,25 @@ use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::{Judge, Schedule};
 use stagewright_search::makespan::{Level, acyclic_level_of};
 
-/// Units and what is known of them whatever the plan. Units stand for operators: see [`Level`].
+/// The units of a problem with everything that does not depend on the plan. A unit is a cluster of operators: see
+/// [`Level`].
 #[derive(Debug)]
 pub struct Subject<'s, 'p> {
     pub(crate) scene: &'s Scene<'p>,
     pub(crate) level: Level,
-    /// Edges by unit: from, to, mean seconds of what is sent.
+    /// Edges between units: from, to, mean seconds of the transfer.
     pub(crate) edges: Vec<(u32, u32, f64)>,
-    /// The units by falling way to the end; each after all that it reads.
+    /// The units by decreasing bottom level, each after its predecessors.
     pub(crate) order: Vec<u32>,
-    /// The longest way from the beginning to a unit, its own seconds excluded.
+    /// Top level: longest path from the start to a unit, excluding its own seconds.
     pub(crate) top: Vec<f64>,
-    /// The longest way from a unit to the end, its own seconds included.
+    /// Bottom level: longest path from a unit to the end, including its own seconds.
     pub(crate) bottom: Vec<f64>,
-    /// Whether throughput is asked for.
+    /// Whether the objective is throughput.
     pub(crate) is_throughput: bool,
 }
 
-/// The step of a problem whatever it asks for: the same graph, cluster and pins.
+/// The problem of minimising the step time on the same graph, cluster and pins, for a problem of any objective.
 ///
 /// # Errors
 /// As for [`Problem::new`].
@@ -46,8 +47,8 @@ pub fn step_of(problem: &Problem) -> Result<Problem, ProblemError> {
 }
 
 impl<'s, 'p> Subject<'s, 'p> {
-    /// The subject of a step in at most so many units, where coarsening comes that far. O(pools · operators + levels ·
-    /// edges log edges). `is_throughput` says what the plan is for.
+    /// Builds the subject of a step, with at most `most_units` units if coarsening gets that far. `is_throughput` is
+    /// the objective of the plan. O(pools · operators + levels · edges log edges).
     pub fn new(scene: &'s Scene<'p>, most_units: usize, is_throughput: bool) -> Subject<'s, 'p> {
         let level = acyclic_level_of(scene, most_units, &mut seed::stream(0, 0));
         let units = level.len();
@@ -67,7 +68,7 @@ impl<'s, 'p> Subject<'s, 'p> {
             bottom[unit] = level.mean(unit) + level.next(unit).iter().map(after).fold(0.0, f64::max);
         }
         let mut order = topological;
-        // Stable: units of one rank stay in topological order.
+        // The sort is stable: units of equal level stay in topological order.
         order.sort_by(|&a, &b| bottom[b as usize].total_cmp(&bottom[a as usize]));
         Subject { scene, level, edges, order, top, bottom, is_throughput }
     }
@@ -87,12 +88,12 @@ impl<'s, 'p> Subject<'s, 'p> {
         self.level.len()
     }
 
-    /// Edges between units: from, to, mean seconds of what is sent; sorted.
+    /// Edges between units: from, to, mean seconds of the transfer; sorted.
     pub fn edges(&self) -> &[(u32, u32, f64)] {
         &self.edges
     }
 
-    /// The units by falling way to the end, each after all that it reads.
+    /// The units by decreasing bottom level, each after its predecessors.
     pub fn order(&self) -> &[u32] {
         &self.order
     }
@@ -102,13 +103,13 @@ impl<'s, 'p> Subject<'s, 'p> {
         self.level.seconds(unit, self.scene.problem().pool_of(device)).is_finite()
     }
 
-    /// The device of every unit under those of the operators: where most of its work is.
+    /// The device of every unit given those of the operators: the one with most of its work.
     pub fn devices_of(&self, device_of: &[DeviceId]) -> Vec<u32> {
         let (graph, devices) = (self.scene.graph(), self.scene.device_count());
         let mut work = vec![0.0f64; self.unit_count() * devices];
         for op in graph.operators() {
             let unit = self.level.cluster_of(graph.class_of(op));
-            // What takes no time has a say where nothing else has.
+            // Operators that take no time decide only if no other operator does.
             work[unit * devices + device_of[op.index()].index()] +=
                 self.scene.mean_seconds(op) + f64::MIN_POSITIVE;
         }
@@ -130,20 +131,20 @@ impl<'s, 'p> Subject<'s, 'p> {
 pub struct Base {
     /// The device of every unit.
     pub home: Vec<u32>,
-    /// When a unit's operators start on average, as a share of the step.
+    /// Mean start time of a unit's operators, as a share of the step.
     pub start: Vec<f64>,
-    /// The share of a unit's seconds that is on the critical path.
+    /// Share of a unit's seconds on the critical path.
     pub critical: Vec<f64>,
-    /// Seconds of the step.
+    /// Length of the step in seconds.
     pub seconds: f64,
     /// Busy seconds of every device.
     pub busy: Vec<f64>,
-    /// What every device holds at its worst moment.
+    /// Peak memory of every device in bytes.
     pub peak: Vec<f64>,
 }
 
 impl Base {
-    /// That of a schedule, simulated once. O(operators log operators).
+    /// Simulates a schedule once. O(operators log operators).
     pub fn new(subject: &Subject<'_, '_>, judge: &mut Judge<'_, '_>, schedule: &Schedule) -> Base {
         let (graph, level) = (subject.scene.graph(), &subject.level);
         let seconds = judge.score(schedule).makespan;
@@ -176,7 +177,7 @@ impl Base {
     }
 }
 
-/// A quotient, nothing where there is nothing to divide by.
+/// A quotient, or 0 if it is not finite.
 pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     let ratio = part / whole;
     if ratio.is_finite() { ratio } else { 0.0 }

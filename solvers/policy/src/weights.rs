@@ -1,4 +1,4 @@
-//! The parameters of a network by name, made anew from a seed or taken from somewhere.
+//! Named parameters of a network, initialised from a seed or given.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use rand::{Rng, RngExt};
 use stagewright_core::seed;
 use thiserror::Error;
 
-/// Why parameters do not make a network.
+/// Error of building a network from parameters.
 #[derive(Debug, Error)]
 pub enum WeightsError {
-    /// One that the network needs is not there.
+    /// A parameter that the network needs is missing.
     #[error("the parameter `{0}` is missing")]
     Missing(String),
-    /// One of another shape.
+    /// A parameter has another shape.
     #[error("the parameter `{name}` has the shape {found:?}, the network needs {needed:?}")]
     Shape {
         /// Its name.
@@ -23,10 +23,10 @@ pub enum WeightsError {
         /// The shape that the network needs.
         needed: Vec<usize>,
     },
-    /// One that the network does not have.
+    /// A parameter that the network does not have.
     #[error("the network has no parameter `{0}`")]
     Unknown(String),
-    /// Tensors that could not be made.
+    /// A failed tensor operation.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),
 }
@@ -40,7 +40,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Parameters by name, all of one type on one device.
+    /// The parameters, all of one type and on one device.
     pub fn vars(&self) -> &BTreeMap<String, Var> {
         &self.vars
     }
@@ -50,43 +50,43 @@ impl Weights {
         self.dtype
     }
 
-    /// Where they are.
+    /// The device of the parameters.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// How many numbers they are.
+    /// Total number of elements.
     pub fn len(&self) -> usize {
         self.vars.values().map(|var| var.elem_count()).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are no parameters.
     pub fn is_empty(&self) -> bool {
         self.vars.is_empty()
     }
 }
 
-/// How a new parameter begins.
+/// Initialisation of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Init {
-    /// Uniform in ±√(3 / inputs), whose variance is one part in so many.
+    /// Uniform in ±√(3 / inputs), with variance 1 / inputs.
     Uniform {
         /// Inputs of the layer.
         inputs: usize,
     },
-    /// All the same.
+    /// A constant.
     Constant(f64),
 }
 
-/// Where a network takes its parameters from while it is built.
+/// Source of the parameters of a network under construction.
 pub(crate) enum Source {
-    /// New ones, each drawn from a stream of its own in the order in which they are asked for.
+    /// New parameters, each drawn from its own random stream, numbered in the order of requests.
     Seed(u64),
-    /// Given ones.
+    /// Given parameters.
     Given(BTreeMap<String, Tensor>),
 }
 
-/// Hands out parameters to the layers of a network.
+/// Supplies the layers of a network with parameters.
 pub(crate) struct Nursery {
     source: Source,
     weights: Weights,
@@ -94,7 +94,7 @@ pub(crate) struct Nursery {
 }
 
 impl Nursery {
-    /// Parameters that are frozen take part in no gradient, so that a network that only answers keeps nothing for one.
+    /// Frozen parameters take part in no gradient, so inference keeps nothing for one.
     pub(crate) fn new(source: Source, is_frozen: bool, dtype: DType, device: &Device) -> Nursery {
         let weights = Weights { vars: BTreeMap::new(), dtype, device: device.clone() };
         Nursery { source, weights, is_frozen }
@@ -130,7 +130,7 @@ impl Nursery {
         Ok(tensor)
     }
 
-    /// All that were handed out; given ones must all have been.
+    /// All parameters supplied. Given parameters that no layer requested are an error.
     pub(crate) fn finish(self) -> Result<Weights, WeightsError> {
         if let Source::Given(given) = self.source
             && let Some(name) = given.into_keys().next()
@@ -141,7 +141,7 @@ impl Nursery {
     }
 }
 
-/// Numbers for a new parameter. Drawn here since candle's CPU generator takes no seed.
+/// Initial values of a parameter. Drawn here because candle's CPU generator takes no seed.
 fn drawn(count: usize, init: Init, rng: &mut impl Rng) -> Vec<f32> {
     match init {
         Init::Constant(value) => vec![value as f32; count],

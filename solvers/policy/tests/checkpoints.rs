@@ -1,5 +1,5 @@
-//! Checkpoints read back to the bit; what is damaged, of something else or full of nonsense is refused with its code; a
-//! training that stops and goes on is one that never stopped.
+//! Checkpoints read back bit by bit; damaged files, foreign files and files with non-finite numbers are rejected with
+//! their error codes; interrupted and resumed training equals uninterrupted training.
 
 mod support;
 
@@ -131,7 +131,7 @@ fn a_training_that_goes_on_is_one_that_never_stopped() {
     let of = |trainer: &Trainer| trainer.network.to_bytes(&card).expect("bytes");
     assert!(of(&whole) == of(&rest), "the same parameters to the bit");
 
-    // A state is no checkpoint, and the other way round.
+    // A state is not a checkpoint, and vice versa.
     assert_eq!(code(&bytes), "K003");
     let error = Trainer::from_bytes(&of(&whole), config, &Device::Cpu).expect_err("no state");
     assert!(matches!(error, TrainError::State(CheckpointError::Schema(..))), "{error}");

@@ -1,5 +1,5 @@
-//! Renaming units or devices renames what the network says and changes nothing else; a batch says of each graph what the
-//! graph alone would; one network serves any number of devices.
+//! Equivariance: renaming units or devices permutes the network's output and changes nothing else. The output for each
+//! graph of a batch equals that for the graph alone. One network serves any number of devices.
 
 mod support;
 
@@ -65,7 +65,7 @@ fn graphs_of_a_batch_do_not_see_each_other() {
     let alone: f64 = inputs.iter().flat_map(|input| all_of(&network, &[input])).sum();
     let batched = all_of(&network, &inputs.iter().collect::<Vec<_>>());
     assert!(close(alone, batched.iter().sum()));
-    // Sorted, since a batch puts the same parts of all graphs side by side.
+    // Sorted, because a batch concatenates the same parts of all graphs.
     let mut alone: Vec<f64> = inputs.iter().flat_map(|input| all_of(&network, &[input])).collect();
     let mut batched = batched;
     alone.sort_by(f64::total_cmp);

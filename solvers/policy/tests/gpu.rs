@@ -1,4 +1,4 @@
-//! The network on a GPU says what it says on the processor, and learns what it learns there. Skipped where no GPU answers.
+//! The network gives the same output on a GPU as on the CPU, and learns the same. Skipped without a GPU.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
@@ -10,7 +10,7 @@ use stagewright_policy::learn::{AdamConfig, Example, Targets, Trainer};
 use stagewright_policy::network::Network;
 use support::{all_of, figures, random_network, small, step};
 
-/// Sums in another order differ by so much.
+/// Tolerance for sums in another order.
 const CLOSE: f64 = 2e-3;
 
 fn gpu() -> Option<Device> {
@@ -28,7 +28,7 @@ fn inputs() -> Vec<Input> {
     (0..40).filter_map(of).take(6).collect()
 }
 
-/// What is there already, as what is taught: enough to have gradients everywhere.
+/// The current placement as the target: enough to have gradients everywhere.
 fn taught(input: Input) -> Example {
     let mut affinity = vec![0.0; input.units * input.devices];
     for (unit, &home) in input.home.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The gradients of every parameter of the network, through every layer and head, against finite differences; those of the
-//! losses likewise.
+//! Gradients of every parameter of the network, through every layer and head, and of the losses, against finite
+//! differences.
 
 mod support;
 
@@ -14,8 +14,8 @@ use support::{figures, random_network, small, step};
 
 const STEP: f64 = 1e-5;
 
-/// Compares the gradients of a loss with central differences, a few numbers of every parameter. Answers how many of
-/// the parameters have a gradient at all.
+/// Compares the gradients of a loss with central differences for a few numbers of every parameter. Returns the number
+/// of parameters with a non-zero gradient.
 fn compare(network: &Network, loss: impl Fn(&Network) -> Tensor) -> usize {
     let value = |network: &Network| loss(network).to_scalar::<f64>().expect("a scalar");
     let gradients = loss(network).backward().expect("gradients");
@@ -71,7 +71,7 @@ fn every_head_and_layer() {
             let mut rng = seed::stream(9, at as u64);
             let weights: Vec<f64> = (0..part.elem_count()).map(|_| rng.random_range(-1.0..1.0)).collect();
             let weights = Tensor::from_vec(weights, part.dims(), &Device::Cpu).expect("a tensor");
-            // Not linear, so that an error does not cancel.
+            // Non-linear, so that errors do not cancel.
             let part = part.tanh().and_then(|part| part * weights).and_then(|part| part.sum_all());
             sum = (sum + part.expect("a scalar")).expect("a scalar");
         }
@@ -115,7 +115,7 @@ fn imitation_and_proximal_losses() {
     let mut rng = seed::stream(5, 0);
     let mut episode = Episode::draw(&prediction, [input.units, input.devices], 6, &mut rng);
     episode.reward(&[0.1, -0.4, 0.3, 0.9, -0.2, 0.0]);
-    // Off the point where the ratio is 1, which is where the clipped loss has its kinks.
+    // Away from the point where the ratio is 1, where the clipped loss has kinks.
     for likely in episode.likely.iter_mut().flatten() {
         *likely += rng.random_range(-0.15..0.15);
     }

@@ -1,17 +1,17 @@
-//! The segment sum and what is composed of it, against dense matrices, finite differences, and between devices.
+//! The segment sum and the operations built on it, against dense matrices, finite differences, and between devices.
 
 use candle_core::{DType, Device, Error, Result, Tensor, Var};
 use rand::{Rng, RngExt};
 use stagewright_core::seed::stream;
 use stagewright_policy::rows::{Rows, RowsError};
 
-/// Random compressed rows beside the matrix that they stand for.
+/// Random compressed rows with the dense matrix that they represent.
 struct Case {
     rows: Rows,
     dense: Vec<Vec<f64>>,
 }
 
-/// `entries` entries at random places, so that some repeat and some rows have none.
+/// `entries` entries at random positions, so that some repeat and some rows are empty.
 fn case(rng: &mut impl Rng, rows: usize, columns: usize, entries: usize) -> Case {
     let mut indices = vec![vec![]; rows];
     let mut dense = vec![vec![0.0; columns]; rows];
@@ -63,7 +63,7 @@ fn assert_close(found: &[f64], wanted: &[f64], tolerance: f64) {
     }
 }
 
-/// The GPU, where there is one and the build can use it.
+/// The GPU, if there is one and the build can use it.
 #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn gpu() -> Option<Device> {
     if !cfg!(feature = "cuda") {
@@ -74,7 +74,7 @@ fn gpu() -> Option<Device> {
     Device::new_cuda(0).map_err(|error| eprintln!("skipped: no GPU answers: {}", said(error))).ok()
 }
 
-/// `dense x` for `x` of `width` numbers per item, as it is and with the signs of `x` dropped, which scales its error.
+/// `dense x` for `x` of `width` numbers per item, plain and with absolute values of `x`, which scales its error.
 fn product(dense: &[Vec<f64>], x: &[f64], width: usize) -> [Vec<f64>; 2] {
     [|x: f64| x, f64::abs].map(|of: fn(f64) -> f64| {
         let number = |row: &Vec<f64>, k: usize| -> f64 {
@@ -86,7 +86,8 @@ fn product(dense: &[Vec<f64>], x: &[f64], width: usize) -> [Vec<f64>; 2] {
 
 #[track_caller]
 fn assert_product(found: &Tensor, dense: &[Vec<f64>], x: &Tensor) {
-    // An addition is off by half a unit in the last place, and no number here is in more than a thousand.
+    // An addition is off by half a unit in the last place, and no item here goes through more than a thousand
+    // additions.
     let unit = if found.dtype() == DType::F32 { f32::EPSILON.into() } else { f64::EPSILON };
     let [wanted, scale] = product(dense, &numbers(x), x.dims()[1]);
     assert_eq!(found.dims(), [dense.len(), x.dims()[1]]);
@@ -100,7 +101,7 @@ fn assert_product(found: &Tensor, dense: &[Vec<f64>], x: &Tensor) {
     }
 }
 
-/// Sums and largest items of every case on `device` against the dense matrix.
+/// Compares sums and maxima of every case on `device` with the dense matrix.
 fn agree_with_dense(device: &Device, sizes: &[(usize, usize, usize)], widths: &[usize]) {
     for (task, &(row_count, columns, entries)) in sizes.iter().enumerate() {
         let mut rng = stream(1, task as u64);
@@ -149,7 +150,7 @@ fn read_any_layout(device: &Device) {
         wide.narrow(0, 3, 8).unwrap(),
         wide.narrow(0, 3, 8).unwrap().narrow(1, 2, 5).unwrap(),
         wide.narrow(0, 0, 1).unwrap().broadcast_as((8, 10)).unwrap(),
-        // In order, and not where a GPU could read several numbers at once.
+        // Contiguous, but not aligned for packed loads on a GPU.
         wide.flatten_all().unwrap().narrow(0, 1, 64).unwrap().reshape((8, 8)).unwrap(),
     ];
     for view in views {
@@ -164,7 +165,7 @@ fn any_layout_is_read_as_what_it_shows() {
     read_any_layout(&Device::Cpu);
 }
 
-/// The gradient of a random combination of what `f` returns, against central differences, in `f64`.
+/// Compares the gradient of a random combination of the outputs of `f` with central differences, in `f64`.
 fn check_gradient(device: &Device, x: &Tensor, f: impl Fn(&Tensor) -> Result<Tensor>) {
     const STEP: f64 = 1e-5;
     let value = f(x).unwrap();
@@ -191,14 +192,14 @@ fn check_gradient(device: &Device, x: &Tensor, f: impl Fn(&Tensor) -> Result<Ten
     assert_close(&found, &wanted, 1e-8);
 }
 
-/// The gradient of every operation, alone and followed by others.
+/// Checks the gradient of every operation, alone and composed with others.
 fn gradients_agree(device: &Device) {
     let mut rng = stream(4, 0);
     let Case { rows, .. } = case(&mut rng, 9, 7, 25);
     let x = random(&mut rng, 7, 3, DType::F64, device);
     check_gradient(device, &x, |x| rows.sum(x));
     check_gradient(device, &x, |x| rows.sum(&x.sqr()?)?.tanh());
-    // Twice through the same matrix and back.
+    // Through the same matrix and back.
     check_gradient(device, &x, |x| rows.transposed().sum(&rows.sum(x)?.tanh()?));
 
     let Case { rows: long, .. } = case(&mut rng, 2, 7, 900);
@@ -210,7 +211,7 @@ fn gradients_agree(device: &Device) {
     let segments = Rows::segments(4, &[3, 0, 3, 3, 1, 0, 1]).unwrap();
     check_gradient(device, &x, |x| segments.sum(x)?.sqr());
     check_gradient(device, &x, |x| segments.softmax(x));
-    // Attention: what the softmax weighs depends on the same numbers.
+    // Attention: the softmax and the items that it weighs depend on the same numbers.
     let transposed = |x: &Tensor| x.t()?.contiguous()?.t();
     check_gradient(device, &x, |x| segments.sum(&(segments.softmax(x)? * x.sqr()?)?)?.tanh());
     check_gradient(device, &x, |x| rows.sum(&segments.softmax(&transposed(x)?)?)?.tanh());
@@ -229,12 +230,12 @@ fn no_gradient_goes_through_the_largest_item() {
     assert!(loss.backward().unwrap().get(&x).is_none());
 }
 
-/// A softmax against its definition, with items that only a stable one survives.
+/// Compares a softmax with its definition, on items that overflow unless it is stable.
 fn softmax_agrees(device: &Device, dtype: DType, tolerance: f64) {
     for (task, (items, count, width)) in [(1, 1, 1), (40, 6, 3), (2000, 3, 5)].into_iter().enumerate() {
         let mut rng = stream(6, task as u64);
         let segment_of = segment_of(&mut rng, items, count);
-        // Far from zero, each segment at a place of its own.
+        // Far from zero, with a different offset for each segment.
         let x: Vec<f64> = (0..items * width)
             .map(|at| rng.random_range(-3.0..3.0) + 4096.0 * (f64::from(segment_of[at / width]) - 1.0))
             .collect();
@@ -335,7 +336,7 @@ fn a_softmax_over_anything_but_segments_is_refused() {
 #[test]
 fn a_gpu_agrees_with_dense_matrices_and_finite_differences() {
     let Some(gpu) = gpu() else { return };
-    // What is empty here are rows, not tensors: candle may not get memory of zero bytes from a GPU.
+    // Only rows are empty here, not tensors: candle may not be able to allocate zero bytes on a GPU.
     agree_with_dense(&gpu, &[SIZES[0], SIZES[1], SIZES[2], SIZES[3], SIZES[7], SIZES[8]], &WIDTHS[1..]);
     read_any_layout(&gpu);
     gradients_agree(&gpu);
@@ -354,7 +355,7 @@ fn a_gpu_agrees_with_the_processor_and_with_itself() {
             let on_gpu = x.to_device(&gpu).unwrap();
             let sums = numbers(&rows.sum(&on_gpu).unwrap());
             assert_close(&sums, &numbers(&rows.sum(&x).unwrap()), 1e-4);
-            // A second copy of the same rows starts anew on the GPU.
+            // A second copy of the rows starts from scratch on the GPU.
             assert_eq!(sums, numbers(&rows.transposed().transposed().sum(&on_gpu).unwrap()));
         }
     }

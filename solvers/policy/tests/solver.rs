@@ -1,5 +1,5 @@
-//! The policy as a solver: feasible plans worth what their evaluation says, never worse than the floor, whatever the
-//! network; the same whatever the threads; nothing and one of everything.
+//! The policy as a solver: plans are feasible, have the value of their evaluation and are never worse than the floor,
+//! for any network; results do not depend on the number of threads; empty and single-operator problems work.
 
 mod support;
 
@@ -42,7 +42,7 @@ fn assert_sound(problem: &Problem, solution: &Solution, number: u64) -> Option<f
     Some(plan.value())
 }
 
-/// The first step that a list schedule has a plan for.
+/// The first step for which a list schedule finds a plan.
 fn feasible(operators: usize, devices: u32) -> Problem {
     let has_plan = |problem: &Problem| solve(&Heft, problem, UNLIMITED, 1).plan.is_some();
     (0..).map(|number| step(number, operators, devices)).find(has_plan).expect("there are many")

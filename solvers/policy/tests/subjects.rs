@@ -1,4 +1,5 @@
-//! What the network reads of a problem: edges whatever is colocated, and the same of a document in another order.
+//! The network's input for a problem: it has edges even with colocation, and does not depend on the order of the
+//! document.
 
 mod support;
 
@@ -17,7 +18,7 @@ use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::{Judge, Schedule};
 use support::{random_network, small, step};
 
-/// A chain with its backward pass, each backward operator on the device of its forward one.
+/// A chain with its backward pass, each backward operator on the device of its forward operator.
 fn training(length: usize) -> Problem {
     let mut builder = GraphBuilder::new("training");
     for (pass, prefix) in [(Pass::Forward, "f"), (Pass::Backward, "b")] {
@@ -61,13 +62,13 @@ fn colocated_passes_have_edges() {
     assert!(subject.edges().iter().all(|&(from, to, _)| place(from) < place(to)));
 }
 
-/// What the network says of every operator by name: priority and the sorted likelihoods of its devices.
+/// The network's output for every operator by name: priority and the sorted probabilities of its devices.
 fn said(problem: &Problem) -> Vec<(String, f64, Vec<f64>)> {
     let network = random_network(small(), 21, DType::F64, &Device::Cpu);
     let scene = Scene::new(problem);
     let subject = Subject::new(&scene, usize::MAX, false);
     let homes: Vec<_> = scene.graph().operators().map(|op| scene.homes(op)[0]).collect();
-    // Without priorities, operators that are ready at once would go by their place in the document.
+    // Without priorities, operators that become ready at the same time would run in document order.
     let order = assigned::order(&scene, &homes);
     let base = Base::new(&subject, &mut Judge::new(&scene), &Schedule::by_order(homes, &order));
     let figures = input(&subject, &base, base.seconds, 0.5 * base.seconds);
@@ -86,12 +87,12 @@ fn said(problem: &Problem) -> Vec<(String, f64, Vec<f64>)> {
     said
 }
 
-/// Where costs differ: units that are alike in all that counts go by the order of the document, and so do tensors that are
-/// ready at once, which is why these keep theirs.
+/// Only for problems with distinct costs: identical units are ordered as in the document, and so are tensors that
+/// become ready at the same time, which is why tensors are not shuffled.
 #[test]
 fn the_order_of_a_document_does_not_matter() {
     let mut seen = 0;
-    // Without contention, operators that are ready at once go by their place whatever their priority.
+    // Without contention, operators that become ready at the same time run in document order whatever their priority.
     for number in (0..120).filter(|number| number % 3 != 1) {
         let problem = step(number, 14, 3);
         let scene = Scene::new(&problem);
@@ -99,7 +100,7 @@ fn the_order_of_a_document_does_not_matter() {
             continue;
         }
         let subject = Subject::new(&scene, usize::MAX, false);
-        // Ranks that are equal are told apart by the order of the document.
+        // Equal ranks are ordered as in the document.
         let is_distinct = |seconds: &dyn Fn(OpId) -> f64| {
             let mut all: Vec<u64> = problem.graph().operators().map(|op| seconds(op).to_bits()).collect();
             all.sort_unstable();

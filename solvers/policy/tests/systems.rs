@@ -1,4 +1,4 @@
-//! The field's learned systems: what they answer, that they learn, and that they go on where they were.
+//! The learned systems: their solutions, that they learn, and that they resume exactly.
 
 mod support;
 
@@ -24,7 +24,7 @@ use support::{empty, second_is_faster, slow_links, slow_links_between_diamonds, 
 
 const FEW: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: Some(60) };
 
-/// Enough for some episodes of most, and amid one of others.
+/// Long enough for several episodes of most systems, and for a part of one of the others.
 const SHORT: Duration = Duration::from_millis(50);
 
 fn name(kind: Kind) -> &'static str {
@@ -48,7 +48,7 @@ fn endless() -> Stop {
     Stop::new(None, Arc::new(AtomicBool::new(false)))
 }
 
-/// Plays so many episodes that are learned from; answers the best of each.
+/// Runs the given episodes with learning; returns the best value of each.
 fn learn(
     agent: &mut Agent,
     descent: &mut Descent,
@@ -68,12 +68,12 @@ fn learn(
     found
 }
 
-/// The best of what is played as likeliest.
+/// The best value of a greedy episode.
 fn likeliest(agent: &Agent, problem: &Problem) -> f64 {
     best_of(agent, problem, |agent, reading, trials| agent.greedy(reading, trials, &mut seed::stream(0, 0)))
 }
 
-/// The best of what is drawn, and not learned from.
+/// The best value of a sampled episode without learning.
 fn drawn(agent: &Agent, problem: &Problem) -> f64 {
     best_of(agent, problem, |agent, reading, trials| agent.draw(reading, trials, &mut seed::stream(0, 0)))
 }
@@ -115,7 +115,7 @@ fn answers_are_plans_worth_what_they_say_and_keep_to_the_limit() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    // As many units as it takes for a sum to be shared by threads.
+    // Enough units for a sum to be divided among threads.
     let problem = step(1, 300, 3);
     for kind in Kind::ALL {
         let learned = Learned::new(name(kind), "a test", kind);
@@ -142,7 +142,7 @@ fn one_operator_and_one_device_are_enough_and_nothing_is_a_plan() {
     }
 }
 
-/// Whatever ends it, what was played until then is answered, and something always was.
+/// Whatever ends the solve, it returns the best placement simulated so far, and at least one is simulated.
 #[test]
 fn a_limit_and_an_interrupt_end_it_with_a_plan() {
     let problem = slow_links_between_diamonds(300, 3);
@@ -186,7 +186,7 @@ fn what_is_too_large_is_not_begun() {
     assert!(mistake.is_some_and(|why| why.contains("hdp has one")));
 }
 
-/// What is only played takes less, and is asked for by itself.
+/// Running without learning takes less memory, and has an estimate of its own.
 #[test]
 fn the_memory_of_what_is_played_is_not_that_of_what_is_learned() {
     let problem = slow_links_between_diamonds(300, 3);
@@ -206,7 +206,7 @@ fn the_memory_of_what_is_played_is_not_that_of_what_is_learned() {
     }
 }
 
-/// What HSDAG contracts takes no memory: a chain of many is as small as one of two.
+/// Chains that HSDAG contracts take no memory: a long chain takes as much as one of two units.
 #[test]
 fn the_memory_of_contracted_chains_is_that_of_what_is_left() {
     let bytes = |problem: &Problem| {
@@ -230,8 +230,8 @@ fn graphs_of_too_many_units_are_refused() {
     assert!(Kind::Gdp.too_large(8193).is_some());
 }
 
-/// Where everything is best on the faster of two devices, each of them ends there: none leaves out placements on one device by
-/// construction, and none has this one before it has learned.
+/// If everything is best on the faster of two devices, each system learns that placement: none excludes placements on a
+/// single device by construction, and none starts from it.
 #[test]
 fn each_learns_to_use_one_device_where_that_is_best() {
     let problem = second_is_faster(8);
@@ -239,7 +239,7 @@ fn each_learns_to_use_one_device_where_that_is_best() {
         let new = |seed| Agent::new(kind, small(kind, 2), seed).expect("a system");
         let mut agent =
             (0..20).map(new).find(|agent| likeliest(agent, &problem) > 8.0).expect("some have not");
-        // Quicker than the papers, for a graph of a few operators.
+        // Faster than in the papers, for a graph of a few operators.
         let config = AdamConfig { rate: 3e-3, ..kind.adam() };
         let mut descent = Descent::new(agent.weights(), config).expect("moments");
         learn(&mut agent, &mut descent, &problem, 0..120);
@@ -248,8 +248,8 @@ fn each_learns_to_use_one_device_where_that_is_best() {
     }
 }
 
-/// The best placements of the last episodes are better than those of the first. HSDAG plays so many in an episode that the best
-/// of them is good before it has learned anything; that it learns shows where one device is best.
+/// The best placements of the last episodes are better than those of the first. HSDAG simulates so many placements in
+/// an episode that the best of them is good before any learning; the one-device test shows that it learns.
 #[test]
 fn what_is_played_gets_better() {
     let is_large = |problem: &Problem| {
@@ -267,7 +267,7 @@ fn what_is_played_gets_better() {
     }
 }
 
-/// Placeto's first episode has only itself to be compared with and teaches nothing; the second has the first.
+/// Placeto's first episode is its own baseline and teaches nothing; the second is compared with the first.
 #[test]
 fn placeto_learns_from_how_episodes_differ() {
     let problem = step(4, 12, 3);
@@ -284,7 +284,7 @@ fn placeto_learns_from_how_episodes_differ() {
     assert!(parameters(&agent) != new);
 }
 
-/// What is drawn without learning is a plan like any other, and no step is made.
+/// Sampling without learning gives valid plans and takes no optimiser step.
 #[test]
 fn what_is_untrained_stays_so() {
     for kind in Kind::ALL {
@@ -303,12 +303,12 @@ fn what_is_untrained_stays_so() {
             plans += usize::from(solution.plan.is_some());
         }
         assert!(plans > 1, "{kind:?}");
-        // Where the bound does not end it at once, a step could have been made.
+        // The limit was reached, not the bound, so a step could have been taken.
         assert_eq!(most, 60, "{kind:?}");
     }
 }
 
-/// What is measured leaves no trace in what is learned.
+/// Evaluation does not affect learning.
 #[test]
 fn playing_changes_nothing() {
     for kind in Kind::ALL {
@@ -361,7 +361,7 @@ fn files_that_are_no_such_system_are_refused() {
     let end = broken.len();
     broken[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
     assert!(matches!(of(&broken, Kind::Gdp), Err(CheckpointError::NotFinite(_))));
-    // A system of two devices on three of them has no answer, and says why.
+    // A system for two devices has no solution for three, and says why.
     let played = of(&gdp, Kind::Gdp).expect("it is one");
     let solution = solve(&played, &slow_links(6, 3), FEW, 1);
     assert!(solution.plan.is_none() && solution.reason.is_some_and(|why| why.contains("at most 2 devices")));

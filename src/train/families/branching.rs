@@ -1,4 +1,4 @@
-//! Modules of parallel branches, one after the other.
+//! Modules of parallel branches in series.
 //!
 //! Szegedy, Vanhoucke, Ioffe, Shlens and Wojna, "Rethinking the Inception architecture for computer vision", CVPR 2016.
 
@@ -10,8 +10,8 @@ use super::shape::{Role, Shape};
 /// Most layers of a branch.
 const LONGEST: usize = 5;
 
-/// About so many operators, never more. Modules come in a few designs, each used several times in a row, as networks are
-/// written.
+/// About `operators` operators, never more. There are few module designs, each repeated several times in a row, as in
+/// real networks.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let has_norms = rng.random_bool(0.6);
     let layer: &[Role] = if has_norms {

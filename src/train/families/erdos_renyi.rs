@@ -1,8 +1,7 @@
-//! Random graphs in the sense of Erdős and Rényi: pairs of operators drawn at random are joined by edges, which go from
-//! the lower to the higher index.
+//! Erdős–Rényi random graphs: random pairs of operators are joined by edges from the lower to the higher index.
 //!
-//! Erdős and Rényi, "On random graphs I", Publicationes Mathematicae 1959; as task graphs in Cordeiro, Mounié, Perarnau,
-//! Trystram, Vincent and Wagner, "Random graph generation for scheduling simulations", SIMUTools 2010.
+//! Erdős and Rényi, "On random graphs I", Publicationes Mathematicae 1959; as task graphs in Cordeiro, Mounié,
+//! Perarnau, Trystram, Vincent and Wagner, "Random graph generation for scheduling simulations", SIMUTools 2010.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -10,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use super::super::draw::log_uniform;
 use super::shape::Shape;
 
-/// So many operators, and between one and five times as many edges.
+/// `operators` operators and between one and five times as many edges.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let mut shape = Shape::default();
     for _ in 0..operators {

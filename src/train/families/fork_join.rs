@@ -1,4 +1,4 @@
-//! Fork-join graphs: one stage after the other, each a fork, some chains side by side and a join.
+//! Fork-join graphs: stages in series, each a fork, parallel chains and a join.
 //!
 //! The shape of bulk-synchronous programs (Valiant, "A bridging model for parallel computation", CACM 1990).
 
@@ -7,16 +7,16 @@ use rand_chacha::ChaCha8Rng;
 
 use super::shape::{Role, Shape};
 
-/// Most chains of a stage.
+/// Most chains per stage.
 const WIDEST: usize = 16;
-/// Most operators of a chain.
+/// Most operators per chain.
 const LONGEST: usize = 6;
 
-/// About so many operators, never more.
+/// About `operators` operators, never more.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let mut shape = Shape::default();
     let mut last = shape.add(Role::Input, &[]);
-    // A fork, one chain of one operator and a join.
+    // A fork, a chain of one operator, and a join.
     while shape.len() + 3 <= operators {
         let left = operators - shape.len() - 2;
         let length = rng.random_range(1..=LONGEST).min(left);

@@ -1,5 +1,5 @@
-//! Layered random graphs: operators stand in layers of random widths, and each reads from the layer before and at times
-//! from earlier ones.
+//! Layered random graphs: operators in layers of random widths; each reads from the previous layer and sometimes from
+//! earlier ones.
 //!
 //! The method *layrpred* of Tobita and Kasahara, "A standard task graph set for fair evaluation of multiprocessor
 //! scheduling algorithms", Journal of Scheduling 2002.
@@ -10,10 +10,10 @@ use rand_chacha::ChaCha8Rng;
 use super::super::draw::log_uniform;
 use super::shape::Shape;
 
-/// How many layers back an edge may reach.
+/// Most layers that an edge reaches back.
 const FARTHEST: usize = 4;
 
-/// So many operators in layers.
+/// `operators` operators in layers.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let width = log_uniform(rng, 2.0, 2.0 * (operators as f64).sqrt());
     let degree = log_uniform(rng, 1.0, 4.0);
@@ -32,7 +32,8 @@ pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     shape
 }
 
-/// Whom an operator below some layers reads: one of the last layer, and others from there or farther up.
+/// The inputs of an operator below the given layers: one from the last layer, and others from it or from earlier
+/// layers.
 fn reads(rng: &mut ChaCha8Rng, layers: &[std::ops::Range<usize>], degree: f64) -> Vec<usize> {
     let Some(last) = layers.last() else { return Vec::new() };
     let mut reads = vec![rng.random_range(last.clone())];

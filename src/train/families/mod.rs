@@ -1,8 +1,8 @@
 //! Families of graphs, one file each: random structures, and the built-in models at small sizes.
 //!
-//! A family is a function from a random stream and a number of operators to a graph document, and it makes any number
-//! between [`FEWEST`] and [`MOST`] unless its model has none there. The families of structures make a `Shape`, which
-//! `costs` prices; those with `-training` in their name have the backward pass as well.
+//! A family is a function from a random stream and a number of operators to a graph document. It supports any number
+//! from [`FEWEST`] to [`MOST`], unless its model has none there. Structural families make a `Shape`, which `costs`
+//! prices; those with `-training` in their name also have the backward pass.
 
 mod branching;
 mod erdos_renyi;
@@ -38,10 +38,10 @@ pub struct Family {
     pub is_training: bool,
 }
 
-/// Where the graphs of a family come from.
+/// Source of a family's graphs.
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    /// A random structure of about so many operators.
+    /// A random structure of about the given number of operators.
     Shape(fn(&mut ChaCha8Rng, usize) -> Shape),
     /// A built-in model.
     Model(&'static Ladder),
@@ -60,7 +60,7 @@ impl Family {
         Family { is_training: true, ..self }
     }
 
-    /// The number of operators within a range that is nearest to some; none where the family has no graph there.
+    /// The number of operators within a range that is nearest to `operators`; `None` if the family has no graph there.
     pub fn nearest(&self, operators: usize, [least, most]: [usize; 2]) -> Option<usize> {
         let [least, most] = [least.max(FEWEST), most.min(MOST)];
         if least > most {
@@ -72,7 +72,7 @@ impl Family {
         }
     }
 
-    /// A graph of about so many operators, which [`Family::nearest`] gave. Takes time linear in its size.
+    /// A graph of about `operators` operators, a number from [`Family::nearest`]. Linear in its size.
     pub fn graph(&self, rng: &mut ChaCha8Rng, operators: usize) -> GraphDocument {
         match self.source {
             Source::Model(ladder) => ladder.graph(rng, self.is_training, operators),
@@ -137,7 +137,7 @@ pub const FAMILIES: &[Family] = &[
     Family::model("dlrm-training", &workload::DLRM).training(),
 ];
 
-/// The family of a name, if there is one.
+/// The family with the given name, if any.
 pub fn family(name: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.name == name)
 }
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn series_parallel_graphs_reduce_to_one_edge() {
         for shape in shapes(series_parallel::shape) {
-            // Series reduction takes an operator with one edge in and one out, parallel reduction a repeated edge. What
-            // is left of two terminals around the graph is the edge between them.
+            // Series reduction removes an operator with one edge in and one out; parallel reduction removes a repeated
+            // edge. With a terminal at each end, a single edge between the terminals remains.
             let last = shape.len() + 1;
             let mut edges: std::collections::BTreeSet<(usize, usize)> = Default::default();
             edges.insert((0, 1));

@@ -1,5 +1,5 @@
-//! Unrolled recurrent translation: a grid of layers and time steps that encodes, another that decodes, and attention from
-//! every step of the second to all of the first.
+//! Unrolled recurrent translation: an encoder grid of layers and time steps, a decoder grid, and attention from every
+//! decoder step to the whole encoder.
 //!
 //! Wu et al., "Google's neural machine translation system", 2016.
 
@@ -12,9 +12,9 @@ use super::shape::{Role, Shape};
 /// Most layers of each grid.
 const DEEPEST: usize = 8;
 
-/// About so many operators: with l layers and t steps, (2 l + 2) t and four more.
+/// About `operators` operators: l layers and t steps give (2 l + 2) t + 4.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
-    // Two steps at least.
+    // Leaves room for at least two steps.
     let deepest = (operators.saturating_sub(4) / 4).saturating_sub(1).clamp(1, DEEPEST);
     let layers = log_uniform_count(rng, 1, deepest);
     let steps = (operators.saturating_sub(4) / (2 * layers + 2)).max(1);
@@ -31,8 +31,8 @@ pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     shape
 }
 
-/// Adds a grid over some inputs, a cell for each layer and step that reads the layer below and the step before; says what
-/// its top layer makes. With a memory, the first layer attends to it.
+/// Adds a grid over some inputs: one cell per layer and step, which reads the layer below and the previous step.
+/// Returns the outputs of the top layer. With a memory, the first layer attends to it.
 fn grid(
     shape: &mut Shape,
     inputs: Vec<usize>,
@@ -47,7 +47,7 @@ fn grid(
         for step in 0..below.len() {
             let mut reads = vec![lower[step]];
             reads.extend(before);
-            // What a step adds to its own output, every second layer hands on as well.
+            // In every second layer the output of a step is its cell plus its input, so the next step reads both.
             if is_residual && layer % 2 == 1 && step > 0 {
                 reads.push(lower[step - 1]);
             }

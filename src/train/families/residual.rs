@@ -1,14 +1,14 @@
-//! Residual chains: blocks one after the other, each added to what it read, and at times to what earlier blocks read.
+//! Residual chains: blocks in series, each added to its input and sometimes to the input of an earlier block.
 //!
-//! He, Zhang, Ren and Sun, "Deep residual learning for image recognition", CVPR 2016; long skips as in Ronneberger, Fischer
-//! and Brox, "U-Net", MICCAI 2015.
+//! He, Zhang, Ren and Sun, "Deep residual learning for image recognition", CVPR 2016; long skips as in Ronneberger,
+//! Fischer and Brox, "U-Net", MICCAI 2015.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::shape::{Role, Shape};
 
-/// About so many operators, never more.
+/// About `operators` operators, never more.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let layers = rng.random_range(1..=4);
     let has_norms = rng.random_bool(0.7);
@@ -21,7 +21,7 @@ pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let mut shape = Shape::default();
     let mut last = shape.add(Role::Input, &[]);
     let mut before: Vec<usize> = Vec::new();
-    // Every block has at least one layer and the sum.
+    // A block has at least one layer and the sum.
     while shape.len() + layer.len() < operators {
         let room = (operators - shape.len() - 1) / layer.len();
         let roles = layer.repeat(layers.min(room));

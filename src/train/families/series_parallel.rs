@@ -1,4 +1,4 @@
-//! Series-parallel graphs: a part is one operator, two parts in a row, or a fork, some parts side by side and a join.
+//! Series-parallel graphs: a part is an operator, two parts in series, or a fork, parallel parts and a join.
 //!
 //! Valdes, Tarjan and Lawler, "The recognition of series parallel digraphs", SIAM Journal on Computing 1982.
 
@@ -7,10 +7,10 @@ use rand_chacha::ChaCha8Rng;
 
 use super::shape::{Role, Shape};
 
-/// Fewest operators that can be a fork, two sides and a join.
+/// Fewest operators of a fork, two sides and a join.
 const LEAST_PARALLEL: usize = 4;
 
-/// So many operators in series and in parallel.
+/// `operators` operators in series and in parallel.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let series = rng.random_range(0.2..0.6);
     let mut shape = Shape::default();
@@ -18,8 +18,8 @@ pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     shape
 }
 
-/// Adds a part of so many operators, at least one, that reads what others make; says which is its last. Every part is cut
-/// into shares that are fractions of it, so the depth of the recursion is logarithmic.
+/// Adds a part of `operators` operators, at least one, that reads the outputs of others; returns its last operator.
+/// Every part is cut into constant fractions, so the recursion depth is logarithmic.
 fn part(rng: &mut ChaCha8Rng, shape: &mut Shape, operators: usize, reads: &[usize], series: f64) -> usize {
     if operators == 1 {
         return shape.add_any(rng, reads);
@@ -43,7 +43,7 @@ fn part(rng: &mut ChaCha8Rng, shape: &mut Shape, operators: usize, reads: &[usiz
     shape.add(Role::Combine, &ends)
 }
 
-/// A fifth to four fifths of some operators, at least one and not all where there are two.
+/// Between a fifth and four fifths of `of`, at least 1 and less than `of` if that is at least 2.
 fn share(rng: &mut ChaCha8Rng, of: usize) -> usize {
     ((of as f64 * rng.random_range(0.2..0.8)).round() as usize).clamp(1, of.saturating_sub(1).max(1))
 }

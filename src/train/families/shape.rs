@@ -1,29 +1,29 @@
-//! The shape of a graph before it costs anything: what every operator is, and who reads what it makes.
+//! The shape of a graph before pricing: the role of every operator, and the readers of its output.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// What an operator is, as coarsely as a cost needs to know.
+/// Role of an operator, as coarse as pricing needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::train) enum Role {
-    /// Brings data in and computes nothing.
+    /// A source of data that computes nothing.
     Input,
-    /// Looks rows up in a large table.
+    /// A lookup of rows in a large table.
     Embedding,
-    /// A product with parameters: dense layers, convolutions, cells of recurrent networks.
+    /// A product with parameters: a dense layer, a convolution, a cell of a recurrent network.
     Product,
     /// A product of two activations.
     Attention,
-    /// Normalises.
+    /// Normalisation.
     Norm,
-    /// Element by element.
+    /// An element-wise operation.
     Pointwise,
-    /// Adds or joins what several operators made.
+    /// A sum or concatenation of several inputs.
     Combine,
 }
 
 impl Role {
-    /// What the kind of an operator document says.
+    /// The `kind` of its operator document.
     pub(in crate::train) fn kind(self) -> &'static str {
         match self {
             Role::Input => "input",
@@ -36,7 +36,7 @@ impl Role {
         }
     }
 
-    /// Time relative to that of a product, where roles count.
+    /// Time relative to a product, if roles count.
     pub(in crate::train) fn work(self) -> f64 {
         match self {
             Role::Input => 0.0,
@@ -47,7 +47,7 @@ impl Role {
         }
     }
 
-    /// Parameters relative to those of a product.
+    /// Parameters relative to a product.
     pub(in crate::train) fn parameters(self) -> f64 {
         match self {
             Role::Embedding => 8.0,
@@ -57,27 +57,27 @@ impl Role {
         }
     }
 
-    /// Whether its gradients need what it read.
+    /// Whether its gradients need its inputs.
     pub(in crate::train) fn keeps_inputs(self) -> bool {
         matches!(self, Role::Embedding | Role::Product | Role::Attention | Role::Norm)
     }
 }
 
-/// Operators and the edges between them. An edge goes from a lower to a higher index, so that no shape has a cycle.
+/// Operators and the edges between them. Edges go from lower to higher indices, so a shape has no cycle.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::train) struct Shape {
     pub(in crate::train) roles: Vec<Role>,
-    /// By operator, those that read what it makes, without repetition.
+    /// By operator: the operators that read its output, without repetition.
     pub(in crate::train) readers: Vec<Vec<usize>>,
 }
 
 impl Shape {
-    /// Operators so far.
+    /// Number of operators so far.
     pub(super) fn len(&self) -> usize {
         self.roles.len()
     }
 
-    /// Adds an operator that reads what others make, and says which it is.
+    /// Adds an operator that reads the outputs of others, and returns its index.
     pub(super) fn add(&mut self, role: Role, reads: &[usize]) -> usize {
         let at = self.len();
         self.roles.push(role);
@@ -88,14 +88,14 @@ impl Shape {
         at
     }
 
-    /// Adds operators one after the other, the first of which reads what some others make; says which is the last.
+    /// Adds operators in series, the first of which reads the given outputs; returns the last.
     pub(super) fn chain(&mut self, roles: &[Role], reads: &[usize]) -> usize {
         let (first, others) = roles.split_first().expect("a chain has an operator");
         let first = self.add(*first, reads);
         others.iter().fold(first, |last, &role| self.add(role, &[last]))
     }
 
-    /// Adds an operator of any role, for graphs whose structure says nothing of roles.
+    /// Adds an operator with a random role, for structures that do not determine roles.
     pub(super) fn add_any(&mut self, rng: &mut ChaCha8Rng, reads: &[usize]) -> usize {
         const ROLES: [Role; 8] = [
             Role::Product,
@@ -111,7 +111,7 @@ impl Shape {
         self.add(role, reads)
     }
 
-    /// Adds an edge, unless it is there.
+    /// Adds an edge unless it exists.
     pub(super) fn join(&mut self, from: usize, to: usize) {
         assert!(from < to, "an edge goes to a later operator");
         if !self.readers[from].contains(&to) {
@@ -119,7 +119,7 @@ impl Shape {
         }
     }
 
-    /// The same graph with every edge turned round.
+    /// The graph with every edge reversed.
     pub(super) fn reversed(&self) -> Shape {
         let last = self.len().saturating_sub(1);
         let mut turned = Shape {

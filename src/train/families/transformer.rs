@@ -1,5 +1,5 @@
-//! Blocks of attention and feed-forward layers, with or without heads side by side, experts, and a second stack that attends
-//! to the first.
+//! Transformer blocks of attention and feed-forward layers, optionally with parallel heads, experts, and a decoder that
+//! attends to the encoder.
 //!
 //! Vaswani et al., "Attention is all you need", NeurIPS 2017; experts as in Shazeer et al., "Outrageously large neural
 //! networks", ICLR 2017.
@@ -9,16 +9,16 @@ use rand_chacha::ChaCha8Rng;
 
 use super::shape::{Role, Shape};
 
-/// How a block is made.
+/// Design of a block.
 #[derive(Debug, Clone, Copy)]
 struct Design {
-    /// Attention operators side by side.
+    /// Parallel attention operators.
     heads: usize,
-    /// Feed-forward layers side by side.
+    /// Parallel feed-forward layers.
     experts: usize,
 }
 
-/// About so many operators.
+/// About `operators` operators.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let wide = operators >= 60;
     let heads = if wide && rng.random_bool(0.4) { rng.random_range(2..=8) } else { 1 };
@@ -39,7 +39,7 @@ pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     shape
 }
 
-/// Adds blocks, at least one, as long as the next stays within some operators; says what the last makes.
+/// Adds blocks, at least one, while the next keeps the number of operators within `until`; returns the last output.
 fn stack(shape: &mut Shape, input: usize, design: Design, until: usize, memory: Option<usize>) -> usize {
     let mut last = input;
     loop {
@@ -55,7 +55,7 @@ fn stack(shape: &mut Shape, input: usize, design: Design, until: usize, memory: 
     }
 }
 
-/// Adds attention from what `x` makes to what `memory` makes, with the sum around it.
+/// Adds attention from the output of `x` to that of `memory`, with a residual connection.
 fn attend(shape: &mut Shape, x: usize, memory: usize, heads: usize) -> usize {
     let norm = shape.add(Role::Norm, &[x]);
     let source = if memory == x { norm } else { memory };
@@ -71,7 +71,7 @@ fn attend(shape: &mut Shape, x: usize, memory: usize, heads: usize) -> usize {
     shape.add(Role::Combine, &[out, x])
 }
 
-/// Adds feed-forward layers side by side, with the sum around them.
+/// Adds parallel feed-forward layers with a residual connection.
 fn feed_forward(shape: &mut Shape, x: usize, experts: usize) -> usize {
     let norm = shape.add(Role::Norm, &[x]);
     let mut summed = vec![x];

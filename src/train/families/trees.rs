@@ -1,12 +1,12 @@
-//! Random trees: out of a root, and into one.
+//! Random out-trees and in-trees.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::shape::Shape;
 
-/// So many operators, each but the first reading what one other makes: one of the last few that were added, so that trees
-/// are narrow or wide.
+/// `operators` operators. Each but the first reads the output of one of the last few operators before it; their number
+/// makes trees narrow or wide.
 pub(super) fn out_tree(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let recent = rng.random_range(1..=8) * (operators / 40 + 1);
     let mut shape = Shape::default();
@@ -17,7 +17,7 @@ pub(super) fn out_tree(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     shape
 }
 
-/// The same turned round: each operator but the last has one reader.
+/// A reversed out-tree: each operator but the last has one reader.
 pub(super) fn in_tree(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     out_tree(rng, operators).reversed()
 }

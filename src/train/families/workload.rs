@@ -1,8 +1,8 @@
 //! Built-in models of small and varied sizes.
 //!
-//! How many operators a model has follows from its variant, its granularity and one size at most: its layers or, where it
-//! is unrolled, its steps. The number is linear in that size, so two graphs tell it for all. All other sizes change costs
-//! alone and are drawn.
+//! The number of operators of a model is determined by its variant, its granularity and at most one size: its layers
+//! or, if it is unrolled, its steps. It is linear in that size, so two graphs determine it for all sizes. All other
+//! sizes affect only costs and are drawn.
 
 use std::sync::OnceLock;
 
@@ -12,12 +12,12 @@ use stagewright_core::document::GraphDocument;
 use super::super::draw::one_of;
 use crate::workloads::{CostRules, Granularity, Optimizer, Options, Precision, Size, Sizes, family};
 
-/// Batches of any model.
+/// Batch sizes of all models.
 const BATCHES: &[u64] = &[1, 2, 4, 8, 16, 32, 64];
-/// Numbers of operators that differ less than this from what is asked for are as good.
+/// Ratio up to which a number of operators counts as close to the target as the nearest one.
 const AS_GOOD: f64 = 1.15;
 
-/// The size that the number of operators is linear in: the least value, the step and the most.
+/// The size in which the number of operators is linear: least value, step and greatest value.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     size: Size,
@@ -31,21 +31,21 @@ struct Scale {
 struct Rung {
     variant: &'static str,
     scale: Option<Scale>,
-    /// Sizes that are what they are.
+    /// Fixed sizes.
     given: &'static [(Size, u64)],
 }
 
-/// A model: its variants, and sizes that are drawn.
+/// A model: its variants, and the sizes that are drawn.
 #[derive(Debug)]
 pub(super) struct Ladder {
     model: &'static str,
     rungs: &'static [Rung],
     drawn: &'static [(Size, &'static [u64])],
-    /// What is known of the numbers of operators, for inference and for training.
+    /// Numbers of operators, for inference and for training; computed on first use.
     lines: [OnceLock<Vec<Line>>; 2],
 }
 
-/// The numbers of operators of a rung: the first, what each step adds, and the number of steps.
+/// Numbers of operators of a rung: the smallest, the increment per step, and the number of steps.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     rung: Rung,
@@ -56,7 +56,7 @@ struct Line {
 }
 
 impl Line {
-    /// The number of steps whose number of operators is nearest to some.
+    /// The number of steps whose number of operators is nearest to `operators`.
     fn steps_for(&self, operators: usize) -> usize {
         if self.per_step == 0 {
             return 0;
@@ -65,12 +65,12 @@ impl Line {
         ((above + self.per_step / 2) / self.per_step).min(self.steps)
     }
 
-    /// The number of operators after some steps.
+    /// The number of operators after `steps` steps.
     fn operators(&self, steps: usize) -> usize {
         self.first + steps * self.per_step
     }
 
-    /// The number of operators within a range that is nearest to some, if there is one.
+    /// The number of operators within a range that is nearest to `target`, if any.
     fn nearest(&self, target: usize, [least, most]: [usize; 2]) -> Option<usize> {
         let at = self.steps_for(target.clamp(least, most));
         let steps = [at.saturating_sub(1), at, (at + 1).min(self.steps)];
@@ -79,7 +79,7 @@ impl Line {
         inside.min_by(|&a, &b| apart(a, target).total_cmp(&apart(b, target)))
     }
 
-    /// The sizes after some steps.
+    /// The sizes after `steps` steps.
     fn sizes(&self, steps: usize) -> Sizes {
         let sizes =
             self.rung.given.iter().fold(Sizes::default(), |sizes, &(size, value)| sizes.with(size, value));
@@ -90,7 +90,7 @@ impl Line {
     }
 }
 
-/// How far apart two numbers are, as a ratio of at least 1.
+/// Ratio of two numbers, at least 1.
 fn apart(a: usize, b: usize) -> f64 {
     a.max(b) as f64 / a.min(b).max(1) as f64
 }
@@ -104,13 +104,13 @@ impl Ladder {
         Ladder { model, rungs, drawn, lines: [OnceLock::new(), OnceLock::new()] }
     }
 
-    /// The number of operators within a range that is nearest to some, if the model has one.
+    /// The number of operators within a range that is nearest to `target`, if the model has one.
     pub(super) fn nearest(&self, is_training: bool, target: usize, range: [usize; 2]) -> Option<usize> {
         let found = self.lines(is_training).iter().filter_map(|line| line.nearest(target, range));
         found.min_by(|&a, &b| apart(a, target).total_cmp(&apart(b, target)))
     }
 
-    /// The model with about so many operators.
+    /// The model with about `operators` operators.
     pub(super) fn graph(&self, rng: &mut ChaCha8Rng, is_training: bool, operators: usize) -> GraphDocument {
         let lines = self.lines(is_training);
         let off = |line: &Line| apart(line.operators(line.steps_for(operators)), operators);
@@ -135,7 +135,7 @@ impl Ladder {
         precision: Precision,
         training: Option<Optimizer>,
     ) -> GraphDocument {
-        // Problems to learn from are those of the first rules, as the published policies were trained on.
+        // Training problems use version 1 of the cost rules, on which the published policies were trained.
         let cost_rules = CostRules::One;
         let options = Options { sizes, training, precision, granularity, cost_rules };
         family(self.model)
@@ -143,7 +143,7 @@ impl Ladder {
             .expect("the sizes of a ladder make a model")
     }
 
-    /// What is known of the numbers of operators: found once, by generating the two smallest graphs of every rung.
+    /// Numbers of operators, computed once by generating the two smallest graphs of every rung.
     fn lines(&self, is_training: bool) -> &[Line] {
         self.lines[usize::from(is_training)].get_or_init(|| {
             let of = |rung: &Rung| {
@@ -182,7 +182,7 @@ const fn layers(variant: &'static str, least: u64, step: u64, most: u64) -> Rung
     Rung { variant, scale: Some(Scale { size: Size::Layers, least, step, most }), given: &[] }
 }
 
-/// A model of so many layers that is unrolled over so many steps.
+/// A model with `given` sizes, unrolled over up to `most` steps.
 const fn unrolled(variant: &'static str, given: &'static [(Size, u64)], most: u64) -> Rung {
     Rung { variant, scale: Some(Scale { size: Size::Sequence, least: 2, step: 1, most }), given }
 }

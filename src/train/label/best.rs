@@ -1,4 +1,4 @@
-//! The best placements so far that differ.
+//! The best distinct placements found so far.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::placement::Placement;
@@ -7,10 +7,10 @@ use stagewright_core::solver::{Plan, Solution};
 
 use super::{Labelled, MOST_PLANS, WORSE};
 
-/// The best placements of a problem so far, and the best bound.
+/// The best distinct placements of a problem so far, and the best bound.
 pub(super) struct Best<'p> {
     problem: &'p Problem,
-    /// With the devices of every operator under names of their own; the best first, none twice.
+    /// Plans with their canonical devices, distinct, the best first.
     plans: Vec<(Vec<DeviceId>, Labelled)>,
     bound: f64,
 }
@@ -24,7 +24,7 @@ impl<'p> Best<'p> {
         self.problem
     }
 
-    /// Takes what a solver found of this problem.
+    /// Adds a solver's plan and bound for this problem.
     pub(super) fn take(&mut self, solution: Solution) {
         self.bound = self.bound.max(solution.bound.value);
         if let Some(plan) = solution.plan {
@@ -32,7 +32,7 @@ impl<'p> Best<'p> {
         }
     }
 
-    /// Takes a plan. Of those that put the operators in the same places the best is kept, the first among equals.
+    /// Adds a plan. Of plans with equal canonical devices the best is kept; ties go to the first.
     pub(super) fn take_plan(&mut self, plan: Plan) {
         let devices = renamed(self.problem, &plan.placement);
         let value = plan.value();
@@ -49,7 +49,7 @@ impl<'p> Best<'p> {
         self.plans.truncate(MOST_PLANS);
     }
 
-    /// Whether a placement of such a value is good enough beside the best.
+    /// Whether a placement of value `value` is close enough to the best.
     pub(super) fn counts(&self, value: f64) -> bool {
         self.plans.first().is_none_or(|(_, best)| value <= best.value * (1.0 + WORSE))
     }
@@ -59,7 +59,7 @@ impl<'p> Best<'p> {
         self.plans.first().map(|(_, best)| &best.placement)
     }
 
-    /// Whether there are as many placements as a label has.
+    /// Whether there are as many placements as a label holds.
     pub(super) fn is_full(&self) -> bool {
         self.plans.len() == MOST_PLANS
     }
@@ -70,8 +70,8 @@ impl<'p> Best<'p> {
     }
 }
 
-/// The device of every operator, where the devices of a pool take its names in the order in which operators use them. Two
-/// placements that differ by the names of identical devices alone become the same.
+/// The canonical device of every operator: the devices of a pool are renamed in the order in which operators use them.
+/// Placements that differ only by a permutation of identical devices become equal.
 pub(super) fn renamed(problem: &Problem, placement: &Placement) -> Vec<DeviceId> {
     let mut names: Vec<Option<DeviceId>> = vec![None; problem.cluster().device_count()];
     let mut used = vec![0; problem.pools().len()];
@@ -95,7 +95,7 @@ mod tests {
     use super::super::super::recipe::Target;
     use super::*;
 
-    /// Three operators without tensors on two equal devices and a third.
+    /// Three operators without tensors on two identical devices and a third.
     fn problem() -> Problem {
         let graph = r#"{"schema": "stagewright.graph/1", "operators": [
             {"name": "a", "seconds": {"gpu": 1.0, "cpu": 1.0}}, {"name": "b", "seconds": {"gpu": 1.0, "cpu": 1.01}},
@@ -133,7 +133,7 @@ mod tests {
         let problem = problem();
         let mut best = Best::new(&problem);
         let mut take = |devices| best.take_plan(Plan::try_new(&problem, placed(devices)).unwrap());
-        // 1.05 s, 2 s, 1 s, the same under other names, 1.01 s.
+        // 1.05 s, 2 s, 1 s, the same with renamed devices, 1.01 s.
         for devices in [[0, 1, 2], [0, 0, 1], [2, 1, 0], [2, 0, 1], [0, 2, 1]] {
             take(devices);
         }

@@ -1,7 +1,7 @@
 //! Labels for the makespan.
 //!
-//! List schedulers first; then searches that know nothing of each other, so that what they find differs; then two of them
-//! from the best plan so far.
+//! List schedulers run first. Then come independent searches, so that their plans differ, and finally two of them
+//! again, from the best plan so far.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use stagewright_search::{
 use super::best::Best;
 use super::{Work, within};
 
-/// Schedulers in one pass, each with the share of the time that it may take at most.
+/// One-pass schedulers, each with its largest share of the time.
 const LISTS: [(&dyn Solver, f64); 5] =
     [(&Heft, 0.05), (&Peft, 0.05), (&Cpop, 0.05), (&SmallCommunication, 0.05), (&EarliestTaskFirst, 0.05)];
-/// Searches from nothing, each with its share of the time.
+/// Searches from scratch, each with its share of the time.
 const SEARCHES: [(&dyn Solver, f64); 5] =
     [(&OrderSplit, 0.05), (&Multilevel, 0.22), (&Tabu, 0.15), (&Annealing, 0.15), (&Multilevel, 0.13)];
 /// Searches from the best plan so far, each with its share of the time.
 const REFINEMENTS: [(&dyn Solver, f64); 2] = [(&Tabu, 0.15), (&Annealing, 0.15)];
 
-/// Runs all of them, each with a seed of its own.
+/// Runs all solvers, each with its own seed.
 pub(super) fn search(best: &mut Best<'_>, time: Duration, work: &Work) -> Result<(), SolveError> {
     let problem = best.problem();
     let mut turn = 0;

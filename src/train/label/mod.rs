@@ -1,8 +1,8 @@
 //! Labels: a few of the best placements that a short search finds, and a bound.
 //!
-//! A policy that imitates one placement of a graph that has many good ones learns an average of them, so a label holds the
-//! best few that differ by more than the names of identical devices. Throughput is split exactly where the lattice of
-//! ideals is small, makespan is searched by several methods.
+//! A graph may have many good placements, and a policy that imitates only one of them learns an average. So a label
+//! holds the best few that differ by more than a permutation of identical devices. Throughput is split exactly if the
+//! lattice of ideals is small; makespan is searched by several methods.
 
 mod best;
 mod makespan;
@@ -23,28 +23,28 @@ use thiserror::Error;
 use self::best::Best;
 use super::instance::first_plan;
 
-/// Most placements of a label.
+/// Most placements per label.
 pub const MOST_PLANS: usize = 4;
-/// How much worse than the best a placement of a label may be, relative to the best.
+/// Largest relative excess of a placement over the best one of its label.
 pub const WORSE: f64 = 0.03;
-/// Operators up to which a label takes the seconds of its effort; above it takes more in proportion.
+/// Graphs of up to this many operators get the seconds of the effort; larger ones get proportionally more.
 pub const SMALL: usize = 300;
-/// Bytes that the tables of the exact splitter may take.
+/// Memory limit in bytes for the tables of the exact splitter.
 const MEMORY: u64 = 512 << 20;
 
-/// How long to search.
+/// Search effort.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Effort {
-    /// Seconds on one thread for a graph of up to [`SMALL`] operators; for a larger one more in proportion.
+    /// Seconds on one thread for a graph of up to [`SMALL`] operators; larger graphs get proportionally more.
     pub seconds: f64,
 }
 
 impl Effort {
-    /// Most seconds that mean anything.
+    /// Largest valid number of seconds.
     pub const MOST: f64 = 1e6;
 
-    /// The time for a problem.
+    /// Time limit for a problem.
     pub(super) fn time(&self, problem: &Problem) -> Duration {
         let times = problem.graph().operator_count() as f64 / SMALL as f64;
         Duration::from_secs_f64(self.seconds * times.max(1.0))
@@ -58,53 +58,53 @@ impl Effort {
     }
 }
 
-/// How a label is made besides what it takes.
+/// Settings of a labelling besides its effort.
 #[derive(Debug, Clone)]
 pub struct Work {
     /// Seed of the searches.
     pub seed: u64,
-    /// Worker threads of each solver.
+    /// Worker threads per solver.
     pub threads: usize,
-    /// Ends the search from outside.
+    /// Interrupts the search.
     pub interrupt: Arc<AtomicBool>,
 }
 
-/// What is known of the best placements of a problem.
+/// The best known placements of a problem.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Label {
     /// The value of the best placement found, in seconds.
     pub value: f64,
-    /// No placement is better than this, in seconds.
+    /// Lower bound on the value of every placement, in seconds.
     pub bound: f64,
-    /// Whether the two are the same.
+    /// Whether the two are equal.
     pub proved: bool,
-    /// The best placements that differ, the best first: at least one and at most [`MOST_PLANS`], none worse than the best
+    /// The best distinct placements, the best first: at least one and at most [`MOST_PLANS`], none worse than the best
     /// by more than [`WORSE`].
     pub plans: Vec<Labelled>,
 }
 
-/// A placement and what it is worth.
+/// A placement and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Labelled {
     /// Its value, in seconds.
     pub value: f64,
-    /// The placement: with its stages for throughput, with its priority for makespan.
+    /// The placement: with stages for throughput, with a priority for makespan.
     pub placement: Placement,
 }
 
-/// Why there is no label.
+/// Why a problem has no label.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum LabelError {
-    /// A time that is none.
+    /// An invalid time.
     #[error("the effort is {seconds} s, expected more than 0 and at most {}", Effort::MOST)]
     Effort {
         /// The seconds.
         seconds: f64,
     },
-    /// An objective that is not labelled.
+    /// An objective that is not supported.
     #[error("labels are for the throughput of contiguous splits and for the makespan")]
     Objective,
-    /// No placement was found that fits the memory.
+    /// No placement that fits the memory was found.
     #[error("no placement that fits the devices was found")]
     NoPlan,
     /// A solver failed.
@@ -113,7 +113,7 @@ pub enum LabelError {
 }
 
 impl LabelError {
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             LabelError::Effort { .. } => "D006",
@@ -123,7 +123,7 @@ impl LabelError {
         }
     }
 
-    /// What to do about it.
+    /// A hint for fixing the error.
     pub fn help(&self) -> &'static str {
         match self {
             LabelError::Effort { .. } => "give the seconds for a graph of up to 300 operators, such as 0.3",
@@ -134,13 +134,14 @@ impl LabelError {
     }
 }
 
-/// Labels a problem. None where it was interrupted: what is there by then is worse than what would have been.
+/// Labels a problem. `None` if interrupted, because a partial label is worse than the complete one.
 ///
-/// Beyond a first plan and the bound, which take moments, the search ends after the seconds of the effort. How good a
-/// label is depends on the machine, but every placement of it is feasible and worth what it says, and the bound is one.
+/// Apart from a first plan and the bound, which are quick to compute, the search ends after the seconds of the effort.
+/// The quality of a label depends on the machine, but every placement is feasible and has the stated value, and the
+/// bound is valid.
 ///
 /// # Errors
-/// An effort or a problem that cannot be labelled.
+/// If the effort is invalid or the problem cannot be labelled.
 pub fn label(problem: &Problem, effort: &Effort, work: &Work) -> Result<Option<Label>, LabelError> {
     effort.check()?;
     let search = match problem.objective().kind {
@@ -158,12 +159,12 @@ pub fn label(problem: &Problem, effort: &Effort, work: &Work) -> Result<Option<L
     }
     let (plans, bound) = best.finish();
     let value = plans.first().ok_or(LabelError::NoPlan)?.value;
-    // A bound above the value by rounding alone is the value.
+    // A bound above the value is due to rounding and is clamped to it.
     let bound = bound.min(value);
     Ok(Some(Label { value, bound, proved: tolerance::gap(value, bound) == 0.0, plans }))
 }
 
-/// Runs something with a context of so much time, from a placement if there is one.
+/// Runs a closure with a context of the given time, starting from a placement if there is one.
 fn within<T>(
     work: &Work,
     turn: u64,

@@ -1,9 +1,10 @@
 //! Labels for the throughput of contiguous splits.
 //!
-//! The exact splitter finds one optimum. Others come from the same problem with the cost of every operator off by at most ε:
-//! no value of a placement is off by more, so the optimum of such a problem is within (1 + ε) / (1 − ε) of that of the
-//! original, and with ε chosen for the threshold of labels it always counts. What these leave free is filled from a walk over
-//! splits near the best: units change to a neighbouring stage as long as the value stays below the threshold.
+//! The exact splitter finds one optimum. Others come from copies of the problem in which the cost of every operator is
+//! perturbed by at most ε, relatively. Every value then changes by at most ε too, so the optimum of such a copy is
+//! within (1 + ε) / (1 − ε) of the original optimum, and with ε chosen for the threshold of labels it always counts.
+//! Remaining places are filled by a walk over splits near the best: units move to a neighbouring stage while the value
+//! stays below the threshold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,19 +23,19 @@ use stagewright_dp::Dp;
 use super::best::Best;
 use super::{MOST_PLANS, WORSE, Work, within};
 
-/// The share of the time that the problem itself gets.
+/// Share of the time for the unperturbed problem.
 const EXACT: f64 = 0.5;
-/// The share of the time after which the walk begins, at the latest.
+/// Share of the time after which the walk starts at the latest.
 const SPLITTING: f64 = 0.92;
-/// Most problems with other costs.
+/// Most perturbed problems.
 const OTHERS: u64 = 2 * MOST_PLANS as u64;
-/// The stream of the walk, beyond those of other costs, and its most steps.
+/// Random stream of the walk, after those of the perturbed problems, and its number of steps.
 const WALK: u64 = OTHERS + 1;
 const STEPS: u64 = 300;
-/// How far costs are off: (1 + ε) / (1 − ε) is 1 + [`WORSE`].
+/// Largest relative perturbation of costs, ε: (1 + ε) / (1 − ε) is 1 + [`WORSE`].
 pub(super) const OFF: f64 = WORSE / (2.0 + WORSE);
 
-/// Splits the problem, and others like it.
+/// Splits the problem and perturbed copies of it.
 pub(super) fn search(best: &mut Best<'_>, time: Duration, work: &Work) -> Result<(), SolveError> {
     let problem = best.problem();
     let began = Instant::now();
@@ -49,7 +50,7 @@ pub(super) fn search(best: &mut Best<'_>, time: Duration, work: &Work) -> Result
             break;
         }
         let other = with_other_costs(problem, &cluster, work.seed, turn);
-        // Without the best placement to start from: it would be the answer wherever time ends the search.
+        // No warm start from the best placement: it would be the result whenever time ends the search.
         let share = left / (1 + (OTHERS - turn).min(MOST_PLANS as u64)) as u32;
         let found = split(&other, turn, share, None)?.plan;
         if let Some(plan) = found.and_then(|plan| Plan::try_new(problem, plan.placement).ok()) {
@@ -60,7 +61,7 @@ pub(super) fn search(best: &mut Best<'_>, time: Duration, work: &Work) -> Result
     Ok(())
 }
 
-/// Moves units to the stages of their neighbours, one after the other, from the best split.
+/// Moves units to the stages of their neighbours, one by one, starting from the best split.
 fn walk(best: &mut Best<'_>, end: Instant, seed: u64) {
     let problem = best.problem();
     let units = Units::new(problem);
@@ -92,7 +93,7 @@ fn walk(best: &mut Best<'_>, end: Instant, seed: u64) {
     }
 }
 
-/// The same problem with the costs of every operator off by at most [`OFF`].
+/// The problem with the costs of every operator perturbed by at most [`OFF`], relatively.
 pub(super) fn with_other_costs(problem: &Problem, cluster: &Arc<Cluster>, seed: u64, turn: u64) -> Problem {
     let mut rng = seed::stream(seed, turn);
     let mut graph = problem.graph().document().clone();

@@ -1,4 +1,4 @@
-//! The configuration of a run.
+//! Configuration of a training run.
 
 use std::path::PathBuf;
 
@@ -13,76 +13,76 @@ use super::RunError;
 /// The value of `schema` in a configuration.
 pub const TRAINING_SCHEMA: &str = "stagewright.training/1";
 
-/// More are mistakes.
+/// Larger values are mistakes.
 const MOST_STEPS: u64 = 1 << 40;
 const MOST_GRAPHS: u64 = 1 << 16;
 
-/// What is learned from.
+/// Stage of training, by what it learns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// The best plans of the solvers.
+    /// The best plans of solvers.
     Imitation,
     /// The best plans of the policy with its search: Anthony, Tian and Barber, "Thinking fast and slow with deep
     /// learning and tree search", NeurIPS 2017.
     Expert,
-    /// What drawn plans come to.
+    /// Rewards of sampled plans.
     Reinforcement,
 }
 
-/// Problems, and how long each is searched for a label.
+/// Problems, and the search effort per label.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
-    /// Which problems.
+    /// Distribution of the problems.
     pub recipe: RecipeDocument,
-    /// How many of them.
+    /// Number of problems.
     pub count: u64,
-    /// Seconds for a label of a graph of up to 300 operators.
+    /// Seconds per label for a graph of up to 300 operators.
     pub seconds: f64,
 }
 
-/// What a configuration file says.
+/// Contents of a configuration file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunDocument {
     /// Always `stagewright.training/1`.
     pub schema: String,
-    /// What is learned from.
+    /// The stage.
     pub stage: Stage,
-    /// Seed of the first parameters and of every draw.
+    /// Seed of the initial parameters and of all random draws.
     pub seed: u64,
-    /// A checkpoint to begin with, beside the configuration; none begins with new parameters.
+    /// An initial checkpoint, relative to the configuration; new parameters if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
     /// Size of a new network.
     #[serde(default)]
     pub network: Config,
-    /// What is learned.
+    /// Training set.
     pub data: Data,
-    /// What tells how well; none of it is learned.
+    /// Held-out set, used for evaluation only.
     pub held_out: Data,
-    /// Steps.
+    /// Optimiser steps; for reinforcement, episodes.
     pub steps: u64,
-    /// Graphs of a step.
+    /// Graphs per step.
     pub batch: usize,
-    /// Steps between two measurements, after each of which the state is kept.
+    /// Steps between measurements; the state is saved after each.
     pub measure_every: u64,
-    /// Measurements without an improvement after which the run ends.
+    /// Measurements without improvement after which the run ends.
     pub patience: u64,
-    /// How steps are made.
+    /// Hyperparameters of the optimiser.
     #[serde(default)]
     pub adam: AdamConfig,
-    /// How draws are learned from.
+    /// Hyperparameters of reinforcement learning.
     #[serde(default)]
     pub reinforce: Reinforce,
 }
 
 impl RunDocument {
-    /// A configuration from TOML.
+    /// Reads a configuration from TOML.
     ///
     /// # Errors
-    /// Text that is no configuration, with its line, and numbers that no run can have.
+    /// If the text is not a configuration, with the line, or if a value is out of range.
     pub fn from_toml(text: &str) -> Result<RunDocument, RunError> {
         let document: RunDocument = toml::from_str(text).map_err(|error| RunError::toml(text, &error))?;
         match document.mistake() {
@@ -165,10 +165,10 @@ impl RunDocument {
         self.network.mistake()
     }
 
-    /// The two recipes, what is learned and what is held out.
+    /// The recipes of the training set and of the held-out set.
     ///
     /// # Errors
-    /// Recipes that cannot be drawn from.
+    /// If a recipe is invalid.
     pub(super) fn recipes(&self) -> Result<[Recipe; 2], RunError> {
         let recipe = |field: &'static str, data: &Data| {
             Recipe::new(data.recipe.clone()).map_err(|error| RunError::Recipe { field, error })

@@ -1,4 +1,4 @@
-//! Why a run cannot begin or go on.
+//! Errors of training runs.
 
 use stagewright_core::problem::ProblemError;
 use stagewright_core::solver::SolveError;
@@ -9,56 +9,56 @@ use thiserror::Error;
 use super::super::recipe::RecipeError;
 use super::super::store::StoreError;
 
-/// Why a run cannot begin or go on.
+/// Error of a training run.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// A configuration that is none.
+    /// An invalid configuration.
     #[error("{cause}")]
     Config {
-        /// What is wrong.
+        /// The mistake.
         cause: String,
-        /// Where, from 1.
+        /// Its line, from 1.
         line: Option<usize>,
     },
-    /// A recipe that cannot be drawn from.
+    /// An invalid recipe.
     #[error("{field}: {error}")]
     Recipe {
-        /// Which.
+        /// The field with the recipe.
         field: &'static str,
-        /// Why.
+        /// The error.
         error: RecipeError,
     },
-    /// Labels.
+    /// An error of a label file.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A checkpoint or a state.
+    /// An unusable checkpoint or state.
     #[error("{file}: {error}")]
     Checkpoint {
         /// Its file.
         file: String,
-        /// Why.
+        /// The error.
         error: CheckpointError,
     },
-    /// A step.
+    /// A failed training step.
     #[error(transparent)]
     Train(#[from] TrainError),
-    /// A solver.
+    /// A failed solver.
     #[error(transparent)]
     Solver(#[from] SolveError),
-    /// A problem that has no step.
+    /// A problem that cannot be read as a step.
     #[error(transparent)]
     Problem(#[from] ProblemError),
     /// A file that cannot be read or written.
     #[error("cannot {doing} `{file}`: {cause}")]
     File {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
         /// The file.
         file: String,
-        /// Why it failed.
+        /// The cause.
         cause: String,
     },
-    /// A folder with the run of another configuration, or of a version that learned otherwise.
+    /// A folder with a run of another configuration, or of a version that trains differently.
     #[error("the folder holds a run of another configuration, or of another version of stagewright")]
     OtherRun,
     /// No device for the network.
@@ -67,7 +67,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             RunError::Config { .. } => "D018",
@@ -83,7 +83,7 @@ impl RunError {
         }
     }
 
-    /// What to do about it.
+    /// A hint for fixing the error.
     pub fn help(&self) -> String {
         match self {
             RunError::Config { .. } => "compare with the configurations in data/policy, and in data/policy/systems those of learned systems".into(),
@@ -101,7 +101,7 @@ impl RunError {
         }
     }
 
-    /// A configuration that does not read.
+    /// The error of a configuration that cannot be parsed.
     pub(in super::super) fn toml(text: &str, error: &toml::de::Error) -> RunError {
         let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
         RunError::Config { cause: error.message().into(), line }

@@ -1,4 +1,4 @@
-//! From labels to examples.
+//! Examples from labels.
 
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::bound::strongest;
@@ -23,7 +23,7 @@ use super::RunError;
 /// The example of a stored label under its recipe.
 ///
 /// # Errors
-/// A label that cannot be of this recipe.
+/// If the label does not fit the recipe.
 pub fn example_of(recipe: &Recipe, stored: &StoredLabel, rng: &mut ChaCha8Rng) -> Result<Example, RunError> {
     let instance = instance(recipe, stored.index);
     let label = stored.label(&instance.problem)?;
@@ -33,27 +33,27 @@ pub fn example_of(recipe: &Recipe, stored: &StoredLabel, rng: &mut ChaCha8Rng) -
     Lesson::new(&instance.problem, &scene).example(&label, &stop, rng)
 }
 
-/// A problem, read once for any number of examples.
+/// A problem, prepared for any number of examples.
 pub struct Lesson<'s, 'p> {
     problem: &'p Problem,
     subject: Subject<'s, 'p>,
     judge: Judge<'s, 'p>,
-    /// The bound that the policy knows when it plans, which need not be the strongest there is.
+    /// The bound that the policy uses when it plans, which need not be the strongest.
     bound: f64,
 }
 
 impl<'s, 'p> Lesson<'s, 'p> {
-    /// Of a problem and the scene of its step.
+    /// Prepares a problem, given the scene of its step.
     pub fn new(problem: &'p Problem, scene: &'s Scene<'p>) -> Lesson<'s, 'p> {
         let is_throughput = problem.objective().kind == ObjectiveKind::Throughput;
         let subject = Subject::new(scene, MOST_UNITS, is_throughput);
         Lesson { problem, subject, judge: Judge::new(scene), bound: strongest(problem).value }
     }
 
-    /// An example: a drawn plan to improve on, and what the plans of a label teach about it.
+    /// An example: a random plan to improve on, with targets from the plans of a label.
     ///
     /// # Errors
-    /// A broken invariant.
+    /// If an invariant is broken.
     pub fn example(&mut self, label: &Label, stop: &Stop, rng: &mut ChaCha8Rng) -> Result<Example, RunError> {
         let teacher = |plan: &Labelled| Teacher { value: plan.value, placement: plan.placement.clone() };
         let teachers: Vec<Teacher> = label.plans.iter().map(teacher).collect();

@@ -1,4 +1,4 @@
-//! Labels that the policy makes with its search: what it imitates in expert iteration.
+//! Labels that the policy makes with its search, the targets of expert iteration.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use stagewright_policy::{Origin, Parts, Policy};
 
 use super::super::label::{Effort, Label, LabelError, Labelled, MOST_PLANS, WORSE, Work, label};
 
-/// The share of the time that the policy gets; the solvers have the rest, so that a label is never only the policy's own.
+/// Share of the time for the policy; the solvers get the rest, so that a label never depends on the policy alone.
 const SHARE: f64 = 0.5;
 
-/// The best of what the policy and the solvers find; none where it was interrupted.
+/// The best plans of the policy and the solvers; `None` if interrupted.
 ///
 /// # Errors
 /// As for [`label`].

@@ -1,4 +1,4 @@
-//! The folder of a run. Files are written beside their place and moved there, so that each is always whole.
+//! The folder of a run. Files are written to a temporary file and renamed, so that each is always complete.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,26 +10,26 @@ use super::RunError;
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// A folder, made where there is none.
+    /// Opens a folder and creates it if it does not exist.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// If it cannot be created.
     pub fn new(path: &Path) -> Result<Folder, RunError> {
         std::fs::create_dir_all(path).map_err(|error| RunError::file("make", path, &error))?;
         Ok(Folder(path.into()))
     }
 
-    /// The labels to learn from; those that a network helped to make are a file of their own for every network.
+    /// Labels of the training set. Labels that a network helped to make have a separate file for every network.
     pub fn labels(&self, network: Option<&str>) -> PathBuf {
         self.0.join(network.map_or("labels.jsonl".into(), |network| format!("labels-{network}.jsonl")))
     }
 
-    /// The labels that are held out.
+    /// Labels of the held-out set.
     pub fn held_out(&self) -> PathBuf {
         self.0.join("held-out.jsonl")
     }
 
-    /// The state to go on from.
+    /// The state to resume from.
     pub fn state(&self) -> PathBuf {
         self.0.join("state.safetensors")
     }
@@ -39,20 +39,20 @@ impl Folder {
         self.0.join("best.safetensors")
     }
 
-    /// What was measured, as CSV.
+    /// The measurements as CSV.
     pub fn csv(&self) -> PathBuf {
         self.0.join("metrics.csv")
     }
 
-    /// What was measured, as lines of JSON.
+    /// The measurements as JSON lines.
     pub fn json_lines(&self) -> PathBuf {
         self.0.join("metrics.jsonl")
     }
 
-    /// The bytes of a file; none where there is no such file.
+    /// The bytes of a file; `None` if it does not exist.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// If it cannot be read.
     pub fn read(path: &Path) -> Result<Option<Vec<u8>>, RunError> {
         match std::fs::read(path) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -61,15 +61,15 @@ impl Folder {
         }
     }
 
-    /// Writes a file whole.
+    /// Replaces a file atomically.
     ///
     /// # Errors
-    /// Where it cannot be written; what was there before stays.
+    /// If it cannot be written; the previous content stays.
     pub fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
         let failed = |error: std::io::Error| RunError::file("write", path, &error);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
-        // As any other file: what the process may give to others, not its owner's alone.
+        // Permissions as for any other file: the process's default, not owner only.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut file = builder.tempfile_in(folder).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! What a run measures, as CSV and as lines of JSON, which TensorBoard's importers and pandas read.
+//! Measurements of a run, as CSV and as JSON lines, which TensorBoard's importers and pandas read.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Folder, RunError};
 
-/// What was measured after a step.
+/// Measurement after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Steps made.
+    /// Optimiser steps taken.
     pub step: u64,
-    /// Seconds of the steps so far, those before a kill included.
+    /// Total seconds of the steps so far, including those before an interruption.
     pub seconds: f64,
     /// Graphs learned from per second since the last measurement.
     pub graphs_per_second: f64,
@@ -20,11 +20,11 @@ pub struct Measured {
     pub rate: f64,
     /// Mean norm of the gradients since the last measurement.
     pub gradient_norm: f64,
-    /// Mean loss of what was learned since the last measurement; of reinforcement the mean of −log(reference / value).
+    /// Mean training loss since the last measurement; for reinforcement the mean of −log(reference / value).
     pub loss: f64,
-    /// What is lost on what is held out.
+    /// Loss on the held-out set.
     pub held_out: f64,
-    /// Its parts: cross entropy of devices and of edges, loss of pairs, squared error of the value.
+    /// Its terms: cross entropy of devices and of edges, logistic loss of pairs, squared error of the value.
     pub affinity: f64,
     /// See `affinity`.
     pub together: f64,
@@ -32,13 +32,13 @@ pub struct Measured {
     pub priority: f64,
     /// See `affinity`.
     pub value: f64,
-    /// The share of the held-out units, weighted, whose likeliest device is the right one.
+    /// Weighted share of the held-out units whose most likely device is correct.
     pub hits: f64,
 }
 
-/// What is measured now and then.
+/// A measurement with its position in the run.
 pub(in super::super) trait At {
-    /// How far the run was.
+    /// Steps or episodes of the run so far.
     fn at(&self) -> u64;
 }
 
@@ -48,12 +48,12 @@ impl At for Measured {
     }
 }
 
-/// All that was measured so far, in memory and in the folder.
+/// All measurements so far, in memory and in the folder.
 #[derive(Debug, Clone, Default)]
 pub(in super::super) struct Metrics<M>(pub(in super::super) Vec<M>);
 
 impl<M: At + Serialize + DeserializeOwned> Metrics<M> {
-    /// What was measured up to a step: a kill may have come after a measurement and before the state.
+    /// Reads the measurements up to a step: later ones are left over from a run killed before it saved its state.
     pub(in super::super) fn read(folder: &Folder, step: u64) -> Result<Metrics<M>, RunError> {
         let bytes = Folder::read(&folder.json_lines())?.unwrap_or_default();
         let lines = bytes.split(|&byte| byte == b'\n');
@@ -62,7 +62,7 @@ impl<M: At + Serialize + DeserializeOwned> Metrics<M> {
         Ok(Metrics(all))
     }
 
-    /// Writes all of them.
+    /// Writes all measurements.
     pub(in super::super) fn write(&self, folder: &Folder) -> Result<(), RunError> {
         let mut lines = String::new();
         let mut table = csv::Writer::from_writer(Vec::new());

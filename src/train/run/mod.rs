@@ -1,12 +1,12 @@
-//! Training runs: from a configuration to a checkpoint, through a folder that a kill cannot spoil.
+//! Training runs: from a configuration to a checkpoint, with a folder that survives being killed.
 //!
 //! ```text
 //! configuration -> labels -> examples -> steps -> state, metrics, best checkpoint
 //! ```
 //!
-//! A run keeps everything in one folder: the labels of its instances, the state to go on from, what was measured, and
-//! the best checkpoint so far. Every draw belongs to the number of its step, so a run that was killed and goes on makes the
-//! same checkpoint as one that was not.
+//! A run keeps everything in one folder: the labels of its instances, the state to resume from, the measurements, and
+//! the best checkpoint so far. Random streams are numbered by step, so a run that is killed and resumed makes the same
+//! checkpoint as an uninterrupted one.
 
 mod config;
 mod error;

@@ -1,4 +1,4 @@
-//! The run of a stage.
+//! Runs a stage of training.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,58 +36,58 @@ use super::expert::expert_label;
 use super::metrics::{Measured, Metrics};
 use super::{Folder, RunError};
 
-/// Streams of draws: for the problems of a step, the examples of a step, and what is held out.
+/// Random streams: for the problems of a step, the examples of a step, and the held-out set.
 const BATCHES: u64 = 1;
 const EXAMPLES: u64 = 2;
 const HELD_OUT: u64 = 3;
-/// Held-out graphs that are measured at a time.
+/// Held-out graphs measured per batch.
 const AT_ONCE: usize = 16;
 
-/// Who follows a run.
+/// Observer of a run, and its threads.
 pub struct Watch<'a> {
     /// Worker threads.
     pub threads: usize,
-    /// Ends the run; what is there by then is kept.
+    /// Stops the run; what was learned so far is kept.
     pub interrupt: Arc<AtomicBool>,
-    /// Called after every label: how many are there, of how many, of which kind.
+    /// Called after every label, with the number of labels, the total, and the kind of set.
     pub labelled: &'a (dyn Fn(u64, u64, &'static str) + Sync),
-    /// Called after every step: how many were made, of how many.
+    /// Called after every step, with the number of steps taken and the total.
     pub stepped: &'a dyn Fn(u64, u64),
     /// Called after every measurement.
     pub measured: &'a dyn Fn(&Measured),
 }
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
-    /// Steps made.
+    /// Optimiser steps taken.
     pub steps: u64,
-    /// The least held-out loss, if something was measured.
+    /// The smallest held-out loss, if there was a measurement.
     pub best: Option<f64>,
     /// Whether it was interrupted.
     pub is_interrupted: bool,
-    /// Whether it ended since nothing got better.
+    /// Whether it stopped early for lack of improvement.
     pub is_early: bool,
 }
 
-/// What a state has to know besides parameters and moments.
+/// Progress saved in a state besides parameters and moments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Kept {
     document: RunDocument,
-    /// The digest of the checkpoint that it began with.
+    /// Digest of the initial checkpoint.
     from: Option<String>,
-    /// What came together since the last measurement.
+    /// Running sums since the last measurement.
     since: Since,
     best: Option<f64>,
     idle: u64,
     seconds: f64,
 }
 
-/// Labels, learns and measures until the steps are made, nothing gets better, or it is interrupted. What an earlier run in the
-/// folder has done is not done again.
+/// Labels, learns and measures until the steps are taken, nothing improves, or it is interrupted. Resumes from what an
+/// earlier run left in the folder.
 ///
 /// # Errors
-/// A configuration, a folder or a checkpoint that cannot be used; gradients that are no numbers.
+/// If the configuration, the folder or a checkpoint is unusable, or gradients are not finite.
 pub fn run(
     document: &RunDocument,
     beside: &Path,
@@ -149,7 +149,7 @@ pub fn run(
         if crossed || is_last {
             let mut measured = pool.install(|| measure(&trainer, &tests, &kept, rate))?;
             if document.stage == Stage::Reinforcement {
-                // What this stage is about, not what the labels say.
+                // The objective of this stage instead of the imitation loss.
                 measured.held_out = pool.install(|| lost(&trainer, &held_out, &held_out_labels))?;
             }
             kept.since = Since::default();
@@ -162,7 +162,7 @@ pub fn run(
             }
             metrics.0.push(measured);
             metrics.write(folder)?;
-            // Last, so that a state is never ahead of what it goes with.
+            // Written last, so that the state is never ahead of the other files.
             keep(&trainer, &card, &kept, folder)?;
             is_kept = true;
             (watch.measured)(&measured);
@@ -176,7 +176,7 @@ pub fn run(
     Ok(Outcome { steps: trainer.step(), best: kept.best, is_interrupted, is_early })
 }
 
-/// Writes the state to go on from.
+/// Saves the state to resume from.
 fn keep(trainer: &Trainer, card: &Card, kept: &Kept, folder: &Folder) -> Result<(), RunError> {
     let progress = serde_json::to_value(kept).map_err(|error| RunError::File {
         doing: "write",
@@ -186,7 +186,7 @@ fn keep(trainer: &Trainer, card: &Card, kept: &Kept, folder: &Folder) -> Result<
     Folder::write(&folder.state(), &trainer.to_bytes(card, progress)?)
 }
 
-/// Steps of a run; an episode makes several.
+/// Optimiser steps of a run; an episode takes several.
 fn steps(document: &RunDocument) -> u64 {
     match document.stage {
         Stage::Reinforcement => document.steps * document.reinforce.epochs as u64,
@@ -194,7 +194,7 @@ fn steps(document: &RunDocument) -> u64 {
     }
 }
 
-/// The card with one more stage behind it.
+/// The card with one more stage in its history.
 fn with_stage(card: &Card, document: &RunDocument, step: u64, held_out: f64) -> Card {
     let stage = serde_json::json!({ "configuration": document, "step": step, "held_out_loss": held_out });
     let mut stages = card.training.as_array().cloned().unwrap_or_default();
@@ -202,19 +202,19 @@ fn with_stage(card: &Card, document: &RunDocument, step: u64, held_out: f64) -> 
     Card { training: stages.into(), ..card.clone() }
 }
 
-/// The network that a run begins with.
+/// The initial network of a run.
 struct Beginning {
     network: Network,
     card: Card,
-    /// SHA-256 of its file, in hexadecimal digits.
+    /// SHA-256 of its file in hexadecimal.
     digest: String,
 }
 
-/// Digits of a digest that tell files apart.
+/// Digits of a digest that identify a file.
 const SHOWN: usize = 12;
 
 impl Beginning {
-    /// The checkpoint that a configuration names, if it names one.
+    /// The checkpoint named by the configuration, if any.
     fn of(document: &RunDocument, beside: &Path, device: &Device) -> Result<Option<Beginning>, RunError> {
         let Some(from) = &document.from else { return Ok(None) };
         let path = beside.join(from);
@@ -227,7 +227,7 @@ impl Beginning {
     }
 }
 
-/// A training that goes on from its state, or begins.
+/// Resumes training from its state, or starts it.
 fn begin(
     document: &RunDocument,
     origin: &Option<Beginning>,
@@ -242,7 +242,7 @@ fn begin(
                 TrainError::State(error) => RunError::Checkpoint { file, error },
                 other => RunError::Train(other),
             })?;
-        // What another version wrote does not read, and is another run.
+        // A state of another version does not parse and counts as another run.
         let kept: Kept = serde_json::from_value(state.progress).map_err(|_| RunError::OtherRun)?;
         return match kept.document == *document && kept.from == from {
             true => Ok((trainer, state.card, kept)),
@@ -265,7 +265,7 @@ fn begin(
     Ok((Trainer::new(network, document.adam)?, card, kept))
 }
 
-/// The labels of some problems, those that are missing made first; none where it was interrupted.
+/// The labels of a set, after making those that are missing; `None` if interrupted.
 fn labels(
     data: &Data,
     recipe: &Recipe,
@@ -308,7 +308,7 @@ fn batch(
     chosen.par_iter().enumerate().map(example).collect()
 }
 
-/// A step with the best list schedule for it, as the network reads it.
+/// A problem with its best list schedule, as the network reads it.
 struct Scheduled<'s, 'p> {
     subject: Subject<'s, 'p>,
     judge: Judge<'s, 'p>,
@@ -329,19 +329,19 @@ impl<'s, 'p> Scheduled<'s, 'p> {
         Some(Scheduled { subject, judge, figures, seconds: start.score.energy() })
     }
 
-    /// The logarithm of the list schedule's value over that of other devices for the units.
+    /// Log of the list schedule's value over that of the given assignment of units.
     fn reward(&self, choice: &[u32], judge: &mut Judge<'_, '_>) -> f64 {
         let homes: Vec<DeviceId> = choice.iter().map(|&device| DeviceId(device)).collect();
         let device_of = self.subject.level().project(self.subject.scene(), &homes);
         let order = assigned::order(self.subject.scene(), &device_of);
         let score = judge.score(&Schedule::by_order(device_of, &order));
-        // Of what cannot run anywhere nothing is worse than this.
+        // Bounds the reward of placements that cannot run.
         (self.seconds / score.energy()).ln().clamp(-5.0, 5.0)
     }
 }
 
-/// One episode: draws from what the network says of a list schedule, their rewards, and the steps that follow. Answers the
-/// mean reward.
+/// Runs one episode: samples from the network's prediction for a list schedule, their rewards, and optimiser steps.
+/// Returns the mean reward.
 fn reinforce(
     document: &RunDocument,
     recipe: &Recipe,
@@ -367,7 +367,7 @@ fn reinforce(
     Ok(rewards.iter().sum::<f64>() / rewards.len() as f64)
 }
 
-/// The mean loss of the likeliest devices of what is held out against the best list schedules: what reinforcement is about.
+/// Mean loss of reinforcement on the held-out set: the most likely devices against the best list schedules.
 fn lost(trainer: &Trainer, recipe: &Recipe, labels: &[StoredLabel]) -> Result<f64, RunError> {
     let one = |label: &StoredLabel| -> Result<f64, RunError> {
         let problem = instance(recipe, label.index).problem;
@@ -386,7 +386,7 @@ fn lost(trainer: &Trainer, recipe: &Recipe, labels: &[StoredLabel]) -> Result<f6
     Ok(losses.iter().sum::<f64>() / losses.len().max(1) as f64)
 }
 
-/// What came together since the last measurement.
+/// Running sums since the last measurement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Since {
     loss: f64,
@@ -410,7 +410,7 @@ fn number(losses: &Losses) -> Result<f64, RunError> {
     Ok(total.map_err(TrainError::from)?)
 }
 
-/// What is lost on what is held out.
+/// Measures the losses on the held-out set.
 fn measure(trainer: &Trainer, tests: &[Example], kept: &Kept, rate: f64) -> Result<Measured, RunError> {
     let mut sums = [0.0; 6];
     for part in tests.chunks(AT_ONCE) {

@@ -1,4 +1,4 @@
-//! Why labels cannot be kept or read.
+//! Errors of label files.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::super::label::LabelError;
 
-/// Why labels cannot be kept or read.
+/// Error of a label file.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum StoreError {
     /// A file that cannot be opened, read, locked or written.
@@ -14,12 +14,12 @@ pub enum StoreError {
     File {
         /// The file.
         file: String,
-        /// What failed.
+        /// The operation.
         doing: &'static str,
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// A file that is something else.
+    /// A file of another kind.
     #[error("this is no file of labels")]
     NoLabels {
         /// The file.
@@ -30,10 +30,10 @@ pub enum StoreError {
     Schema {
         /// The file.
         file: String,
-        /// What its header says.
+        /// The schema in its header.
         found: String,
     },
-    /// Labels of other problems.
+    /// Labels of another recipe.
     #[error("the labels are of another recipe: `{what}` differs")]
     OtherRecipe {
         /// The file.
@@ -41,28 +41,28 @@ pub enum StoreError {
         /// The first field that differs.
         what: &'static str,
     },
-    /// A line that is no label.
+    /// A line that is not a valid label.
     #[error("{cause}")]
     Line {
         /// The file.
         file: String,
         /// Its number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The mistake.
         cause: String,
     },
-    /// A file that another program writes to.
+    /// A file that another program is writing.
     #[error("another program is adding to these labels")]
     InUse {
         /// The file.
         file: String,
     },
-    /// A label of another problem than the one given.
+    /// A label of another problem than the given one.
     #[error("the label of instance {index} does not fit the problem: {cause}")]
     OtherProblem {
         /// Number of the instance.
         index: u64,
-        /// What does not fit.
+        /// The mismatch.
         cause: String,
     },
     /// An instance that cannot be labelled.
@@ -70,10 +70,10 @@ pub enum StoreError {
     Label {
         /// Number of the instance.
         index: u64,
-        /// Why.
+        /// The error.
         error: LabelError,
     },
-    /// No worker threads.
+    /// Worker threads that cannot be started.
     #[error("cannot start worker threads: {0}")]
     Threads(String),
 }
@@ -83,7 +83,7 @@ impl StoreError {
         StoreError::File { file: super::shown(path), doing, cause: error.to_string() }
     }
 
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             StoreError::File { .. } => "D010",
@@ -98,7 +98,7 @@ impl StoreError {
         }
     }
 
-    /// Where it is: the file, with the line or the field where there is one.
+    /// Location: the file, with the line or the field if known.
     pub fn place(&self) -> String {
         match self {
             StoreError::File { file, .. } | StoreError::NoLabels { file } | StoreError::InUse { file } => {
@@ -114,7 +114,7 @@ impl StoreError {
         }
     }
 
-    /// What to do about it.
+    /// A hint for fixing the error.
     pub fn help(&self) -> &'static str {
         match self {
             StoreError::File { .. } => "check that the folder is there, may be written to and has room",

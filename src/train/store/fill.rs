@@ -1,4 +1,4 @@
-//! Labels what is missing.
+//! Labels the missing instances.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,40 +11,40 @@ use super::super::label::{Effort, Label, LabelError, Work};
 use super::super::recipe::Recipe;
 use super::{Store, StoreError, StoredLabel};
 
-/// What makes a label of a problem; none where it was interrupted.
+/// A labelling function; `None` if interrupted.
 pub type Labeller<'a> = dyn Fn(&Problem, &Effort, &Work) -> Result<Option<Label>, LabelError> + Sync + 'a;
 
-/// How to fill a file of labels.
+/// Options of filling a file of labels.
 pub struct Filling<'a> {
-    /// Makes the labels: [`label`](super::super::label::label), or somebody else.
+    /// The labelling function: [`label`](super::super::label::label) or another.
     pub labeller: &'a Labeller<'a>,
-    /// Instances that are labelled at a time, each on one thread; at least 1.
+    /// Instances labelled in parallel, each on one thread; at least 1.
     pub threads: usize,
-    /// Ends the filling; instances under way are given up.
+    /// Stops the filling; unfinished instances are dropped.
     pub interrupt: Arc<AtomicBool>,
-    /// Called after every label that was written.
+    /// Called after every label is written.
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
 }
 
-/// How far a filling is.
+/// Progress of a filling.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
     /// Instances with a label.
     pub done: u64,
-    /// Instances asked for.
+    /// Instances requested.
     pub total: u64,
     /// The label that was written last.
     pub label: &'a StoredLabel,
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Shared<'a> {
     recipe: &'a Recipe,
     effort: &'a Effort,
     filling: &'a Filling<'a>,
     total: u64,
     missing: Vec<u64>,
-    /// Place in `missing` of what is labelled next.
+    /// Index in `missing` of the next instance to label.
     next: AtomicUsize,
     writer: Mutex<Writer>,
 }
@@ -55,14 +55,14 @@ struct Writer {
     failure: Option<StoreError>,
 }
 
-/// Labels the instances 0 to `count` − 1 of a recipe that a file lacks, in their order, several at a time, and appends each
-/// as soon as it is done. Says whether all of them have a label now; not where it was interrupted.
+/// Labels those of the instances 0 to `count` − 1 that a file lacks, in order and in parallel, and appends each label
+/// as soon as it is done. Returns whether all instances have a label; false only if interrupted.
 ///
-/// Labels that the file has are kept, whatever their number.
+/// Existing labels are kept, whatever their number.
 ///
 /// # Errors
-/// A file that holds other labels or cannot be used, and an instance that cannot be labelled; what was written until then
-/// is kept.
+/// If the file holds other labels or is unusable, or an instance cannot be labelled. Labels written until then are
+/// kept.
 pub fn fill(
     recipe: &Recipe,
     effort: &Effort,
@@ -78,8 +78,8 @@ pub fn fill(
     let shared = Shared { recipe, effort, filling, total: count, missing, next: AtomicUsize::new(0), writer };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| StoreError::Threads(error.to_string()))?;
-    // Each thread takes one instance after the other. Were they jobs of the pool, a thread that waits for a solver's own
-    // pool would begin another instance meanwhile, and the time of the first would pass.
+    // Each thread labels one instance after the other. If instances were jobs of the pool, a thread that waits for a
+    // solver's own pool would start another instance meanwhile, while the time limit of the first one runs.
     pool.broadcast(|_| shared.run());
     let writer = shared.writer.into_inner().unwrap_or_else(PoisonError::into_inner);
     match writer.failure {
@@ -112,7 +112,7 @@ impl Shared<'_> {
         }
     }
 
-    /// The label of an instance; none where it was interrupted.
+    /// Labels an instance; `None` if interrupted.
     fn label(&self, index: u64) -> Result<Option<StoredLabel>, StoreError> {
         let instance = instance(self.recipe, index);
         let seed = self.recipe.document().seed.wrapping_add(index);

@@ -1,4 +1,4 @@
-//! A label as a line of a file.
+//! The line format of labels.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::super::instance::Instance;
 use super::super::label::{Label, Labelled};
 use super::StoreError;
 
-/// The label of an instance.
+/// A stored label.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredLabel {
@@ -27,13 +27,13 @@ pub struct StoredLabel {
     pub value: f64,
     /// The lower bound, in seconds.
     pub bound: f64,
-    /// Whether the two are the same.
+    /// Whether the two are equal.
     pub proved: bool,
     /// The placements, the best first.
     pub plans: Vec<StoredPlan>,
 }
 
-/// A placement of a label, in indices.
+/// A stored placement, as indices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredPlan {
@@ -43,7 +43,7 @@ pub struct StoredPlan {
     pub devices: Vec<u32>,
     /// For throughput, the devices in the order of the stages.
     pub stages: Option<Vec<u32>>,
-    /// For makespan, the operators by decreasing priority; null where operators run as they become ready.
+    /// For makespan, the operators by decreasing priority; null if operators run as they become ready.
     pub priority: Option<Vec<u32>>,
 }
 
@@ -60,11 +60,11 @@ impl StoredLabel {
         }
     }
 
-    /// The label, for the problem that it is of.
+    /// The label for its problem.
     ///
     /// # Errors
-    /// [`StoreError::OtherProblem`] where it cannot be of this one: a placement names more or fewer operators, or devices
-    /// that are not there. Whether a placement is worth what it says is for others to judge.
+    /// [`StoreError::OtherProblem`] if it does not fit the problem: a placement has another number of operators or
+    /// refers to devices that do not exist. The values of placements are not checked.
     pub fn label(&self, problem: &Problem) -> Result<Label, StoreError> {
         let fault = |cause: String| StoreError::OtherProblem { index: self.index, cause };
         let plan = |plan: &StoredPlan| {
@@ -118,7 +118,7 @@ impl StoredPlan {
     }
 }
 
-/// Stages are the devices in use, each once.
+/// Checks that the stages are the devices in use, each once.
 fn each_once(used: impl Iterator<Item = u32>, stages: &[DeviceId]) -> Result<(), String> {
     let sorted = |mut devices: Vec<u32>| {
         devices.sort_unstable();

@@ -1,9 +1,8 @@
-//! Labels in a file, so that a problem is labelled once.
+//! A file of labels, so that each problem is labelled only once.
 //!
-//! A header with the recipe and the effort, then one JSON object a line for each instance, written as soon as it is labelled
-//! and in the order in which labels are done. The file only ever grows, and a line that a kill cut off is as if it had not
-//! been written: what was under way is labelled again, nothing else. Neither the problems nor their costs are in the file:
-//! recipe and number give them again.
+//! The file has a header with the recipe and the effort, then one line of JSON per instance, appended as soon as it is
+//! labelled. It is append-only, and an incomplete last line, left by a kill, is ignored: only unfinished instances are
+//! labelled again. The file contains neither problems nor costs, because the recipe and the number reproduce them.
 
 mod error;
 mod fill;
@@ -25,8 +24,8 @@ use super::recipe::{Recipe, RecipeDocument};
 /// The value of `schema` in a header.
 pub const LABELS_SCHEMA: &str = "stagewright.labels/1";
 
-/// What instances of a recipe look like. It is to be raised with every change of what is drawn: labels of other problems
-/// would be taken for those of the instances otherwise.
+/// Version of the instance generator. It must be increased with every change of the instances that a recipe draws;
+/// otherwise old labels would be used for different problems.
 pub const GENERATION: u32 = 1;
 
 /// The first line of a file of labels.
@@ -35,16 +34,16 @@ pub const GENERATION: u32 = 1;
 pub struct Header {
     /// Always `stagewright.labels/1`.
     pub schema: String,
-    /// What the instances of the recipe look like, see [`GENERATION`].
+    /// Version of the instance generator, see [`GENERATION`].
     pub generation: u32,
-    /// Which problems.
+    /// The recipe of the problems.
     pub recipe: RecipeDocument,
-    /// How long each was searched.
+    /// Search effort per label.
     pub effort: Effort,
 }
 
 impl Header {
-    /// That of the labels of a recipe.
+    /// The header for a recipe and an effort.
     pub fn new(recipe: &Recipe, effort: &Effort) -> Header {
         Header {
             schema: LABELS_SCHEMA.into(),
@@ -59,27 +58,27 @@ impl Header {
     }
 }
 
-/// One value as JSON on a line of its own.
+/// A value as one line of JSON.
 fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("headers and labels have nothing that JSON cannot hold")
 }
 
-/// A file of labels as it was read.
+/// A parsed file of labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Labels {
     /// Its header.
     pub header: Header,
-    /// The labels by the number of their instance.
+    /// Labels by the number of their instance.
     pub labels: BTreeMap<u64, StoredLabel>,
-    /// Bytes up to the end of the last whole line.
+    /// Number of bytes up to the end of the last complete line.
     whole: u64,
 }
 
 impl Labels {
-    /// Reads a file of labels, whatever its recipe. A last line that a kill cut off is dropped.
+    /// Reads a file of labels of any recipe. An incomplete last line is dropped.
     ///
     /// # Errors
-    /// A file that cannot be read or is no file of labels, and a line that is no label, with its number.
+    /// If the file cannot be read or is not a file of labels, or a line is not a label, with its number.
     pub fn read(path: &Path) -> Result<Labels, StoreError> {
         let bytes = std::fs::read(path).map_err(|error| StoreError::file(path, "read", &error))?;
         let mut lines = Lines { bytes: &bytes, at: 0, number: 0 };
@@ -102,12 +101,12 @@ impl Labels {
     }
 }
 
-/// The whole lines of a text, those that end.
+/// Iterates over the complete lines of a text, those that end with a newline.
 struct Lines<'a> {
     bytes: &'a [u8],
-    /// Where the next line begins.
+    /// Offset of the next line.
     at: usize,
-    /// Lines so far.
+    /// Number of lines so far.
     number: usize,
 }
 
@@ -126,7 +125,7 @@ fn shown(path: &Path) -> String {
 }
 
 fn read_header(path: &Path, line: &[u8]) -> Result<Header, StoreError> {
-    /// The schema alone: another one has other fields.
+    /// The schema only: other schemas have other fields.
     #[derive(Deserialize)]
     struct Schema {
         schema: String,
@@ -143,7 +142,7 @@ fn read_header(path: &Path, line: &[u8]) -> Result<Header, StoreError> {
     })
 }
 
-/// A file of labels that more are added to. It is locked, so that no two programs write to one.
+/// An open file of labels. It is locked, so that no two programs write to it.
 struct Store {
     file: File,
     name: String,
@@ -151,7 +150,7 @@ struct Store {
 }
 
 impl Store {
-    /// Opens the labels of a recipe; begins a file where there is none.
+    /// Opens the labels of a recipe, or creates the file.
     fn open(path: &Path, recipe: &Recipe, effort: &Effort) -> Result<Store, StoreError> {
         let failed = |doing: &'static str| move |error: std::io::Error| StoreError::file(path, doing, &error);
         let mut file =
@@ -164,7 +163,7 @@ impl Store {
         }
         let wanted = Header::new(recipe, effort);
         let bytes = std::fs::read(path).map_err(failed("read"))?;
-        // A kill may have cut off the header itself.
+        // The header itself may be incomplete after a kill.
         if !bytes.contains(&b'\n') && wanted.line().as_bytes().starts_with(&bytes) {
             file.set_len(0)
                 .and_then(|()| file.write_all(wanted.line().as_bytes()))
@@ -179,7 +178,7 @@ impl Store {
         Ok(Store { file, name: shown(path), labels: read.labels })
     }
 
-    /// Appends a label, in one write.
+    /// Appends a label in a single write.
     fn append(&mut self, label: StoredLabel) -> Result<(), StoreError> {
         let line = json(&label) + "\n";
         self.file
@@ -193,7 +192,7 @@ impl Store {
 /// The first field in which two headers differ.
 fn differs(found: &Header, wanted: &Header) -> Option<&'static str> {
     let (a, b) = (&found.recipe, &wanted.recipe);
-    // What is left out is as good as what it then is. A field more is compared here, or this does not compile.
+    // Defaults count as their values. The destructuring makes sure that a new field is compared here.
     let RecipeDocument {
         seed: _,
         families: _,

@@ -1,4 +1,4 @@
-//! The configuration of a run.
+//! Configuration of a training run of a learned system.
 
 use std::path::PathBuf;
 
@@ -12,50 +12,50 @@ use super::super::run::RunError;
 /// The value of `schema` in a configuration.
 pub const SYSTEM_TRAINING_SCHEMA: &str = "stagewright.system-training/1";
 
-/// More are mistakes.
+/// Larger values are mistakes.
 const MOST_EPISODES: u64 = 1 << 40;
-/// Graphs whose returns have room in a state.
+/// Most graphs whose returns fit in a state.
 const MOST_BASELINES: u64 = 1000;
 
 /// Problems of a recipe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Problems {
-    /// Which.
+    /// The recipe.
     pub recipe: RecipeDocument,
-    /// How many.
+    /// Number of problems.
     pub count: u64,
 }
 
-/// What a configuration file says.
+/// Contents of a configuration file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SystemRunDocument {
     /// Always `stagewright.system-training/1`.
     pub schema: String,
-    /// Which system.
+    /// The system.
     pub system: Kind,
-    /// Seed of the first parameters and of every draw.
+    /// Seed of the initial parameters and of all random draws.
     pub seed: u64,
-    /// A file to begin with, beside the configuration; none begins with new parameters.
+    /// An initial system file, relative to the configuration; new parameters if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
     /// Its sizes.
     pub settings: Settings,
-    /// Episodes.
+    /// Number of episodes.
     pub episodes: u64,
-    /// Episodes between two measurements, after each of which the state is kept.
+    /// Episodes between measurements; the state is saved after each.
     pub measure_every: u64,
-    /// What is learned from: an episode takes one of them.
+    /// Training set; an episode uses one of its problems.
     pub data: Problems,
-    /// What tells how well; none of it is learned from.
+    /// Held-out set, used for evaluation only.
     pub held_out: Problems,
-    /// How steps are made; as the system's paper has it, or as was chosen for it, where nothing is said.
+    /// Hyperparameters of the optimiser; by default those of the system, see [`Kind::adam`].
     #[serde(default)]
     pub adam: AdamOptions,
 }
 
-/// What a run makes differently from the paper.
+/// Deviations from the system's default hyperparameters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdamOptions {
@@ -85,21 +85,21 @@ impl From<AdamConfig> for AdamOptions {
 }
 
 impl SystemRunDocument {
-    /// A configuration from TOML, with all that it leaves out.
+    /// Reads a configuration from TOML and fills in defaults.
     ///
     /// # Errors
-    /// Text that is no configuration, with its line, and numbers that no run can have.
+    /// If the text is not a configuration, with the line, or if a value is out of range.
     pub fn from_toml(text: &str) -> Result<SystemRunDocument, RunError> {
         let document: SystemRunDocument =
             toml::from_str(text).map_err(|error| RunError::toml(text, &error))?;
         match document.mistake() {
             Some(cause) => Err(RunError::Config { cause, line: None }),
-            // What is left out is part of the run as well: with another default it would be another.
+            // Defaults are part of the run, so that a later change of a default makes it another run.
             None => Ok(SystemRunDocument { adam: document.adam().into(), ..document }),
         }
     }
 
-    /// How steps are made.
+    /// Hyperparameters of the optimiser.
     pub fn adam(&self) -> AdamConfig {
         let (own, paper) = (&self.adam, self.system.adam());
         AdamConfig {
@@ -164,10 +164,10 @@ impl SystemRunDocument {
         self.settings.mistake(self.system)
     }
 
-    /// The two recipes, what is learned and what is held out.
+    /// The recipes of the training set and of the held-out set.
     ///
     /// # Errors
-    /// Recipes that cannot be drawn from.
+    /// If a recipe is invalid.
     pub(super) fn recipes(&self) -> Result<[Recipe; 2], RunError> {
         let recipe = |field: &'static str, problems: &Problems| {
             Recipe::new(problems.recipe.clone()).map_err(|error| RunError::Recipe { field, error })

@@ -1,12 +1,12 @@
-//! Training of the field's learned systems on many graphs: what GDP calls its batch, and the generalisation of the others.
+//! Training of the learned systems on many graphs: batch training in GDP's terms, generalisation in the others'.
 //!
 //! ```text
 //! configuration -> problems -> episodes -> state, metrics
 //! ```
 //!
-//! A run keeps everything in one folder: the state to go on from, which is also what `plan --checkpoint` reads, the state
-//! that was best on what is held out, and what was measured. Every draw belongs to the number of its episode, so a run that
-//! was killed and goes on makes the same parameters as one that was not.
+//! A run keeps everything in one folder: the state to resume from, which `plan --checkpoint` can also read, the state
+//! that was best on the held-out set, and the measurements. Random streams are numbered by episode, so a run that is
+//! killed and resumed makes the same parameters as an uninterrupted one.
 
 mod config;
 mod run;

@@ -1,4 +1,4 @@
-//! The run of a system.
+//! Runs the training of a learned system.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,43 +22,43 @@ use super::super::run::{At, Folder, Metrics, RunError};
 use super::super::store;
 use super::SystemRunDocument;
 
-/// How systems learn. It is to be raised with every change of what one makes of the same configuration: what was learned before
-/// would be taken for what is learned now otherwise.
+/// Version of the training algorithm. It must be increased with every change of what a system learns from the same
+/// configuration; otherwise runs of the two versions would be mixed.
 const LEARNING: u32 = 1;
 const GENERATIONS: [u32; 2] = [LEARNING, store::GENERATION];
 
-/// Streams of draws: the problem of an episode, its draws, and those of measurements.
+/// Random streams: the problem of an episode, its samples, and the measurements.
 const PROBLEMS: u64 = 1;
 const DRAWS: u64 = 2;
 const HELD_OUT: u64 = 3;
 
-/// Who follows a run.
+/// Observer of a run, and its threads.
 pub struct Watch<'a> {
     /// Worker threads.
     pub threads: usize,
-    /// Ends the run; what is there by then is kept.
+    /// Stops the run; what was learned so far is kept.
     pub interrupt: Arc<AtomicBool>,
     /// Called after every measurement.
     pub measured: &'a dyn Fn(&Episodes),
-    /// Called after every episode: how many were played, of how many.
+    /// Called after every episode, with the number of episodes run and the total.
     pub played: &'a dyn Fn(u64, u64),
 }
 
-/// What was measured after an episode.
+/// Measurement after an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Episodes {
-    /// Episodes played.
+    /// Number of episodes run.
     pub episode: u64,
-    /// Steps of gradients.
+    /// Optimiser steps taken.
     pub steps: u64,
-    /// Placements played.
+    /// Placements simulated.
     pub placements: u64,
-    /// Seconds of the episodes so far, those before a kill included.
+    /// Total seconds of the episodes so far, including those before an interruption.
     pub seconds: f64,
-    /// Geometric mean over what is held out of the best of one greedy episode over the lower bound, where it fits; none where none
-    /// does.
+    /// Geometric mean, over the held-out problems with a feasible placement, of the best value of one greedy episode
+    /// over the lower bound; `None` if there is no such problem.
     pub over_bound: Option<f64>,
-    /// The share of what is held out where it fits.
+    /// Share of the held-out problems with a feasible placement.
     pub fits: f64,
 }
 
@@ -68,27 +68,27 @@ impl At for Episodes {
     }
 }
 
-/// What a state has to know besides parameters, moments and baselines.
+/// Progress saved in a state besides parameters, moments and baselines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Kept {
-    /// How it was learned, see [`LEARNING`], and what its problems look like, see [`store::GENERATION`].
+    /// Versions of the training algorithm, see [`LEARNING`], and of its problems, see [`store::GENERATION`].
     generations: [u32; 2],
     document: SystemRunDocument,
-    /// The digest of the file that it began with.
+    /// Digest of the initial file.
     from: Option<String>,
     episode: u64,
     placements: u64,
     seconds: f64,
-    /// What was measured of the best.
+    /// Measurement of the best state.
     best: Option<Measured>,
 }
 
-/// What is measured of a system: the share of what is held out where the best of one greedy episode fits, and the geometric mean
-/// there of its value over the lower bound, if it has one.
+/// Measurement of a system: the share of the held-out problems for which one greedy episode finds a feasible placement,
+/// and the geometric mean of its value over the lower bound there, if any.
 type Measured = (f64, Option<f64>);
 
-/// Whether what was measured later is better: where more fits, then where it is shorter. While nothing does, what has learned for
-/// longer is.
+/// Whether a later measurement is better: first by the share of feasible problems, then by the mean. While nothing is
+/// feasible, the later one is better.
 fn is_better(later: Measured, best: Measured) -> bool {
     let over_bound = |measured: Measured| measured.1.unwrap_or(f64::INFINITY);
     later.0 == 0.0 && best.0 == 0.0
@@ -96,11 +96,11 @@ fn is_better(later: Measured, best: Measured) -> bool {
         || (later.0 == best.0 && over_bound(later) < over_bound(best))
 }
 
-/// Plays episodes until they are done, or it is interrupted. What an earlier run in the folder has done is not done again.
-/// Answers the episodes played in all.
+/// Runs episodes until all are done or it is interrupted. Resumes from what an earlier run left in the folder. Returns
+/// the total number of episodes run.
 ///
 /// # Errors
-/// A configuration, a folder or a file that cannot be used; gradients that are no numbers.
+/// If the configuration, the folder or a file is unusable, or gradients are not finite.
 pub fn run(
     document: &SystemRunDocument,
     beside: &Path,
@@ -108,7 +108,7 @@ pub fn run(
     watch: &Watch<'_>,
 ) -> Result<u64, RunError> {
     let [learned, held_out] = document.recipes()?;
-    // With the families by name: what is drawn from is part of the run, however many there will be one day.
+    // With the families listed: they are part of the run, so that families added later do not change it.
     let mut document = document.clone();
     document.data.recipe = learned.document().clone();
     document.held_out.recipe = held_out.document().clone();
@@ -153,7 +153,7 @@ pub fn run(
             }
             metrics.0.push(now);
             metrics.write(folder)?;
-            // Last, so that a state is never ahead of what it goes with.
+            // Written last, so that the state is never ahead of the other files.
             Folder::write(&folder.state(), &state(&agent, &descent, &kept, folder)?)?;
             is_kept = true;
             (watch.measured)(&now);
@@ -165,7 +165,7 @@ pub fn run(
     Ok(kept.episode)
 }
 
-/// The bytes of a state.
+/// Serialises the state.
 fn state(agent: &Agent, descent: &Descent, kept: &Kept, folder: &Folder) -> Result<Vec<u8>, RunError> {
     let progress = serde_json::to_value(kept).map_err(|error| RunError::File {
         doing: "write",
@@ -175,7 +175,7 @@ fn state(agent: &Agent, descent: &Descent, kept: &Kept, folder: &Folder) -> Resu
     Ok(agent.to_bytes(descent, progress)?)
 }
 
-/// A run that goes on from its state, or begins.
+/// Resumes a run from its state, or starts it.
 fn begin(
     document: &SystemRunDocument,
     beside: &Path,
@@ -204,7 +204,7 @@ fn begin(
         (Some(bytes), Some(path)) => {
             let (mut agent, ..) =
                 Agent::from_bytes(bytes, Some(adam)).map_err(|error| refused(path, error))?;
-            // They are of another run's graphs.
+            // The baselines are of another run's graphs.
             agent.forget();
             if agent.kind() != document.system || agent.settings() != document.settings {
                 let cause = "`from` is of another system, or of other sizes".into();
@@ -227,8 +227,9 @@ fn begin(
     Ok((agent, descent, kept))
 }
 
-/// Plays on a problem of a recipe, without limits: every system reads what recipes draw. They go to 4000 operators, and of 3000
-/// sparse random graphs of so many Placeto, which coarsens most, had none of more than 1000 units.
+/// Runs a closure on a problem of a recipe, without limits. Sizes are not checked, because every system accepts what
+/// recipes draw: at most 4000 operators, and among 3000 sparse random graphs of this size Placeto, which coarsens most,
+/// had none of more than 1000 units.
 fn with_trials<T>(
     recipe: &Recipe,
     number: u64,
@@ -242,7 +243,7 @@ fn with_trials<T>(
     Ok(play(&reading, &mut Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, stop))?)
 }
 
-/// Plays one greedy episode on every problem that is held out.
+/// Runs one greedy episode on every held-out problem.
 fn measure(agent: &Agent, document: &SystemRunDocument, held_out: &Recipe) -> Result<Measured, RunError> {
     let (mut fits, mut logs) = (0.0, Vec::new());
     for number in 0..document.held_out.count {
@@ -254,7 +255,7 @@ fn measure(agent: &Agent, document: &SystemRunDocument, held_out: &Recipe) -> Re
         })?;
         if let Some(ratio) = ratio {
             fits += 1.0;
-            // A bound of nothing has no ratio.
+            // The ratio to a bound of 0 is undefined.
             logs.extend(Some(ratio.ln()).filter(|log| log.is_finite()));
         }
     }

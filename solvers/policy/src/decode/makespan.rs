@@ -1,8 +1,9 @@
-//! Schedules of a prediction.
+//! Schedules decoded from a prediction.
 //!
-//! Units that belong together are put into groups, and each group goes where its units, weighted by their work, belong
-//! most. With a temperature above zero both are drawn: an edge holds with the likelihood that the grouping head gives
-//! it, and the group's likelihoods get Gumbel noise (perturb and take the largest: Papandreou and Yuille, ICCV 2011).
+//! Units that belong together are merged into groups, and each group goes to the device with the highest mean affinity
+//! of its units, weighted by their work. At a positive temperature both are sampled: an edge is kept with the
+//! probability that the grouping head assigns to it, and the group's affinities get Gumbel noise (perturb and maximise:
+//! Papandreou and Yuille, ICCV 2011).
 
 use petgraph::unionfind::UnionFind;
 use rand::{Rng, RngExt};
@@ -18,12 +19,12 @@ use super::gumbel;
 use crate::predict::Prediction;
 use crate::subject::Subject;
 
-/// No likelihood counts as less.
+/// Smallest probability counted.
 const LEAST: f64 = 1e-9;
-/// A group has at most this share of a device's work.
+/// Largest work of a group, as a share of the mean work per device.
 const MOST_OF_DEVICE: f64 = 0.5;
 
-/// Devices of the units: the likeliest, or drawn where `temperature` is above zero; in groups or each by itself.
+/// Devices of the units, for groups or for single units: the most likely ones, or samples if `temperature` is positive.
 pub(crate) fn homes(
     subject: &Subject<'_, '_>,
     prediction: &Prediction,
@@ -62,7 +63,7 @@ pub(crate) fn homes(
             let home = DeviceId(home as u32);
             match subject.can_run(unit, home) {
                 true => home,
-                // No device can run the whole group: each where it can.
+                // No device can run the whole group: each unit goes where it can run.
                 false => DeviceId(largest(prediction.devices_of(unit, devices).iter().enumerate().map(
                     |(device, &share)| match subject.can_run(unit, DeviceId(device as u32)) {
                         true => share,
@@ -74,7 +75,7 @@ pub(crate) fn homes(
         .collect()
 }
 
-/// The index of the largest, the first on a tie.
+/// The index of the largest value; ties go to the first.
 fn largest(values: impl Iterator<Item = f64>) -> usize {
     let mut best = (0, f64::NEG_INFINITY);
     for (at, value) in values.enumerate() {
@@ -85,8 +86,8 @@ fn largest(values: impl Iterator<Item = f64>) -> usize {
     best.0
 }
 
-/// The group of every unit, numbered by one of its units: the likeliest edges first, as long as no group gets more
-/// work than a part of a device's.
+/// The group of every unit, named by one of its units. Edges are merged in order of decreasing probability, unless the
+/// merged group would exceed its share of a device's work.
 fn groups(
     subject: &Subject<'_, '_>,
     prediction: &Prediction,
@@ -116,8 +117,8 @@ fn groups(
     (0..units as u32).map(|unit| sets.find_mut(unit)).collect()
 }
 
-/// The operators by the priority of their units, those of one unit by falling way to the end. The backward operators of
-/// units that have forward ones come last, in the reverse order.
+/// The operators by the priority of their units, those of one unit by decreasing upward rank. The backward operators of
+/// units that have forward ones come last, in reverse order.
 pub(crate) fn order(subject: &Subject<'_, '_>, prediction: &Prediction) -> Vec<OpId> {
     let (scene, level) = (subject.scene, &subject.level);
     let graph = scene.graph();
@@ -136,11 +137,12 @@ pub(crate) fn order(subject: &Subject<'_, '_>, prediction: &Prediction) -> Vec<O
     order
 }
 
-/// Draws of a batch, by how they are made: grouped or not, and their temperatures.
+/// Temperatures of the draws of a batch.
 const TEMPERATURES: [f64; 4] = [0.0, 0.25, 0.5, 1.0];
 
-/// The best schedule of `count` draws from a prediction, each simulated under the priorities that its devices imply and
-/// under those of the network. The draws are scored in parallel and belong to their number, not to a thread.
+/// The best schedule of `count` draws from a prediction. Each draw is simulated under the priorities that its devices
+/// imply and under those of the network. Draws are scored in parallel; their random streams depend on their number, not
+/// on the thread.
 pub(crate) fn best_of_draws<'s, 'p>(
     subject: &Subject<'s, 'p>,
     prediction: &Prediction,
@@ -156,7 +158,7 @@ pub(crate) fn best_of_draws<'s, 'p>(
             return None;
         }
         let mut rng = seed::stream(seed, task + number as u64);
-        // The first two are the likeliest, alone and in groups.
+        // The first two draws are the most likely assignments, ungrouped and grouped.
         let temperature = if number < 2 { 0.0 } else { TEMPERATURES[1 + (number / 2) % 3] };
         let homes = homes(subject, prediction, number % 2 == 1, temperature, &mut rng);
         let device_of = subject.level.project(scene, &homes);
@@ -177,7 +179,7 @@ pub(crate) fn best_of_draws<'s, 'p>(
         best
     };
     let mut found: Vec<(usize, Best)> = judges.par_iter_mut().enumerate().filter_map(share).collect();
-    // Of equals the first draw, whoever made it.
+    // Ties go to the first draw, whichever thread made it.
     found.sort_by_key(|(number, _)| *number);
     let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
     found.into_iter().map(|(_, best)| best).reduce(better)

@@ -1,11 +1,11 @@
-//! From what a network says to plans: candidates that the simulator scores, and orders that the exact program splits.
+//! Decoding of predictions: candidate schedules that the simulator scores, and orders that the exact program splits.
 
 pub(crate) mod makespan;
 pub(crate) mod throughput;
 
 use rand::{Rng, RngExt};
 
-/// Gumbel noise: adding it to log-likelihoods and taking the largest draws from them.
+/// Gumbel noise: the argmax of log-probabilities plus this noise is a sample from them.
 pub(crate) fn gumbel(rng: &mut impl Rng) -> f64 {
     -(-rng.random_range(f64::MIN_POSITIVE..1.0f64).ln()).ln()
 }

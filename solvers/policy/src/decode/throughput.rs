@@ -1,4 +1,4 @@
-//! Orders of a prediction, for the exact program over an order.
+//! Linear orders decoded from a prediction, for the exact program over an order.
 
 use rand::{Rng, RngExt};
 use stagewright_core::contract::Units;
@@ -7,7 +7,7 @@ use stagewright_search::order::by_priority;
 use crate::predict::Prediction;
 use crate::subject::Subject;
 
-/// Where every unit of a contiguous split stands, from 0 to 1, when units go by the network's priority.
+/// Position, from 0 to 1, of every unit of a contiguous split when units are ordered by the network's priority.
 pub(crate) fn places(subject: &Subject<'_, '_>, prediction: &Prediction, units: &Units) -> Vec<f64> {
     let (graph, level) = (subject.scene.graph(), &subject.level);
     let of_unit = |unit: usize| {
@@ -20,7 +20,7 @@ pub(crate) fn places(subject: &Subject<'_, '_>, prediction: &Prediction, units: 
     of_order(&by_priority(units, |unit| priority[unit]))
 }
 
-/// Where every unit of an order stands, from 0 to 1.
+/// Position of every unit in an order, from 0 to 1.
 pub(crate) fn of_order(order: &[u32]) -> Vec<f64> {
     let mut places = vec![0.0; order.len()];
     for (at, &unit) in order.iter().enumerate() {
@@ -29,7 +29,7 @@ pub(crate) fn of_order(order: &[u32]) -> Vec<f64> {
     places
 }
 
-/// The order of two mixed, the second with a weight, and noise.
+/// The order by a weighted mean of two positions, `weight` for the second, plus noise.
 pub(crate) fn mixed(
     units: &Units,
     a: &[f64],

@@ -1,9 +1,9 @@
-//! What an operator computes, coarsely.
+//! Coarse classes of operator kinds.
 
 /// Number of coarse kinds.
 pub(crate) const KINDS: usize = 9;
 
-/// Parts of names, in the order in which they are looked for: what comes first wins.
+/// Substrings to look for, in order; the first match wins.
 const PARTS: [(usize, &[&str]); 8] = [
     (0, &["conv"]),
     (1, &["attention", "softmax"]),
@@ -18,8 +18,8 @@ const PARTS: [(usize, &[&str]); 8] = [
     ),
 ];
 
-/// The coarse kind of an operator's kind: convolution, attention, lookup, normalisation, reduction, matrix product,
-/// rearrangement, arithmetic, or none of these.
+/// The coarse class of an operator's kind: convolution, attention, lookup, normalisation, reduction, matrix product,
+/// rearrangement, arithmetic, or other.
 pub(crate) fn coarse(kind: Option<&str>) -> usize {
     let Some(kind) = kind else { return KINDS - 1 };
     let kind = kind.to_ascii_lowercase();

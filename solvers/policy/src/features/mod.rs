@@ -1,8 +1,8 @@
-//! What the network reads: figures without scale.
+//! Input features of the network, free of scale.
 //!
-//! Every figure is a share or the logarithm of a ratio, so that a graph in milliseconds and one in hours, or on devices
-//! twice as fast, are the same to it. Nothing depends on the number of devices or on the order in which devices or
-//! units are listed.
+//! Every feature is a share or the logarithm of a ratio, so a graph in milliseconds and one in hours, or on devices
+//! twice as fast, look the same to the network. No feature depends on the number of devices or on the order in which
+//! devices or units are listed.
 
 pub(crate) mod kinds;
 mod read;
@@ -11,52 +11,52 @@ use stagewright_core::cluster::DeviceId;
 
 pub use read::input;
 
-/// Version of the features: a checkpoint that was trained on others is refused.
+/// Version of the features. Checkpoints trained on another version are rejected.
 pub const FEATURES: u32 = 1;
-/// Figures of a unit.
+/// Features of a unit.
 pub const UNIT: usize = 21 + kinds::KINDS;
-/// Figures of an edge.
+/// Features of an edge.
 pub const EDGE: usize = 6;
-/// Figures of a device.
+/// Features of a device.
 pub const DEVICE: usize = 9;
-/// Figures of a unit and a device.
+/// Features of a pair of a unit and a device.
 pub const PAIR: usize = 5;
-/// Figures of the whole.
+/// Features of the whole graph.
 pub const GRAPH: usize = 10;
 
-/// All that the network reads of one subject and a plan to improve on.
+/// Everything that the network reads: a subject and a plan to improve on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Input {
     /// Number of units.
     pub units: usize,
     /// Number of devices.
     pub devices: usize,
-    /// By unit, [`UNIT`] figures each.
+    /// [`UNIT`] features per unit.
     pub unit: Vec<f32>,
     /// The edges.
     pub edges: Vec<(u32, u32)>,
-    /// By edge, [`EDGE`] figures each.
+    /// [`EDGE`] features per edge.
     pub edge: Vec<f32>,
-    /// By device, [`DEVICE`] figures each.
+    /// [`DEVICE`] features per device.
     pub device: Vec<f32>,
-    /// By unit and device, [`PAIR`] figures each.
+    /// [`PAIR`] features per unit and device.
     pub pair: Vec<f32>,
-    /// [`GRAPH`] figures.
+    /// [`GRAPH`] features.
     pub graph: Vec<f32>,
-    /// The device of every unit in the plan to improve on.
+    /// Device of every unit in the plan to improve on.
     pub home: Vec<u32>,
     /// Whether a unit can run on a device, by unit and device.
     pub able: Vec<bool>,
-    /// The units, each after all that it reads.
+    /// The units, each after its predecessors.
     pub order: Vec<u32>,
 }
 
 impl Input {
-    /// The same with units and devices renamed: `unit_to` and `device_to` say what each is called then. What a network
-    /// makes of it has to be the same but for the names.
+    /// Renames units and devices: unit `u` becomes `unit_to[u]`, and devices likewise. An equivariant network must give
+    /// the same output up to these names.
     ///
     /// # Panics
-    /// Where these are no permutations.
+    /// If these are not permutations.
     pub fn renamed(&self, unit_to: &[u32], device_to: &[u32]) -> Input {
         let moved = |of: &[f32], width: usize, to: &[u32]| {
             let mut moved = vec![0.0; of.len()];

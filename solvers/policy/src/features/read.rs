@@ -1,4 +1,4 @@
-//! From a subject and a plan to figures.
+//! Computes the features of a subject and a plan.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::Pass;
@@ -7,18 +7,18 @@ use super::kinds::{KINDS, coarse};
 use super::{DEVICE, EDGE, GRAPH, Input, PAIR, UNIT};
 use crate::subject::{Base, Subject, ratio};
 
-/// A logarithm is cut off here, and brought to a range of about one.
+/// Logarithms are clamped to this and then scaled to a range of about one.
 const MOST_LOG: f64 = 12.0;
 const LOG_SCALE: f64 = 0.25;
 
-/// The scaled logarithm of a ratio; of nothing the least.
+/// Scaled and clamped logarithm of a ratio; the minimum if `part` is 0.
 fn log(part: f64, whole: f64) -> f32 {
     let log = (part / whole).ln();
     let log = if log.is_nan() { 0.0 } else { log };
     (log.clamp(-MOST_LOG, MOST_LOG) * LOG_SCALE) as f32
 }
 
-/// The scaled logarithm of one more than a count or a share.
+/// Scaled logarithm of one plus a count or a share.
 fn log1p(count: f64) -> f32 {
     log(1.0 + count.max(0.0), 1.0)
 }
@@ -27,20 +27,20 @@ fn flag(is: bool) -> f32 {
     f32::from(u8::from(is))
 }
 
-/// Sums that several figures are shares of.
+/// Totals that several features are shares of.
 struct Sums {
-    /// Mean seconds of all units, and of what all edges send.
+    /// Mean seconds of all units, and of all transfers along edges.
     work: f64,
     sent: f64,
     bytes: f64,
-    /// Seconds of the longest way through the graph.
+    /// Seconds of the longest path through the graph.
     longest: f64,
-    /// Memory of all devices; infinite where one has no limit.
+    /// Memory of all devices; infinite if one has no limit.
     memory: f64,
 }
 
-/// The figures of a subject under a plan to improve on, whose value is `value` seconds and no less than `bound`. O(units ·
-/// devices + edges + operators).
+/// The features of a subject and a plan to improve on. The plan's value is `value` seconds, at least `bound`.
+/// O(units · devices + edges + operators).
 pub fn input(subject: &Subject<'_, '_>, base: &Base, value: f64, bound: f64) -> Input {
     let (scene, level) = (subject.scene, &subject.level);
     let (units, devices) = (level.len(), scene.device_count());
@@ -75,7 +75,7 @@ fn of_units(subject: &Subject<'_, '_>, base: &Base, able: &[bool], sums: &Sums) 
     let (scene, level) = (subject.scene, &subject.level);
     let (units, devices) = (level.len(), scene.device_count());
     let graph = scene.graph();
-    // By unit: operators, those of each pass, and seconds of each kind.
+    // Per unit: operators in total and by pass, and seconds by kind.
     let mut count = vec![[0.0f64; 4]; units];
     let mut kinds = vec![[0.0f64; KINDS]; units];
     for op in graph.operators() {
@@ -165,7 +165,7 @@ fn of_edges(subject: &Subject<'_, '_>, base: &Base, sums: &Sums) -> Vec<f32> {
 fn of_devices(subject: &Subject<'_, '_>, base: &Base, all: &[DeviceId], sums: &Sums) -> Vec<f32> {
     let (scene, level) = (subject.scene, &subject.level);
     let problem = scene.problem();
-    // Only what every pool can run tells how fast they are beside each other.
+    // Only units that every pool can run allow pools to be compared in speed.
     let pools = problem.pools().len();
     let everywhere = |unit: &usize| (0..pools).all(|pool| level.seconds(*unit, pool).is_finite());
     let common: Vec<usize> = (0..level.len()).filter(everywhere).collect();

@@ -1,8 +1,8 @@
-//! Adam with decoupled weight decay and clipped gradients.
+//! Adam with decoupled weight decay and gradient clipping.
 //!
-//! Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015; Loshchilov and Hutter, "Decoupled weight decay
-//! regularization", ICLR 2019. candle's own keeps its moments to itself, so a training that stopped could not go on as
-//! if it had not; and it clips nothing.
+//! Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015; Loshchilov and Hutter, "Decoupled weight
+//! decay regularization", ICLR 2019. candle's own optimiser does not expose its moments, so training could not resume
+//! exactly, and it does not clip gradients.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::weights::Weights;
 
-/// How steps are made.
+/// Hyperparameters of the optimiser.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdamConfig {
-    /// The learning rate after the warm-up.
+    /// Learning rate after the warm-up.
     pub rate: f64,
-    /// Steps in which the learning rate rises from nothing.
+    /// Warm-up steps, in which the learning rate rises linearly from zero.
     pub warmup: u64,
-    /// The share of the learning rate that is left at the end.
+    /// Final fraction of the learning rate.
     pub last: f64,
     /// Weight decay.
     pub decay: f64,
-    /// The most that the norm of all gradients together may be.
+    /// Maximum norm of the gradient over all parameters.
     pub clip: f64,
 }
 
@@ -34,7 +34,7 @@ impl Default for AdamConfig {
 }
 
 impl AdamConfig {
-    /// The learning rate of a step, counted from zero, of so many: it rises to the full rate and falls along a cosine.
+    /// Learning rate at `step` (from 0) of `steps`: a linear warm-up, then a cosine decay.
     pub fn rate_at(&self, step: u64, steps: u64) -> f64 {
         if step < self.warmup {
             return self.rate * (step + 1) as f64 / self.warmup as f64;
@@ -49,15 +49,15 @@ impl AdamConfig {
 const BETA: [f64; 2] = [0.9, 0.999];
 const EPSILON: f64 = 1e-8;
 
-/// The gradients of a loss by the name of their parameter; none of what the loss does not depend on.
+/// Gradients of a loss by parameter name; parameters that the loss does not depend on have no entry.
 #[derive(Debug, Default)]
 pub(super) struct Gradients(BTreeMap<String, Tensor>);
 
 impl Gradients {
-    /// Those of a loss. They are off the graph that it was computed by, which candle's own would keep.
+    /// The gradients of a loss, detached from its computation graph, which candle would otherwise keep alive.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub(super) fn of(weights: &Weights, loss: &Tensor) -> Result<Gradients> {
         let mut all = loss.backward()?;
         let named = |(name, var): (&String, &candle_core::Var)| {
@@ -66,10 +66,10 @@ impl Gradients {
         Ok(Gradients(weights.vars().iter().filter_map(named).collect()))
     }
 
-    /// Adds those of another loss.
+    /// Adds the gradients of another loss.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub(super) fn add(&mut self, other: Gradients) -> Result<()> {
         for (name, gradient) in other.0 {
             let sum = match self.0.get(&name) {
@@ -82,19 +82,19 @@ impl Gradients {
     }
 }
 
-/// The moments of every parameter.
+/// Optimiser state: the moments of every parameter.
 #[derive(Debug, Clone)]
 pub(super) struct Adam {
-    /// Steps made.
+    /// Steps taken.
     pub(super) step: u64,
     moments: BTreeMap<String, [Tensor; 2]>,
 }
 
 impl Adam {
-    /// Before the first step.
+    /// State before the first step.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub(super) fn new(weights: &Weights) -> Result<Adam> {
         let zero = |(name, var): (&String, &candle_core::Var)| {
             Ok((name.clone(), [var.zeros_like()?, var.zeros_like()?]))
@@ -102,21 +102,21 @@ impl Adam {
         Ok(Adam { step: 0, moments: weights.vars().iter().map(zero).collect::<Result<_>>()? })
     }
 
-    /// The moments by the name of their parameter.
+    /// Moments by parameter name.
     pub(super) fn moments(&self) -> &BTreeMap<String, [Tensor; 2]> {
         &self.moments
     }
 
-    /// Goes on from where another training was.
+    /// Restores saved state.
     pub(super) fn restore(&mut self, step: u64, moments: BTreeMap<String, [Tensor; 2]>) {
         (self.step, self.moments) = (step, moments);
     }
 
-    /// One step at a learning rate; answers the norm of the gradients before clipping. Where it is no finite number,
-    /// nothing is changed.
+    /// Takes one step at learning rate `rate` and returns the gradient norm before clipping. If the norm is not finite,
+    /// nothing changes.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub(super) fn step(
         &mut self,
         weights: &Weights,

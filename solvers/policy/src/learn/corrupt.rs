@@ -1,4 +1,4 @@
-//! Plans to improve on, for training: what the network will be shown when it is used, and worse.
+//! Plans to improve on, for training: plans like those at inference, and worse ones.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
@@ -12,19 +12,19 @@ use stagewright_search::makespan::{Cpop, EarliestTaskFirst, Heft, Peft, SmallCom
 use super::example::Teacher;
 use crate::subject::Subject;
 
-/// What a plan to improve on is made from.
+/// Origin of a plan to improve on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// A list schedule, or everything on one device.
     Scheduled,
-    /// A teacher's plan, with some parts moved.
+    /// A teacher's plan with some parts moved.
     Corrupted,
-    /// Any device for any unit.
+    /// A random device for every unit.
     Random,
 }
 
 impl Start {
-    /// Draws one: mostly what the network will be shown.
+    /// Draws an origin, mostly one like those at inference.
     pub fn draw(rng: &mut impl Rng) -> Start {
         match rng.random_range(0..10) {
             0..4 => Start::Scheduled,
@@ -34,11 +34,11 @@ impl Start {
     }
 }
 
-/// A schedule to improve on, for the step that `subject` reads. Moved parts are stretches of the topological order, of
-/// lengths from one unit to a fifth of all. A list scheduler that is stopped is a start at random.
+/// A schedule to improve on, for the step that `subject` reads. Moved parts are intervals of the topological order,
+/// from one unit to a fifth of all units long. If the list scheduler is stopped, the schedule is random.
 ///
 /// # Errors
-/// A broken invariant.
+/// If an invariant is broken.
 pub fn base_schedule(
     start: Start,
     subject: &Subject<'_, '_>,
@@ -80,7 +80,7 @@ fn placed(solver: &dyn Solver, problem: &Problem, stop: &Stop) -> Result<Option<
     Ok(solver.solve(problem, &mut context)?.plan.map(|plan| plan.placement))
 }
 
-/// The devices that can run a unit; there is one at least where there is a plan.
+/// The devices that can run a unit; not empty if the problem has a plan.
 fn able(subject: &Subject<'_, '_>, unit: usize) -> Vec<DeviceId> {
     let devices = subject.scene().problem().cluster().devices();
     devices.filter(|&device| subject.can_run(unit, device)).collect()
@@ -102,7 +102,7 @@ fn corrupt(subject: &Subject<'_, '_>, homes: &mut [DeviceId], rng: &mut impl Rng
     }
     let stretches = rng.random_range(1..=8);
     for _ in 0..stretches {
-        // Lengths are uniform on a logarithmic scale.
+        // Lengths are log-uniform.
         let most = (units as f64 / 5.0).max(1.0);
         let length = most.powf(rng.random_range(0.0..=1.0)).ceil() as usize;
         let first = rng.random_range(0..units);

@@ -1,4 +1,4 @@
-//! Steps against a loss, and their state as tensors to go on from.
+//! Gradient descent with a serialisable state.
 
 use std::collections::BTreeMap;
 
@@ -9,35 +9,35 @@ use super::trainer::TrainError;
 use crate::checkpoint::CheckpointError;
 use crate::weights::{Weights, WeightsError};
 
-/// What tensors of a state are called: parameters, and the moments of each.
+/// Name prefixes of the tensors of a state: parameters and their two moments.
 const PARTS: [&str; 3] = ["weight.", "mean.", "square."];
 
-/// Steps of one set of parameters.
+/// An optimiser for one set of parameters.
 #[derive(Debug)]
 pub struct Descent {
-    /// How steps are made.
+    /// Hyperparameters of the optimiser.
     pub config: AdamConfig,
     adam: Adam,
 }
 
 impl Descent {
-    /// Before the first step.
+    /// An optimiser before its first step.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub fn new(weights: &Weights, config: AdamConfig) -> candle_core::Result<Descent> {
         Ok(Descent { config, adam: Adam::new(weights)? })
     }
 
-    /// Steps made.
+    /// Steps taken.
     pub fn steps(&self) -> u64 {
         self.adam.step
     }
 
-    /// One step against a loss at a learning rate. Answers the norm of the gradients before clipping.
+    /// Takes one step against a loss at learning rate `rate`. Returns the gradient norm before clipping.
     ///
     /// # Errors
-    /// Where they are no numbers; then nothing is changed.
+    /// If a gradient is not finite; then nothing changes.
     pub fn step(&mut self, weights: &Weights, loss: &Tensor, rate: f64) -> Result<f64, TrainError> {
         self.take(weights, &Gradients::of(weights, loss)?, rate)
     }
@@ -50,11 +50,12 @@ impl Descent {
         }
     }
 
-    /// One step against the sum of several losses, each computed when the one before has been taken apart, so that no more than
-    /// one is held at a time. `goes_on` is asked before each of them and before the step, and nothing changes once it says no.
+    /// Takes one step against the sum of several losses. Each loss is computed after the previous one has been
+    /// differentiated, so only one is in memory at a time. `goes_on` is checked before each loss and before the step;
+    /// once it returns false, nothing changes.
     ///
     /// # Errors
-    /// As [`Descent::step`], and where a loss cannot be computed.
+    /// As [`Descent::step`], and if a loss cannot be computed.
     pub(crate) fn step_in_parts(
         &mut self,
         weights: &Weights,
@@ -86,7 +87,7 @@ impl Descent {
         tensors
     }
 
-    /// Goes on after so many steps with the moments of a state.
+    /// Restores an optimiser after `steps` steps with the moments of a saved state.
     pub(crate) fn restore(
         weights: &Weights,
         config: AdamConfig,
@@ -109,11 +110,11 @@ impl Descent {
     }
 }
 
-/// The tensors of a state by what they are.
+/// The tensors of a state by prefix.
 pub(crate) struct Parts([BTreeMap<String, Tensor>; 3]);
 
 impl Parts {
-    /// Sorts tensors by their names.
+    /// Splits tensors by the prefix of their names.
     pub(crate) fn of(tensors: BTreeMap<String, Tensor>) -> Result<Parts, CheckpointError> {
         let mut parts: [BTreeMap<String, Tensor>; 3] = Default::default();
         for (name, tensor) in tensors {
@@ -133,7 +134,7 @@ impl Parts {
         Ok(Parts(parts))
     }
 
-    /// Takes the parameters out.
+    /// Takes out the parameters.
     pub(crate) fn take_weights(&mut self) -> BTreeMap<String, Tensor> {
         std::mem::take(&mut self.0[0])
     }
@@ -151,7 +152,7 @@ mod tests {
 
     type Tensors = BTreeMap<String, Vec<f32>>;
 
-    /// The parameters and moments after a step by `step`, which has a loss for either half of some rows.
+    /// Parameters and moments after one `step`, which receives a loss for each half of a batch.
     fn after(
         step: impl Fn(&mut Descent, &Weights, &dyn Fn(usize) -> candle_core::Result<Tensor>),
     ) -> (u64, Tensors) {

@@ -1,8 +1,8 @@
-//! What plans teach about one input.
+//! Training targets for one input.
 //!
-//! Optima are not unique, and devices that are alike have no names. So the best few plans teach together, each in
-//! proportion to how close it is to the best, and before that its devices are renamed among those that are alike to
-//! agree as far as possible with the plan to improve on: what is taught is where to move things, not what to call it.
+//! Optima are not unique, and identical devices are interchangeable. So the best few plans teach together, weighted by
+//! how close they are to the best. Before that, the devices of each plan are permuted among identical ones to agree as
+//! far as possible with the plan to improve on: the target is where to move units, not how to name devices.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
@@ -11,11 +11,11 @@ use stagewright_core::placement::Placement;
 use crate::features::Input;
 use crate::subject::{Subject, ratio};
 
-/// A plan that is this much longer than the best teaches e times less.
+/// Relative excess over the best value at which a plan's weight falls by a factor of e.
 const CLOSE: f64 = 0.01;
-/// Pairs of units for each unit whose order is taught.
+/// Pairs per unit whose order is taught.
 const PAIRS: usize = 4;
-/// Half of the pairs are at most so far apart in the topological order.
+/// Largest distance in the topological order of a nearby pair; half of the pairs are nearby.
 const NEAR: usize = 16;
 
 /// A plan to learn from.
@@ -23,20 +23,20 @@ const NEAR: usize = 16;
 pub struct Teacher {
     /// Its value in seconds.
     pub value: f64,
-    /// The plan. One for makespan has a priority, one for throughput has stages.
+    /// The plan, with a priority for makespan or stages for throughput.
     pub placement: Placement,
 }
 
-/// What is taught about an input.
+/// Training targets of an input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Targets {
-    /// By edge: how many of the plans, weighted, have both ends on one device.
+    /// By edge: weighted share of the plans with both ends on one device.
     pub together: Vec<f32>,
-    /// By edge: how much it counts; they sum to 1.
+    /// By edge: weight in the loss; the weights sum to 1.
     pub edge_weight: Vec<f32>,
-    /// By unit and device: how many of the plans, weighted, have the unit there.
+    /// By unit and device: weighted share of the plans with the unit there.
     pub affinity: Vec<f32>,
-    /// By unit: how much it counts; they sum to 1.
+    /// By unit: weight in the loss; the weights sum to 1.
     pub unit_weight: Vec<f32>,
     /// Pairs of units, the earlier first.
     pub before: Vec<(u32, u32)>,
@@ -44,16 +44,16 @@ pub struct Targets {
     pub value: f32,
 }
 
-/// An input with what is taught about it.
+/// An input with its targets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Example {
-    /// What the network reads.
+    /// Input of the network.
     pub input: Input,
-    /// What it should say.
+    /// Targets of its output.
     pub targets: Targets,
 }
 
-/// What teachers, at least one and the best first, say about an input of a subject. O(teachers · units · devices + edges).
+/// The example of an input and its teachers, at least one, the best first. O(teachers · units · devices + edges).
 pub fn example(
     subject: &Subject<'_, '_>,
     input: Input,
@@ -81,7 +81,7 @@ pub fn example(
     }
     let work: f64 = (0..units).map(|unit| level.mean(unit)).sum();
     let sent: f64 = subject.edges().iter().map(|edge| edge.2).sum();
-    // Half by number, half by what it costs.
+    // Half of the weight is uniform, half is proportional to cost.
     let half = |share: f64, whole: f64, count: usize| {
         (0.5 / count as f64 + if whole > 0.0 { 0.5 * share / whole } else { 0.5 / count as f64 }) as f32
     };
@@ -100,13 +100,13 @@ fn unit_homes(subject: &Subject<'_, '_>, placement: &Placement) -> Vec<u32> {
     subject.devices_of(&device_of)
 }
 
-/// Devices renamed among those of their pool so that as much work as possible is where it was: pairs are taken by falling
-/// agreement, then exchanged as long as that helps.
+/// Permutes devices within their pools so that as much work as possible keeps its device: a greedy matching by
+/// decreasing agreement, then pairwise exchanges while they help.
 fn aligned(subject: &Subject<'_, '_>, was: &[u32], is: &[u32]) -> Vec<u32> {
     let scene = subject.scene();
     let problem = scene.problem();
     let devices = scene.device_count();
-    // In a cluster that gives each pair of devices a link of its own, no two are alike.
+    // If each pair of devices has its own link, no two devices are interchangeable.
     if problem.cluster().document().matrix.is_some() {
         return is.to_vec();
     }
@@ -148,8 +148,8 @@ fn aligned(subject: &Subject<'_, '_>, was: &[u32], is: &[u32]) -> Vec<u32> {
     is.iter().map(|&device| name[device as usize] as u32).collect()
 }
 
-/// Where every unit stands in a plan: the mean rank of its operators, or its stage. Of a unit with forward operators
-/// these alone count: with its backward ones, which run in the reverse order, every unit would stand in the middle.
+/// Position of every unit in a plan: the mean rank of its operators, or its stage. For a unit with forward operators
+/// only these count: its backward operators run in reverse order, so with them every unit would be in the middle.
 fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Vec<f64> {
     let graph = subject.scene().graph();
     let mut of_operator = vec![0.0; graph.operator_count()];
@@ -178,7 +178,7 @@ fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Vec<f64> {
     sum.iter().zip(&count).map(|(&sum, &count)| ratio(sum, count)).collect()
 }
 
-/// Random pairs of units at different places, the earlier first; half of them near each other.
+/// Random pairs of units at different positions, the earlier first; half of the pairs are nearby.
 fn pairs(places: &[f64], order: &[u32], rng: &mut impl Rng) -> Vec<(u32, u32)> {
     let mut pairs = Vec::new();
     if order.len() < 2 {

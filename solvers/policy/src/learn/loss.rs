@@ -1,4 +1,4 @@
-//! What a network loses against what is taught.
+//! Imitation loss of a network against its targets.
 
 use candle_core::{DType, Device, Result, Tensor};
 
@@ -6,40 +6,40 @@ use super::example::Targets;
 use crate::network::{Batch, Output};
 use crate::rows::Rows;
 
-/// How much the parts count.
+/// Weights of the terms of the loss.
 const AFFINITY: f64 = 1.0;
 const TOGETHER: f64 = 1.0;
 const PRIORITY: f64 = 0.5;
 const VALUE: f64 = 0.2;
 
-/// The loss and its parts, each a number per graph on average.
+/// The loss and its terms, each averaged over graphs.
 #[derive(Debug, Clone)]
 pub struct Losses {
-    /// The weighted sum, a scalar to derive.
+    /// Weighted sum, as a scalar to differentiate.
     pub total: Tensor,
     /// Cross entropy of the devices of units.
     pub affinity: f64,
-    /// Cross entropy of edges held together.
+    /// Binary cross entropy of edges with both ends on one device.
     pub together: f64,
-    /// Logistic loss of pairs in order.
+    /// Logistic loss of the order of pairs.
     pub priority: f64,
-    /// Squared error of the value.
+    /// Squared error of the predicted value.
     pub value: f64,
-    /// The share of the units, weighted, whose likeliest device is the one that is taught most.
+    /// Accuracy: weighted share of the units whose most likely device is the one with the largest target.
     pub hits: f64,
 }
 
-/// Against the targets of the graphs of a batch, in their order.
+/// Computes the loss of a batch against the targets of its graphs, in order.
 ///
 /// # Errors
-/// Where tensors cannot be made.
+/// If a tensor operation fails.
 pub fn imitation(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result<Losses> {
     let graphs = targets.len().max(1) as f32;
     let column = |numbers: Vec<f32>| column(numbers, batch.dtype, output.value.device());
     let all = |of: fn(&Targets) -> &[f32], scale: f32| -> Result<Tensor> {
         column(targets.iter().flat_map(|targets| of(targets).iter().map(|number| number * scale)).collect())
     };
-    // No kernel runs over nothing.
+    // Kernels cannot run on empty tensors.
     let together = if batch.from.row_count() == 0 {
         Tensor::zeros((), batch.dtype, output.value.device())?
     } else {
@@ -70,7 +70,7 @@ pub fn imitation(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result
     })
 }
 
-/// The logarithms of the likelihoods of the devices of each unit, p × 1.
+/// Log-probabilities of the devices of each unit, p × 1.
 pub(super) fn log_likelihoods(affinity: &Tensor, batch: &Batch) -> Result<Tensor> {
     let most = batch.unit_of_pair.sum(&batch.pairs_of_unit.max(&affinity.detach())?)?;
     let shifted = (affinity - most)?;
@@ -78,13 +78,13 @@ pub(super) fn log_likelihoods(affinity: &Tensor, batch: &Batch) -> Result<Tensor
     shifted - batch.unit_of_pair.sum(&sums)?
 }
 
-/// Cross entropy of logits with likelihoods, element by element, without overflow.
+/// Element-wise binary cross entropy of logits against probabilities, without overflow.
 fn cross_entropy(logits: &Tensor, likely: &Tensor) -> Result<Tensor> {
     let tail = (logits.abs()?.neg()?.exp()? + 1.0)?.log()?;
     (logits.relu()? - (logits * likely)?)? + tail
 }
 
-/// The mean logistic loss of pairs, by graph.
+/// Mean logistic loss of pairs, averaged over graphs.
 fn ordered(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result<Tensor> {
     let (mut earlier, mut later, mut weight) = (Vec::new(), Vec::new(), Vec::new());
     let mut first = 0;
@@ -108,7 +108,7 @@ fn ordered(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result<Tenso
     (cross_entropy(&behind, &ones)? * weight)?.sum_all()
 }
 
-/// The weighted share of the units whose likeliest device is one that is taught most.
+/// Weighted share of the units whose most likely device is one with the largest target.
 fn hits(likely: &Tensor, taught: &Tensor, weight: &Tensor, batch: &Batch) -> Result<f64> {
     let likely: Vec<f64> = numbers(likely)?;
     let taught: Vec<f64> = numbers(taught)?;

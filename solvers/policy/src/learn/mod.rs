@@ -1,7 +1,6 @@
-//! Learning: what good plans teach, what a network loses against them, and the steps that make it lose less.
+//! Training: examples from good plans, losses, and optimiser steps.
 //!
-//! Everything here works on problems and plans in memory; where they come from, and where checkpoints go, is the
-//! business of whoever trains.
+//! Everything here works on problems and plans in memory. The caller provides them and stores the checkpoints.
 
 mod adam;
 mod corrupt;

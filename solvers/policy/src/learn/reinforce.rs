@@ -1,12 +1,12 @@
-//! Learning from what plans come to: proximal policy optimisation.
+//! Reinforcement learning by proximal policy optimisation.
 //!
-//! Several plans of one graph are drawn from the affinities and simulated; the reward of one is the logarithm of a
-//! reference over its value, and its advantage is relative to the others of the same graph, so that no baseline has to be
-//! learned. Every unit's choice is clipped by itself: the ratio of a whole plan's likelihoods is a product over thousands
-//! of units and always out of range.
+//! Several plans of a graph are sampled from the affinities and simulated. The reward of a plan is the logarithm of a
+//! reference value over its value. Its advantage is relative to the other samples of the same graph, so no baseline has
+//! to be learned. Probability ratios are clipped per unit: the ratio of a whole plan is a product over thousands of
+//! units and always out of range.
 //!
 //! Schulman, Wolski, Dhariwal, Radford and Klimov, "Proximal policy optimization algorithms", 2017. Advantages within a
-//! group of draws: Kool, van Hoof and Welling, "Buy 4 REINFORCE samples, get a baseline for free!", 2019.
+//! group of samples: Kool, van Hoof and Welling, "Buy 4 REINFORCE samples, get a baseline for free!", 2019.
 
 use candle_core::{DType, Result, Tensor};
 use rand::Rng;
@@ -18,17 +18,17 @@ use crate::network::{Batch, Output};
 use crate::predict::Prediction;
 use crate::rows::Rows;
 
-/// How draws are learned from.
+/// Hyperparameters of reinforcement learning.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reinforce {
-    /// Draws of a graph.
+    /// Samples per graph.
     pub draws: usize,
-    /// Steps that are made with them.
+    /// Optimiser steps per batch of samples.
     pub epochs: usize,
-    /// How far a unit's likelihood may move from what it was when it was drawn.
+    /// Clipping range of a unit's probability ratio around 1.
     pub clip: f64,
-    /// How much the entropy of the choices counts.
+    /// Weight of the entropy bonus.
     pub entropy: f64,
 }
 
@@ -38,19 +38,19 @@ impl Default for Reinforce {
     }
 }
 
-/// Draws of one graph and what they came to.
+/// Samples of one graph with their advantages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Episode {
-    /// By draw: the device of every unit.
+    /// By sample: the device of every unit.
     pub choices: Vec<Vec<u32>>,
-    /// By draw: how much better it is than the others.
+    /// By sample: its advantage over the other samples.
     pub advantages: Vec<f64>,
-    /// By draw and unit: the logarithm of the choice's likelihood when it was drawn.
+    /// By sample and unit: log-probability of the choice when it was sampled.
     pub likely: Vec<Vec<f64>>,
 }
 
 impl Episode {
-    /// Draws of a prediction. What they are worth comes later.
+    /// Samples from a prediction. Advantages are set later, by [`Episode::reward`].
     pub fn draw(
         prediction: &Prediction,
         [units, devices]: [usize; 2],
@@ -72,17 +72,18 @@ impl Episode {
         Episode { choices, advantages: Vec::new(), likely }
     }
 
-    /// Takes rewards, one for each draw.
+    /// Sets the advantages from the rewards, one per sample.
     pub fn reward(&mut self, rewards: &[f64]) {
         self.advantages = relative(rewards, LEAST_DEVIATION);
     }
 }
 
-/// A standard deviation of logarithms below which they differ by rounding alone. Of rewards that have a unit it is a share of the
-/// largest.
+/// Smallest standard deviation of log rewards that is not rounding. For rewards with a unit, a share of the largest
+/// reward.
 pub(crate) const LEAST_DEVIATION: f64 = 1e-6;
 
-/// Rewards as distances to their mean over their standard deviation, or over `least_deviation` where that is more.
+/// Standardised rewards: distances from the mean over the standard deviation, or over `least_deviation` if that is
+/// larger.
 pub(crate) fn relative(rewards: &[f64], least_deviation: f64) -> Vec<f64> {
     let count = rewards.len().max(1) as f64;
     let mean = rewards.iter().sum::<f64>() / count;
@@ -91,12 +92,11 @@ pub(crate) fn relative(rewards: &[f64], least_deviation: f64) -> Vec<f64> {
     rewards.iter().map(|reward| (reward - mean) / deviation).collect()
 }
 
-/// What is gained by choices, on average, by how likely they are now and were when they were drawn; no ratio of the two
-/// counts for more than it may move. `likely` are logarithms by choice, n × 1; `chosen` names some of them, with as many
-/// old ones and advantages.
+/// Mean clipped surrogate objective of PPO. `likely` are the current log-probabilities of all choices, n × 1; `chosen`
+/// indexes the sampled ones; `old` and `advantages` hold their log-probabilities at sampling time and their advantages.
 ///
 /// # Errors
-/// Where tensors cannot be made.
+/// If a tensor operation fails.
 pub(crate) fn clipped_gain(
     likely: &Tensor,
     chosen: &[u32],
@@ -112,10 +112,10 @@ pub(crate) fn clipped_gain(
     (&ratio * &advantages)?.minimum(&(clipped * &advantages)?)?.sum_all()? * (1.0 / old.len().max(1) as f64)
 }
 
-/// The clipped loss of an episode, for a batch of its graph alone. Answers it with the mean entropy of the choices.
+/// The clipped loss of an episode, for a batch of its graph only, and the mean entropy of the choices.
 ///
 /// # Errors
-/// Where tensors cannot be made.
+/// If a tensor operation fails.
 pub fn proximal(
     output: &Output,
     batch: &Batch,

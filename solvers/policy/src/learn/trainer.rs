@@ -1,4 +1,4 @@
-//! A network in training: its steps, and its state as bytes to go on from.
+//! A network in training, and its serialisable state.
 
 use candle_core::{DType, Device};
 use serde::{Deserialize, Serialize};
@@ -13,28 +13,28 @@ use crate::checkpoint::{self, Card, CheckpointError};
 use crate::features::Input;
 use crate::network::Network;
 
-/// The value of `schema` in a training's state.
+/// The value of `schema` in a training state.
 pub const STATE_SCHEMA: &str = "stagewright.policy-training/1";
 
-/// Why a training cannot go on.
+/// An error that ends training.
 #[derive(Debug, Error)]
 pub enum TrainError {
-    /// Tensors that could not be made.
+    /// A failed tensor operation.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),
-    /// A state that cannot be used.
+    /// An unusable state.
     #[error(transparent)]
     State(#[from] CheckpointError),
-    /// Gradients that are no numbers.
+    /// Non-finite gradients.
     #[error("training diverged at step {step}: the gradients are not finite")]
     Diverged {
-        /// Steps made before.
+        /// Steps taken before.
         step: u64,
     },
 }
 
 impl TrainError {
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             TrainError::Tensor(_) => "K009",
@@ -43,7 +43,7 @@ impl TrainError {
         }
     }
 
-    /// What to do about it.
+    /// A hint for fixing the error.
     pub fn help(&self) -> &'static str {
         match self {
             TrainError::Tensor(_) => "there may be too little memory; make batches or the network smaller",
@@ -53,14 +53,14 @@ impl TrainError {
     }
 }
 
-/// What a training's state says of itself.
+/// Metadata of a training state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Always [`STATE_SCHEMA`].
     pub schema: String,
-    /// Steps made.
+    /// Steps taken.
     pub step: u64,
-    /// Whatever the trainer has to know to go on.
+    /// Progress of the trainer, opaque to this module.
     pub progress: serde_json::Value,
     /// The card of the network.
     pub card: Card,
@@ -75,34 +75,34 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// A training of a network from here on.
+    /// Starts the training of a network.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub fn new(network: Network, config: AdamConfig) -> Result<Trainer, TrainError> {
         let descent = Descent::new(network.weights(), config)?;
         Ok(Trainer { network, descent })
     }
 
-    /// Steps made.
+    /// Steps taken.
     pub fn step(&self) -> u64 {
         self.descent.steps()
     }
 
-    /// One step of imitation at a learning rate. Answers what was lost before it, and the norm of the gradients.
+    /// Takes one imitation step at learning rate `rate`. Returns the losses before the step and the gradient norm.
     ///
     /// # Errors
-    /// Where the gradients are no numbers.
+    /// If a gradient is not finite.
     pub fn imitate(&mut self, examples: &[&Example], rate: f64) -> Result<(Losses, f64), TrainError> {
         let losses = self.losses(examples)?;
         let norm = self.descent.step(self.network.weights(), &losses.total, rate)?;
         Ok((losses, norm))
     }
 
-    /// What is lost on examples.
+    /// Losses on the given examples.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub fn losses(&self, examples: &[&Example]) -> Result<Losses, TrainError> {
         let inputs: Vec<_> = examples.iter().map(|example| &example.input).collect();
         let targets: Vec<_> = examples.iter().map(|example| &example.targets).collect();
@@ -110,10 +110,11 @@ impl Trainer {
         Ok(imitation(&self.network.forward(&batch)?, &batch, &targets)?)
     }
 
-    /// The steps of one episode at a learning rate. Answers the mean entropy of the choices before the last.
+    /// Takes the steps of one episode at learning rate `rate`. Returns the mean entropy of the choices before the last
+    /// step.
     ///
     /// # Errors
-    /// Where the gradients are no numbers.
+    /// If a gradient is not finite.
     pub fn reinforce(
         &mut self,
         input: &Input,
@@ -131,20 +132,20 @@ impl Trainer {
         Ok(entropy)
     }
 
-    /// All that is needed to go on as if nothing had happened.
+    /// Serialises everything needed to resume exactly.
     ///
     /// # Errors
-    /// Where tensors cannot be read back from their device.
+    /// If tensors cannot be read back from their device.
     pub fn to_bytes(&self, card: &Card, progress: serde_json::Value) -> Result<Vec<u8>, TrainError> {
         let tensors = self.descent.tensors(self.network.weights());
         let (schema, card) = (STATE_SCHEMA.into(), card.clone());
         Ok(checkpoint::write(&tensors, &State { schema, step: self.descent.steps(), progress, card })?)
     }
 
-    /// A training from its state.
+    /// Restores training from its state.
     ///
     /// # Errors
-    /// Bytes that are no such state.
+    /// If the bytes are not such a state.
     pub fn from_bytes(
         bytes: &[u8],
         config: AdamConfig,

@@ -1,8 +1,8 @@
-//! Attention within segments of the topological order, with summaries of the whole.
+//! Attention within segments of the topological order, plus summaries of the whole graph.
 //!
-//! The order is cut into segments of equal length, and a unit attends to its own segment and to a few summaries, each the
-//! mean of an equal span of the order: linear in the number of units, where attention to all would be quadratic. GDP
-//! (Zhou et al., 2019) attends to the segment before instead, which makes segments wait for one another.
+//! The order is cut into segments of equal length. A unit attends to its own segment and to a few summaries, each the
+//! mean of an equal span of the order. The cost is linear in the number of units; full attention would be quadratic.
+//! GDP (Zhou et al., 2019) attends to the previous segment instead, which makes segments wait for one another.
 
 use candle_core::{Result, Tensor};
 use candle_nn::ops::softmax;
@@ -12,7 +12,7 @@ use super::batch::Batch;
 use super::layers::{Linear, Norm};
 use crate::weights::{Nursery, WeightsError};
 
-/// A layer of attention, added to what goes in.
+/// An attention layer with a residual connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Attention {
     norm: Norm,
@@ -38,7 +38,7 @@ impl Attention {
             query,
             key,
             value,
-            // What is added begins at nothing.
+            // The layer starts as the identity.
             out: Linear::zero(nursery, &format!("{name}.out"), width, width)?,
             norm: Norm::new(nursery, &format!("{name}.norm"), width)?,
             heads: config.heads,
@@ -47,7 +47,7 @@ impl Attention {
         })
     }
 
-    /// u × width to the same.
+    /// Maps u × width to u × width.
     pub(crate) fn forward(&self, h: &Tensor, batch: &Batch) -> Result<Tensor> {
         let segments = &batch.segments;
         if segments.count == 0 {
@@ -72,7 +72,7 @@ impl Attention {
         h + self.out.forward(&segments.slot_of_unit.sum(&mixed)?)?
     }
 
-    /// s × l × width to s × heads × l × width of a head.
+    /// Maps s × l × width to s × heads × l × width of a head.
     fn by_head(&self, x: &Tensor) -> Result<Tensor> {
         let (segments, length, width) = x.dims3()?;
         x.reshape((segments, length, self.heads, width / self.heads))?.transpose(1, 2)?.contiguous()

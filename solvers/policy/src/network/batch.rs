@@ -1,4 +1,4 @@
-//! Several inputs side by side, as one graph of several pieces.
+//! Batching: several inputs as one graph with several components.
 
 use candle_core::{DType, Device, Result, Tensor};
 
@@ -6,11 +6,11 @@ use super::Config;
 use crate::features::{DEVICE, EDGE, GRAPH, Input, PAIR, UNIT};
 use crate::rows::{Rows, RowsError};
 
-/// What a key that is not there adds to an attention's score.
+/// Attention score added to an absent key.
 const NO_KEY: f32 = -1e9;
 
-/// Inputs side by side, on a device. The sizes are: u units, e edges, d devices, p pairs of a unit and a device of
-/// its graph, g graphs, s segments.
+/// A batch of inputs on a device. Sizes: u units, e edges, d devices, p pairs of a unit and a device of its graph, g
+/// graphs, s segments.
 #[derive(Debug, Clone)]
 pub struct Batch {
     pub(crate) dtype: DType,
@@ -24,62 +24,62 @@ pub struct Batch {
     pub(crate) pair: Tensor,
     /// g × [`GRAPH`].
     pub(crate) graph: Tensor,
-    /// Edges: the unit at each end, and one part in the square root of one more than come together there (u × 1).
+    /// Edges: the unit at each end, and 1 / √(1 + degree) of every unit by edges in and by edges out (u × 1).
     pub(crate) from: Rows,
     pub(crate) to: Rows,
     pub(crate) by_inputs: Tensor,
     pub(crate) by_outputs: Tensor,
-    /// Units: their graph, and their mean (g × 1: one part in the units).
+    /// Units: their graph, and the mean over the units of a graph (g × 1: 1 / number of units).
     pub(crate) graph_of_unit: Rows,
     pub(crate) units_of_graph: Rows,
     pub(crate) by_units: Tensor,
-    /// Devices: their mean.
+    /// Devices: the mean over the devices of a graph.
     pub(crate) devices_of_graph: Rows,
     pub(crate) by_devices: Tensor,
-    /// Units: the device that each is on, and their mean by device (d × 1).
+    /// Units: the device of each, and the mean over the units of a device (d × 1).
     pub(crate) home: Rows,
     pub(crate) at_home: Rows,
     pub(crate) by_at_home: Tensor,
-    /// Pairs: their unit, their device, the segments of a unit's pairs, and what a device that cannot run the unit
-    /// adds (p × 1).
+    /// Pairs: their unit, their device, the pairs of every unit, and a penalty for devices that cannot run the unit
+    /// (p × 1).
     pub(crate) unit_of_pair: Rows,
     pub(crate) device_of_pair: Rows,
     pub(crate) pairs_of_unit: Rows,
     pub(crate) not_able: Tensor,
     /// Attention: see [`Segments`].
     pub(crate) segments: Segments,
-    /// By graph: units and devices.
+    /// By graph: numbers of units and devices.
     pub(crate) sizes: Vec<[usize; 2]>,
 }
 
-/// Segments of topological orders, each of so many slots, some of them empty at the end of an order.
+/// Segments of the topological orders, of equal length; slots at the end of an order may be empty.
 #[derive(Debug, Clone)]
 pub(crate) struct Segments {
     pub(crate) count: usize,
-    /// The unit of every slot; an empty one has none.
+    /// The unit of every slot; empty rows for empty slots.
     pub(crate) unit_of_slot: Rows,
     /// The slot of every unit.
     pub(crate) slot_of_unit: Rows,
-    /// The units of every summary, and one part in how many they are.
+    /// The units of every summary, and 1 / their number.
     pub(crate) units_of_summary: Rows,
     pub(crate) by_summary: Tensor,
     /// The summaries that every segment sees.
     pub(crate) summary_of_key: Rows,
-    /// s × 1 × 1 × keys: what a slot that is empty, or a summary of nothing, adds to a score.
+    /// s × 1 × 1 × keys: score added to empty slots and empty summaries.
     pub(crate) no_key: Tensor,
 }
 
-/// Numbers a graph's things after those of the graphs before.
+/// Offsets of a graph's units and devices within the batch.
 struct Offsets {
     units: u32,
     devices: u32,
 }
 
 impl Batch {
-    /// Inputs side by side for a network, O(figures).
+    /// Batches inputs for a network. O(features).
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub fn new(inputs: &[&Input], config: &Config, dtype: DType, device: &Device) -> Result<Batch> {
         let concat = |of: fn(&Input) -> &[f32], width: usize| {
             let figures: Vec<f32> = inputs.iter().flat_map(|input| of(input).iter().copied()).collect();
@@ -156,7 +156,7 @@ impl Segments {
             for (at, &unit) in input.order.iter().enumerate() {
                 let unit = first + unit;
                 slot_of_unit[unit as usize] = offsets.len() as u32 - 1;
-                // Equal spans of the order, as many as there are summaries.
+                // Equal spans of the order, one per summary.
                 let summary = at * summaries / input.units.max(1);
                 summary_of_unit[unit as usize] = (graph * summaries + summary) as u32;
                 indices.push(unit);
@@ -198,12 +198,12 @@ impl Segments {
     }
 }
 
-/// One part in a count, of nothing nothing.
+/// The reciprocal of a count, or 0 for 0.
 fn one_part_in(count: f32) -> f32 {
     if count > 0.0 { 1.0 / count } else { 0.0 }
 }
 
-/// A figure of how often each index occurs.
+/// A function of the number of occurrences of each index.
 fn counted(count: usize, indices: &[u32], figure: impl Fn(f32) -> f32) -> Vec<f32> {
     let mut counts = vec![0.0f32; count];
     for &index in indices {

@@ -1,4 +1,4 @@
-//! The encoder: messages along edges in both directions and between units and devices, modulated by the whole.
+//! The encoder: messages along edges in both directions and between units and devices, modulated by the whole graph.
 
 use candle_core::{Result, Tensor};
 use candle_nn::ops::sigmoid;
@@ -11,7 +11,7 @@ use crate::features::{DEVICE, EDGE, GRAPH, UNIT};
 use crate::rows::Rows;
 use crate::weights::{Nursery, WeightsError};
 
-/// What the encoder makes of a batch.
+/// Embeddings computed by the encoder.
 #[derive(Debug, Clone)]
 pub(crate) struct Code {
     /// u × width.
@@ -22,8 +22,8 @@ pub(crate) struct Code {
     pub(crate) graphs: Tensor,
 }
 
-/// Messages one way along the edges. An edge passes on what its gate lets through: the gate sees both ends and the edge
-/// (Bresson and Laurent, "Residual gated graph ConvNets", 2017).
+/// Messages in one direction along the edges, each multiplied by a gate that sees both ends and the edge (Bresson and
+/// Laurent, "Residual gated graph ConvNets", 2017).
 #[derive(Debug, Clone)]
 struct Messages {
     value: Linear,
@@ -42,10 +42,10 @@ impl Messages {
         })
     }
 
-    /// What every unit receives: sums over the edges that lead to it, divided by the square root of one more than they are.
+    /// The messages received by every unit: the sum over its incoming edges, divided by √(1 + number of edges).
     fn forward(&self, h: &Tensor, edge: &Tensor, from: &Rows, to: &Rows, by: &Tensor) -> Result<Tensor> {
         if from.row_count() == 0 {
-            // No kernel runs over nothing.
+            // Kernels cannot run on empty tensors.
             return h.zeros_like();
         }
         let gate = (from.sum(&self.far.forward(h)?)? + to.sum(&self.near.forward(h)?)?)?;
@@ -55,15 +55,16 @@ impl Messages {
     }
 }
 
-/// One layer: what a unit is, hears from both sides and shares its device with becomes what it is next.
+/// One layer: updates every unit from its embedding, the messages from both sides and its device, and every device from
+/// its units.
 #[derive(Debug, Clone)]
 struct Layer {
     forward: Messages,
     backward: Messages,
     mix: Linear,
     norm: Norm,
-    /// Scale and shift of every feature, from the whole (Perez et al., "FiLM: visual reasoning with a general
-    /// conditioning layer", AAAI 2018). GDP's superposition is the scale alone.
+    /// Scale and shift of every feature, computed from the whole graph (Perez et al., "FiLM: visual reasoning with a
+    /// general conditioning layer", AAAI 2018). GDP's superposition is the scale only.
     modulation: Option<Linear>,
     device: Perceptron,
     device_norm: Norm,
@@ -74,7 +75,7 @@ impl Layer {
     fn new(nursery: &mut Nursery, at: usize, config: &Config) -> std::result::Result<Layer, WeightsError> {
         let width = config.width;
         let name = format!("layer.{at}");
-        // Every other layer attends.
+        // Only every second layer attends.
         let attends = config.attention && at % 2 == 1;
         Ok(Layer {
             forward: Messages::new(nursery, &format!("{name}.forward"), width)?,
@@ -117,7 +118,7 @@ impl Layer {
     }
 }
 
-/// The encoder.
+/// The encoder of graphs and devices.
 #[derive(Debug, Clone)]
 pub(crate) struct Encoder {
     unit: Perceptron,

@@ -1,4 +1,4 @@
-//! What is read off the code: a priority, what belongs together, where units belong, and how good a plan can get.
+//! Output heads: priority, grouping, affinity and value.
 
 use candle_core::{Result, Tensor};
 
@@ -9,14 +9,14 @@ use super::layers::{Linear, Perceptron};
 use crate::features::{EDGE, PAIR};
 use crate::weights::{Nursery, WeightsError};
 
-/// What the network says of a batch, before anything is made of it.
+/// Raw output of the network for a batch.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// u × 1: the lower the earlier.
+    /// u × 1: priority; lower values run earlier.
     pub priority: Tensor,
-    /// e × 1: logits of both ends being on one device.
+    /// e × 1: logits of both ends being on the same device.
     pub together: Tensor,
-    /// p × 1: logits of units on devices, to be compared within a unit.
+    /// p × 1: logits of units on devices, to be normalised per unit.
     pub affinity: Tensor,
     /// g × 1: the natural logarithm of the best value over the lower bound.
     pub value: Tensor,
@@ -58,7 +58,7 @@ impl Heads {
         }
         let ends = self.together_ends.forward(&code.units)?;
         let (from, to) = (batch.from.sum(&ends)?, batch.to.sum(&ends)?);
-        // Which end is which does not matter, whether they are alike does.
+        // The order of the ends does not matter, but their similarity does.
         let both = (((&from + &to)? + self.together_edge.forward(&batch.edge)?)?).silu()?;
         let apart = (from - to)?.sqr()?;
         self.together.forward(&Tensor::cat(&[&both, &apart], 1)?)

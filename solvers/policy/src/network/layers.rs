@@ -1,11 +1,11 @@
-//! Layers that the encoder and the heads are made of.
+//! Layers used by the encoder and the heads.
 
 use candle_core::{Result, Tensor};
 use candle_nn::Module;
 
 use crate::weights::{Init, Nursery, WeightsError};
 
-/// Keeps a standard deviation off zero.
+/// Keeps the standard deviation away from zero.
 const EPSILON: f64 = 1e-5;
 
 /// x ↦ xWᵀ + b.
@@ -22,7 +22,7 @@ impl Linear {
         Linear::scaled(nursery, name, inputs, outputs, Init::Uniform { inputs })
     }
 
-    /// One whose outputs all begin at zero.
+    /// A layer initialised to zero.
     pub(crate) fn zero(
         nursery: &mut Nursery,
         name: &str,
@@ -48,19 +48,19 @@ impl Linear {
         self.0.forward(x)
     }
 
-    /// W: outputs × inputs.
+    /// W, outputs × inputs.
     pub(crate) fn weight(&self) -> &Tensor {
         self.0.weight()
     }
 
-    /// b: outputs.
+    /// b, one per output.
     pub(crate) fn bias(&self) -> &Tensor {
         self.0.bias().expect("it is made with one")
     }
 }
 
-/// Layer normalisation over the last dimension, with a scale and without a shift: candle's fused form, which has a
-/// shift, passes no gradient on.
+/// Layer normalisation over the last dimension, with a scale and no shift: candle's fused version, which has a shift,
+/// does not propagate gradients.
 #[derive(Debug, Clone)]
 pub(crate) struct Norm(candle_nn::LayerNorm);
 

@@ -1,8 +1,9 @@
 //! The network: an encoder of graphs and devices, and four heads.
 //!
-//! It reads units and devices as two sets, with edges among units and an assignment between the two, the plan to improve
-//! on. Devices are told apart by what they are and by what that plan has on them, never by a number, so one network
-//! serves any number of devices, and renaming units or devices renames its answers and changes nothing else.
+//! The network reads units and devices as two sets, with edges between units and, as an assignment between the sets,
+//! the plan to improve on. Devices are distinguished by their properties and by the units that the plan puts on them,
+//! never by an index. So one network serves any number of devices, and renaming units or devices permutes its output
+//! and changes nothing else.
 
 pub(crate) mod attention;
 mod batch;
@@ -23,21 +24,21 @@ pub use heads::Output;
 use crate::features::Input;
 use crate::weights::{Nursery, Source, Weights, WeightsError};
 
-/// The size of a network and which of its parts are there.
+/// Size of a network, and its optional parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Numbers of a unit's code.
+    /// Width of embeddings.
     pub width: usize,
-    /// Rounds of messages.
+    /// Number of message-passing layers.
     pub layers: usize,
-    /// Heads of attention; divides the width.
+    /// Attention heads; must divide the width.
     pub heads: usize,
-    /// Units of a segment.
+    /// Units per attention segment.
     pub segment: usize,
-    /// Summaries of a graph.
+    /// Summaries per graph.
     pub summaries: usize,
-    /// Whether the whole modulates the layers.
+    /// Whether the whole graph modulates the layers.
     pub modulation: bool,
     /// Whether units attend to their segment.
     pub attention: bool,
@@ -58,10 +59,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Sizes beyond these are mistakes, or attacks.
+    /// Larger sizes are mistakes or attacks.
     const MOST: usize = 1024;
 
-    /// Says what is wrong with the sizes, if anything.
+    /// Describes an invalid size, if any.
     pub fn mistake(&self) -> Option<String> {
         let sizes = [
             ("width", self.width),
@@ -93,10 +94,10 @@ pub struct Network {
 }
 
 impl Network {
-    /// A new network, its parameters drawn from a seed: the same whatever the device and the number of threads.
+    /// A new network with parameters drawn from a seed, independent of the device and the number of threads.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub fn new(
         config: Config,
         seed: u64,
@@ -106,10 +107,10 @@ impl Network {
         Network::build(config, Source::Seed(seed), false, dtype, device)
     }
 
-    /// A network of given parameters.
+    /// A network with given parameters.
     ///
     /// # Errors
-    /// Where they are not those of such a network.
+    /// If the parameters do not match the configuration.
     pub fn of(
         config: Config,
         parameters: BTreeMap<String, Tensor>,
@@ -119,17 +120,17 @@ impl Network {
         Network::build(config, Source::Given(parameters), false, dtype, device)
     }
 
-    /// The same network for answers alone: it keeps nothing for gradients, and has none.
+    /// A copy for inference only, which keeps nothing for gradients.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub fn frozen(&self) -> std::result::Result<Network, WeightsError> {
         let of = |(name, var): (&String, &candle_core::Var)| (name.clone(), var.as_detached_tensor());
         let given = Source::Given(self.weights.vars().iter().map(of).collect());
         Network::build(self.config.clone(), given, true, self.weights.dtype(), self.weights.device())
     }
 
-    /// What an answer takes, roughly: bytes of memory, and floating-point operations.
+    /// Approximate cost of a forward pass: bytes of memory, and floating-point operations.
     pub fn cost(&self, units: usize, edges: usize, devices: usize) -> [f64; 2] {
         let [units, edges, devices] = [units, edges, devices].map(|count| count as f64);
         let (width, layers) = (self.config.width as f64, self.config.layers as f64);
@@ -156,7 +157,7 @@ impl Network {
         Ok(Network { config, weights: nursery.finish()?, encoder, heads })
     }
 
-    /// Its size.
+    /// Its configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -166,18 +167,18 @@ impl Network {
         &self.weights
     }
 
-    /// Inputs side by side, for this network.
+    /// Batches inputs for this network.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub fn batch(&self, inputs: &[&Input]) -> Result<Batch> {
         Batch::new(inputs, &self.config, self.weights.dtype(), self.weights.device())
     }
 
-    /// What it says of a batch. O(layers · width · (width · units + edges) + units · segment · width).
+    /// Runs the network on a batch. O(layers · width · (width · units + edges) + units · segment · width).
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub fn forward(&self, batch: &Batch) -> Result<Output> {
         self.heads.forward(&self.encoder.forward(batch)?, batch)
     }

@@ -1,4 +1,4 @@
-//! The reduction on a processor: rows are shared out among threads, and each is reduced in the order of its entries.
+//! The reduction on the CPU: rows are divided among threads, and each is reduced in the order of its entries.
 
 use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, Error};
@@ -7,10 +7,10 @@ use rayon::prelude::*;
 use super::matrix::{Compressed, Matrix};
 use super::operation::Reduction;
 
-/// How many numbers one task reads. Waking another thread costs about as much as adding a few thousand.
+/// Numbers that one task reads. Waking another thread costs about as much as adding a few thousand numbers.
 const TASK: usize = 1 << 15;
 
-/// What a row of numbers can be made of.
+/// Element type of a reduction.
 pub(super) trait Number: Copy + Send + Sync + std::ops::Add<Output = Self> {
     const ZERO: Self;
     const LEAST: Self;
@@ -50,7 +50,7 @@ fn reduce_rows<T: Number>(rows: &Compressed, reduction: Reduction, x: &[T], widt
     }
 }
 
-/// Shares the rows out in tasks that depend on their number and on the entries alone.
+/// Divides the rows into tasks that depend on the numbers of rows and entries only.
 fn share<T: Number>(
     rows: &Compressed,
     x: &[T],
@@ -74,7 +74,7 @@ fn share<T: Number>(
     out
 }
 
-/// The rows from `first` on, as many as `out` holds.
+/// Reduces the rows from `first` on, as many as `out` holds.
 fn fold<T: Number>(
     rows: &Compressed,
     first: usize,
@@ -99,7 +99,7 @@ fn fold<T: Number>(
     }
 }
 
-/// What is said of numbers that are neither `f32` nor `f64`.
+/// The error for element types other than `f32` and `f64`.
 pub(super) fn unsupported(storage: &CpuStorage, operation: &'static str) -> Error {
     Error::UnsupportedDTypeForOp(storage.dtype(), operation).bt()
 }

@@ -14,23 +14,23 @@ use super::matrix::{Compressed, Matrix};
 use super::operation::Reduction;
 
 const SOURCE: &str = include_str!("kernel.cu");
-/// The name of the compiled kernels among those that a device has loaded.
+/// Name of the module that the kernels are loaded under.
 const MODULE: &str = "stagewright_rows";
-/// What a thread reads at once, in bytes.
+/// Bytes that a thread reads in one load.
 const PACK: usize = 16;
-/// Threads of a block, about.
+/// Approximate number of threads of a block.
 const BLOCK: usize = 256;
-/// How many of these are for the packs of one row, at most.
+/// Most threads of a block that share one row.
 const PACKS: usize = 128;
-/// Blocks of a launch, at most.
+/// Most blocks of a launch.
 const GRID: usize = i32::MAX as usize;
 
-/// Numbers that the kernel knows.
+/// Element types that the kernels support.
 trait CudaNumber: WithDType + DeviceRepr + ValidAsZeroBits {}
 impl CudaNumber for f32 {}
 impl CudaNumber for f64 {}
 
-/// Offsets and indices on every GPU that has asked for them.
+/// Copies of offsets and indices on every GPU that has requested them.
 #[derive(Debug, Default)]
 pub(super) struct Copies(Mutex<Vec<(DeviceId, Arc<Uploaded>)>>);
 
@@ -42,19 +42,19 @@ struct Uploaded {
 
 impl Copies {
     fn on(&self, device: &CudaDevice, rows: &Compressed) -> Result<Arc<Uploaded>> {
-        // A thread that panicked here has left the list as it was or longer by one.
+        // A thread that panicked here left the list unchanged or with one more complete entry.
         let mut copies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = copies.iter().find(|(id, _)| *id == device.id()) {
             return Ok(Arc::clone(found));
         }
         let upload = |numbers: &[u32]| match numbers {
-            // Devices have no memory of zero bytes.
+            // Zero-byte allocations are not possible on devices.
             [] => device.clone_htod(&[0]),
             some => device.clone_htod(some),
         };
         let uploaded =
             Arc::new(Uploaded { offsets: upload(&rows.offsets)?, indices: upload(&rows.indices)? });
-        // Each thread has a stream of its own, and those of others do not wait for this one.
+        // Each thread has its own stream, and the streams of other threads do not wait for this one.
         device.synchronize()?;
         copies.push((device.id(), Arc::clone(&uploaded)));
         Ok(uploaded)
@@ -64,7 +64,7 @@ impl Copies {
 /// Reduces the rows of a contiguous tensor `[columns, width]` to `[rows, width]`.
 ///
 /// # Errors
-/// Numbers that are neither `f32` nor `f64`; a layout that is not contiguous; what the driver or the compiler says.
+/// If numbers are neither `f32` nor `f64`, the layout is not contiguous, or the driver or the compiler fails.
 pub(super) fn reduce(
     matrix: &Matrix,
     reduction: Reduction,
@@ -77,7 +77,7 @@ pub(super) fn reduce(
         layout.contiguous_offsets().ok_or(Error::RequiresContiguous { op: reduction.name() })?;
     let slice = match &storage.slice {
         CudaStorageSlice::F32(x) => {
-            // Memory is allocated at multiples of far more than a pack.
+            // Allocations are aligned to far more than a pack.
             let aligned = (start * size_of::<f32>()).is_multiple_of(PACK);
             let x = x.slice(start..end);
             CudaStorageSlice::F32(reduce_view(matrix, reduction, &x, aligned, width, device)?)
@@ -109,8 +109,8 @@ fn reduce_view<T: CudaNumber>(
     }
 }
 
-/// Runs the kernel over all rows. Where there is nothing to write, the result has one number that nobody reads, since
-/// devices have no memory of zero bytes.
+/// Runs the kernel over all rows. An empty result is allocated with one unused number, since zero-byte allocations are
+/// not possible on devices.
 fn launch<T: CudaNumber>(
     rows: &Compressed,
     reduction: Reduction,
@@ -131,9 +131,10 @@ fn launch<T: CudaNumber>(
     let width = counted(width)?;
 
     #[allow(unsafe_code, reason = "the compiler cannot check what a kernel reads and writes")]
-    // SAFETY: the arguments are those of the kernel, in its order. It reads offsets up to `row_count` and the indices
-    // between them, both as checked when the rows were made: every index is below the number of columns, and x has
-    // `width` numbers for each, as asserted. It writes all of `numbers` numbers, so none is read before it is set.
+    // SAFETY: the arguments match the kernel's parameters, in order. It reads offsets up to `row_count` and the indices
+    // between them, both checked when the rows were built: every index is below the number of columns, and x has
+    // `width` numbers per column, as asserted. It writes all `numbers` elements of `out`, so none is read
+    // uninitialised.
     unsafe {
         let mut out = device.alloc::<T>(numbers)?;
         let mut arguments = function.builder();
@@ -144,7 +145,7 @@ fn launch<T: CudaNumber>(
     }
 }
 
-/// Which kernel, and how many packs an item has for it.
+/// A kernel, and the number of packs that an item has for it.
 struct Kernel {
     name: String,
     packs: usize,
@@ -175,13 +176,13 @@ impl Kernel {
     }
 }
 
-/// The kernels for any device that the compiler knows; the driver finishes them for the one that loads them.
+/// The kernels as PTX, for any device that the compiler supports; the driver compiles it further when it is loaded.
 fn ptx() -> Result<&'static str> {
     static COMPILED: OnceLock<String> = OnceLock::new();
     if let Some(ptx) = COMPILED.get() {
         return Ok(ptx);
     }
-    // Threads that come here at once compile the same.
+    // Threads that get here concurrently compile the same source.
     let compiled = compile_ptx(SOURCE).map_err(Error::wrap)?.to_src();
     Ok(COMPILED.get_or_init(|| compiled))
 }
@@ -194,7 +195,7 @@ fn counted(count: usize) -> Result<u32> {
 mod tests {
     use super::*;
 
-    /// Needs the compiler and no GPU.
+    /// Needs NVRTC but no GPU.
     #[test]
     fn every_kernel_that_can_be_asked_for_compiles() {
         let ptx = ptx().unwrap();

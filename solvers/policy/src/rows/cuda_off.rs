@@ -1,11 +1,11 @@
-//! In the place of the kernel in a build without the feature `cuda`: it says so.
+//! Replaces the CUDA kernel in builds without the feature `cuda`: every call fails.
 
 use candle_core::{CudaStorage, Error, Layout, Result};
 
 use super::matrix::Matrix;
 use super::operation::Reduction;
 
-/// Copies on GPUs, of which there are none.
+/// Copies on GPUs: always empty.
 #[derive(Debug, Default)]
 pub(super) struct Copies {}
 

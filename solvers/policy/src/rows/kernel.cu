@@ -1,8 +1,8 @@
 // The reduction over compressed rows on a GPU, compiled at run time.
 //
-// The numbers of an item are read in packs of 16 bytes where its width allows. A block has one thread per pack and
-// as many rows as fit, so that neighbouring threads read neighbouring packs. A thread reduces its pack of a row in
-// the order of the entries. Nothing is atomic, so every run gives the same bits.
+// The numbers of an item are read in packs of 16 bytes if its width allows. A block has one thread per pack and as many
+// rows as fit, so that neighbouring threads read neighbouring packs. A thread reduces its pack of a row in the order of
+// the entries. Nothing is atomic, so every run gives the same bits.
 
 template <typename T, int N> struct alignas(N * sizeof(T)) Pack {
   T at[N];
@@ -15,7 +15,7 @@ struct Sum {
 
 struct Max {
   static __device__ double none() { return __longlong_as_double(0xfff0000000000000LL); }
-  // As on a processor, what is not a number is not the largest.
+  // As on the CPU, NaN is not the maximum.
   template <typename T> static __device__ T join(T max, T item) { return max < item || max != max ? item : max; }
 };
 
@@ -33,7 +33,7 @@ __device__ void reduce(const unsigned *__restrict__ offsets, const unsigned *__r
       Pack<T, N> result;
 #pragma unroll
       for (int k = 0; k < N; ++k) result.at[k] = T(Join::none());
-      // Four loads are under way at a time; they are joined in order.
+      // Four loads are in flight at a time; they are joined in order.
 #pragma unroll 4
       for (unsigned entry = begin; entry < end; ++entry) {
         const Pack<T, N> item = items[size_t(indices[entry]) * packs + pack];

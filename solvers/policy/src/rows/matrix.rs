@@ -1,40 +1,39 @@
-//! Compressed rows as the kernels read them: checked, transposed, and with long rows in pieces.
+//! Compressed rows in the form that kernels read: checked, transposed, and with long rows split into pieces.
 
 use super::RowsError;
 use super::cuda::Copies;
 
-/// The longest row that is summed in one go; longer ones are cut into pieces of this length.
+/// Longest row that is reduced in one pass; longer rows are split into pieces of this length.
 ///
-/// One thread walks a row, so this bounds how long the others wait for it: pooling a whole graph is a single row. It
-/// is a constant because the order of the additions, and so the last bits of a sum, depend on it.
+/// One thread walks a row, so this bounds how long other threads wait for it: pooling a whole graph is a single row. It
+/// is a constant because it determines the order of the additions, and so the last bits of a sum.
 const PIECE: usize = 256;
 
-/// The columns of every row, in compressed rows, or a product of two such matrices where rows are too long.
+/// A matrix in compressed rows, factored into two matrices if rows are too long.
 #[derive(Debug)]
 pub(super) enum Matrix {
     /// No row is longer than [`PIECE`].
     Whole(Compressed),
-    /// `pieces` reduces the columns to the pieces of rows, and `joined` reduces these to rows.
+    /// `pieces` reduces columns to pieces of rows, and `joined` reduces pieces to rows.
     InPieces { pieces: Compressed, joined: Box<Matrix> },
 }
 
-/// Rows whose columns are written one row after the other: those of row `i` are
-/// `indices[offsets[i]..offsets[i + 1]]`.
+/// Compressed rows: the columns of row `i` are `indices[offsets[i]..offsets[i + 1]]`.
 #[derive(Debug)]
 pub(super) struct Compressed {
     pub(super) columns: usize,
     pub(super) offsets: Vec<u32>,
     pub(super) indices: Vec<u32>,
-    /// The same on the GPUs that asked for it.
+    /// Copies on the GPUs that requested them.
     #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "read by the kernel's side alone"))]
     pub(super) copies: Copies,
 }
 
 impl Matrix {
-    /// Cuts long rows.
+    /// Splits long rows.
     ///
-    /// The pieces of a row are summed in index order and then in the order of the pieces, so a sum depends on the
-    /// matrix alone. O(rows + entries).
+    /// The pieces of a row are summed in index order, and then their sums in the order of the pieces, so a sum depends
+    /// on the matrix only. O(rows + entries).
     pub(super) fn new(rows: Compressed) -> Self {
         if (0..rows.row_count()).all(|row| rows.row(row).len() <= PIECE) {
             return Matrix::Whole(rows);
@@ -78,10 +77,11 @@ impl Compressed {
         Compressed { columns, offsets, indices, copies: Copies::default() }
     }
 
-    /// Rows from offsets and indices that a caller made. O(rows + entries).
+    /// Rows from a caller's offsets and indices. O(rows + entries).
     ///
     /// # Errors
-    /// Offsets that do not rise from 0 to the number of entries; a column that is not there; counts past 32 bits.
+    /// If the offsets do not rise from 0 to the number of entries, a column is out of range, or a count exceeds 32
+    /// bits.
     pub(super) fn checked(columns: usize, offsets: Vec<u32>, indices: Vec<u32>) -> Result<Self, RowsError> {
         let (first, last) = match offsets[..] {
             [] => return Err(RowsError::NoOffsets),
@@ -99,15 +99,14 @@ impl Compressed {
         if let Some(entry) = indices.iter().position(|&column| column as usize >= columns) {
             return Err(RowsError::Column { entry, column: indices[entry], columns });
         }
-        // Each of these also is an offset or an index of the transposed rows.
+        // Each of these is also an offset or an index of the transposed rows.
         for count in [columns, offsets.len() - 1, indices.len()] {
             u32::try_from(count).map_err(|_| RowsError::TooMany(count))?;
         }
         Ok(Compressed::new(columns, offsets, indices))
     }
 
-    /// Columns for rows, and rows for columns, those of a column in ascending order. A counting sort,
-    /// O(rows + columns + entries).
+    /// The transpose, with the rows of each column in ascending order. A counting sort, O(rows + columns + entries).
     pub(super) fn transposed(&self) -> Self {
         let mut offsets = vec![0; self.columns + 1];
         for &column in &self.indices {
@@ -137,7 +136,7 @@ impl Compressed {
         &self.indices[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
 
-    /// The first row that does not have exactly one entry, with how many it has.
+    /// The first row without exactly one entry, with its number of entries.
     pub(super) fn not_single(&self) -> Option<(usize, usize)> {
         (0..self.row_count()).map(|row| (row, self.row(row).len())).find(|&(_, length)| length != 1)
     }

@@ -2,20 +2,20 @@
 //!
 //! Let A be a matrix of zeros and ones. Then `y = A x`, that is `y[i] = Σ x[j] over the entries j of row i`, is
 //!
-//! - message passing, where row i lists the edges into node i, or the nodes that they come from;
-//! - a gather, where every row has one entry;
-//! - pooling, where row s lists the members of segment s.
+//! - message passing, if row i lists the edges into node i, or the nodes that they come from;
+//! - a gather, if every row has one entry;
+//! - pooling, if row s lists the members of segment s.
 //!
 //! Its derivative is the same operation again, `∂L/∂x = Aᵀ ∂L/∂y`. So one kernel, given a matrix and its transpose,
 //! is enough to run and to train a network on graphs, and a gather and a scatter need no kernel of their own.
 //!
-//! A row is summed by one thread in the order of its entries. Nothing is added atomically, so the same input gives the
-//! same bits in every run, whatever the number of threads; scatter kernels, which walk the edges instead, have either
-//! atomic additions or one thread that does them all. Rows of more than 256 entries are cut into pieces that are summed
-//! first, so that no single thread has to walk the whole of a graph.
+//! A row is summed by one thread in the order of its entries. No addition is atomic, so the same input gives the same
+//! bits in every run, for any number of threads; scatter kernels, which walk the edges instead, have either atomic
+//! additions or one thread that does them all. Rows of more than 256 entries are split into pieces that are summed
+//! first, so that no single thread has to walk a whole graph.
 //!
-//! A softmax over segments is composed of these, with the largest item of each segment subtracted first, which changes
-//! nothing but keeps the exponentials finite.
+//! A softmax over segments is composed of these sums. The largest item of each segment is subtracted first, which does
+//! not change the result but keeps the exponentials finite.
 //!
 //! Sums over compressed rows in place of scatter are what DGL (Wang et al. 2019) calls generalised sparse matrix
 //! multiplication (g-SpMM); the attention within neighbourhoods is that of Veličković et al. (ICLR 2018).
@@ -36,10 +36,10 @@ use matrix::{Compressed, Matrix};
 
 pub use error::RowsError;
 
-/// A matrix of zeros and ones in compressed rows, with its transpose. An entry that is repeated counts repeatedly.
+/// A matrix of zeros and ones in compressed rows, with its transpose. A repeated entry counts repeatedly.
 ///
-/// Cheap to clone. A GPU gets its own copy of the entries when it is first asked for a sum, and keeps it as long as
-/// the rows live.
+/// Cheap to clone. A GPU gets its own copy of the entries when a sum is first requested on it, and keeps it for the
+/// lifetime of the rows.
 #[derive(Debug, Clone)]
 pub struct Rows {
     forward: Arc<Side>,
@@ -50,7 +50,7 @@ pub struct Rows {
 #[derive(Debug)]
 struct Side {
     matrix: Matrix,
-    /// The first row that does not have exactly one entry, and how many it has.
+    /// The first row without exactly one entry, with its number of entries.
     not_single: Option<(usize, usize)>,
 }
 
@@ -67,8 +67,8 @@ impl Rows {
     /// O(rows + columns + entries).
     ///
     /// # Errors
-    /// Offsets that do not rise from 0 to the number of indices; an index that is not below `columns`; more rows,
-    /// columns or indices than 32 bits can count.
+    /// If the offsets do not rise from 0 to the number of indices, an index is not below `columns`, or there are more
+    /// rows, columns or indices than 32 bits can count.
     pub fn new(columns: usize, offsets: Vec<u32>, indices: Vec<u32>) -> Result<Self, RowsError> {
         let rows = Compressed::checked(columns, offsets, indices)?;
         let transposed = Side::new(rows.transposed());
@@ -92,17 +92,17 @@ impl Rows {
         Ok(Rows::gather(count, segment_of.to_vec())?.transposed())
     }
 
-    /// How many rows a sum has.
+    /// Number of rows of the result.
     pub fn row_count(&self) -> usize {
         self.forward.matrix.row_count()
     }
 
-    /// How many rows are summed.
+    /// Number of rows of the input.
     pub fn column_count(&self) -> usize {
         self.forward.matrix.column_count()
     }
 
-    /// The transposed matrix. O(1): it is there already.
+    /// The transposed matrix, which is precomputed. O(1).
     pub fn transposed(&self) -> Self {
         Rows { forward: Arc::clone(&self.backward), backward: Arc::clone(&self.forward) }
     }

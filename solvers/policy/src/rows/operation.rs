@@ -1,15 +1,15 @@
-//! Sums, largest items and softmax over rows as operations on tensors, with their derivatives.
+//! Sum, maximum and softmax over rows as tensor operations, with their derivatives.
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Error, Layout, Result, Shape, Tensor};
 
 use super::{Rows, RowsError, cpu, cuda};
 
-/// How the entries of a row become one.
+/// A reduction of the entries of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reduction {
-    /// Their sum; 0 for none.
+    /// The sum; 0 for an empty row.
     Sum,
-    /// The largest; −∞ for none.
+    /// The maximum; −∞ for an empty row.
     Max,
 }
 
@@ -23,21 +23,21 @@ impl Reduction {
 }
 
 impl Rows {
-    /// The sum over each row: `[columns, width]` to `[rows, width]`, `f32` or `f64`, on a processor or on a GPU.
+    /// The sum over each row: `[columns, width]` to `[rows, width]`, `f32` or `f64`, on the CPU or on a GPU.
     ///
-    /// Its gradient is the sum over the transposed rows, which has a gradient in turn. The result does not depend on
+    /// Its gradient is the sum over the transposed rows, which is itself differentiable. The result does not depend on
     /// the number of threads. Reads each entry's row of `x` once and writes the result once.
     ///
     /// # Errors
-    /// Another shape or type of number; what the device says.
+    /// If the shape or the element type does not fit, or the device fails.
     pub fn sum(&self, x: &Tensor) -> Result<Tensor> {
         self.input(x, Reduction::Sum)?.apply_op1(Reduce { rows: self.clone(), reduction: Reduction::Sum })
     }
 
-    /// The largest item of each row, column by column: `[columns, width]` to `[rows, width]`; −∞ for a row without
+    /// The maximum over each row, column by column: `[columns, width]` to `[rows, width]`; −∞ for a row without
     /// entries.
     ///
-    /// The result is detached: no gradient goes through it.
+    /// The result is detached: no gradient flows through it.
     ///
     /// # Errors
     /// As [`Rows::sum`].
@@ -62,7 +62,7 @@ impl Rows {
             return Err(Error::wrap(RowsError::NotSegments { column, rows }));
         }
         let x = self.input(x, Reduction::Max)?;
-        // There may be no way to ask a device for nothing.
+        // Some devices cannot run an operation on an empty tensor.
         if x.elem_count() == 0 {
             return Ok(x);
         }
@@ -72,7 +72,7 @@ impl Rows {
         weights / totals
     }
 
-    /// What kernels read: a contiguous tensor of the right shape.
+    /// The input of the kernels: a contiguous tensor of the right shape.
     fn input(&self, x: &Tensor, reduction: Reduction) -> Result<Tensor> {
         match *x.dims() {
             [columns, _] if columns == self.column_count() => x.contiguous(),

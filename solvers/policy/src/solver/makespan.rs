@@ -1,4 +1,4 @@
-//! The makespan of one step.
+//! Minimising the makespan of one step.
 
 use std::time::Instant;
 
@@ -21,16 +21,16 @@ use crate::network::Network;
 use crate::predict::Prediction;
 use crate::subject::{Base, Subject};
 
-/// Shares of the time that is left for the members of the floor that can take long.
+/// Shares of the remaining time for the members of the floor that can take long.
 const MULTILEVEL: f64 = 0.3;
 const LINEAR: f64 = 0.1;
-/// Most times that the network improves on what it made itself.
+/// Most rounds in which the network improves on its own plan.
 const REFINEMENTS: u64 = 3;
-/// Judges that draws are divided among, whatever the number of threads.
+/// Evaluators among which draws are divided, independent of the number of threads.
 const JUDGES: usize = 4;
-/// Shares of the time left that the searches between two looks at the plan by the network get.
+/// Shares of the remaining time for the searches; the network reads the plan before each.
 const SEARCHES: [f64; 2] = [0.3, 1.0];
-/// Draws of one refinement have numbers of their own.
+/// Separates the random streams of the refinements.
 const TASKS: u64 = 1 << 20;
 
 pub(super) fn solve(
@@ -69,7 +69,7 @@ pub(super) fn solve(
     if let Some(why) = &reason {
         context.emit(Event::Phase { name: why.clone() });
     }
-    // What the network says of the plan to improve on, if it has said anything of it.
+    // Guidance from the network's reading of the current plan, if it has read it.
     let mut guide = None;
     if let Some((network, subject)) = &reader {
         for refinement in 0..REFINEMENTS {
@@ -97,7 +97,7 @@ pub(super) fn solve(
             }
             context.emit(Event::Phase { name: "search".into() });
             let mut part = context.part(share);
-            // Every search has streams of its own, far from those of other seeds.
+            // Every search has its own random streams, far from those of other seeds.
             part.seed = part.seed.wrapping_add(number << 32);
             let from = run.best.clone().unwrap_or_else(|| run.base.clone());
             let found = anneal(&scene, from, guide.as_ref(), &bound, &mut part)?;
@@ -116,21 +116,21 @@ pub(super) fn solve(
     Ok(Solution { statistics, reason, ..solution })
 }
 
-/// A solve under way.
+/// State of a solve.
 struct Run<'s, 'p> {
     scene: &'s Scene<'p>,
     judge: Judge<'s, 'p>,
     /// The schedule that the network reads.
     base: Best,
-    /// The answer so far.
+    /// The best schedule so far.
     best: Option<Best>,
-    /// Predictions so far, and their seconds.
+    /// Number of predictions so far, and their seconds.
     asked: u64,
     seconds: f64,
 }
 
 impl<'s, 'p> Run<'s, 'p> {
-    /// Multilevel partitioning, and if asked for the best contiguous splits of linear orders, run as a step.
+    /// Multilevel partitioning and, if requested, the best contiguous splits of linear orders, simulated as one step.
     fn floor(
         &mut self,
         problem: &Problem,
@@ -165,7 +165,7 @@ impl<'s, 'p> Run<'s, 'p> {
         Ok(())
     }
 
-    /// What the network says of the schedule to improve on.
+    /// Runs the network on the schedule to improve on.
     fn ask(
         &mut self,
         network: &Network,
@@ -198,7 +198,7 @@ impl<'s, 'p> Run<'s, 'p> {
         Ok(found)
     }
 
-    /// Keeps what was found if it is better, and says whether it is.
+    /// Keeps a schedule if it is better than the best, and returns whether it was.
     fn take(&mut self, found: Option<Best>, context: &mut Context<'_>) -> bool {
         let Some(found) = found else { return false };
         let is_new = self.best.as_ref().is_none_or(|best| is_better(found.score, best.score));
@@ -210,7 +210,8 @@ impl<'s, 'p> Run<'s, 'p> {
         is_new
     }
 
-    /// Whether there is no time left, or nothing to gain. Without an answer it never is, so that there is one.
+    /// Whether time is up or nothing is left to gain. Always false before the first schedule, so that the solve returns
+    /// one.
     fn is_over(&self, bound: &LowerBound, context: &Context<'_>) -> bool {
         self.best.as_ref().is_some_and(|best| {
             let is_enough = best.score.fits()

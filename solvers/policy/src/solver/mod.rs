@@ -1,9 +1,9 @@
 //! The learned policy as a solver.
 //!
-//! The network has never the last word. First come the plans that need none, the *floor*; the network reads the best of
-//! them and says what it would change; what is made of that is scored by the simulator or split by the exact program, and
-//! the best of all is the next plan to improve on. What time is left goes to a search whose moves the network proposes.
-//! So the answer is never worse than the floor's, and it comes with the same lower bound as any other.
+//! The network never decides alone. First come the plans that need no network, the *floor*. The network reads the best
+//! of them and proposes changes; the resulting candidates are scored by the simulator or split by the exact program,
+//! and the best plan so far is the next one to improve on. The remaining time goes to a search whose moves the network
+//! proposes. So the result is never worse than the floor's, and it has the same lower bound as any other solver's.
 
 mod makespan;
 mod throughput;
@@ -22,46 +22,46 @@ use crate::network::{Config, Network};
 use crate::predict::Prediction;
 use crate::subject::Subject;
 
-/// Most units that the network reads: a larger graph is coarsened to about so many.
+/// Most units that the network reads; larger graphs are coarsened to about this many.
 pub const MOST_UNITS: usize = 4096;
 
-/// What a thread computes in a second of a network's answer, pessimistically; a GPU is faster.
+/// Operations per second of a network on one thread, a pessimistic estimate; a GPU is faster.
 const OPERATIONS_PER_SECOND: f64 = 4e9;
-/// The share of the time left that an answer may take.
+/// Largest share of the remaining time that a prediction may take.
 const MOST_OF_TIME: f64 = 0.5;
 
-/// Where a policy has its network from.
+/// Source of a policy's network.
 #[derive(Debug, Clone)]
 pub enum Origin {
-    /// A checkpoint, read when it is first needed.
+    /// A checkpoint, loaded on first use.
     Checkpoint(&'static [u8]),
-    /// A network that is there already.
+    /// A network in memory.
     Network(Box<Network>),
-    /// A new network from a seed, to compare with.
+    /// A new network from a seed, as a baseline.
     Untrained(u64),
-    /// No network: the floor and the search alone, to compare with.
+    /// No network: only the floor and the search, as a baseline.
     Nothing,
 }
 
-/// What a policy does besides asking its network.
+/// Components of a policy besides its network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
-    /// Whether plans that need no network count.
+    /// Whether the plans of the floor are candidates for the result.
     pub floor: bool,
-    /// Whether the exact splits of linear orders are among these; throughput needs them.
+    /// Whether the floor includes the exact splits of linear orders; throughput needs them.
     pub splits: bool,
-    /// Plans or orders drawn from a prediction; one is what the network would do by itself.
+    /// Number of plans or orders drawn from a prediction; 1 is the network's own choice.
     pub draws: usize,
-    /// Whether what time is left goes to a search.
+    /// Whether the remaining time goes to a search.
     pub search: bool,
 }
 
 impl Parts {
-    /// All of them.
+    /// All components.
     pub const ALL: Parts = Parts { floor: true, splits: true, draws: 16, search: true };
 }
 
-/// The learned policy, or a variant of it to compare with.
+/// The learned policy, or an ablation of it.
 #[derive(Debug)]
 pub struct Policy {
     name: &'static str,
@@ -72,17 +72,17 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy under a name.
+    /// A policy with a name.
     pub const fn new(name: &'static str, summary: &'static str, origin: Origin, parts: Parts) -> Policy {
         Policy { name, summary, origin, parts, network: OnceLock::new() }
     }
 
-    /// The same with another network.
+    /// The same policy with another network.
     pub fn with_network(&self, network: Network) -> Policy {
         Policy::new(self.name, self.summary, Origin::Network(Box::new(network)), self.parts)
     }
 
-    /// The network, if there is one.
+    /// The network, or `None` if the policy has none.
     fn network(&self) -> Result<Option<&Network>, SolveError> {
         let made = self.network.get_or_init(|| match &self.origin {
             Origin::Checkpoint(bytes) => {
@@ -105,7 +105,7 @@ impl Policy {
         }
     }
 
-    /// Why the network is not to be asked of a subject now, if so: there is no time or memory for an answer.
+    /// The reason not to run the network on a subject now, if there is not enough time or memory for a prediction.
     fn too_large(network: &Network, subject: &Subject<'_, '_>, context: &Context<'_>) -> Option<String> {
         let devices = subject.scene().device_count();
         let [bytes, operations] = network.cost(subject.unit_count(), subject.edges().len(), devices);
@@ -119,17 +119,17 @@ impl Policy {
         })
     }
 
-    /// What the network says of an input, on the context's threads.
+    /// Runs the network on an input, with the context's threads.
     fn ask(network: &Network, input: &Input, context: &mut Context<'_>) -> Result<Prediction, SolveError> {
         let found = context.in_pool(|| Prediction::new(network, input))?;
         found.map_err(|error| SolveError::Invariant(format!("the network failed: {error}")))
     }
 }
 
-/// Where networks run: a GPU in a build for one, else the CPU.
+/// The device that networks run on: a GPU in a build with CUDA, else the CPU.
 ///
 /// # Errors
-/// In a build for a GPU, where there is none that can be used.
+/// If a build with CUDA finds no usable GPU.
 pub fn device() -> Result<Device, String> {
     if cfg!(feature = "cuda") {
         return Device::new_cuda(0).map_err(|error| format!("no CUDA device can be used: {error}"));
@@ -167,7 +167,7 @@ impl Solver for Policy {
         Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false }
     }
 
-    /// Without a time limit it ends after about as many simulations, or orders, as the other searches.
+    /// Without a time limit, stops after about as many simulations, or orders, as the other searches.
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let network = self.network()?;

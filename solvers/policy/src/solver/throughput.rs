@@ -1,4 +1,4 @@
-//! The throughput of a contiguous split.
+//! Maximising the throughput of a contiguous split.
 
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
@@ -20,14 +20,14 @@ use crate::features::input;
 use crate::network::Network;
 use crate::subject::{Base, Subject, step_of};
 
-/// Most times that the network improves on what it made itself.
+/// Most rounds in which the network improves on its own plan.
 const REFINEMENTS: u64 = 3;
-/// Orders of a search without a time limit: so many interval loads, and at most so many orders.
+/// Limits of a search without a time limit: evaluations of interval loads, and orders.
 const WORK: usize = 20_000_000;
 const ORDERS: usize = 64;
-/// Orders tried between two looks at the clock.
+/// Orders tried between two checks of the clock.
 const AT_ONCE: usize = 8;
-/// How far units of a drawn order are moved, as a share of its length, at most.
+/// Largest random displacement of a unit in a drawn order, as a share of its length.
 const NOISE: f64 = 0.125;
 
 pub(super) fn solve(
@@ -40,7 +40,7 @@ pub(super) fn solve(
     let units = Units::new(problem);
     let mut bound = strongest(problem);
     let room = Room::new(problem, &units, context.limits.memory);
-    // What the network reads is a plan of the answer only where it is kept.
+    // The plan that the network reads is a candidate for the result only if the floor is kept.
     let base = match parts.floor {
         true => best_over_orders(problem, &units, Effort::Plain, context)?,
         false => best_over_orders(problem, &units, Effort::Plain, &mut context.apart())?,
@@ -48,8 +48,8 @@ pub(super) fn solve(
     let mut best = base.clone().filter(|_| parts.floor);
     let mut rng = seed::stream(context.seed, 0);
     let plain = of_order(&Rule::DepthFirst.order(problem, &units));
-    // Where the units stand in the best order drawn so far, at first the depth-first one, and where the network would
-    // have them.
+    // Positions of the units in the best order so far, at first the depth-first one, and the positions that the network
+    // proposes.
     let (mut places_of_best, mut guide) = (plain.clone(), None);
     let mut asked = 0;
     let step = step_of(problem).ok();
@@ -80,7 +80,7 @@ pub(super) fn solve(
             asked += 1;
             context.emit(Event::Phase { name: "orders drawn from the network".into() });
             let draw = |number: usize| {
-                // The network's own order first, then mixtures with the plain one and noise.
+                // The network's own order first, then mixtures with the best order so far, and noise.
                 let weight = if number == 0 { 1.0 } else { 1.0 - (number % 4) as f64 / 4.0 };
                 let noise = if number < 4 { 0.0 } else { NOISE * (number as f64 / parts.draws as f64) };
                 mixed(&units, &places_of_best, &found, weight, noise, &mut rng)
@@ -126,7 +126,7 @@ pub(super) fn solve(
     Ok(Solution { statistics: vec![("predictions", asked)], reason, ..solution })
 }
 
-/// Whether nothing is left to gain, or time to gain it.
+/// Whether nothing is left to gain, or no time is left.
 fn is_over(best: Option<&Plan>, bound: &LowerBound, context: &Context<'_>) -> bool {
     let is_enough = |plan: &Plan| {
         tolerance::gap(plan.value(), bound.value) == 0.0 || context.gap_reached(plan.value(), bound.value)
@@ -134,7 +134,7 @@ fn is_over(best: Option<&Plan>, bound: &LowerBound, context: &Context<'_>) -> bo
     context.stop().reason().is_some() || best.is_some_and(is_enough)
 }
 
-/// What asks the network where every unit should stand.
+/// Runs the network for the positions of the units.
 struct Reader<'s, 'p> {
     subject: Subject<'s, 'p>,
     judge: Judge<'s, 'p>,
@@ -145,7 +145,7 @@ impl<'s, 'p> Reader<'s, 'p> {
         Reader { subject: Subject::new(scene, MOST_UNITS, true), judge: Judge::new(scene) }
     }
 
-    /// Where the network would have every unit, given a plan to improve on; without one, it reads a list schedule.
+    /// The positions that the network proposes, given a plan to improve on; without one, it reads a list schedule.
     fn ask(
         &mut self,
         network: &Network,

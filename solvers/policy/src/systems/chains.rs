@@ -1,24 +1,25 @@
-//! Chains contracted: units that nothing parts.
+//! Contraction of chains of units.
 
 use super::reading::Reading;
 
-/// Units in chains. A unit is in the chain of the one before it where that one sends to no other and it reads from no other.
+/// A partition of the units into chains. A unit joins the chain of its predecessor if it is that unit's only successor
+/// and has no other predecessor.
 pub(super) struct Chains {
-    /// By unit, numbered in topological order of their first units.
+    /// The chain of every unit; chains are numbered in topological order of their first units.
     pub(super) chain_of: Vec<u32>,
-    /// How many there are.
+    /// Number of chains.
     pub(super) count: usize,
-    /// Edges between them, each once.
+    /// Edges between chains, each once.
     pub(super) ends: Vec<(u32, u32)>,
 }
 
 impl Chains {
-    /// Of what is read of a problem.
+    /// The chains of a reading.
     pub(super) fn of(reading: &Reading<'_, '_>) -> Chains {
         Chains::new(reading.subject.order(), &reading.ends)
     }
 
-    /// Of units in topological order and the edges between them, each once. O(units + edges).
+    /// The chains of units in topological order with the edges between them, each once. O(units + edges).
     fn new(order: &[u32], ends: &[(u32, u32)]) -> Chains {
         let mut readers = vec![0u32; order.len()];
         let mut sources: Vec<(u32, Option<u32>)> = vec![(0, None); order.len()];
@@ -41,7 +42,8 @@ impl Chains {
             let ends = (chain_of[from as usize], chain_of[to as usize]);
             (ends.0 != ends.1).then_some(ends)
         };
-        // Two chains have at most one edge between them: only the last of one sends, and only the first of the other reads.
+        // Two chains have at most one edge between them: only the last unit of one sends, and only the first of the
+        // other reads.
         let ends = ends.iter().filter_map(between).collect();
         Chains { chain_of, count: count as usize, ends }
     }
@@ -51,7 +53,7 @@ impl Chains {
 mod tests {
     use super::*;
 
-    /// 0 → 1 → {2 → 3, 4} → 5 → 6, and 7 by itself, numbered backwards.
+    /// 0 → 1 → {2 → 3, 4} → 5 → 6, and 7 isolated, numbered backwards.
     #[test]
     fn what_nothing_parts_is_together() {
         let order: Vec<u32> = (0..8).rev().collect();

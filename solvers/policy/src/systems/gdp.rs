@@ -1,23 +1,31 @@
-//! GDP: the whole graph placed at once.
+//! GDP: places the whole graph in one shot.
 //!
-//! Units are embedded by GraphSAGE with largest-item pooling over their neighbours (Hamilton, Ying and Leskovec,
-//! NeurIPS 2017), and placed by layers of attention within segments of the topological order that also see what the
-//! same layer read of the segment before, through which no gradient flows (Dai et al., "Transformer-XL", ACL 2019),
-//! without positions. Superposition conditions every layer on its input: x ← g(c(x₀) ⊙ x), where x₀ is the mean of the
-//! units' embeddings, so that graphs share parameters and do not disturb each other. Devices are drawn for every unit
-//! by itself; learned by proximal policy optimisation with the reward −√seconds, and −10 for what does not fit.
+//! Units are embedded by GraphSAGE with max pooling over their neighbours (Hamilton, Ying and Leskovec, NeurIPS 2017).
+//! They are placed by layers of attention within segments of the topological order, which also attend to the input of
+//! the same layer for the previous segment; no gradient flows there (Dai et al., "Transformer-XL", ACL 2019). There are
+//! no positions. Superposition conditions every layer on its input: x ← g(c(x₀) ⊙ x), where x₀ is the mean of the
+//! units' embeddings, so that graphs share parameters without disturbing each other. The device of every unit is
+//! sampled independently. Training is proximal policy optimisation with the reward −√seconds, and −10 for placements
+//! that exceed memory.
 //!
 //! Zhou et al., "GDP: generalized device placement for dataflow graphs", arXiv 1910.01578, 2019. The paper leaves sizes
 //! open; those of a published version of its successor are used: 2 layers of GraphSAGE, 3 of attention with 8 heads,
-//! width 128, segments of 256. Chosen here: 8 draws an update, whose advantages are relative to each other, since the
-//! paper's mean over all earlier draws is ruled by those that did not fit long after there are none; ratios clipped at
-//! 0.2 by unit; gradients clipped at a norm of 1; what does not fit counts for less than −10 where the penalty of the
-//! searches here does, up to a bound; only attention reads the conditioned x, and what is added to stays as it was; the
-//! first 32 neighbours of a unit; kinds of operators as coarse as the policy's and their seconds and bytes in place of
-//! shapes, as for all systems here, and where a unit stands in the order among its figures, though attention has no
-//! positions; a learning rate of 1e-3, 2 epochs and an entropy bonus of 0.01, after one run each of 40 s on a step of
-//! Inception-v3, Transformer-XL, BERT or WaveNet with rates of 1e-4 to 3e-3, 1 to 4 epochs and bonuses of 0.01 to 1.
-//! With the successor's 1e-4 it was still worse than one device on Inception-v3 then; 1 epoch did as well as 2.
+//! width 128, segments of 256.
+//!
+//! Choices made here:
+//!
+//! - 8 samples per update, with advantages relative to each other. The paper's mean over all earlier samples is
+//!   dominated by infeasible ones long after they have ceased.
+//! - Probability ratios are clipped at 0.2 per unit, gradients at a norm of 1.
+//! - The reward of a placement that exceeds memory is below −10 if the penalty of the searches here is, up to a bound.
+//! - Only attention reads the conditioned x; the residual stream is unconditioned.
+//! - At most 32 neighbours of a unit are read, the first ones.
+//! - Operator kinds are as coarse as the policy's, with seconds and bytes in place of shapes, as for all systems here.
+//!   The position of a unit in the order is one of its features, though attention has no positions.
+//! - The learning rate is 1e-3, with 2 epochs and an entropy bonus of 0.01, chosen after one run each of 40 s on a step
+//!   of Inception-v3, Transformer-XL, BERT or WaveNet with rates of 1e-4 to 3e-3, bonuses of 0.01 to 1 and 1 to 4
+//!   epochs. With the successor's 1e-4, the result on Inception-v3 was still worse than one device at that point; 1
+//!   epoch did as well as 2.
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
@@ -32,36 +40,36 @@ use crate::learn::{LEAST_DEVIATION, TrainError, clipped_gain, relative};
 use crate::network::layers::{Linear, Norm};
 use crate::weights::{Nursery, Weights, WeightsError};
 
-/// Heads of attention.
+/// Attention heads.
 pub(super) const HEADS: usize = 8;
-/// Layers of GraphSAGE.
+/// GraphSAGE layers.
 const EMBEDDING: usize = 2;
-/// Units of a segment.
+/// Units per segment.
 const SEGMENT: usize = 256;
-/// Neighbours that are looked at, the first of them: pooling is dense.
+/// Most neighbours read of a unit, the first ones: pooling is dense.
 const NEIGHBOURS: usize = 32;
 const DRAWS: usize = 8;
 const EPOCHS: usize = 2;
 const CLIP: f64 = 0.2;
 const ENTROPY: f64 = 0.01;
-/// The reward of what does not fit.
+/// Reward of a placement that exceeds memory.
 const INVALID: f64 = -10.0;
 
-/// Parameters of a layer, in squares of the width: five matrices, and two of four times as many.
+/// Parameters of a layer in units of width²: five square matrices, and two of four times the size.
 const LAYER: usize = 13;
-/// The same of a layer of the embedding.
+/// Parameters of an embedding layer in units of width².
 const EMBEDDING_LAYER: usize = 3;
-/// Numbers that a gradient keeps of a unit in a layer: of every score, and widths of codes.
+/// Numbers kept for the gradient per unit and layer: per attention score, and in units of width.
 const PER_SCORE: usize = 7;
 const CODES: usize = 50;
-/// And of every neighbour in a layer of the embedding, in widths.
+/// Numbers kept for the gradient per neighbour and embedding layer, in units of width.
 const PER_NEIGHBOUR: usize = 2;
 
 pub(super) fn parameters(settings: &Settings) -> f64 {
     (settings.width.pow(2) * (LAYER * settings.layers + EMBEDDING_LAYER * EMBEDDING)) as f64
 }
 
-/// Numbers that are kept for the gradient.
+/// Numbers kept for the gradient.
 pub(super) fn kept(settings: &Settings, units: usize) -> f64 {
     let scores = HEADS * 2 * SEGMENT.min(units) * PER_SCORE;
     let layers = settings.layers * (scores + CODES * settings.width);
@@ -69,7 +77,7 @@ pub(super) fn kept(settings: &Settings, units: usize) -> f64 {
     units as f64 * (layers + embedding) as f64
 }
 
-/// The system.
+/// The GDP network.
 pub(super) struct Gdp {
     settings: Settings,
     figures: Linear,
@@ -101,7 +109,8 @@ impl Layer {
         Ok(Layer { condition, norms, query: query?, key: key?, value: value?, out, widen, narrow })
     }
 
-    /// A segment, s × width, that also sees what was `before` it. Scales by `condition`, 1 × width, on the way in.
+    /// Maps a segment, s × width, that also attends to the segment `before` it. The input is scaled by `condition`,
+    /// 1 × width.
     fn forward(&self, x: &Tensor, before: Option<&Tensor>, condition: &Tensor) -> Result<Tensor> {
         let width = x.dim(1)?;
         let own = self.norms[0].forward(&x.broadcast_mul(condition)?)?;
@@ -142,28 +151,29 @@ impl Gdp {
                 .map(|at| layer(nursery, at))
                 .collect::<std::result::Result<_, _>>()?,
             norm: Norm::new(nursery, "norm", width)?,
-            // All devices are alike at first.
+            // Zero, so that all devices are equally likely at first.
             head: Linear::zero(nursery, "head", width, settings.devices)?,
             settings,
         })
     }
 
-    /// The logarithms of every unit's likelihoods, units × devices.
+    /// Log-probabilities of every unit's devices, units × devices.
     fn forward(&self, seen: &Seen) -> Result<Tensor> {
         let units = seen.figures.dim(0)?;
         let width = self.settings.width;
         let mut x = self.figures.forward(&seen.figures)?.relu()?;
         for [pool, mix] in &self.embedding {
-            // What is pooled is positive, so a neighbour that is not there may count as zero.
+            // Pooled values are positive, so absent neighbours can be zeros.
             let items = candle_nn::ops::sigmoid(&pool.forward(&x)?)?;
             let items =
                 Tensor::cat(&[&items, &Tensor::zeros((1, width), items.dtype(), items.device())?], 0)?;
             let around = items.index_select(&seen.neighbours, 0)?.reshape((units, seen.most, width))?;
-            // The gradient goes to one of equal items; that of candle's maximum would go to each of them in full.
+            // Gathering by argmax sends the gradient to one of several equal items; candle's maximum would send it to
+            // each in full.
             let largest = around.gather(&around.argmax_keepdim(1)?, 1)?.squeeze(1)?;
             x = mix.forward(&Tensor::cat(&[&x, &largest], 1)?)?.relu()?;
         }
-        // In topological order, and back.
+        // To topological order; undone below.
         let x = x.index_select(&seen.order, 0)?;
         let whole = x.mean_keepdim(0)?;
         let conditions: Vec<Tensor> = self
@@ -187,10 +197,10 @@ impl Gdp {
     }
 }
 
-/// A problem as tensors.
+/// Input tensors of a problem.
 struct Seen {
     figures: Tensor,
-    /// Units × most: neighbours, and one more than there are units where there is none.
+    /// Units × most: neighbours, padded with the number of units.
     neighbours: Tensor,
     most: usize,
     order: Tensor,
@@ -223,7 +233,8 @@ impl Seen {
     }
 }
 
-/// −√seconds of what fits; what does not is never better than if it did, and is worse than [`INVALID`] where its penalty is.
+/// −√seconds of a feasible placement. An infeasible one is never better than if it were feasible, and is below
+/// [`INVALID`] if its penalty is.
 fn reward(score: Score) -> f64 {
     if score.fits() { -score.makespan.sqrt() } else { INVALID.min(-penalised(score).sqrt()) }
 }
@@ -253,13 +264,13 @@ impl System for Gdp {
             return Ok(());
         }
         let units = seen.figures.dim(0)?;
-        // Seconds of a step differ by orders of magnitude between models.
+        // Step times differ by orders of magnitude between models, and with them rounding errors.
         let largest = rewards.iter().map(|reward| reward.abs()).fold(f64::MIN_POSITIVE, f64::max);
         let advantages: Vec<f32> = relative(&rewards, LEAST_DEVIATION * largest)
             .into_iter()
             .flat_map(|advantage| vec![advantage as f32; units])
             .collect();
-        // The first epoch is at the parameters that the draws were made with.
+        // The first epoch uses the parameters that the samples were drawn with.
         let mut first = Some(log);
         for _ in 0..EPOCHS {
             if !play.is_learning() {
@@ -271,7 +282,7 @@ impl System for Gdp {
             };
             let pairs = log.reshape((units * devices, 1))?;
             let gain = clipped_gain(&pairs, &chosen, &old, &advantages, CLIP)?;
-            // The likelihood of what is not possible is nothing, and so is what it adds.
+            // Impossible choices have probability 0 and contribute nothing.
             let entropy = (log.exp()? * log.clamp(-30.0, 0.0)?)?.sum(1)?.mean_all()?.neg()?;
             play.learn(weights, &(gain.neg()? - (entropy * ENTROPY)?)?)?;
         }
@@ -286,7 +297,7 @@ mod tests {
     use super::*;
     use crate::weights::Source;
 
-    /// Two pairs of units that are equal, each a neighbour of all others, and one that is like no other.
+    /// Two pairs of equal units and a fifth unlike any other; all are neighbours of each other.
     fn twins() -> Result<Seen> {
         let row = |at: usize| (0..FIGURES).map(|figure| ((at * 7 + figure * 3) % 5) as f32 / 5.0).collect();
         let figures: Vec<Vec<f32>> = [0, 0, 1, 1, 2].into_iter().map(row).collect();
@@ -303,7 +314,7 @@ mod tests {
         })
     }
 
-    /// A system of one layer and three devices whose head is not zero.
+    /// A system with one layer and three devices whose head is not zero.
     fn small() -> Result<(Gdp, Weights)> {
         let settings = Settings { devices: 3, width: 8, layers: 1 };
         let mut nursery = Nursery::new(Source::Seed(4), false, DType::F32, &Device::Cpu);
@@ -315,7 +326,7 @@ mod tests {
         Ok((gdp, weights))
     }
 
-    /// Units that are no neighbours.
+    /// Units without neighbours.
     fn apart(units: usize, figures: Vec<f32>) -> Result<Seen> {
         let ids: Vec<u32> = (0..units as u32).collect();
         Ok(Seen {
@@ -328,7 +339,7 @@ mod tests {
         })
     }
 
-    /// Where the summary of the graph conditions nothing, a unit is read by those of its own segment and of the next alone.
+    /// Without conditioning on the whole graph, a unit affects only its own segment and the next.
     #[test]
     fn a_segment_sees_the_one_before_it_and_none_after() -> Result<()> {
         let (gdp, weights) = small()?;
@@ -353,7 +364,7 @@ mod tests {
         Ok(())
     }
 
-    /// With the segment before it a segment is what it would be as the end of one segment of both.
+    /// A segment with the one before it gives the same output as the end of one segment of both.
     #[test]
     fn what_is_remembered_counts_as_if_it_were_there() -> Result<()> {
         let (gdp, _) = small()?;
@@ -372,13 +383,14 @@ mod tests {
     fn what_does_not_fit_is_no_better_than_ten_below_nothing() {
         assert_eq!(reward(Score { lack: 0.0, makespan: 4.0 }), -2.0);
         assert_eq!(reward(Score { lack: 0.1, makespan: 4.0 }), -10.0);
-        // Nor than the same if it fitted.
+        // Nor better than if it were feasible.
         assert!(reward(Score { lack: 0.1, makespan: 400.0 }) < -20.0);
-        // However much is lacking.
+        // Even if far more memory is missing.
         assert!(reward(Score { lack: 1e12, makespan: 400.0 }) > -400.0);
     }
 
-    /// Along the gradient of what is pooled, a loss changes as the gradient says, equal neighbours or not.
+    /// Along the gradient with respect to the pooling weights, the loss changes as the gradient predicts, even with
+    /// equal neighbours.
     #[test]
     fn equal_neighbours_count_once() -> Result<()> {
         let (gdp, weights) = small()?;

@@ -1,22 +1,30 @@
-//! HDP: operators put into groups, and groups placed by a recurrent network with attention.
+//! HDP: groups operators, and places groups by a recurrent network with attention.
 //!
-//! A feed-forward network with 64 hidden numbers draws a group for every unit, of at most min(256, 20 · devices)
-//! groups. A group is what its members are on average, how many they are, and which groups it sends to. A bidirectional
-//! recurrent network reads the groups and another one places them one after the other, looking back at all of them; its
-//! logits are bounded. Both learn by policy gradient with the reward −√seconds and a moving average as baseline.
+//! A feed-forward network with 64 hidden units samples a group for every unit, among at most min(256, 20 · devices)
+//! groups. The features of a group are the mean of its members, their number, and the groups that it sends to. A
+//! bidirectional recurrent network encodes the groups, and another one places them one by one with attention over all
+//! of them; its logits are bounded. Both are trained by policy gradient with the reward −√seconds and a moving average
+//! as baseline.
 //!
 //! Mirhoseini et al., "A hierarchical model for device placement", ICLR 2018; sizes and constants as its authors
-//! released them (TensorFlow, `python/grappler/hierarchical_controller.py`). Chosen here: 4 placements an update, each
-//! of a grouping of its own; what does not fit counts as 100 times the seconds of all operators one after the other,
-//! for 100 s in their program, whose models take about one, or as the penalty of the searches here, up to a bound,
-//! where that is more, and is learned from to the end, where theirs leaves it out after 1000 updates; the decoder reads
-//! the code of the group that it places instead of beginning where the encoder ended, and the device of the group
-//! before in 16 numbers for their 512; a ReLU in the grouper, which reads degrees and the place in the order for up to
-//! 20 of a unit's neighbours; of a group only whether it sends to another, not how often or what it receives; a
-//! learning rate of 1e-3 for their 0.1, after one run each of 15 s on the five small models, in which 1e-2 did as well;
-//! it does not fall, and devices are drawn to the end, where theirs changes after 400 and 500 updates; a baseline that
-//! begins with the first reward and not with that of a failure, and moves with every placement; no noise on logits; a
-//! unit that cannot run where its group goes runs on the first device that can.
+//! released them (TensorFlow, `python/grappler/hierarchical_controller.py`).
+//!
+//! Choices made here:
+//!
+//! - 4 placements per update, each of its own grouping.
+//! - An infeasible placement counts as 100 times the sequential seconds of all operators, where the authors' program
+//!   counts 100 s for models that take about 1 s, or as the penalty of the searches here, up to a bound, if that is
+//!   larger. It is learned from throughout, where theirs leaves it out after 1000 updates.
+//! - The decoder reads the embedding of the group that it places, instead of starting from the encoder's final state,
+//!   and the device of the previous group in 16 numbers instead of 512.
+//! - The grouper has a ReLU. It reads degrees and the position in the order instead of up to 20 of a unit's neighbours.
+//! - Of a group's communication, only whether it sends to another group is read, not how often or what it receives.
+//! - The learning rate is 1e-3 instead of 0.1, chosen after one run each of 15 s on the five small models, in which
+//!   1e-2 did as well. It does not fall, and devices are sampled throughout, where theirs change after 400 and 500
+//!   updates.
+//! - The baseline starts with the first reward, not with that of a failure, and moves with every placement.
+//! - Logits get no noise.
+//! - A unit that cannot run on its group's device runs on the first device that can.
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
@@ -32,43 +40,44 @@ use crate::learn::TrainError;
 use crate::network::layers::Linear;
 use crate::weights::{Nursery, Weights, WeightsError};
 
-/// Hidden numbers of the grouper.
+/// Hidden width of the grouper.
 const GROUPER: usize = 64;
-/// Most groups, and groups for every device.
+/// Most groups, and groups per device.
 const MOST_GROUPS: usize = 256;
 const GROUPS_PER_DEVICE: usize = 20;
-/// Placements of an update.
+/// Placements per update.
 const DRAWS: usize = 4;
-/// How much of the baseline stays.
+/// Decay factor of the baseline.
 const KEPT: f64 = 0.9;
-/// What a placement counts that does not fit, in seconds of all operators one after the other.
+/// Cost of an infeasible placement, in multiples of the sequential seconds of all operators.
 const FAILING: f64 = 100.0;
-/// Bounds the placer's logits from both sides, so that it goes on trying: of two devices none is ever likelier than 88%.
+/// Bound on the absolute value of the placer's logits, which keeps exploration alive: of two devices, neither ever gets
+/// a probability above 88%.
 const MOST_LOGIT: f64 = 1.0;
-/// Numbers that tell the placer where the group before went.
+/// Width of the embedding of the previous group's device.
 const LAST: usize = 16;
-/// Figures of what groups make of each other that are made at once. It bounds what is made on the way, not what is held for
-/// the gradient.
+/// Numbers of attention activations computed at a time. This bounds temporary memory, not what is kept for the
+/// gradient.
 const FIGURES_AT_ONCE: usize = 1 << 22;
 
-/// Numbers that a gradient keeps of what one group makes of another, in widths, and of a group, in widths.
+/// Numbers kept for the gradient per pair of groups and per group, in units of width.
 const PER_PAIR: usize = 4;
 const PER_GROUP: usize = 60;
 const COPIES: f64 = 8.0;
 
-/// Groups of a network for so many devices.
+/// Number of groups of a network for `devices` devices.
 fn groups(devices: usize) -> usize {
     MOST_GROUPS.min(GROUPS_PER_DEVICE * devices)
 }
 
 pub(super) fn parameters(settings: &Settings) -> f64 {
     let (width, groups) = (settings.width, groups(settings.devices));
-    // Two encoders of half the width, the decoder, and what looks.
+    // Two encoders of half the width, the decoder, and the attention.
     (4 * width * (OF_GROUP + groups + width / 2) + 4 * width * (LAST + 2 * width) + 2 * width.pow(2)) as f64
 }
 
-/// Numbers that are kept for the gradient, and copies of the recurrent parameters on the way back through time; where nothing is
-/// learned, groups look at each other one at a time.
+/// Numbers kept for the gradient, and copies of the recurrent parameters in the backward pass through time. Without
+/// learning, attention is computed for one group at a time.
 pub(super) fn kept(settings: &Settings, learns: bool) -> f64 {
     let groups = groups(settings.devices);
     let (at_once, copies) = if learns { (groups, COPIES) } else { (1, 0.0) };
@@ -76,7 +85,7 @@ pub(super) fn kept(settings: &Settings, learns: bool) -> f64 {
     (DRAWS * settings.width) as f64 * codes as f64 + copies * parameters(settings)
 }
 
-/// The system.
+/// The HDP network.
 pub(super) struct Hdp {
     settings: Settings,
     groups: usize,
@@ -91,7 +100,7 @@ pub(super) struct Hdp {
     head: Linear,
 }
 
-/// Figures of a group but for whom it sends to.
+/// Features of a group, without the groups that it sends to.
 const OF_GROUP: usize = FIGURES + 1;
 
 impl Hdp {
@@ -116,7 +125,7 @@ impl Hdp {
         })
     }
 
-    /// The groups' figures under several groupings: b × groups × figures.
+    /// Features of the groups under several groupings: b × groups × features.
     fn of_groups(
         &self,
         figures: &[Vec<f32>],
@@ -146,14 +155,14 @@ impl Hdp {
         Tensor::from_vec(all, (groupings.len(), groups, width), &Device::Cpu)
     }
 
-    /// What the encoder makes of the groups: b × groups × width.
+    /// Encodes the groups: b × groups × width.
     fn encode(&self, x: &Tensor) -> Result<Tensor> {
         let run = |cell: &Lstm, is_reversed| cell.run(&cell.read(x)?, is_reversed);
         Tensor::cat(&[run(&self.forward, false)?, run(&self.backward, true)?], 2)
     }
 
-    /// What the decoder reads, at the gates: b × groups × 4 width, of groups' codes, b × groups × width, and of the device of
-    /// the group before each.
+    /// Gate inputs of the decoder, b × groups × 4 width, from the embeddings of the groups, b × groups × width, and the
+    /// device of the group before each.
     fn read(&self, codes: &Tensor, before: &[Vec<Option<u32>>]) -> Result<Tensor> {
         let (batch, groups, _) = codes.dims3()?;
         let choices = self.settings.devices + 1;
@@ -165,9 +174,9 @@ impl Hdp {
         self.decoder.read(&Tensor::cat(&[&last, codes], 2)?)
     }
 
-    /// The logarithms of the likelihoods of devices, b × some groups × devices, by what the decoder shows at these groups,
-    /// b × some groups × width, and the keys of all groups, which are also what is seen of them. A device that is not there stays
-    /// impossible, since that is added after the bound.
+    /// Log-probabilities of devices, b × some groups × devices, from the decoder's outputs for these groups, b × some
+    /// groups × width, and the keys of all groups, which are also the values. Absent devices stay impossible, because
+    /// their penalty is added after the logits are bounded.
     fn choose(&self, shown: &Tensor, keys: &Tensor, not_there: &Tensor) -> Result<Tensor> {
         let from = self.look_from.forward(shown)?.unsqueeze(2)?;
         let scores = self.look.forward(&keys.unsqueeze(1)?.broadcast_add(&from)?.tanh()?)?.squeeze(3)?;
@@ -176,8 +185,8 @@ impl Hdp {
         log_likelihoods(&logits.broadcast_add(not_there)?)
     }
 
-    /// Devices of the groups, drawn one after the other, by groups' codes that no gradient passes through. None where the
-    /// trials are over before all are drawn.
+    /// Samples the devices of the groups one by one from their detached embeddings. `None` if the trials are over
+    /// before all are sampled.
     fn place(&self, codes: &Tensor, play: &mut Play<'_, '_, '_, '_, '_>) -> Result<Option<Vec<Vec<u32>>>> {
         let (batch, groups, _) = codes.dims3()?;
         let keys = self.look_at.forward(codes)?.detach();
@@ -189,7 +198,7 @@ impl Hdp {
                 return Ok(None);
             }
             let before: Vec<_> = homes.iter().map(|homes| vec![homes.last().copied()]).collect();
-            // Contiguous, as below: a layer would multiply what is not row by row.
+            // Contiguous, as below: a linear layer expects row-major input.
             let read = self.read(&codes.narrow(1, group, 1)?.contiguous()?, &before)?.squeeze(1)?;
             memory = self.decoder.step(&read, &memory)?;
             let log = self.choose(&memory.hidden.unsqueeze(1)?, &keys, &not_there)?.squeeze(1)?;
@@ -200,7 +209,7 @@ impl Hdp {
         Ok(Some(homes))
     }
 
-    /// The logarithm of how likely the devices of all groups are together, so many groups at a time: b × 1.
+    /// Joint log-probability of the devices of all groups, b × 1, computed for `at_once` groups at a time.
     fn likely(
         &self,
         codes: &Tensor,
@@ -228,8 +237,8 @@ impl Hdp {
     }
 }
 
-/// −√seconds; what does not fit takes `failing` seconds, or those that it is penalised with where these are more, so that it is
-/// never better than if it did.
+/// −√seconds. An infeasible placement counts as `failing` seconds, or as its penalised seconds if these are more, so it
+/// is never better than if it were feasible.
 fn reward(score: Score, failing: f64) -> f64 {
     -(if score.fits() { score.makespan } else { failing.max(penalised(score)) }).sqrt()
 }
@@ -290,7 +299,7 @@ mod tests {
     use super::*;
     use crate::weights::Source;
 
-    /// The logarithm of how likely homes are, one group after the other, as they are drawn.
+    /// Joint log-probability of the given devices, computed group by group, as in sampling.
     fn by_steps(hdp: &Hdp, codes: &Tensor, homes: &[Vec<u32>], not_there: &Tensor) -> Result<Tensor> {
         let keys = hdp.look_at.forward(codes)?;
         let mut memory = hdp.decoder.start(homes.len(), codes)?;
@@ -312,7 +321,7 @@ mod tests {
         assert_eq!(reward(Score { lack: 0.0, makespan: 9.0 }, 100.0), -3.0);
         assert_eq!(reward(Score { lack: 0.1, makespan: 9.0 }, 100.0), -10.0);
         assert!(reward(Score { lack: 0.1, makespan: 900.0 }, 100.0) < -30.0);
-        // However much is lacking.
+        // Even if far more memory is missing.
         assert!(reward(Score { lack: 1e12, makespan: 900.0 }, 100.0) > -400.0);
     }
 
@@ -327,7 +336,7 @@ mod tests {
             .map(|by| (0..hdp.groups as u32).map(|group| group * group / by % 2).collect())
             .collect();
         let not_there = Tensor::new(&[[0.0f32, 0.0, -1e9]], &Device::Cpu)?;
-        // However sure the network is, nothing that can be is left out, and nothing that cannot be is drawn.
+        // However confident the network is, every possible device keeps some probability, and impossible ones get none.
         let shown = (Tensor::ones((1, 1, 16), DType::F32, &Device::Cpu)? * 1e6)?;
         let sure = likelihoods(&hdp.choose(&shown, &codes.narrow(0, 0, 1)?, &not_there)?.flatten(0, 1)?)?;
         assert!(

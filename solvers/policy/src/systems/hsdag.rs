@@ -1,27 +1,34 @@
-//! HSDAG: how units are grouped learned together with where the groups go.
+//! HSDAG: learns the grouping of units jointly with the placement of the groups.
 //!
-//! Units that nothing parts are contracted to chains: a unit is in the chain of the one before it, if that one sends to
-//! it alone and it reads from that one alone. A graph convolution of two layers codes the chains; the score of an edge
-//! between two is read off their codes, every chain keeps the edge of its highest score, and what hangs together are
-//! the groups, whose number nobody says (graph parsing: Song, Huang, Wang, Zhang and Lin, "Graph parsing networks",
-//! ICLR 2024). A perceptron places the groups. An episode has 20 steps; what a chain's group was coded as is added to
-//! what the next step reads of it. Learned by policy gradient: the reward is one over the seconds, with no baseline.
+//! Chains of units are contracted: a unit joins the chain of its predecessor if it is that unit's only successor and
+//! has no other predecessor. A two-layer graph convolution embeds the chains. The score of an edge between two chains
+//! is computed from their embeddings, every chain keeps its edge with the highest score, and the connected components
+//! are the groups, so their number is not fixed (graph parsing: Song, Huang, Wang, Zhang and Lin, "Graph parsing
+//! networks", ICLR 2024). A perceptron places the groups. An episode has 20 steps; the embedding of a chain's group is
+//! added to the chain's input in the next step. Training is by policy gradient with the reward 1 / seconds and no
+//! baseline.
 //!
 //! Duan et al., "A structure-aware framework for learning device placements on computation graphs", NeurIPS 2024, with
-//! what its authors released: width 128, Adam 1e-3, dropout 0.2. The released program gives placements with everything
-//! on one device a run time of 1e10 s, so that none of them is ever the answer; here they count what they take. Chosen
-//! here: rewards are relative to the first placement of a graph, since one over the seconds differs by orders of
-//! magnitude between models, and nothing for what does not fit; every step counts by its own reward, where the paper
-//! multiplies all of them by the sum over the episode (discounted by 0.95 in the program), which a placement has a
-//! twentieth part in (the paper's way, a baseline, and advantages within the episode were tried, and came within 1% of
-//! this); the graph is parsed once, where the program goes on parsing what it has grouped as long as anything merges,
-//! which leaves a group for every connected piece; a group's code is the mean over its members, since sums that are
-//! added to what the next step reads grow without end, and no gradient goes from a step to those before it; the
-//! convolution is a plain mean over neighbours and the chain itself, and there are no residuals, no normalisation and no
-//! second convolution for what is pooled; gradients are clipped at a norm of 1, which a sum over 20 steps without a
-//! baseline mostly exceeds; units are colocated operators, coarsened like those of all systems where there are too many,
-//! and a chain is what its units are on average; a unit that cannot run where its group goes runs on the first device
-//! that can.
+//! what its authors released: width 128, Adam 1e-3, dropout 0.2. The released program assigns a run time of 1e10 s to
+//! placements on a single device, so none of them is ever the answer; here they count with their real time.
+//!
+//! Choices made here:
+//!
+//! - Rewards are relative to the first placement of a graph, because 1 / seconds differs by orders of magnitude between
+//!   models, and 0 for infeasible placements.
+//! - Every step is weighted by its own reward. The paper multiplies all steps by the sum over the episode (discounted
+//!   by 0.95 in the program), to which a placement contributes one twentieth. The paper's way, a baseline, and
+//!   advantages within the episode were tried and came within 1% of this.
+//! - The graph is parsed once. The program parses the grouped graph again as long as anything merges, which leaves one
+//!   group per connected component.
+//! - A group's embedding is the mean over its members, because sums that are added to the next step's input grow
+//!   without bound. No gradient flows from a step to earlier ones.
+//! - The convolution is a plain mean over neighbours and the chain itself. There are no residuals, no normalisation and
+//!   no second convolution after pooling.
+//! - Gradients are clipped at a norm of 1, which a sum over 20 steps without a baseline mostly exceeds.
+//! - Units are colocated operators, coarsened like those of all systems if there are too many, and the features of a
+//!   chain are the mean of its units.
+//! - A unit that cannot run on its group's device runs on the first device that can.
 
 use candle_core::{Device, Result, Tensor};
 use candle_nn::ops::sigmoid;
@@ -42,20 +49,21 @@ use crate::weights::{Nursery, Weights, WeightsError};
 /// Steps of an episode.
 const STEPS: usize = 20;
 const DROPOUT: f64 = 0.2;
-/// Hops in which the fractal dimension is measured.
+/// Hops over which the fractal dimension is measured.
 const HOPS: usize = 8;
 
-/// Numbers that a gradient keeps of a chain in a step, in widths: in a layer, and in all that comes after; and of an edge.
+/// Numbers kept for the gradient in a step, in units of width: per chain and layer, per chain after the layers, and per
+/// edge.
 const PER_LAYER: usize = 10;
 const PER_CHAIN: usize = 18;
 const PER_EDGE: usize = 8;
 
 pub(super) fn parameters(settings: &Settings) -> f64 {
-    // The layers, and one each of scores and places.
+    // The layers, and one matrix each of the scores and the placement.
     (settings.width.pow(2) * (settings.layers + 2)) as f64
 }
 
-/// Numbers that are kept for the gradient of all steps; where nothing is learned, of one.
+/// Numbers kept for the gradient of all steps; without learning, of one step.
 pub(super) fn kept(settings: &Settings, reading: &Reading<'_, '_>, learns: bool) -> f64 {
     let chains = Chains::of(reading);
     let widths = chains.count * (PER_LAYER * settings.layers + PER_CHAIN) + chains.ends.len() * PER_EDGE;
@@ -63,7 +71,7 @@ pub(super) fn kept(settings: &Settings, reading: &Reading<'_, '_>, learns: bool)
     (steps * settings.width) as f64 * widths as f64
 }
 
-/// The system.
+/// The HSDAG network.
 pub(super) struct Hsdag {
     settings: Settings,
     figures: Linear,
@@ -72,15 +80,15 @@ pub(super) struct Hsdag {
     place: [Linear; 2],
 }
 
-/// A problem as tensors, its chains contracted.
+/// Input tensors of a problem with contracted chains.
 struct Seen {
     /// By unit of the reading.
     chain_of: Vec<u32>,
     /// Edges between chains.
     ends: Vec<(u32, u32)>,
-    /// Chains × figures, each the mean over its units, the fractal dimension last.
+    /// Chains × features: means over units, with the fractal dimension last.
     figures: Tensor,
-    /// Neighbours on both sides and the chain itself, and one part in how many they are.
+    /// Neighbours on both sides and the chain itself, and 1 / their number.
     around: Rows,
     by_around: Tensor,
     from: Rows,
@@ -118,15 +126,15 @@ impl Seen {
     }
 }
 
-/// What members are on average: of a row for each to a row for each set.
+/// The mean over the members of each set: one row per member to one row per set.
 fn mean(members: &Rows, set_of: &[u32], x: &Tensor) -> Result<Tensor> {
     let mut sizes = vec![0.0f32; members.row_count()];
     set_of.iter().for_each(|&set| sizes[set as usize] += 1.0);
     members.sum(x)?.broadcast_div(&Tensor::from_vec(sizes, (members.row_count(), 1), &Device::Cpu)?)
 }
 
-/// How the number of chains within a distance grows with it: the slope of its logarithm over that of the distance (Song,
-/// Havlin and Makse, "Self-similarity of complex networks", Nature 2005). O(chains · what is near).
+/// Fractal dimension around each chain: the slope of the log number of chains within a distance over the log distance
+/// (Song, Havlin and Makse, "Self-similarity of complex networks", Nature 2005). O(chains · size of the neighbourhood).
 fn fractal_dimensions(around: &[Vec<u32>]) -> Vec<f32> {
     let mut seen = vec![usize::MAX; around.len()];
     let slope = |chain: usize| {
@@ -155,13 +163,13 @@ fn fractal_dimensions(around: &[Vec<u32>]) -> Vec<f32> {
         let (x, y) = (mean(|point| point.0), mean(|point| point.1));
         let both: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
         let own: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
-        // Fewer than two points have no slope.
+        // The slope needs at least two points.
         if own > 0.0 { (both / own) as f32 } else { 0.0 }
     };
     (0..around.len()).map(slope).collect()
 }
 
-/// Codes with some of their numbers left out and the others larger for it (candle's own takes no seed).
+/// Dropout, with a seeded generator (candle's own takes no seed).
 fn dropped(x: &Tensor, rng: &mut impl Rng) -> Result<Tensor> {
     let kept = (1.0 / (1.0 - DROPOUT)) as f32;
     let mask: Vec<f32> =
@@ -169,13 +177,13 @@ fn dropped(x: &Tensor, rng: &mut impl Rng) -> Result<Tensor> {
     x * Tensor::from_vec(mask, x.shape(), x.device())?
 }
 
-/// What one step drew.
+/// Samples of one step.
 struct Drawn {
     /// The device of every unit.
     homes: Vec<u32>,
-    /// The logarithm of how likely it was.
+    /// Log-probability of the sample.
     likely: Tensor,
-    /// What is added to what the next step reads: chains × width.
+    /// Added to the input of the next step: chains × width.
     added: Tensor,
 }
 
@@ -200,7 +208,7 @@ impl Hsdag {
         })
     }
 
-    /// One step from what is read of the chains, chains × width.
+    /// Runs one step from the input of the chains, chains × width.
     fn step(&self, x: &Tensor, seen: &Seen, play: &mut Play<'_, '_, '_, '_, '_>) -> Result<Drawn> {
         let mut code = x.clone();
         for layer in &self.layers {
@@ -213,7 +221,7 @@ impl Hsdag {
         let (group_of, kept) = self.groups(&code, seen)?;
         let count = group_of.iter().map(|&group| group + 1).max().unwrap_or(0) as usize;
         let members = Rows::segments(count, &group_of).map_err(candle_core::Error::wrap)?;
-        // A chain counts as much as the edge that it keeps: so the scores have a gradient.
+        // Chains are weighted by the score of the edge that they keep, so that scores have a gradient.
         let groups = mean(&members, &group_of, &code.broadcast_mul(&kept)?)?;
         let hidden = self.place[0].forward(&groups)?.relu()?;
         let devices = self.settings.devices;
@@ -254,7 +262,7 @@ impl Hsdag {
             let (from, to) = ends[edge as usize];
             sets.union(from, to);
         }
-        // Numbered in the order of their first chains.
+        // Groups are numbered by their first chains.
         let mut name = vec![None; chains];
         let mut count = 0;
         let group_of = (0..chains as u32)
@@ -265,7 +273,7 @@ impl Hsdag {
                 })
             })
             .collect();
-        // What has no edge keeps itself: a row after the last of the scores.
+        // Chains without edges have score 1: an extra row after the scores.
         let one = Tensor::ones((1, 1), scores.dtype(), scores.device())?;
         let rows: Vec<u32> = best.iter().map(|edge| edge.unwrap_or(edges as u32)).collect();
         let kept = Tensor::cat(&[scores, one], 0)?.index_select(&Tensor::new(rows, &Device::Cpu)?, 0)?;
@@ -273,12 +281,12 @@ impl Hsdag {
     }
 }
 
-/// One over the seconds, those of the first placement being one; nothing for what does not fit.
+/// Seconds of the first placement over seconds; 0 for infeasible placements.
 fn reward(score: Score, first: f64) -> f64 {
     let reward = first / score.makespan;
     match score.fits() {
         true if reward.is_finite() => reward,
-        // A step that takes no time is as good as the first of them.
+        // A step that takes no time counts like the first placement.
         true => 1.0,
         false => 0.0,
     }
@@ -301,7 +309,7 @@ impl System for Hsdag {
             if !play.is_to_learn() {
                 continue;
             }
-            // The graph's first placement is the measure.
+            // Rewards are relative to the graph's first placement.
             let reward = reward(score, *play.baseline(score.makespan));
             terms.push((drawn.likely * (-reward))?);
         }
@@ -341,8 +349,8 @@ mod tests {
         assert_eq!((of(0.0, 0.0, 0.0), of(0.0, 0.0, 3.0)), (1.0, 1.0));
     }
 
-    /// By hand, with scores that rise with the first number of the codes: every chain keeps the best edge at it, and what that
-    /// joins is a group.
+    /// Worked by hand, with scores that increase with the first component of the embeddings: every chain keeps its best
+    /// edge, and the connected components are the groups.
     #[test]
     fn groups_hang_together_by_the_edges_that_chains_keep() -> Result<()> {
         let (hsdag, weights) = small()?;
@@ -351,13 +359,13 @@ mod tests {
             let numbers: Vec<f32> = (0..var.elem_count()).map(of).collect();
             var.set(&Tensor::from_vec(numbers, var.dims(), &Device::Cpu)?)
         };
-        // One hidden number is the first of the product of both ends, and the score its sigmoid.
+        // One hidden unit is the first component of the product of both ends, and the score is its sigmoid.
         for name in ["score.0.weight", "score.1.weight"] {
             set(name, &|at| if at == 0 { 1.0 } else { 0.0 })?;
         }
         set("score.0.bias", &|_| 0.0)?;
         set("score.1.bias", &|_| 0.0)?;
-        // 0 – 1 – 2 – 3 – 4 and 5 alone, in forks so that nothing is contracted.
+        // 0 – 1 – 2 – 3 – 4, and 5 isolated, with alternating directions so that nothing is contracted.
         let problem = graph(6, &[(1, 0), (1, 2), (3, 2), (3, 4)], 2);
         let scene = Scene::new(&problem);
         let reading = Reading::new(&scene, usize::MAX)?;
@@ -386,7 +394,7 @@ mod tests {
         Ok(())
     }
 
-    /// What decides the groups is learned as well: the likelihoods of what was drawn have a gradient by the scores.
+    /// The grouping is learned too: the log-probability of a sample has a gradient with respect to the scores.
     #[test]
     fn scores_have_a_gradient() -> Result<()> {
         let (hsdag, weights) = small()?;
@@ -402,7 +410,7 @@ mod tests {
         let x = hsdag.figures.forward(&seen.figures)?.relu()?;
         let drawn = hsdag.step(&x, &seen, &mut play)?;
         assert_eq!(drawn.homes.len(), 6);
-        // 3 and 4 are a chain.
+        // Units 3 and 4 form a chain.
         assert_eq!((seen.chain_of[3], drawn.homes[3]), (seen.chain_of[4], drawn.homes[4]));
         let gradients = drawn.likely.backward()?;
         for name in ["score.0.weight", "score.1.weight", "place.1.weight", "layer.0.weight"] {
@@ -413,7 +421,7 @@ mod tests {
         Ok(())
     }
 
-    /// On a long line as many are within a distance as twice that and one; on a grid about its square.
+    /// On a long line, 2 d + 1 chains are within distance d; on a grid, about d².
     #[test]
     fn a_grid_has_twice_the_dimension_of_a_line() {
         let with_self = |mut around: Vec<u32>, own: usize| {
@@ -440,7 +448,7 @@ mod tests {
         assert!((middle - 0.84).abs() < 0.05, "{middle}");
         let center = fractal_dimensions(&grid)[20 * 41 + 20];
         assert!((center - 2.0 * middle).abs() < 0.15, "{center} {middle}");
-        // At a distance of one everything is seen, which has no slope; alone there is nothing.
+        // If everything is within one hop there is no slope; an isolated chain has no points.
         assert_eq!(fractal_dimensions(&[vec![0, 1], vec![1, 0], vec![2]]), [0.0; 3]);
     }
 }

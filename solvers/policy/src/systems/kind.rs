@@ -1,19 +1,19 @@
-//! Which systems there are, and how large each is.
+//! The learned systems and their sizes.
 
 use serde::{Deserialize, Serialize};
 
 use super::reading::Reading;
 use crate::learn::AdamConfig;
 
-/// Bytes of a number.
+/// Bytes per number.
 const BYTES: f64 = 4.0;
-/// Numbers of a parameter: itself, its gradient, two moments, and what a step makes of them on the way.
+/// Numbers per parameter: its value, gradient, two moments, and temporaries of an optimiser step.
 const PER_PARAMETER: f64 = 8.0;
 
-/// It reads so many times the units that graphs are coarsened to.
+/// Largest graph accepted, in multiples of the target of coarsening.
 const MOST_TIMES: usize = 4;
 
-/// A system.
+/// A learned system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All systems.
     pub const ALL: [Kind; 4] = [Kind::Gdp, Kind::Placeto, Kind::Hsdag, Kind::Hdp];
 
     /// Its name.
@@ -42,8 +42,8 @@ impl Kind {
         }
     }
 
-    /// Units that a larger graph is coarsened to, about. Fewer for Placeto, which plays every group of every episode; its paper
-    /// groups as well.
+    /// Approximate number of units that a larger graph is coarsened to. Fewer for Placeto, which simulates every group
+    /// of every episode; its paper groups as well.
     pub fn most_units(self) -> usize {
         match self {
             Kind::Placeto => 256,
@@ -51,8 +51,8 @@ impl Kind {
         }
     }
 
-    /// Why it is not asked of a graph of so many units, if so: some graphs cannot be coarsened to so few as it asks for, and it
-    /// reads four times as many.
+    /// The reason to reject a graph with `units` units, if it is too large. Some graphs cannot be coarsened to
+    /// [`Kind::most_units`], and a system reads up to four times as many.
     pub fn too_large(self, units: usize) -> Option<String> {
         let (name, aim) = (self.name(), self.most_units());
         let why = || {
@@ -64,12 +64,12 @@ impl Kind {
         (units > MOST_TIMES * aim).then(why)
     }
 
-    /// Bytes that an episode takes on a graph, about: one that is learned from, or one that is only played. The counts are of what is
-    /// held at once, and came within a third of what was seen of learning on graphs of 178 to 2048 units and 2 to 8 devices; of
-    /// playing alone up to three times what was seen, and never more than 5 MB less. O(units + edges).
+    /// Approximate bytes of an episode on a graph, with or without learning. The counts are of what is held at the same
+    /// time. For learning they came within a third of measurements on graphs of 178 to 2048 units and 2 to 8 devices;
+    /// without learning they were up to three times too high, and never more than 5 MB too low. O(units + edges).
     pub fn bytes(self, settings: &Settings, reading: &Reading<'_, '_>, learns: bool) -> f64 {
         let kept = match self {
-            // A single pass, whose numbers are there either way.
+            // A single forward pass keeps its numbers in either case.
             Kind::Gdp => super::gdp::kept(settings, reading.units()),
             Kind::Placeto => super::placeto::kept(settings, reading.units(), learns),
             Kind::Hsdag => super::hsdag::kept(settings, reading, learns),
@@ -78,8 +78,8 @@ impl Kind {
         BYTES * (PER_PARAMETER * settings.parameters(self) + kept)
     }
 
-    /// Steps of gradients as its paper or its authors' program makes them; the rates of GDP and HDP are chosen here, and the clipping
-    /// of GDP and HSDAG at a norm of 1. Placeto's rate falls to a tenth.
+    /// Optimiser settings of the paper or of the authors' program. The learning rates of GDP and HDP are chosen here,
+    /// as is the gradient clipping of GDP and HSDAG at a norm of 1. Placeto's learning rate falls to a tenth.
     pub fn adam(self) -> AdamConfig {
         let plain = AdamConfig { rate: 1e-3, warmup: 1, last: 1.0, decay: 0.0, clip: 1.0 };
         match self {
@@ -88,7 +88,7 @@ impl Kind {
         }
     }
 
-    /// Its sizes as its paper or its authors' program has them; GDP's are those of its successor.
+    /// Sizes of the paper or of the authors' program; those of GDP are its successor's.
     pub fn settings(self, devices: usize) -> Settings {
         let (width, layers) = match self {
             Kind::Gdp => (128, 3),
@@ -100,17 +100,17 @@ impl Kind {
     }
 }
 
-/// Sizes of a system's networks. Unlike the policy of [`network`](crate::network), all four choose among a fixed number
-/// of devices.
+/// Sizes of a system's networks. Unlike the policy of [`network`](crate::network), all four systems choose among a
+/// fixed number of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Most devices of a problem.
     pub devices: usize,
-    /// Numbers of a code. Placeto's is as wide as what it reads.
+    /// Width of embeddings. Absent for Placeto, whose width is that of its features.
     #[serde(default)]
     pub width: usize,
-    /// Layers; rounds of messages of Placeto.
+    /// Number of layers; for Placeto, rounds of message passing.
     #[serde(default)]
     pub layers: usize,
 }
@@ -118,7 +118,7 @@ pub struct Settings {
 impl Settings {
     /// Larger sizes are mistakes.
     const MOST: usize = 1024;
-    /// So are more parameters than these.
+    /// So are more parameters.
     const MOST_PARAMETERS: f64 = (1 << 28) as f64;
 
     /// Parameters of the matrices that grow with the sizes.
@@ -131,7 +131,7 @@ impl Settings {
         }
     }
 
-    /// Says what is wrong with the sizes, if anything.
+    /// Describes an invalid size, if any.
     pub fn mistake(&self, kind: Kind) -> Option<String> {
         let mut sizes = vec![("devices", self.devices, 1), ("layers", self.layers, 1)];
         if kind != Kind::Placeto {
@@ -157,7 +157,7 @@ impl Settings {
         }
         let parts = match kind {
             Kind::Gdp => super::gdp::HEADS,
-            // Half of it for either direction.
+            // Half of the width for each direction.
             Kind::Hdp => 2,
             Kind::Placeto | Kind::Hsdag => 1,
         };

@@ -6,7 +6,7 @@ use candle_nn::ops::sigmoid;
 use crate::network::layers::Linear;
 use crate::weights::{Nursery, WeightsError};
 
-/// A cell. What it reads is brought to its gates by the caller, for all steps at once where they are known.
+/// An LSTM cell. The caller applies the input projection, for all steps in one product if they are known.
 #[derive(Debug, Clone)]
 pub(super) struct Lstm {
     input: Linear,
@@ -14,14 +14,15 @@ pub(super) struct Lstm {
     width: usize,
 }
 
-/// What a cell remembers: both b × width.
+/// State of a cell: both b × width.
 #[derive(Debug, Clone)]
 pub(super) struct Memory {
     pub(super) hidden: Tensor,
     cell: Tensor,
 }
 
-/// A step: how far its gates are open, what is new to the cell, and the hyperbolic tangent of the cell after it; each b × width.
+/// Activations of a step: forget, input and output gate, candidate, and tanh of the cell state after the step; each
+/// b × width.
 #[derive(Debug, Clone)]
 struct Gates {
     keep: Tensor,
@@ -32,11 +33,11 @@ struct Gates {
 }
 
 impl Gates {
-    /// What a step makes of its gates' inputs, b × 4 width.
+    /// Forward pass of a step from its gate inputs, b × 4 width.
     fn pass(inputs: &Tensor, memory: &Memory) -> Result<(Gates, Memory)> {
         let width = inputs.dim(1)? / 4;
         let part = |at: usize| inputs.narrow(1, at * width, width);
-        // Begins with remembering.
+        // The bias of 1 lets the cell remember at first.
         let (keep, take, show) = (sigmoid(&(part(0)? + 1.0)?)?, sigmoid(&part(1)?)?, sigmoid(&part(2)?)?);
         let new = part(3)?.tanh()?;
         let cell = ((&keep * &memory.cell)? + (&take * &new)?)?;
@@ -45,8 +46,8 @@ impl Gates {
         Ok((Gates { keep, take, show, new, squashed }, Memory { hidden, cell }))
     }
 
-    /// The gradients of the gates' inputs, b × 4 width, and of the cell before, of those of what is shown and of the cell
-    /// after.
+    /// Backward pass of a step: gradients of the gate inputs, b × 4 width, and of the previous cell state, from those
+    /// of the output and of the cell state after the step.
     fn back(&self, before: &Memory, shown: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor)> {
         let rest = |gate: &Tensor| gate.affine(-1.0, 1.0);
         let flat = |x: &Tensor| x.sqr()?.affine(-1.0, 1.0);
@@ -73,28 +74,28 @@ impl Lstm {
         })
     }
 
-    /// Before the first step of a batch like `x`.
+    /// The zero state for a batch of size `batch`, with the type and device of `like`.
     pub(super) fn start(&self, batch: usize, like: &Tensor) -> Result<Memory> {
         let zero = Tensor::zeros((batch, self.width), like.dtype(), like.device())?;
         Ok(Memory { hidden: zero.clone(), cell: zero })
     }
 
-    /// What is read, at the gates: any × inputs to any × 4 width.
+    /// Input projection: any × inputs to any × 4 width.
     pub(super) fn read(&self, x: &Tensor) -> Result<Tensor> {
         self.input.forward(x)
     }
 
-    /// One step, from what is read at the gates: b × 4 width. No gradient passes through.
+    /// Runs one step from projected inputs, b × 4 width, without gradients.
     pub(super) fn step(&self, read: &Tensor, memory: &Memory) -> Result<Memory> {
         let inputs = (read + self.hidden.forward(&memory.hidden)?)?.detach();
         Ok(Gates::pass(&inputs, memory)?.1)
     }
 
-    /// All steps, from what is read at the gates, b × steps × 4 width, to what is shown after each, b × steps × width; from
-    /// the last to the first where it is reversed. At least one.
+    /// Runs all steps, at least one: projected inputs, b × steps × 4 width, to outputs after each step,
+    /// b × steps × width; from the last step to the first if reversed.
     ///
-    /// The gradient of the weights is one product over all steps: with single steps in the graph, adding up one matrix of
-    /// 4 width × width a step would take most of the time.
+    /// The gradient of the weights is one product over all steps. With single steps in the computation graph, adding up
+    /// one matrix of 4 width × width per step would take most of the time.
     pub(super) fn run(&self, reads: &Tensor, is_reversed: bool) -> Result<Tensor> {
         let (batch, steps, _) = reads.dims3()?;
         let reads = reads.broadcast_add(self.hidden.bias())?;
@@ -113,18 +114,18 @@ impl Lstm {
     }
 }
 
-/// A step that was made.
+/// Record of a step.
 struct Step {
     at: usize,
     gates: Gates,
     before: Memory,
 }
 
-/// Steps that were made, and how their gradients go back: through time (Werbos, Proceedings of the IEEE 1990).
+/// Unrolled steps with a backward pass through time (Werbos, Proceedings of the IEEE 1990).
 struct Unrolled {
-    /// In the order in which they were made.
+    /// In the order of execution.
     tape: Vec<Step>,
-    /// What they showed: b × steps × width.
+    /// Outputs: b × steps × width.
     shown: Tensor,
 }
 
@@ -135,13 +136,13 @@ impl CustomOp2 for Unrolled {
 
     fn cpu_fwd(&self, _: &CpuStorage, _: &Layout, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
         match &*self.shown.storage_and_layout().0 {
-            // All of it, from the first number on: it was stacked.
+            // The whole buffer: the tensor was just stacked.
             Storage::Cpu(numbers) => Ok((numbers.clone(), self.shown.shape().clone())),
             _ => candle_core::bail!("the systems are on the processor"),
         }
     }
 
-    /// Of what is read, b × steps × 4 width, and of the weights, 4 width × width.
+    /// Gradients of the projected inputs, b × steps × 4 width, and of the weights, 4 width × width.
     fn bwd(
         &self,
         _: &Tensor,
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
     use crate::weights::Source;
 
-    /// What is shown after every step by the graph of single steps.
+    /// Outputs of every step, from a computation graph of single steps.
     fn by_steps(cell: &Lstm, reads: &Tensor, is_reversed: bool) -> Result<Tensor> {
         let (batch, steps, _) = reads.dims3()?;
         let mut memory = cell.start(batch, reads)?;

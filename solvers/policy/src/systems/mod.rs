@@ -1,14 +1,14 @@
-//! The field's learned systems, each as its authors describe it, on one simulator.
+//! The learned systems of the literature, each as its authors describe it, on one simulator.
 //!
-//! - [`Kind::Gdp`]: one shot, a graph embedding and attention over segments (Zhou et al., 2019).
-//! - [`Kind::Placeto`]: one group re-placed after the other (Addanki et al., NeurIPS 2019).
-//! - [`Kind::Hsdag`]: groups that are learned together with where they go (Duan et al., NeurIPS 2024).
+//! - [`Kind::Gdp`]: one shot, with a graph embedding and attention over segments (Zhou et al., 2019).
+//! - [`Kind::Placeto`]: re-places one group after the other (Addanki et al., NeurIPS 2019).
+//! - [`Kind::Hsdag`]: learns groups jointly with their placement (Duan et al., NeurIPS 2024).
 //! - [`Kind::Hdp`]: a grouper and a recurrent placer (Mirhoseini et al., ICLR 2018).
 //!
-//! They share what is the same in all of them: the units and figures that they read ([`Reading`]), how placements are
-//! played and counted ([`Trials`]), how choices are drawn (`choices`), and how steps of gradients are made
-//! ([`Descent`](crate::learn::Descent)). Networks, rewards, baselines and episodes are each system's own. Where a paper
-//! leaves something open, the module says what was chosen.
+//! They share their input, units and features ([`Reading`]), the simulation and counting of placements ([`Trials`]),
+//! the sampling of choices (`choices`), and the optimiser ([`Descent`](crate::learn::Descent)). Networks, rewards,
+//! baselines and episodes are specific to each system. Where a paper leaves something open, the module documents the
+//! choice.
 
 mod chains;
 mod gdp;

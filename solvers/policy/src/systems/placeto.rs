@@ -1,21 +1,26 @@
-//! Placeto: one group re-placed after the other.
+//! Placeto: re-places one group after the other.
 //!
-//! An episode begins with groups placed at random and has a step for every group in topological order: the group is
-//! placed anew, and the reward is by how much the step of the model got shorter, memory that is lacking counted as
-//! time. What is read is the graph with the placement of the moment: messages pass down the graph and, by other
-//! parameters, up, as many hops as there are rounds, and the group that is placed sees itself and the sums over all
-//! that come before it, after it, and beside it.
+//! An episode starts with a random placement and has a step for every group in topological order: the group is placed
+//! anew, and the reward is the reduction of the model's step time, where memory overflow counts as time. The input is
+//! the graph with the current placement. Messages pass down the graph and, with other parameters, up, one hop per
+//! round. The group being placed reads its own embedding and sums over all groups before it, after it, and parallel to
+//! it.
 //!
 //! Addanki, Venkatakrishnan, Gupta, Mao and Alizadeh, "Placeto: learning generalizable device placement algorithms for
 //! distributed machine learning", NeurIPS 2019, with what its authors released: 8 rounds of messages at the width of
 //! the features, a classifier of 8 to 16 to 8 times that, no discount, a baseline for every step that is the mean of
-//! the last 10 episodes with the one at hand, Adam from 1e-3 to 1e-4 with gradients clipped at 1.25. Chosen here:
-//! rewards are shares of the time at the episode's beginning, since models differ by orders of magnitude, and what is
-//! lacking counts as it does for every other search here, up to 10 times a device's memory, rather than 2 seconds for a
-//! GB with a bound of 10; there is one worker instead of 4 to 8; after up to two runs each of 30 s on Inception-v3,
-//! ResNet-50 and Transformer-XL, every episode begins with another placement, where their program has one for all
-//! unless told otherwise, and there is no entropy bonus, which theirs weighs 1 from the first episode on: with that
-//! nothing was learned in that time, with 0.001 it did as well, and with 0.01 worse on two of the three.
+//! the last 10 episodes including the current one, Adam from 1e-3 to 1e-4 with gradients clipped at 1.25.
+//!
+//! Choices made here:
+//!
+//! - Rewards are relative to the time at the start of the episode, because models differ by orders of magnitude.
+//! - Memory overflow counts as for every other search here, up to 10 times a device's memory, rather than 2 seconds per
+//!   GB with a bound of 10.
+//! - There is one worker instead of 4 to 8.
+//! - Every episode starts from another placement, where their program uses one for all by default, and there is no
+//!   entropy bonus, where theirs starts with weight 1. This was chosen after up to two runs each of 30 s on
+//!   Inception-v3, ResNet-50 and Transformer-XL: with their bonus nothing was learned in that time, 0.001 did as well
+//!   as none, and 0.01 was worse on two of the three.
 
 use candle_core::{Device, Result, Tensor};
 use rand::RngExt;
@@ -30,29 +35,30 @@ use crate::network::layers::Linear;
 use crate::rows::Rows;
 use crate::weights::{Nursery, Weights, WeightsError};
 
-/// Figures of a group besides the device that it is on.
+/// Features of a group, without its device.
 const PLAIN: usize = 6;
-/// Figures of the steps that are learned from at once.
+/// Features of the steps whose gradients are computed at a time.
 const FIGURES_AT_ONCE: usize = 1 << 19;
-/// Episodes that a baseline is the mean of.
+/// Episodes that a baseline averages over.
 const REMEMBERED: usize = 10;
 
-/// Figures of a group.
+/// Features of a group.
 fn width(devices: usize) -> usize {
     PLAIN + devices
 }
 
-/// Parameters in squares of that: what figures become, messages down and up, pools of twice the width, and the classifier.
+/// Parameters in units of width²: the input network, messages down and up, pools of twice the width, and the
+/// classifier.
 const SQUARES: usize = 3 + 2 * 4 + 3 * 16 + 2 * 128;
-/// Numbers that a gradient keeps of a figure in a round of messages.
+/// Numbers kept for the gradient per feature and round of messages.
 const PER_FIGURE: usize = 42;
 
 pub(super) fn parameters(settings: &Settings) -> f64 {
     (SQUARES * width(settings.devices).pow(2)) as f64
 }
 
-/// Numbers that are kept: the figures of every step of an episode, and of some steps what the gradient needs; where nothing is
-/// learned, those of one step.
+/// Numbers kept: the features of every step of an episode, and the activations of the steps whose gradients are
+/// computed at a time; without learning, those of one step.
 pub(super) fn kept(settings: &Settings, units: usize, learns: bool) -> f64 {
     let figures = units as f64 * width(settings.devices) as f64;
     let all = if learns { figures * units as f64 } else { figures };
@@ -60,7 +66,7 @@ pub(super) fn kept(settings: &Settings, units: usize, learns: bool) -> f64 {
     all + at_once * (PER_FIGURE * settings.layers) as f64
 }
 
-/// Two layers with a ReLU after each.
+/// Two linear layers, each followed by a ReLU.
 struct Small([Linear; 2]);
 
 impl Small {
@@ -80,12 +86,12 @@ impl Small {
     }
 }
 
-/// Three layers with a ReLU between each two.
+/// Three linear layers with ReLUs in between.
 fn perceptron([first, second, third]: &[Linear; 3], x: &Tensor) -> Result<Tensor> {
     third.forward(&second.forward(&first.forward(x)?.relu()?)?.relu()?)
 }
 
-/// A sum over others: what they say, and what is made of the sum.
+/// A learned sum: a network of each summand, and one of the sum.
 struct Sum {
     say: Small,
     hear: Small,
@@ -99,7 +105,7 @@ impl Sum {
         })
     }
 
-    /// From groups × steps × width to as much for every row of `rows`.
+    /// Maps groups × steps × width to the same shape for every row of `rows`.
     fn forward(&self, x: &Tensor, rows: &Rows) -> Result<Tensor> {
         let (_, steps, width) = x.dims3()?;
         let said = self.say.forward(x)?.reshape((rows.column_count(), steps * width))?;
@@ -107,29 +113,29 @@ impl Sum {
     }
 }
 
-/// The system.
+/// The Placeto network.
 pub(super) struct Placeto {
     settings: Settings,
-    /// What the figures of a group become before anything is heard of others.
+    /// Embeds the features of a group before any messages.
     own: [Linear; 3],
     down: Sum,
     up: Sum,
-    /// Over what comes before, after, and beside.
+    /// Sums over the groups before, after, and parallel to the current one.
     pools: [Sum; 3],
     classifier: [Linear; 3],
 }
 
-/// The groups that come before, after, and beside each.
+/// The groups before, after, and parallel to each group.
 struct Around {
-    /// By group in topological order: rows over the groups.
+    /// By group in topological order: the three sets.
     sets: Vec<[Vec<u32>; 3]>,
 }
 
 impl Around {
-    /// O(groups²).
+    /// Builds the sets in O(groups²).
     fn new(reading: &Reading<'_, '_>) -> Around {
         let units = reading.units();
-        // Bit sets of what every group depends on.
+        // Bit sets of the ancestors of every group.
         let words = units.div_ceil(64);
         let mut before = vec![vec![0u64; words]; units];
         let mut edges = vec![Vec::new(); units];
@@ -191,8 +197,8 @@ impl Placeto {
         })
     }
 
-    /// The logarithms of the likelihoods of every step's group: steps × devices, of the figures of all groups at every
-    /// step, groups × steps × width. The steps are those from `first` on.
+    /// Log-probabilities of every step's group, steps × devices, from the features of all groups at every step,
+    /// groups × steps × width. The steps start at `first`.
     fn forward(&self, figures: &Tensor, first: usize, seen: &Seen<'_, '_, '_>) -> Result<Tensor> {
         let (_, steps, _) = figures.dims3()?;
         let own = perceptron(&self.own, figures)?;
@@ -211,7 +217,7 @@ impl Placeto {
             ],
             2,
         )?;
-        // The group of every step at that step: of groups × steps the row of its own.
+        // The embedding of every step's group at that step: its row among groups × steps.
         let (units, width) = (seen.reading.units(), both.dim(2)?);
         let flat = both.reshape((units * steps, width))?;
         let at = |unit: u32, step: usize| unit * steps as u32 + step as u32;
@@ -233,11 +239,11 @@ impl Placeto {
     }
 }
 
-/// A problem and what does not change in an episode.
+/// A problem with everything that is constant during an episode.
 struct Seen<'a, 's, 'p> {
     reading: &'a Reading<'s, 'p>,
     around: Around,
-    /// Whether a group has others before and after it, groups × 1 × 1: what has none hears nothing.
+    /// Whether a group has groups before and after it, groups × 1 × 1; otherwise it receives nothing.
     hears: [Tensor; 2],
     not_able: Tensor,
     /// By group: seconds, bytes sent and memory, each as a share of the largest.
@@ -265,7 +271,7 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
         Ok(Seen { reading, around, hears: [down?, up?], not_able, shares })
     }
 
-    /// What is read before a step: groups × width.
+    /// Features before a step: groups × width.
     fn figures(&self, step: usize, homes: &[u32], starts: &[f64], devices: usize) -> Vec<f32> {
         let order = self.reading.subject.order();
         let now = starts[order[step] as usize];
@@ -285,7 +291,7 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
     }
 }
 
-/// What is still to come of every step, its own reward included.
+/// Returns: for every step the sum of its reward and all later ones.
 fn returns(mut rewards: Vec<f64>) -> Vec<f64> {
     for step in (1..rewards.len()).rev() {
         rewards[step - 1] += rewards[step];
@@ -293,7 +299,8 @@ fn returns(mut rewards: Vec<f64>) -> Vec<f64> {
     rewards
 }
 
-/// By how much every step's return is above its mean over the last episodes, this one among them, which is remembered with them.
+/// Advantages: every step's return minus its mean over the last episodes, including this one, which is added to
+/// `known`.
 fn advantages(known: &mut Vec<Vec<f64>>, returns: Vec<f64>) -> Vec<f32> {
     known.push(returns);
     if known.len() > REMEMBERED {
@@ -344,7 +351,7 @@ impl System for Placeto {
             return Ok(());
         }
         let (steps, advantages) = (drawn.len(), advantages(play.baselines, returns(rewards)));
-        // So many steps at a time as take a bounded number of figures.
+        // As many steps at a time as keep the number of features bounded.
         let at_once = (FIGURES_AT_ONCE / (units * width)).clamp(1, steps);
         let part = |first: usize| -> Result<Tensor> {
             let end = (first + at_once).min(steps);
@@ -365,7 +372,7 @@ mod tests {
     use super::*;
     use crate::weights::Source;
 
-    /// Every pair of groups is one of before, after and beside.
+    /// Every other group is before, after or parallel to a group.
     #[test]
     fn others_come_before_after_or_beside() {
         let problem = graph(6, &DIAMOND, 2);
@@ -383,7 +390,7 @@ mod tests {
         assert_eq!(of(5), [vec![], vec![], vec![0, 1, 2, 3, 4]]);
     }
 
-    /// What is learned of several steps at once is what was drawn at each.
+    /// Batched steps give the same probabilities as the single steps that were sampled from.
     #[test]
     fn steps_together_are_as_likely_as_one_by_one() -> Result<()> {
         let problem = graph(6, &DIAMOND, 3);
@@ -423,7 +430,7 @@ mod tests {
         for _ in 1..REMEMBERED {
             advantages(&mut known, vec![0.0, 0.0]);
         }
-        // The first is forgotten; of the last, which was cut off, there is one step.
+        // The first episode is forgotten; the last one ended after one step.
         assert_eq!(advantages(&mut known, vec![10.0]), [9.0]);
         assert_eq!(known.len(), REMEMBERED);
         assert_eq!(advantages(&mut known, vec![9.0, 9.0]), [9.0 - 1.9, 8.0]);

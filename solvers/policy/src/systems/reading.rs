@@ -1,4 +1,4 @@
-//! What the systems read of a problem: units, what they compute and send, and the order between them.
+//! Input of the learned systems: units, their costs and transfers, and the order between them.
 
 use candle_core::{Device, Result, Tensor};
 use stagewright_core::cluster::DeviceId;
@@ -9,30 +9,30 @@ use crate::features::kinds::{KINDS, coarse};
 use crate::rows::Rows;
 use crate::subject::Subject;
 
-/// What a choice that is not possible adds to its logit.
+/// Added to the logit of an impossible choice.
 const NOT_ABLE: f32 = -1e9;
 
-/// A problem in units, and plain figures of them.
+/// A problem in units, with basic features.
 pub struct Reading<'s, 'p> {
     /// The units.
     pub(super) subject: Subject<'s, 'p>,
-    /// The coarse kind of every unit: that of most of its seconds.
+    /// The coarse kind of every unit: the one with most of its seconds.
     pub(super) kind: Vec<usize>,
-    /// Bytes that a unit sends to others.
+    /// Bytes that a unit sends to other units.
     pub(super) sent: Vec<f64>,
-    /// Edges into every unit: the units at their other ends.
+    /// Edges into every unit: its predecessors.
     pub(super) inputs: Rows,
-    /// Edges out of every unit.
+    /// Edges out of every unit: its successors.
     pub(super) outputs: Rows,
-    /// Both ends of every edge.
+    /// The two ends of every edge.
     pub(super) ends: Vec<(u32, u32)>,
 }
 
 impl<'s, 'p> Reading<'s, 'p> {
-    /// What is read of a step in at most so many units. O(operators + edges log edges).
+    /// Reads a step with at most `most_units` units if coarsening gets that far. O(operators + edges log edges).
     ///
     /// # Errors
-    /// Where there are more edges than 32 bits can count.
+    /// If there are more edges than 32 bits can count.
     pub fn new(scene: &'s Scene<'p>, most_units: usize) -> Result<Reading<'s, 'p>> {
         let subject = Subject::new(scene, most_units, false);
         let (graph, units) = (scene.graph(), subject.unit_count());
@@ -77,12 +77,12 @@ impl<'s, 'p> Reading<'s, 'p> {
         self.subject.scene().device_count()
     }
 
-    /// Seconds of all units one after the other, each on a device of the average.
+    /// Mean seconds of all units, summed.
     pub(super) fn seconds(&self) -> f64 {
         (0..self.units()).map(|unit| self.subject.level().mean(unit)).sum()
     }
 
-    /// The device that a unit goes to where it cannot run on the one that was chosen.
+    /// The chosen device if the unit can run there, otherwise the first that it can run on.
     pub(super) fn instead(&self, unit: usize, device: u32) -> DeviceId {
         let able = |&device: &DeviceId| device.index() < self.devices() && self.subject.can_run(unit, device);
         let chosen = DeviceId(device);
@@ -92,13 +92,13 @@ impl<'s, 'p> Reading<'s, 'p> {
         }
     }
 
-    /// What a device that is not there adds to a logit: 1 × `devices`.
+    /// Logit penalties of absent devices: 1 × `devices`.
     pub(super) fn not_there(&self, devices: usize) -> Result<Tensor> {
         let add = |device| if device < self.devices() { 0.0 } else { NOT_ABLE };
         Tensor::from_vec((0..devices).map(add).collect(), (1, devices), &Device::Cpu)
     }
 
-    /// What a device that cannot run a unit adds to its logit: units × `devices`, those that are not there included.
+    /// Logit penalties of devices that cannot run a unit or are absent: units × `devices`.
     pub(super) fn not_able(&self, devices: usize) -> Result<Tensor> {
         let is_there =
             |unit, device| device < self.devices() && self.subject.can_run(unit, DeviceId(device as u32));
@@ -107,7 +107,8 @@ impl<'s, 'p> Reading<'s, 'p> {
         Tensor::from_vec(figures, (self.units(), devices), &Device::Cpu)
     }
 
-    /// What most of them read of a unit, units × [`FIGURES`]: its kind, seconds and bytes, and how it is connected.
+    /// Features of the units that most systems read, units × [`FIGURES`]: kind, seconds and bytes, degrees and
+    /// position.
     pub(super) fn figures(&self) -> Result<Tensor> {
         let units = self.units();
         let level = self.subject.level();
@@ -130,7 +131,7 @@ impl<'s, 'p> Reading<'s, 'p> {
         Tensor::from_vec(figures, (units, FIGURES), &Device::Cpu)
     }
 
-    /// Where every unit stands in the topological order.
+    /// Position of every unit in the topological order.
     pub(super) fn places(&self) -> Vec<u32> {
         let mut place = vec![0; self.units()];
         for (at, &unit) in (0..).zip(self.subject.order()) {
@@ -140,11 +141,10 @@ impl<'s, 'p> Reading<'s, 'p> {
     }
 }
 
-/// Figures of a unit.
+/// Features of a unit.
 pub(super) const FIGURES: usize = KINDS + 6;
 
-/// The logarithm of one more than a thousand times the share of the largest, brought to a range from 0 to 1 so that it does not
-/// drown the kinds.
+/// log(1 + 1000 · share of the largest), scaled to a range from 0 to 1 so that it does not drown the kinds.
 fn log_share(column: &[f64]) -> Vec<f32> {
     let most = column.iter().copied().fold(0.0, f64::max);
     let share =
@@ -152,7 +152,7 @@ fn log_share(column: &[f64]) -> Vec<f32> {
     column.iter().map(share).collect()
 }
 
-/// Rows of pairs of a row and an entry.
+/// Compressed rows from pairs of a row and an entry.
 fn rows(count: usize, mut pairs: Vec<(u32, u32)>) -> Result<Rows> {
     pairs.sort_unstable();
     let mut offsets = vec![0u32; count + 1];

@@ -1,4 +1,4 @@
-//! A learned system as a solver: it learns on the problem it is asked about, as its paper has it, or plays what it has
+//! A learned system as a solver: it learns on the given problem, as in its paper, or runs with parameters that it
 //! learned elsewhere.
 
 use stagewright_core::bound::{LowerBound, strongest};
@@ -17,25 +17,25 @@ use super::{Agent, Kind, Reading, Settings, Trials};
 use crate::checkpoint::CheckpointError;
 use crate::learn::{Descent, TrainError};
 
-/// Placements of a solve that nothing else limits: as many as HSDAG's paper plays.
+/// Placements of a solve without other limits: as many as in HSDAG's paper.
 const PLACEMENTS: u64 = 500;
-/// Sets the streams of episodes apart.
+/// Separates the random streams of episodes from those of parameters.
 const EPISODES: u64 = 1 << 32;
 /// Gap above which every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
 
-/// What a solve does with its system.
+/// Mode of operation of a system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Learns on the problem until a limit.
     Learn,
-    /// Draws from what it begins with until a limit, and learns nothing: what it answers by chance alone.
+    /// Samples from the initial parameters until a limit without learning, as a baseline by chance.
     Draw,
-    /// Plays one episode that takes the likeliest choice everywhere, and learns nothing.
+    /// Runs one episode that always takes the most likely choice, without learning.
     Greedy,
 }
 
-/// A learned system under a name.
+/// A learned system with a name.
 #[derive(Debug, Clone)]
 pub struct Learned {
     name: &'static str,
@@ -46,20 +46,20 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// A system that begins with new parameters, drawn from the seed of the solve.
+    /// A system with new parameters, drawn from the seed of the solve.
     pub const fn new(name: &'static str, summary: &'static str, kind: Kind) -> Learned {
         Learned { name, summary, kind, mode: Mode::Learn, file: None }
     }
 
-    /// One that stays as it began.
+    /// A system that never learns.
     pub const fn untrained(name: &'static str, summary: &'static str, kind: Kind) -> Learned {
         Learned { name, summary, kind, mode: Mode::Draw, file: None }
     }
 
-    /// One that begins with those of a file, which is read once here to see that it can be.
+    /// A system with the parameters of a file, which is parsed once here to check it.
     ///
     /// # Errors
-    /// Bytes that are no such file, or of another system.
+    /// If the bytes are not such a file, or are of another system.
     pub fn of_file(
         name: &'static str,
         summary: &'static str,
@@ -74,19 +74,19 @@ impl Learned {
         Ok(Learned { name, summary, kind, mode, file: Some(file) })
     }
 
-    /// Which system it is.
+    /// Its kind.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The system before its first step on a problem.
+    /// Builds the system and its optimiser.
     fn build(&self, devices: usize, seed: u64) -> Result<(Agent, Descent), SolveError> {
         let failed =
             |error: &dyn std::fmt::Display| SolveError::Invariant(format!("`{}`: {error}", self.name));
         let agent = match &self.file {
             Some(bytes) => {
                 let (mut agent, ..) = Agent::from_bytes(bytes, None).map_err(|error| failed(&error))?;
-                // They are of other graphs.
+                // The baselines are of other graphs.
                 agent.forget();
                 agent
             }
@@ -98,7 +98,7 @@ impl Learned {
         Ok((agent, descent))
     }
 
-    /// Why a system of such sizes is not asked of what was read, if so, and whether it is for the memory.
+    /// The reason not to run a system of the given sizes, if any, with a stop reason if it is memory.
     fn refusal(
         &self,
         settings: &Settings,
@@ -146,7 +146,7 @@ impl Solver for Learned {
         Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: true }
     }
 
-    /// Without a time limit it plays 500 placements. The answer is the best placement played, from the first on.
+    /// Without a time limit, simulates 500 placements. Returns the best placement simulated, including the first.
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let bound = strongest(problem);
@@ -162,7 +162,7 @@ impl Solver for Learned {
         }
         let invariant = |error: &dyn std::fmt::Display| SolveError::Invariant(error.to_string());
         let reading = Reading::new(&scene, self.kind.most_units()).map_err(|error| invariant(&error))?;
-        // What is not in a file is not made before it is known to be of a size that can be.
+        // New parameters are not created before their size has been checked.
         let given = self.file.as_ref().map(|_| self.build(reading.devices(), context.seed)).transpose()?;
         let settings = match &given {
             Some((agent, _)) => agent.settings(),
@@ -180,7 +180,7 @@ impl Solver for Learned {
         let mut reason = None;
         let mut episodes = 0u64;
         while !trials.is_over() {
-            // Streams of their own: parameters have those of the seed itself.
+            // Separate streams: parameters use those of the seed itself.
             let mut rng = seed::stream(context.seed ^ EPISODES, episodes);
             let rate = descent.config.rate * (1.0 - (1.0 - descent.config.last) * done_of(&trials, context));
             let done = pool.install(|| match self.mode {
@@ -194,7 +194,7 @@ impl Solver for Learned {
             }
             match done {
                 Ok(()) => {}
-                // What was played by then is no worse for it.
+                // Placements simulated before the divergence remain valid.
                 Err(error @ TrainError::Diverged { .. }) if trials.best().is_some() => {
                     reason = Some(error.to_string());
                     break;
@@ -214,7 +214,7 @@ impl Solver for Learned {
     }
 }
 
-/// How much of a solve's limit is used, from 0 to 1: of simulations where they are limited, else of time.
+/// Share of a solve's limit that is used, from 0 to 1: of simulations if these are limited, else of time.
 fn done_of(trials: &Trials<'_, '_, '_>, context: &Context<'_>) -> f64 {
     let share = match (context.limits.simulations, context.limits.time) {
         (Some(most), _) => trials.played() as f64 / most.max(1) as f64,

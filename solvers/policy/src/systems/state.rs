@@ -1,4 +1,4 @@
-//! Systems as bytes: parameters, what goes on with them, and what made them.
+//! Serialised systems: parameters, optimiser state, baselines, and provenance.
 
 use std::collections::BTreeMap;
 
@@ -10,40 +10,40 @@ use super::{Kind, Settings};
 use crate::checkpoint::{self, CheckpointError};
 use crate::learn::{AdamConfig, Descent, Parts, TrainError};
 
-/// The value of `schema` in a system's file.
+/// The value of `schema` in a system file.
 pub const SYSTEM_SCHEMA: &str = "stagewright.system/1";
 
 /// More steps are a mistake.
 const MOST_STEPS: u64 = 1 << 50;
 
-/// What a file says of the system in it.
+/// Metadata of a system file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SystemCard {
     /// Always [`SYSTEM_SCHEMA`].
     pub schema: String,
-    /// Which system it is.
+    /// The system.
     pub system: Kind,
     /// Its sizes.
     pub settings: Settings,
-    /// Steps of gradients made.
+    /// Optimiser steps taken.
     pub steps: u64,
     /// Its baselines.
     baselines: Baselines,
-    /// Whatever the trainer has to know to go on.
+    /// Progress of the trainer, opaque to this module.
     #[serde(default)]
     pub progress: serde_json::Value,
 }
 
 impl Agent {
-    /// Forgets what rewards were compared with.
+    /// Clears the baselines.
     pub fn forget(&mut self) {
         self.baselines.clear();
     }
 
-    /// The system with the steps made so far, to go on from.
+    /// Serialises the system with its optimiser state, to resume from.
     ///
     /// # Errors
-    /// Where tensors cannot be read.
+    /// If tensors cannot be read.
     pub fn to_bytes(&self, descent: &Descent, progress: serde_json::Value) -> Result<Vec<u8>, TrainError> {
         let card = SystemCard {
             schema: SYSTEM_SCHEMA.into(),
@@ -56,11 +56,11 @@ impl Agent {
         Ok(checkpoint::write(&descent.tensors(&self.weights), &card)?)
     }
 
-    /// The system of a file, the steps made so far, and what the file says of it. Its baselines are those of the graphs
-    /// that it was trained on: forget them ([`Agent::forget`]) before it goes on to others.
+    /// The system of a file, with its optimiser and metadata. Its baselines are of the graphs that it was trained on:
+    /// clear them with [`Agent::forget`] before continuing on other graphs.
     ///
     /// # Errors
-    /// Bytes that are no such file.
+    /// If the bytes are not such a file.
     pub fn from_bytes(
         bytes: &[u8],
         config: Option<AdamConfig>,

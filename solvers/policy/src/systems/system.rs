@@ -1,4 +1,4 @@
-//! What is common to the systems: what an episode is, and a system with its parameters.
+//! Common parts of the systems: episodes, and a system with its parameters.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use super::{Kind, Reading, Settings, Trials};
 use crate::learn::{Descent, TrainError};
 use crate::weights::{Nursery, Source, Weights, WeightsError};
 
-/// What an episode is for.
+/// Purpose of an episode.
 pub(super) enum Purpose<'e> {
-    /// Choices are drawn and learned from, with steps of gradients at a rate.
+    /// Choices are sampled and learned from, at a learning rate.
     Learn(&'e mut Descent, f64),
-    /// Choices are drawn, and nothing is learned.
+    /// Choices are sampled, without learning.
     Draw,
-    /// The likeliest is chosen, and nothing is learned.
+    /// The most likely choices are taken, without learning.
     Greedy,
 }
 
-/// How an episode is played.
+/// Context of an episode.
 pub(super) struct Play<'e, 't, 'a, 's, 'p> {
-    /// What rewards on this graph are compared with, rows of numbers; what they mean is each system's affair. Empty at the
-    /// first episode, and where nothing is learned.
+    /// Reference values for rewards on this graph, as rows of numbers whose meaning is specific to each system. Empty
+    /// in the first episode, and without learning.
     pub(super) baselines: &'e mut Vec<Vec<f64>>,
     pub(super) reading: &'a Reading<'s, 'p>,
     pub(super) trials: &'t mut Trials<'a, 's, 'p>,
@@ -35,17 +35,17 @@ pub(super) struct Play<'e, 't, 'a, 's, 'p> {
 }
 
 impl Play<'_, '_, '_, '_, '_> {
-    /// Whether it is played to learn from.
+    /// Whether the episode is for learning.
     pub(super) fn is_to_learn(&self) -> bool {
         matches!(self.purpose, Purpose::Learn(..))
     }
 
-    /// Whether what was played is to be learned from: what is learned when the trials are over is of no use.
+    /// Whether to learn from the episode: once the trials are over, learning is of no use.
     pub(super) fn is_learning(&self) -> bool {
         self.is_to_learn() && !self.trials.is_over()
     }
 
-    /// The only number that rewards on this graph are compared with; at first as given.
+    /// The scalar baseline of this graph, initialised to `first`.
     pub(super) fn baseline(&mut self, first: f64) -> &mut f64 {
         if self.baselines.is_empty() {
             self.baselines.push(vec![first]);
@@ -53,13 +53,13 @@ impl Play<'_, '_, '_, '_, '_> {
         &mut self.baselines[0][0]
     }
 
-    /// Whether the likeliest is played.
+    /// Whether the most likely choices are taken.
     pub(super) fn is_greedy(&self) -> bool {
         matches!(self.purpose, Purpose::Greedy)
     }
 
-    /// A step against the sum of several losses, held one at a time, if anything is learned. None is made where the trials end
-    /// before all losses are computed.
+    /// Takes one step against the sum of several losses, one in memory at a time, if the episode is for learning. No
+    /// step is taken if the trials end before all losses are computed.
     pub(super) fn learn_in_parts(
         &mut self,
         weights: &Weights,
@@ -71,7 +71,7 @@ impl Play<'_, '_, '_, '_, '_> {
         Ok(())
     }
 
-    /// A step against a loss, if anything is learned.
+    /// Takes one step against a loss, if the episode is for learning.
     pub(super) fn learn(&mut self, weights: &Weights, loss: &Tensor) -> Result<(), TrainError> {
         if let Purpose::Learn(descent, rate) = &mut self.purpose {
             descent.step(weights, loss, *rate)?;
@@ -80,14 +80,14 @@ impl Play<'_, '_, '_, '_, '_> {
     }
 }
 
-/// A system with its networks.
+/// The networks of a system.
 pub(super) trait System: Send + Sync {
-    /// Draws placements, has them played, and learns from what they came to. Where the trials are over amid an
-    /// episode, nothing is learned from it.
+    /// Samples placements, simulates them, and learns from the results. If the trials end during an episode, nothing is
+    /// learned from it.
     fn episode(&self, weights: &Weights, play: Play<'_, '_, '_, '_, '_>) -> Result<(), TrainError>;
 }
 
-/// What rewards are compared with, by graph: rows of numbers, none of them empty.
+/// Reference values for rewards, by graph: non-empty rows of numbers.
 pub(super) type Baselines = BTreeMap<u64, Vec<Vec<f64>>>;
 
 /// A system with its parameters.
@@ -100,18 +100,18 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// A new system, its parameters drawn from a seed.
+    /// A new system with parameters drawn from a seed.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub fn new(kind: Kind, settings: Settings, seed: u64) -> Result<Agent, WeightsError> {
         Agent::build(kind, settings, Source::Seed(seed))
     }
 
-    /// A system of given parameters.
+    /// A system with given parameters.
     ///
     /// # Errors
-    /// Where they are not those of such a system.
+    /// If the parameters do not match the system.
     pub fn of(
         kind: Kind,
         settings: Settings,
@@ -131,7 +131,7 @@ impl Agent {
         Ok(Agent { kind, settings, weights: nursery.finish()?, baselines: Baselines::new(), system })
     }
 
-    /// Which system it is.
+    /// Its kind.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -146,11 +146,11 @@ impl Agent {
         &self.weights
     }
 
-    /// One episode that is learned from. `graph` tells graphs apart, since baselines are of a graph. Here as below, whether
-    /// a graph is too large is for the caller to ask ([`Kind::too_large`]).
+    /// Runs one episode with learning. `graph` identifies the graph, since baselines are per graph. Here as below, the
+    /// caller checks whether a graph is too large ([`Kind::too_large`]).
     ///
     /// # Errors
-    /// Gradients that are no numbers.
+    /// If a gradient is not finite.
     pub fn learn<'a, 's, 'p>(
         &mut self,
         graph: u64,
@@ -170,10 +170,10 @@ impl Agent {
         played
     }
 
-    /// One episode that is drawn as if to learn from it, and not learned from.
+    /// Runs one episode that samples as in learning, but does not learn.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub fn draw<'a, 's, 'p>(
         &self,
         reading: &'a Reading<'s, 'p>,
@@ -183,11 +183,11 @@ impl Agent {
         self.play(Purpose::Draw, reading, trials, rng)
     }
 
-    /// One episode that takes the likeliest choice everywhere, from which nothing is learned. How many placements it plays
-    /// is the system's affair: one of GDP and HDP, 20 of HSDAG, and of Placeto one for every unit after a random one.
+    /// Runs one episode that always takes the most likely choice, without learning. It simulates one placement for GDP
+    /// and HDP, 20 for HSDAG, and for Placeto one per unit after a random one.
     ///
     /// # Errors
-    /// Where tensors cannot be made.
+    /// If a tensor operation fails.
     pub fn greedy<'a, 's, 'p>(
         &self,
         reading: &'a Reading<'s, 'p>,
@@ -197,7 +197,7 @@ impl Agent {
         self.play(Purpose::Greedy, reading, trials, rng)
     }
 
-    /// One episode from which nothing is learned.
+    /// Runs one episode without learning.
     fn play<'a, 's, 'p>(
         &self,
         purpose: Purpose<'_>,

@@ -1,4 +1,4 @@
-//! Placements that are played on the simulator, counted, and the best of them kept.
+//! Simulates and counts placements, and keeps the best.
 
 use std::time::Instant;
 
@@ -10,46 +10,46 @@ use stagewright_search::makespan::schedule::{Best, Judge, Schedule, Score, is_be
 
 use super::Reading;
 
-/// Most that counts of what is lacking, in memories of a device: without a bound one placement would outweigh all others.
+/// Largest memory overflow counted, in memories of a device: without a bound, one placement would outweigh all others.
 const MOST_LACK: f64 = 10.0;
 
-/// Seconds of a step as rewards have them: more where memory is lacking, as for the searches over schedules, up to a bound.
+/// Step seconds for rewards: penalised for memory overflow as in the searches over schedules, up to a bound.
 pub(super) fn penalised(score: Score) -> f64 {
     Score { lack: score.lack.min(MOST_LACK), ..score }.energy()
 }
 
-/// The trials of one problem.
+/// The simulated placements of one problem.
 ///
-/// A system places units; who goes first on a device follows from where everything is, by the same rule as for every other
-/// solver, since none of the systems says it.
+/// A system places units only. The priorities on each device follow from the placement, by the same rule as for every
+/// other solver, since none of the systems determines them.
 pub struct Trials<'a, 's, 'p> {
     reading: &'a Reading<'s, 'p>,
     judge: Judge<'s, 'p>,
     /// The best placement so far.
     best: Option<Best>,
-    /// Most placements.
+    /// Most placements to simulate.
     most: u64,
     played: u64,
-    /// Step time at which there is nothing left to gain.
+    /// Step time at which nothing is left to gain.
     target: f64,
     stop: Stop,
-    /// Step times that were better than all before, since somebody last asked.
+    /// Improvements since [`Trials::news`] was last called.
     news: Vec<News>,
 }
 
-/// A placement that fits the memory and is better than all before.
+/// A placement that fits the memory and is better than all before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct News {
-    /// Which of the placements played it was, from 1.
+    /// Its number among the placements simulated, from 1.
     pub played: u64,
-    /// When it was.
+    /// Time of its simulation.
     pub at: Instant,
-    /// Seconds of a step.
+    /// Step time in seconds.
     pub makespan: f64,
 }
 
 impl<'a, 's, 'p> Trials<'a, 's, 'p> {
-    /// At most so many placements, until a step takes no more than `target` seconds, or something stops them.
+    /// At most `most` placements, until a step takes no more than `target` seconds or `stop` is set.
     pub fn new(
         reading: &'a Reading<'s, 'p>,
         judge: Judge<'s, 'p>,
@@ -60,7 +60,7 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
         Trials { reading, judge, best: None, most, played: 0, target, stop, news: Vec::new() }
     }
 
-    /// Plays a placement of the units; none where the trials are over. The first is always played.
+    /// Simulates a placement of the units; `None` if the trials are over. The first placement is always simulated.
     pub fn play(&mut self, homes: &[u32]) -> Option<Score> {
         if self.is_over() {
             return None;
@@ -82,7 +82,7 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
         Some(score)
     }
 
-    /// When every unit's operators began on average in the last placement, in seconds.
+    /// Mean start time of every unit's operators in the last placement, in seconds.
     pub(super) fn starts(&self) -> Vec<f64> {
         let (reading, (_, timeline)) = (self.reading, self.judge.last());
         let graph: &Graph = reading.subject.scene().graph();
@@ -95,7 +95,7 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
         sum.iter().zip(&count).map(|(sum, count)| sum / count.max(1.0)).collect()
     }
 
-    /// Whether there is nothing left to gain, or nothing to gain it with.
+    /// Whether nothing is left to gain, or a limit is reached. Never before the first placement.
     pub fn is_over(&self) -> bool {
         let is_enough = |best: &Best| best.score.fits() && best.score.makespan <= self.target;
         self.best
@@ -103,7 +103,7 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
             .is_some_and(|best| self.played >= self.most || is_enough(best) || self.stop.reason().is_some())
     }
 
-    /// Placements played.
+    /// Number of placements simulated.
     pub fn played(&self) -> u64 {
         self.played
     }
@@ -113,7 +113,7 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
         self.best.as_ref()
     }
 
-    /// What got better since this was last asked, in order.
+    /// Improvements since the last call, in order.
     pub fn news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
     }

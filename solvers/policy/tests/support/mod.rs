@@ -1,4 +1,4 @@
-//! Random problems and networks that the tests share.
+//! Random problems and networks shared by the tests.
 
 #![allow(dead_code, reason = "every test uses what it needs")]
 
@@ -23,7 +23,7 @@ use stagewright_policy::subject::{Base, Subject};
 use stagewright_search::makespan::scene::Scene;
 use stagewright_search::makespan::schedule::{Judge, Schedule};
 
-/// A small network.
+/// The configuration of a small network.
 pub(crate) fn small() -> Config {
     Config { width: 8, layers: 2, heads: 2, segment: 4, summaries: 2, ..Config::default() }
 }
@@ -42,7 +42,7 @@ pub(crate) fn split(number: u64, operators: usize, devices: u32) -> Problem {
     problem.with_objective(Objective::default()).expect("a valid objective")
 }
 
-/// A graph of nothing, on two devices.
+/// An empty graph, on two devices.
 pub(crate) fn empty(kind: ObjectiveKind) -> Problem {
     let cluster = step(1, 2, 2).cluster().document().clone();
     let graph = GraphBuilder::new("nothing").build().expect("a valid graph");
@@ -51,32 +51,32 @@ pub(crate) fn empty(kind: ObjectiveKind) -> Problem {
     Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
 }
 
-/// A chain of operators, a second each, and links that take a hundred for what each sends.
+/// A chain of operators of one second each, with transfers of 100 seconds each.
 pub(crate) fn slow_links(operators: usize, devices: u32) -> Problem {
     let edges = (1..operators).map(|at| (at - 1, at)).collect();
     alike_operators(operators, edges, 100.0, &[("gpu", devices, 1.0)])
 }
 
-/// Diamonds as of [`diamonds`], and links like those of [`slow_links`].
+/// Diamonds as in [`diamonds`], with links like those of [`slow_links`].
 pub(crate) fn slow_links_between_diamonds(operators: usize, devices: u32) -> Problem {
     alike_operators(operators, diamonds(operators), 100.0, &[("gpu", devices, 1.0)])
 }
 
-/// Diamonds on two devices, the second of which takes a second for an operator and the first two; sending takes half a second, so
-/// that what another device would do beside comes too late.
+/// Diamonds on two devices: an operator takes two seconds on the first and one on the second. A transfer takes half a
+/// second, so that running an operator in parallel on the other device finishes too late.
 pub(crate) fn second_is_faster(operators: usize) -> Problem {
     alike_operators(operators, diamonds(operators), 0.5, &[("old", 1, 2.0), ("gpu", 1, 1.0)])
 }
 
-/// One diamond after the other, the last of each the first of the next.
+/// Diamonds in series: the last operator of each is the first of the next.
 fn diamonds(operators: usize) -> Vec<(usize, usize)> {
     let ends =
         |first| [(first, first + 1), (first, first + 2), (first + 1, first + 3), (first + 2, first + 3)];
     (0..operators).step_by(3).flat_map(ends).filter(|&(_, to)| to < operators).collect()
 }
 
-/// Operators that are alike on devices of kinds: the seconds of what goes along an edge, and by kind the name, how many there are,
-/// and the seconds of an operator.
+/// Identical operators on devices of several kinds. `sending` is the seconds of a transfer; a kind has a name, a number
+/// of devices, and the seconds of an operator.
 fn alike_operators(
     operators: usize,
     edges: Vec<(usize, usize)>,
@@ -120,7 +120,7 @@ fn alike_operators(
     Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
 }
 
-/// Any device that can run each unit.
+/// A random device for each unit among those that can run it.
 pub(crate) fn any_schedule(subject: &Subject<'_, '_>, number: u64) -> Schedule {
     let mut rng = seed::stream(31, number);
     let scene = subject.scene();
@@ -133,7 +133,7 @@ pub(crate) fn any_schedule(subject: &Subject<'_, '_>, number: u64) -> Schedule {
     Schedule::without_priority(subject.level().project(scene, &homes))
 }
 
-/// The figures of a step with a random plan to improve on; none where some operator can run nowhere.
+/// The features of a step with a random plan to improve on; `None` if some operator can run nowhere.
 pub(crate) fn figures(problem: &Problem, number: u64) -> Option<Input> {
     let scene = Scene::new(problem);
     if scene.impossible().is_some() || problem.graph().operator_count() == 0 {
@@ -145,7 +145,7 @@ pub(crate) fn figures(problem: &Problem, number: u64) -> Option<Input> {
     Some(input(&subject, &base, base.seconds, base.seconds / 2.0))
 }
 
-/// A network whose parameters are all random, those too that a new one has at zero.
+/// A network whose parameters are all random, including those that are initially zero.
 pub(crate) fn random_network(config: Config, seed: u64, dtype: DType, device: &Device) -> Network {
     let network = Network::new(config, seed, dtype, device).expect("a network");
     for (at, var) in network.weights().vars().values().enumerate() {
@@ -158,7 +158,7 @@ pub(crate) fn random_network(config: Config, seed: u64, dtype: DType, device: &D
     network
 }
 
-/// All that a network says, in one row.
+/// All outputs of a network, in one vector.
 pub(crate) fn all_of(network: &Network, inputs: &[&Input]) -> Vec<f64> {
     let batch = network.batch(inputs).expect("a batch");
     let output = network.forward(&batch).expect("an output");

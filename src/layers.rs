@@ -4,7 +4,8 @@
 //! that layer, else what its name says: a dotted name as it is, a name with slashes less its last part.
 //!
 //! A layer is the path up to its first number: `model.layers.3` of `model.layers.3.mlp.gate_proj`,
-//! `encoder.layer_3` of `encoder.layer_3.attention`. The layers whose paths differ in that number alone are a
+//! `encoder.layer_3` of `encoder.layer_3.attention`. Numbers that follow at once belong to it, as a sequence within a
+//! sequence is no layer: `features.5.3` of `features.5.3.attn`, a block of Swin. The layers whose paths differ in that number alone are a
 //! *stack*. An operator on no such path belongs to the shortest part of its path that holds no stack:
 //! `lm_head` of `lm_head.linear`, `model.norm` of `model.norm` where there is `model.layers.3`. What a module
 //! that holds a stack computes itself, such as the mask that all its layers read, is in no layer.
@@ -137,15 +138,20 @@ pub fn parts(path: &str) -> impl Iterator<Item = &str> {
 fn numbered(path: &str) -> Option<(usize, Numbered)> {
     let find = |of_part: fn(&str) -> Option<(&str, u64)>| {
         let mut start = 0;
+        let mut last = None;
         for part in path.split('.') {
             let end = start + part.len();
-            if let Some((word, number)) = of_part(part) {
-                let stack = format!("{}{word}", &path[..start]);
-                return Some((end, Numbered { stack, number }));
+            match (of_part(part), last) {
+                (Some((word, number)), None) => last = Some((start, end, word, number)),
+                (Some(("", number)), Some(_)) => last = Some((start, end, "", number)),
+                (_, Some(_)) => break,
+                (None, None) => {}
             }
             start = end + 1;
         }
-        None
+        last.map(|(start, end, word, number)| {
+            (end, Numbered { stack: format!("{}{word}", &path[..start]), number })
+        })
     };
     find(|part| Some(("", number(part)?))).or_else(|| {
         find(|part| {
@@ -179,6 +185,7 @@ mod tests {
         assert_eq!(found("model.layers.3.mlp.expert.5"), layers("model.layers.", "model.layers.3", 3));
         assert_eq!(found("encoder.layer_12.attention"), layers("encoder.layer_", "encoder.layer_12", 12));
         assert_eq!(found("blk.0"), layers("blk.", "blk.0", 0));
+        assert_eq!(found("features.5.3.attn.0"), layers("features.5.", "features.5.3", 3));
         assert_eq!(found("block_1.layers.2"), layers("block_1.layers.", "block_1.layers.2", 2));
         for none in ["", "linear_3", "conv2d", "layer_", "layers.03", "layers.99999999999999999999", "é3.ü"]
         {

@@ -1,7 +1,7 @@
-//! Calls for a placement that does not say which of its operators run in one call.
+//! Grouping of a placement's operators into calls.
 //!
-//! A split of a model says where every operator runs. For its latency the operators of an accelerator have to be grouped
-//! into calls, and the value depends on how. [`assign`] is that step, always the same one, taken before a split is
+//! A split assigns every operator to a device. For its latency the operators of an accelerator must also be grouped
+//! into calls, and the value depends on the grouping. [`assign`] groups them by one fixed rule, before a split is
 //! evaluated and never within the evaluation.
 
 use crate::document::ObjectiveKind;
@@ -9,12 +9,12 @@ use crate::graph::OpId;
 use crate::placement::Placement;
 use crate::problem::Problem;
 
-/// Groups the operators of each accelerator into calls, as few as this rule finds: whatever hosts can run is run; then
-/// one accelerator runs, in one call, everything of its own that waits for nothing else; the accelerator that is done
-/// with it goes first, else the one that gets furthest; and so on. Where a split allows one call each, as a contiguous
-/// one does, that is what it gets.
+/// Groups the operators of each accelerator into few calls with a greedy rule. First, hosts run every operator that is
+/// ready. Then one accelerator runs, in one call, all of its operators that wait for no other device: an accelerator
+/// that this completes goes first, else the one with the largest call. The two steps repeat. A split that allows one
+/// call per accelerator, as a contiguous split does, gets one each.
 ///
-/// The calls are convex and wait for one another in an order, whatever the placement; they may be more than the
+/// For any placement the calls are convex and their dependencies are acyclic; there may be more calls than the
 /// objective allows. O(accelerators in use · (operators + edges)).
 pub fn assign(problem: &Problem, placement: &Placement) -> Placement {
     let graph = problem.graph();
@@ -24,7 +24,7 @@ pub fn assign(problem: &Problem, placement: &Placement) -> Placement {
     Placement::with_calls(device_of, rounds.call_of)
 }
 
-/// The placement with calls, where the objective is latency and it has none.
+/// Assigns calls if the objective is latency and the placement has none.
 pub fn assign_if_missing(problem: &Problem, placement: Placement) -> Placement {
     if problem.objective().kind != ObjectiveKind::Latency || placement.has_calls() {
         return placement;
@@ -36,13 +36,13 @@ struct Rounds<'p> {
     problem: &'p Problem,
     /// Index into `ready` by operator.
     queue_of: Vec<u32>,
-    /// Whether a queue is that of a host.
+    /// Whether a queue belongs to a host.
     host: Vec<bool>,
     /// Predecessors of each operator that have not run.
     waiting: Vec<u32>,
-    /// Operators that wait for nothing, by device in use.
+    /// Ready operators, by device in use.
     ready: Vec<Vec<OpId>>,
-    /// Operators that have not run, by device in use.
+    /// Number of operators that have not run, by device in use.
     left: Vec<usize>,
     calls: Vec<u32>,
     call_of: Vec<u32>,
@@ -75,7 +75,7 @@ impl<'p> Rounds<'p> {
         rounds
     }
 
-    /// Runs what waits for nothing on the hosts; whether there was anything.
+    /// Runs all ready operators of the hosts; returns whether there were any.
     fn run_hosts(&mut self) -> bool {
         let mut any = false;
         for queue in 0..self.ready.len() {
@@ -87,7 +87,7 @@ impl<'p> Rounds<'p> {
         any
     }
 
-    /// Runs one call; whether there was anything left to call.
+    /// Runs one call; returns whether any operators were left to call.
     fn run_a_call(&mut self) -> bool {
         let mut best: Option<(usize, Vec<OpId>)> = None;
         for queue in 0..self.ready.len() {
@@ -113,7 +113,7 @@ impl<'p> Rounds<'p> {
         true
     }
 
-    /// All that a device can run without waiting for another.
+    /// All operators that a device can run without waiting for another device.
     fn closure(&mut self, queue: usize) -> Vec<OpId> {
         let graph = self.problem.graph();
         let mut members = self.ready[queue].clone();
@@ -129,7 +129,7 @@ impl<'p> Rounds<'p> {
             }
             at += 1;
         }
-        // It has only been asked what could run.
+        // Nothing has run yet: restore the counts.
         for &op in &members {
             for &next in graph.successors(op) {
                 if self.queue_of[next.index()] as usize == queue {
@@ -140,7 +140,7 @@ impl<'p> Rounds<'p> {
         members
     }
 
-    /// An operator has run, `within` a call of a device whose members are known already.
+    /// Marks an operator as run; `within` is the device of its call, if the members of that call are already known.
     fn done(&mut self, op: OpId, within: Option<usize>) {
         self.left[self.queue_of[op.index()] as usize] -= 1;
         for &next in self.problem.graph().successors(op) {

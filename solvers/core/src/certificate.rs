@@ -1,12 +1,12 @@
-//! Evidence for a lower bound, to be replayed by a checker that trusts nothing else.
+//! Evidence for lower bounds, replayed by a checker that trusts nothing else.
 
 use crate::cluster::DeviceId;
 use crate::document::CertificateDocument;
 use crate::graph::OpId;
 use crate::problem::Problem;
 
-/// Evidence for a bound. What each variant proves is said at the bound that makes it, in [`crate::bound`], and at its
-/// document, [`CertificateDocument`].
+/// Evidence for a bound. The claim of each variant is stated at the bound that creates it, in [`crate::bound`], and
+/// at its document, [`CertificateDocument`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Certificate {
     /// A price per second of each kind of device.
@@ -27,13 +27,13 @@ pub enum Certificate {
         prices: Vec<(OpId, f64)>,
         /// Prices of the devices of each pool, by one of them.
         devices: Vec<(DeviceId, f64)>,
-        /// Every colocation class by one of its operators, in an order that few tensors span.
+        /// Every colocation class by one of its operators, in an order whose cuts few tensors cross.
         order: Vec<OpId>,
     },
 }
 
 impl Certificate {
-    /// As a document.
+    /// Converts it to a document.
     pub fn to_document(&self, problem: &Problem) -> CertificateDocument {
         let operator_name = |op: OpId| problem.graph().operator(op).name.clone();
         match self {

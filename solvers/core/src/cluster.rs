@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::document::{CLUSTER_SCHEMA, ClassDocument, ClusterDocument, KindDocument, LinkDocument};
 
-/// Most devices a cluster may have; above it a count is taken for a slip.
+/// Maximum number of devices of a cluster; a larger count is taken for a typo.
 pub const MAX_DEVICES: u64 = 1_000_000;
 
 /// Index of a device in its cluster: the devices of the first kind, then those of the second, and so on.
@@ -21,13 +21,13 @@ impl DeviceId {
     }
 }
 
-/// Why a document is not a cluster.
+/// Invalid cluster document.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ClusterError {
-    /// Another or an unknown schema.
+    /// Wrong or unknown schema.
     #[error("schema is `{found}`, expected `{CLUSTER_SCHEMA}`")]
     Schema {
-        /// What the document says.
+        /// Schema of the document.
         found: String,
     },
     /// No kind, or only kinds without devices.
@@ -36,10 +36,10 @@ pub enum ClusterError {
     /// More than [`MAX_DEVICES`].
     #[error("{count} devices, more than {MAX_DEVICES}")]
     TooManyDevices {
-        /// How many.
+        /// Number of devices.
         count: u64,
     },
-    /// A kind or group without a name, or two of one name, or two devices of one name.
+    /// An empty or repeated name of a kind or group, or a repeated name of a device.
     #[error("{what} `{name}` is empty or appears twice")]
     BadName {
         /// `kind`, `group` or `device`.
@@ -59,14 +59,14 @@ pub enum ClusterError {
         /// JSON path.
         path: String,
     },
-    /// A figure out of range.
+    /// A number out of range.
     #[error("{field} is {value}, expected {expected}")]
     BadNumber {
         /// Field.
         field: &'static str,
         /// Value found.
         value: f64,
-        /// What it should be.
+        /// Expected range.
         expected: &'static str,
         /// JSON path.
         path: String,
@@ -82,7 +82,7 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             ClusterError::Schema { .. } => "C001",
@@ -107,7 +107,7 @@ impl ClusterError {
         }
     }
 
-    /// What to do about it.
+    /// Suggested fix.
     pub fn help(&self) -> &'static str {
         match self {
             ClusterError::Schema { .. } => "set schema to stagewright.cluster/1",
@@ -139,7 +139,7 @@ impl Cluster {
     /// Checks a document and builds its cluster.
     ///
     /// # Errors
-    /// The first defect found, with its place.
+    /// The first defect found, with its JSON path.
     pub fn from_document(document: impl Into<Arc<ClusterDocument>>) -> Result<Cluster, ClusterError> {
         let document = document.into();
         if document.schema != CLUSTER_SCHEMA {
@@ -230,7 +230,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// `acc1` + `0` and `acc` + `10` are one name: no two devices may share it.
+    /// Checks that no two devices share a name: `acc1` + `0` and `acc` + `10` are the same.
     fn check_device_names(&self) -> Result<(), ClusterError> {
         let names = || self.document.kinds.iter().map(|kind| kind.name.as_str());
         if !names().any(|short| names().any(|long| long != short && long.starts_with(short))) {
@@ -267,7 +267,7 @@ impl Cluster {
         self.document.kinds.len()
     }
 
-    /// What the document says of a kind.
+    /// Document of a kind.
     pub fn kind(&self, kind: usize) -> &KindDocument {
         &self.document.kinds[kind]
     }
@@ -288,7 +288,7 @@ impl Cluster {
         format!("{}{}", self.kind(kind).name, device.0 - self.first_device[kind])
     }
 
-    /// Memory of a device of a kind; infinite where the document sets no limit.
+    /// Memory of a device of a kind; infinite if the document sets no limit.
     pub fn memory(&self, kind: usize) -> f64 {
         self.kind(kind).memory_bytes.unwrap_or(f64::INFINITY)
     }
@@ -303,18 +303,19 @@ impl Cluster {
         self.group_of_kind[kind].map(|group| group as usize)
     }
 
-    /// The device of a name.
+    /// The device with the given name.
     pub fn device_named(&self, name: &str) -> Option<DeviceId> {
         (0..self.kind_count()).find_map(|kind| {
             let digits = name.strip_prefix(self.kind(kind).name.as_str())?;
             let number: u32 = digits.parse().ok()?;
             let device = self.devices_of(kind).nth(number as usize)?;
-            // `acc+1` and `acc01` parse as numbers but are no device names.
+            // `acc+1` and `acc01` parse as numbers but are not device names.
             (self.device_name(device) == name).then_some(device)
         })
     }
 
-    /// The devices that a name means: a device, else a kind, else a class. Empty where it means none.
+    /// The devices that a name refers to: a device, else those of a kind, else those of a class. Empty if the
+    /// name is unknown.
     pub fn named(&self, name: &str) -> Vec<DeviceId> {
         let kinds = |wanted: &dyn Fn(&KindDocument) -> bool| -> Vec<DeviceId> {
             (0..self.kind_count())

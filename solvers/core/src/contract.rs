@@ -3,23 +3,22 @@
 //! Operators that must share a device become one *unit*, and tensors become nets over units:
 //!
 //! - for a **free** (or convex) split the units are the colocation classes;
-//! - for a **contiguous** split they are contracted further, until the order that the split rule asks for is
-//!   acyclic. The rule orders the *forward* operators of different units along their tensors. A class without a
-//!   forward operator gets a place in that order by mirroring: a tensor from backward operator a to backward
-//!   operator b, where either's class has no forward operator, puts b's unit before a's. All other backward and
-//!   update operators follow their class. Units on a cycle of the order can only share a device, so strongly
-//!   connected components are fused;
+//! - for a **contiguous** split they are contracted further, until the order that the split rule requires is acyclic.
+//!   The rule orders the *forward* operators of different units along their tensors. A class without a forward operator
+//!   is ordered by mirroring: a tensor from backward operator a to backward operator b, if the class of either has no
+//!   forward operator, puts b's unit before a's. All other backward and update operators follow their class. Units on a
+//!   cycle of the order can only share a device, so strongly connected components are fused;
 //! - for **latency** they are contracted until all tensors between them are acyclic, so that any chain of units can be
-//!   cut into calls. That leaves out plans in which only hosts run one operator of a component, or one of a class before
-//!   and another after a call: what is found is a plan, what is not found is not excluded.
+//!   cut into calls. This omits plans in which only hosts run one operator of a component, or one of a class before and
+//!   another after a call: a plan that is found is valid, but a plan that is not found is not excluded.
 //!
-//! Costs come from the original tensors alone: a net's pins are the units of the tensor's pins, nets inside one
-//! unit vanish, and nets with the same producer, pins and pass are added up. Synchronising the gradient of a shared
-//! parameter costs every device that holds a copy the same, so it is a net as well: the pins are the units that read the
-//! parameter, and the first of them stands for the producer. It orders nothing.
+//! Costs come from the original tensors alone: a net's pins are the units of the tensor's pins, nets inside one unit
+//! vanish, and nets with the same producer, pins and pass are added up. Synchronising the gradient of a shared
+//! parameter costs every device with a copy the same, so it is a net as well: its pins are the units that read the
+//! parameter, and the first of them acts as the producer. It imposes no order.
 //!
-//! Bytes are of two sorts. Sums over units ([`Units::bytes`]) are what every device with these units needs at least;
-//! what it needs is worked out by [`Units::device_bytes`].
+//! There are two measures of memory. Sums over units ([`Units::bytes`]) are lower bounds for a device with these units;
+//! [`Units::device_bytes`] computes its exact memory.
 //!
 //! The construction is that of the NeurIPS 2020 reference code (Tarnawski et al., "Efficient Algorithms for
 //! Device Placement of DNN Graph Operators", Appendix B), so that values agree with it.
@@ -38,7 +37,7 @@ use crate::problem::Problem;
 /// A net: a contracted tensor (or several of one producer, pass and pin set).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Net {
-    /// The unit that sends.
+    /// The sending unit.
     pub producer: u32,
     /// 0, or 1 for a backward net under `separate` training.
     pub pass: u8,
@@ -70,16 +69,17 @@ pub struct Units {
     fixed_bytes: Vec<f64>,
     activation_bytes: Vec<f64>,
     parameter_bytes: Vec<f64>,
-    /// Bytes of parameters, whether or not replicas synchronise them; of a shared one at the first unit that reads it.
+    /// Bytes of parameters, whether or not replicas synchronise them; a shared one counts at the first unit that reads
+    /// it.
     weight_bytes: Vec<f64>,
     memory: Arc<Memory>,
-    /// Tensors and workspace that an operator of the unit needs while it runs, the most over its operators.
+    /// Bytes of tensors and workspace that an operator of the unit needs while it runs, maximised over its operators.
     working_bytes: Vec<f64>,
-    /// Declared activations, without tensors that are held.
+    /// Declared activations, without held tensors.
     declared_bytes: Vec<f64>,
-    /// What a unit adds at most to the bytes of a device with one microbatch in flight, shared parameters apart.
+    /// Upper bound on the bytes that a unit adds to a device with one microbatch in flight, without shared parameters.
     most_bytes: Vec<f64>,
-    /// Of `most_bytes`, what every further microbatch in flight adds at most.
+    /// Upper bound on the bytes that every further microbatch in flight adds.
     most_stash: Vec<f64>,
     shared: Vec<Shared>,
     shared_of: Compressed<u32>,
@@ -101,12 +101,12 @@ impl Units {
         Units::with_fused(problem, &[])
     }
 
-    /// Contracts a problem further: each pair of colocation classes shares a unit as well. The order of the
-    /// split rule stays that of the problem itself, so what is fused does not loosen it, as fewer and larger
-    /// colocation classes in the graph would.
+    /// Contracts a problem further: each pair of colocation classes shares a unit as well. The order of the split rule
+    /// is still that of the original problem, so fusing does not relax it, as fewer and larger colocation classes in
+    /// the graph would.
     ///
     /// # Panics
-    /// Where a pair names a class that the graph does not have.
+    /// If a pair names a class that the graph does not have.
     pub fn with_fused(problem: &Problem, pairs: &[(u32, u32)]) -> Units {
         let objective = problem.objective();
         let mut class_edges = match (objective.kind, objective.split) {
@@ -249,7 +249,7 @@ impl Units {
         }
     }
 
-    /// Parameters of one unit join its own bytes, those of several are shared.
+    /// Adds parameters of a single unit to its own bytes; parameters of several units are shared.
     fn share_parameters(&mut self, problem: &Problem) {
         let graph = problem.graph();
         let mut incidence: Vec<(u32, u32)> = Vec::new();
@@ -272,7 +272,7 @@ impl Units {
         self.shared_of = Compressed::from_pairs(self.len(), &incidence);
     }
 
-    /// What units need of tensors, at least and at most.
+    /// Computes lower and upper bounds on the tensor bytes of units.
     fn hold_tensors(&mut self, problem: &Problem) {
         let graph = problem.graph();
         self.declared_bytes.clone_from(&self.activation_bytes);
@@ -299,7 +299,7 @@ impl Units {
             if !graph.is_forward(graph.producer(tensor)) {
                 continue;
             }
-            // A unit with a pin in either pass holds it in between, and so does every device with that unit.
+            // A unit with pins in both passes holds the tensor in between, and so does every device with that unit.
             let side = |op: &OpId| (self.unit_of[op.index()], graph.is_forward(*op));
             let (mut forward, mut later) = (Vec::new(), Vec::new());
             for (unit, is_forward) in graph.pins(tensor).iter().map(side) {
@@ -322,7 +322,7 @@ impl Units {
         }
     }
 
-    /// Whether any device holds everything at once.
+    /// Whether every device has memory for all units together.
     fn fit_all_together(&self, problem: &Problem) -> bool {
         let devices = problem.cluster().device_count() as u32;
         let most = self.memory.of_all().total(problem.objective().in_flight_of(devices, devices));
@@ -334,7 +334,7 @@ impl Units {
         self.members.rows()
     }
 
-    /// Whether there is nothing to place.
+    /// Whether there are no units.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -380,7 +380,7 @@ impl Units {
         self.pools
     }
 
-    /// Number of passes that are scored apart.
+    /// Number of separately scored passes.
     pub fn passes(&self) -> usize {
         self.passes
     }
@@ -390,18 +390,18 @@ impl Units {
         self.supported[pool * self.len() + unit]
     }
 
-    /// Seconds of a unit on a pool in one pass; meaningless where it is not supported.
+    /// Seconds of a unit on a pool in one pass; meaningless if it is not supported.
     pub fn pass_seconds(&self, unit: usize, pool: usize, pass: usize) -> f64 {
         self.seconds[(pool * self.passes + pass) * self.len() + unit]
     }
 
-    /// Seconds of a unit on a pool over all passes; none where it is not supported.
+    /// Seconds of a unit on a pool over all passes; `None` if it is not supported.
     pub fn seconds(&self, unit: usize, pool: usize) -> Option<f64> {
         let total = || (0..self.passes).map(|pass| self.pass_seconds(unit, pool, pass)).sum();
         self.supported(unit, pool).then(total)
     }
 
-    /// Seconds that moving a net once over the link of a pool takes; zero for hosts.
+    /// Seconds to move a net once over the link of a pool; zero for hosts.
     pub fn transfer(&self, net: usize, pool: usize) -> f64 {
         self.transfer[pool * self.nets.len() + net]
     }
@@ -411,31 +411,31 @@ impl Units {
         self.uplink[group * self.nets.len() + net]
     }
 
-    /// Bytes that a unit keeps whatever is in flight: parameters and optimiser state that no other unit shares, and in
-    /// version 1 workspace.
+    /// Bytes of a unit for any number of microbatches in flight: parameters and optimiser state that no other unit
+    /// shares, and in version 1 workspace.
     pub fn fixed_bytes(&self, unit: usize) -> f64 {
         self.fixed_bytes[unit]
     }
 
-    /// Bytes of activations of a unit for one microbatch. In version 2 they include tensors that a device with the unit
-    /// holds from the forward to the backward pass, where no other unit does.
+    /// Activation bytes of a unit per microbatch. In version 2 they include tensors that a device with the unit holds
+    /// from the forward to the backward pass, if no other unit holds them.
     pub fn activation_bytes(&self, unit: usize) -> f64 {
         self.activation_bytes[unit]
     }
 
-    /// Bytes of a unit with `in_flight` microbatches of activations. A device needs at least the sum over its units, and
-    /// in version 1 that sum.
+    /// Bytes of a unit with `in_flight` microbatches of activations. The sum over its units is a lower bound on the
+    /// memory of a device, exact in version 1.
     pub fn bytes(&self, unit: usize, in_flight: u32) -> f64 {
         self.fixed_bytes[unit] + f64::from(in_flight) * self.activation_bytes[unit]
     }
 
-    /// Bytes of parameters of a unit that no other shares, which replicas of a stage synchronise.
+    /// Bytes of a unit's unshared parameters, which replicas of a stage synchronise.
     pub fn parameter_bytes(&self, unit: usize) -> f64 {
         self.parameter_bytes[unit]
     }
 
-    /// Bytes of the parameters of a unit, whether or not replicas synchronise them. One that several units share counts at
-    /// the first of them.
+    /// Bytes of the parameters of a unit, whether or not replicas synchronise them. A parameter that several units
+    /// share counts at the first of them.
     pub fn weight_bytes(&self, unit: usize) -> f64 {
         self.weight_bytes[unit]
     }
@@ -450,32 +450,33 @@ impl Units {
         self.shared_of.row(unit)
     }
 
-    /// Bytes of tensors and workspace that a device needs while an operator of the unit runs, at least.
+    /// Lower bound on the bytes of tensors and workspace that a device needs while the operators of the unit run.
     pub fn working_bytes(&self, unit: usize) -> f64 {
         self.working_bytes[unit]
     }
 
-    /// Of [`Units::activation_bytes`], what operators declare; the rest are tensors.
+    /// The declared part of [`Units::activation_bytes`]; the rest are tensors.
     pub fn declared_bytes(&self, unit: usize) -> f64 {
         self.declared_bytes[unit]
     }
 
-    /// What a unit adds at most to what a device needs with so many microbatches in flight, shared parameters apart.
+    /// Upper bound on the bytes that a unit adds to a device with `in_flight` microbatches in flight, without shared
+    /// parameters.
     pub fn most_bytes(&self, unit: usize, in_flight: u32) -> f64 {
         self.most_bytes[unit] + (f64::from(in_flight) - 1.0) * self.most_stash[unit]
     }
 
-    /// Whether a device needs the sum of what its units need, as in version 1.
+    /// Whether the memory of a device is the sum over its units, as in version 1.
     pub fn bytes_are_sums(&self) -> bool {
         self.memory.is_sum()
     }
 
-    /// Whether every device has room for everything at once, so that memory excludes nothing.
+    /// Whether every device has memory for all units together, so that memory excludes no placement.
     pub fn always_fits(&self) -> bool {
         self.always_fits
     }
 
-    /// Whether a unit never takes memory, whatever runs beside it.
+    /// Whether a unit never takes memory, regardless of the other units on its device.
     pub fn takes_no_memory(&self, unit: usize) -> bool {
         match self.bytes_are_sums() {
             true => self.bytes(unit, 1) == 0.0,
@@ -483,14 +484,14 @@ impl Units {
         }
     }
 
-    /// What a device with some units, each named once, needs. O(n log n + pins) in the operators of the units.
+    /// Memory of a device with these units, each named once. O(n log n + pins) in the operators of the units.
     pub fn device_bytes(&self, units: impl IntoIterator<Item = usize>) -> DeviceBytes {
         let ops = units.into_iter().flat_map(|unit| self.members(unit).iter().copied());
         self.memory.of(ops)
     }
 }
 
-/// What takes time on a link.
+/// Data that is sent over a link.
 #[derive(Debug, Clone, Copy)]
 enum Carried {
     Tensor(TensorId),
@@ -498,7 +499,7 @@ enum Carried {
     Gradient(usize),
 }
 
-/// What an order of calls must respect, as edges between colocation classes.
+/// The order that calls must respect, as edges between colocation classes.
 fn tensors_between_classes(problem: &Problem) -> Vec<(u32, u32)> {
     let graph = problem.graph();
     let mut edges = Vec::new();
@@ -572,7 +573,7 @@ fn fuse_components(classes: usize, edges: &[(u32, u32)]) -> (Vec<u32>, usize, Ve
     between.sort_unstable();
     between.dedup();
 
-    // Kahn's algorithm with a heap, so that the numbering follows the file where the order allows it.
+    // Kahn's algorithm with a heap, so that the numbering follows the file wherever the order permits.
     let successors = Compressed::from_pairs(components.len(), &between);
     let mut waiting = vec![0u32; components.len()];
     for &(_, to) in &between {

@@ -6,9 +6,9 @@
 //! max(flop / (peak · efficiency), bytes moved / memory bandwidth) + launches · launch overhead
 //! ```
 //!
-//! (Williams, Waterman and Patterson, "Roofline", CACM 2009). The peak is that of the operator's precision where the class
-//! says it, else the peak of the class. An operator that a kind cannot run has no time
-//! there; it is not infinitely slow.
+//! (Williams, Waterman and Patterson, "Roofline", CACM 2009). The peak is the class's peak for the operator's precision
+//! if it lists one, else the peak of the class. An operator that a kind cannot run has no time there, rather than an
+//! infinite one.
 
 use thiserror::Error;
 
@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::document::{ClassDocument, LinkDocument, OperatorDocument};
 use crate::graph::{Graph, OpId, TensorId};
 
-/// Why costs cannot be derived.
+/// Error in the derivation of costs.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum CostError {
     /// A kind without a link, and a tensor without a measured time for its class.
@@ -43,10 +43,10 @@ pub enum CostError {
         /// Name of the parameter.
         parameter: String,
     },
-    /// Costs or bytes, each finite, that sum to more than [`LARGEST_SUM`](crate::tolerance::LARGEST_SUM).
+    /// Finite costs or bytes whose sum exceeds [`LARGEST_SUM`](crate::tolerance::LARGEST_SUM).
     #[error("{what} sum to {sum:e}, the most of it from {largest}")]
     Overflow {
-        /// What is summed.
+        /// The summed quantity.
         what: String,
         /// The sum.
         sum: f64,
@@ -73,7 +73,7 @@ impl CostTable {
     /// Derives the tables in time O((kinds + groups) · (operators + tensors)).
     ///
     /// # Errors
-    /// A transfer that nothing times.
+    /// A transfer that has neither a measured time nor a link.
     pub fn new(graph: &Graph, cluster: &Cluster) -> Result<CostTable, CostError> {
         let kinds = cluster.kind_count();
         let groups = cluster.group_count();
@@ -112,24 +112,23 @@ impl CostTable {
         Ok(CostTable { kinds, groups, seconds, transfer, uplink, gradient, gradient_uplink })
     }
 
-    /// Seconds of an operator on a kind; none where the kind cannot run it.
+    /// Seconds of an operator on a kind; `None` if the kind cannot run it.
     pub fn seconds(&self, op: OpId, kind: usize) -> Option<f64> {
         self.seconds[op.index() * self.kinds + kind]
     }
 
-    /// Seconds that moving a tensor once over the link of a kind takes; zero for a host.
+    /// Seconds to move a tensor once over the link of a kind; zero for a host.
     pub fn transfer(&self, tensor: TensorId, kind: usize) -> f64 {
         self.transfer[tensor.index() * self.kinds + kind]
     }
 
-    /// Seconds over the link of a kind that a device pays to synchronise the gradient of a shared parameter that another
-    /// device holds as well; zero for a host, without a backward pass, and where it is not trained.
+    /// Seconds over the link of a kind that a device pays to synchronise the gradient of a shared parameter that
+    /// another device also holds; zero for a host, without a backward pass, and for an untrained parameter.
     pub fn gradient(&self, parameter: usize, kind: usize) -> f64 {
         self.gradient[parameter * self.kinds + kind]
     }
 
-    /// Seconds that synchronising the gradient of a shared parameter takes over the uplink of a group with a copy on
-    /// either side.
+    /// Seconds to synchronise the gradient of a shared parameter over the uplink of a group with copies on both sides.
     pub fn gradient_uplink(&self, parameter: usize, group: usize) -> f64 {
         self.gradient_uplink[parameter * self.groups + group]
     }
@@ -140,13 +139,13 @@ impl CostTable {
     }
 }
 
-/// Bytes that a device which holds a copy of a shared parameter sends to synchronise its gradient; none where nothing
-/// is synchronised.
+/// Bytes that each holder of a shared parameter sends to synchronise its gradient; `None` if nothing is synchronised.
 ///
-/// A ring all-reduce among m devices moves 2 (m − 1)/m of the bytes over each link (Patarasuk and Yuan, JPDC 2009). Here m
-/// is the most devices that can hold a copy: the colocation classes with a reader. So what a device pays depends neither on
-/// how many others hold a copy nor on the size of the cluster; it is exact for two readers, as of a tied embedding, and
-/// where every class has a device of its own, and too high by less than a factor of two elsewhere.
+/// A ring all-reduce among m devices moves 2 (m − 1)/m of the bytes over each link (Patarasuk and Yuan, JPDC 2009).
+/// Here m is the maximum number of devices that can hold a copy: the number of colocation classes with a reader. The
+/// cost of a device thus depends neither on the number of other holders nor on the size of the cluster. It is exact for
+/// two readers, as of a tied embedding, and if every class has its own device; otherwise it is too high by less than a
+/// factor of two.
 fn gradient_bytes(graph: &Graph, parameter: usize) -> Option<f64> {
     let document = &graph.parameters()[parameter];
     if !document.trained || !graph.has_backward() {
@@ -177,7 +176,7 @@ fn gradient_seconds(
     }
 }
 
-/// Seconds to move some bytes over a link.
+/// Seconds to move `bytes` bytes over a link.
 pub fn over(link: &LinkDocument, bytes: f64) -> f64 {
     link.latency_s + bytes / link.bandwidth
 }

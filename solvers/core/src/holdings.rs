@@ -1,7 +1,7 @@
-//! The memory of a set of units, kept up to date while units join it.
+//! Incremental memory of a growing set of units.
 //!
-//! Sums are kept as units join. What the set needs beyond sums, in a graph of version 2, is worked out only where the
-//! sums neither exclude the set nor accept it, and then once.
+//! Sums are updated as units join. In a graph of version 2 the memory is not a sum; its exact value is computed only
+//! if the sums neither exclude nor accept the set, and then cached.
 
 use std::cell::Cell;
 
@@ -9,15 +9,15 @@ use crate::contract::Units;
 use crate::memory::DeviceBytes;
 use crate::tolerance;
 
-/// Sums over a set, to go back to.
+/// Sums over a set; the mark that [`Holdings::undo`] restores.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Held {
     fixed: f64,
     activations: f64,
     declared: f64,
-    /// Most that an operator needs while it runs.
+    /// Maximum bytes that an operator needs while it runs.
     working: f64,
-    /// The set needs at most this with one microbatch in flight, and with every other one this much more.
+    /// Upper bound on the bytes with one microbatch in flight; every further one adds at most `most_waiting`.
     most: f64,
     most_waiting: f64,
     synchronised: f64,
@@ -29,13 +29,13 @@ pub struct Holdings<'a> {
     units: &'a Units,
     held: Held,
     members: Vec<u32>,
-    /// For each shared parameter, how many units of the set read it.
+    /// Number of units in the set that read each shared parameter.
     readers: Vec<u32>,
     exact: Cell<Option<DeviceBytes>>,
 }
 
 impl<'a> Holdings<'a> {
-    /// An empty set.
+    /// Creates an empty set.
     pub fn new(units: &'a Units) -> Self {
         Holdings {
             units,
@@ -57,7 +57,7 @@ impl<'a> Holdings<'a> {
         self.exact.set(None);
     }
 
-    /// What the set amounts to, for [`Holdings::undo`].
+    /// Returns the current sums, for [`Holdings::undo`].
     pub fn mark(&self) -> Held {
         self.held
     }
@@ -74,7 +74,8 @@ impl<'a> Holdings<'a> {
         }
     }
 
-    /// What is no sum over units. Apart, so that the sums are inlined into the walks of all solvers.
+    /// Adds the terms beyond plain sums. A separate function, so that the sums are inlined into the search loops of
+    /// all solvers.
     fn add_beyond_sums(&mut self, unit: usize) {
         let units = self.units;
         self.held.declared += units.declared_bytes(unit);
@@ -95,7 +96,7 @@ impl<'a> Holdings<'a> {
         self.exact.set(None);
     }
 
-    /// Takes away the unit that was added last, with the mark made before.
+    /// Removes the unit that was added last; `before` is the mark made before it was added.
     pub fn undo(&mut self, before: Held) {
         self.held = before;
         if let Some(unit) = self.members.pop() {
@@ -111,7 +112,7 @@ impl<'a> Holdings<'a> {
         self.held.synchronised
     }
 
-    /// What the set needs.
+    /// Memory of the set.
     pub fn bytes(&self) -> DeviceBytes {
         let exact = || match self.units.bytes_are_sums() {
             true => DeviceBytes {
@@ -127,8 +128,8 @@ impl<'a> Holdings<'a> {
         bytes
     }
 
-    /// Whether the sums leave it open that the set fits with some microbatches in flight. Where they do not, no superset
-    /// fits; where they do, [`Holdings::fits`] tells.
+    /// Whether the sums allow the set to fit with `in_flight` microbatches in flight. If not, no superset fits; if
+    /// so, [`Holdings::fits`] decides.
     #[inline]
     pub fn may_fit(&self, in_flight: u32, memory: f64) -> bool {
         let Held { fixed, activations, declared, working, .. } = self.held;
@@ -141,7 +142,7 @@ impl<'a> Holdings<'a> {
         tolerance::fits(least * (1.0 - tolerance::OPTIMAL_RELATIVE), memory)
     }
 
-    /// Whether the set fits with some microbatches in flight. Where it does not, no superset does.
+    /// Whether the set fits with `in_flight` microbatches in flight. If not, no superset does.
     #[inline]
     pub fn fits(&self, in_flight: u32, memory: f64) -> bool {
         match self.units.bytes_are_sums() {

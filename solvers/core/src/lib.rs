@@ -1,8 +1,8 @@
 //! The core of Stagewright: documents, graph, cluster, cost model, problem, placement and evaluation.
 //!
 //! Each module imports only those before it in this order: `document`, `tolerance`, `seed`, `graph`, `cluster`,
-//! `objective`, `cost`, `memory`, `magnitude`, `problem`, `contract`, `placement`, `holdings`, `meter`, `offload`, `simulate`,
-//! `schedule`, `evaluate`, `calls`, `certificate`, `bound`, `solver`.
+//! `objective`, `cost`, `memory`, `magnitude`, `problem`, `contract`, `placement`, `holdings`, `meter`,
+//! `offload`, `simulate`, `schedule`, `evaluate`, `calls`, `certificate`, `bound`, `solver`.
 
 pub mod bound;
 pub mod calls;

@@ -1,9 +1,8 @@
-//! Sums that stay finite.
+//! Overflow checks for sums over a problem.
 //!
-//! A cost that is finite by itself may still overflow in a sum, and what subtracts one infinite sum from
-//! another computes with NaN from then on. Every figure of a placement is a part of a sum over the whole
-//! graph, so it is enough that these sums are far below the largest double: a problem where one is above
-//! [`LARGEST_SUM`] is refused.
+//! Finite costs may still overflow in a sum, and the difference of two infinite sums is NaN. Every quantity
+//! of a placement is part of a sum over the whole graph, so it suffices that these sums are far below the
+//! largest double: a problem with a sum above [`LARGEST_SUM`] is rejected.
 
 use crate::cluster::Cluster;
 use crate::cost::{CostError, CostTable};
@@ -34,7 +33,7 @@ pub(crate) fn check(
         bounded(what, graph.tensors(), term, name)
     };
 
-    // An iteration under a schedule takes everything once for each microbatch.
+    // An iteration under a schedule incurs every cost once per microbatch.
     let times = objective.repetitions();
     operators("the seconds of all operators, each on its slowest kind,", &|op| {
         times * slowest(&|kind| costs.seconds(op, kind).unwrap_or(0.0))
@@ -72,7 +71,7 @@ pub(crate) fn check(
     })
 }
 
-/// Sums the terms, and refuses a sum that is too large.
+/// Sums the terms and rejects a sum that is too large.
 fn bounded<T: Copy>(
     what: &str,
     items: impl Iterator<Item = T>,
@@ -150,7 +149,7 @@ mod tests {
             }
         }
 
-        /// What overflows.
+        /// Message of the overflow, if any.
         fn overflow(self) -> Option<String> {
             let mut builder = GraphBuilder::new("pair");
             builder.operator(self.operator.clone());
@@ -175,7 +174,7 @@ mod tests {
         pair.overflow()
     }
 
-    /// Whether a change is refused in these words.
+    /// Whether a change is rejected with a message that contains `words`.
     fn refused(words: &str, change: impl FnOnce(&mut Pair)) -> bool {
         after(change).is_some_and(|message| message.contains(words))
     }

@@ -1,26 +1,27 @@
-//! What a device has to hold while it works through its operators.
+//! Memory of a device that runs its operators.
 //!
-//! A graph of version 1 declares bytes and a device needs their sum. A graph of version 2 says what is there when. The
-//! device runs its operators one after the other, in the order of [`Graph::work_order`], and needs at any moment
+//! In a graph of version 1 operators declare bytes, and a device needs their sum. In a graph of version 2 memory
+//! depends on liveness. The device runs its operators one after the other, in the order of [`Graph::work_order`], and
+//! needs at any moment
 //!
 //! ```text
 //! parameters and optimiser state of its operators
-//! + every shared parameter that one of them reads, once
-//! + the tensors that are live
-//! + the workspace of the operator that runs
+//! + the shared parameters that they read, each once
+//! + the live tensors
+//! + the workspace of the running operator
 //! ```
 //!
-//! A tensor is live on a device from the operator that makes it, or from its first reader there where it comes from
-//! elsewhere, until its last reader there; one that nothing reads is an output of the model and stays. With k microbatches
-//! in flight, k − 1 of them wait between their passes: each keeps its *stash*, the forward tensors that backward operators
-//! of the device read, and `activation_bytes`.
+//! A tensor is live on a device from its producer, or from its first reader there if it comes from elsewhere, until
+//! its last reader there; a tensor without readers is an output of the model and stays. With k microbatches in
+//! flight, k − 1 of them wait between their passes: each keeps its *stash*, the forward tensors that backward
+//! operators of the device read, and `activation_bytes`.
 //!
-//! Adding an operator to a device never makes a live range shorter: the range of a tensor on a device is the hull of its
-//! pins there. So what a device needs only grows as operators join it, and a set that does not fit has no superset that does.
-//! That is what lets exact searches cut off a set as soon as it is too large.
+//! Adding an operator to a device never shortens a live range: the range of a tensor on a device is the hull of its
+//! pins there. So memory is monotone in the set of operators, and if a set does not fit, no superset fits. Exact
+//! searches can therefore prune a set as soon as it is too large.
 //!
-//! What it needs is no sum over operators. Sums are bounds from below ([`Units::bytes`](crate::contract::Units::bytes)):
-//! searches turn sets away by them, and accept none before [`DeviceBytes`] has been worked out.
+//! Memory is not a sum over operators. Sums are lower bounds ([`Units::bytes`](crate::contract::Units::bytes)):
+//! searches reject sets by them, and accept none before [`DeviceBytes`] has been computed.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -29,23 +30,23 @@ use crate::cluster::Cluster;
 use crate::document::{GraphDocument, KindDocument};
 use crate::graph::{Graph, OpId, TensorId};
 
-/// What a device needs, by cause.
+/// Memory of a device by component.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct DeviceBytes {
     /// Parameters and optimiser state, and in version 1 workspace.
     pub fixed: f64,
-    /// Declared activations of a microbatch.
+    /// Declared activations per microbatch.
     pub activations: f64,
-    /// Forward tensors that wait for backward operators, of a microbatch.
+    /// Forward tensors that wait for backward operators, per microbatch.
     pub stash: f64,
-    /// Most bytes of live tensors and workspace while a microbatch runs.
+    /// Maximum bytes of live tensors and workspace while a microbatch runs.
     pub peak: f64,
     /// Parameters, shared ones included, whose gradient replicas synchronise.
     pub synchronised: f64,
 }
 
 impl DeviceBytes {
-    /// With some microbatches in flight, at least one.
+    /// Total bytes with `in_flight` microbatches in flight, at least one.
     #[inline]
     pub fn total(&self, in_flight: u32) -> f64 {
         let in_flight = f64::from(in_flight);
@@ -57,7 +58,7 @@ impl DeviceBytes {
 #[derive(Debug, Clone)]
 pub struct Memory {
     graph: Arc<Graph>,
-    /// Place of every operator in the order of work; empty in version 1.
+    /// Position of every operator in the work order; empty in version 1.
     rank: Vec<u32>,
 }
 
@@ -65,15 +66,15 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Work space of [`Memory::of`], which serves graphs one after the other.
+/// Buffers of [`Memory::of`], reused for one graph after the other.
 #[derive(Debug, Default)]
 struct Scratch {
     order: Vec<OpId>,
-    /// Place in `order`, where the stamp is that of this call.
+    /// Stamp and position in `order`, valid if the stamp is that of the current call.
     place: Vec<(u32, u32)>,
     seen_tensor: Vec<u32>,
     seen_parameter: Vec<u32>,
-    /// Change of the live bytes at every place.
+    /// Change of the live bytes at every position.
     change: Vec<f64>,
     stamp: u32,
 }
@@ -90,17 +91,17 @@ impl Memory {
         Memory { graph, rank }
     }
 
-    /// Whether what a device needs is the sum of what its operators declare.
+    /// Whether the memory of a device is the sum of its operators' declared bytes.
     pub fn is_sum(&self) -> bool {
         self.rank.is_empty()
     }
 
-    /// What a device with every operator needs, which is the most that any set of them does.
+    /// Memory of a device with every operator, which is the maximum over all sets.
     pub fn of_all(&self) -> DeviceBytes {
         self.of(self.graph.operators())
     }
 
-    /// What a device with these operators, each named once, needs. O(n log n + pins of the tensors they touch) for n
+    /// Memory of a device with these operators, each named once. O(n log n + pins of the tensors they touch) for n
     /// operators.
     pub fn of(&self, ops: impl IntoIterator<Item = OpId>) -> DeviceBytes {
         match self.is_sum() {
@@ -180,7 +181,8 @@ impl Scratch {
         self.change.resize(self.order.len() + 1, 0.0);
     }
 
-    /// Holds a tensor from `first`, its first pin here, to its last; gives what of it waits for the backward pass.
+    /// Makes a tensor live from `first`, its first pin here, to its last pin; returns its bytes if it waits for the
+    /// backward pass, else 0.
     fn hold(&mut self, graph: &Graph, tensor: TensorId, first: usize) -> f64 {
         let bytes = graph.bytes(tensor);
         if bytes == 0.0 {
@@ -203,16 +205,16 @@ impl Scratch {
     }
 }
 
-/// Smallest reserve of an accelerator, in bytes.
+/// Minimum reserve of an accelerator in bytes.
 const LEAST_RESERVE: f64 = 1024.0 * 1024.0 * 1024.0;
-/// Share of an accelerator's memory that is reserved at least.
+/// Minimum share of an accelerator's memory that is reserved.
 const RESERVED_SHARE: f64 = 0.06;
 
-/// Bytes of a device of a kind that a plan may use; infinite where the memory is unlimited.
+/// Bytes of a device of a kind that a plan may use; infinite if the memory is unlimited.
 ///
-/// What the kind reserves is for the runtime: its context, its libraries, fragmentation. Where it does not say, a graph of
-/// version 2 leaves the larger of 1 GiB and 6% of an accelerator free, and nothing of a host. Version 1 has sizes that were
-/// measured together with what the runtime takes.
+/// The reserve of a kind is for the runtime: its context, its libraries, fragmentation. If the kind has none, a graph
+/// of version 2 reserves the larger of 1 GiB and 6% of an accelerator's memory, and nothing on a host. Version 1 has
+/// sizes that were measured together with the runtime's memory.
 pub fn usable(graph: &Graph, cluster: &Cluster, kind: usize) -> f64 {
     let reserve = reserve(graph.document(), cluster.kind(kind));
     (cluster.memory(kind) - reserve).max(0.0)

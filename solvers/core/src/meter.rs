@@ -1,8 +1,8 @@
-//! The load of a set of units, kept up to date while units join it.
+//! Incremental load of a growing set of units.
 //!
-//! For a set S on a device, a net is *cut* iff 0 < |pins ∩ S| < |pins|; a cut net is sent if its producer is in S
-//! and received otherwise. Adding a unit changes only the nets it pins, so a [`Meter`] grows a set by one unit
-//! in time proportional to the unit's nets, whatever the size of the set.
+//! For a set S on a device, a net is *cut* iff 0 < |pins ∩ S| < |pins|; a cut net is sent if its producer is in S and
+//! received otherwise. Adding a unit changes only the nets it pins, so a [`Meter`] grows a set by one unit in time
+//! proportional to the number of the unit's nets, independent of the size of the set.
 
 use crate::contract::Units;
 use crate::holdings::{Held, Holdings};
@@ -19,9 +19,9 @@ pub struct PassSums {
     pub received: f64,
 }
 
-/// A sum that items also leave again. What is rounded away is kept beside it (Neumaier, "Rundungsfehleranalyse
-/// einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so an item as large as a marker for "never"
-/// takes nothing with it when it leaves.
+/// A compensated sum from which items can also be removed. The rounding error is kept separately (Neumaier,
+/// "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so removing an item as large
+/// as a marker for "never" loses nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Compensated {
     sum: f64,
@@ -29,7 +29,7 @@ pub struct Compensated {
 }
 
 impl Compensated {
-    /// Adds an item, or takes it away where it is negative.
+    /// Adds an item, or removes it if it is negative.
     #[inline]
     pub fn add(&mut self, item: f64) {
         let sum = self.sum + item;
@@ -47,7 +47,7 @@ impl Compensated {
     }
 }
 
-/// Sums in the making, per pass.
+/// Running sums per pass.
 #[derive(Debug, Clone, Copy, Default)]
 struct Growing {
     compute: f64,
@@ -55,7 +55,7 @@ struct Growing {
     received: Compensated,
 }
 
-/// What a set amounted to before a unit joined it, to go back to.
+/// State of a set before a unit joined it, for [`Meter::undo`].
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     sums: [Growing; 2],
@@ -101,12 +101,13 @@ impl<'a> Meter<'a> {
         self.supported = true;
     }
 
-    /// What the set amounts to, for [`Meter::undo`].
+    /// Returns the current state, for [`Meter::undo`].
     pub fn mark(&self) -> Mark {
         Mark { sums: self.sums, held: self.holdings.mark(), supported: self.supported }
     }
 
-    /// Takes away the unit that was added last, with the mark made before; what is left is as it was, to the last bit.
+    /// Removes the unit that was added last; `before` is the mark made before it was added. Restores the earlier state
+    /// to the last bit.
     pub fn undo(&mut self, unit: usize, before: Mark) {
         for &net in self.units.nets_of(unit) {
             let inside = &mut self.inside[net as usize];
@@ -150,7 +151,7 @@ impl<'a> Meter<'a> {
             } else if inside == 1 {
                 sums.received.add(seconds);
             } else if inside == pins {
-                // The producer is among them: what was sent stays inside from now on.
+                // The set has all pins, the producer's included: the net is no longer sent.
                 sums.sent.add(-seconds);
             }
         }
@@ -173,7 +174,7 @@ impl<'a> Meter<'a> {
         self.objective.load(compute, sent, received)
     }
 
-    /// The compute of one pass: what the load of every superset on this pool is at least.
+    /// The compute of one pass: a lower bound on the load of every superset on this pool.
     pub fn compute(&self, pass: usize) -> f64 {
         self.sums[pass].compute
     }

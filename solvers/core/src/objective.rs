@@ -1,35 +1,35 @@
-//! What is minimised, and how the parts of a device's load add up.
+//! The objective: the value to minimise, and how compute and communication add up to a device's load.
 
 use thiserror::Error;
 
 use crate::document::{Communication, Execution, ObjectiveKind, Schedule, Split, Training};
 
-/// An objective with its rules. The default is the throughput of a contiguous split, serial communication,
-/// combined training, no schedule, no replication.
+/// An objective with its rules. The default is the throughput of a contiguous split with serial communication, combined
+/// training, no schedule and no replication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Objective {
-    /// What is minimised.
+    /// Value to minimise.
     pub kind: ObjectiveKind,
-    /// Which sets may share a device.
+    /// Rule for the sets of operators that may share a device.
     pub split: Split,
-    /// How communication adds to compute.
+    /// Rule that adds communication to compute.
     pub communication: Communication,
-    /// How the passes of a training step are scored.
+    /// Scoring of the passes of a training step.
     pub training: Training,
-    /// The pipeline schedule. With one the value is the time of an iteration of all microbatches under it (see
-    /// [`crate::schedule`]), and it decides the activations in flight.
+    /// The pipeline schedule. With a schedule, the value is the time of one iteration of all microbatches (see
+    /// [`crate::schedule`]), and the schedule determines the activations in flight.
     pub schedule: Schedule,
-    /// Microbatches of the schedule; without a schedule it means nothing and is 1.
+    /// Microbatches per iteration; unused and 1 without a schedule.
     pub microbatches: u32,
-    /// With a schedule, whether the value is the largest load all the same and the schedule decides the memory alone:
-    /// the relaxation that [`Objective::bottleneck`] makes, not one that users ask for.
+    /// With a schedule, whether the value is still the largest load and the schedule determines only the memory. This
+    /// is the relaxation that [`Objective::bottleneck`] returns, not an option for users.
     pub is_bottleneck: bool,
-    /// Most devices that one stage may be replicated on, at least 1. The replicas of a stage lie in one pool:
-    /// they are of one kind, and no pin tells them apart (see [`crate::problem::Pool`]).
+    /// Maximum number of devices that one stage may be replicated on, at least 1. The replicas of a stage are in one
+    /// pool: they are of one kind, and no pin distinguishes them (see [`crate::problem::Pool`]).
     pub max_replicas: u32,
-    /// For latency, most calls of one accelerator, at least 1; it means nothing for other objectives and is 1.
+    /// For latency, maximum number of calls per accelerator, at least 1; unused and 1 for other objectives.
     pub calls: u32,
-    /// For the makespan, how a step runs; it means nothing for other objectives.
+    /// For the makespan, the execution model of a step; unused for other objectives.
     pub execution: Execution,
 }
 
@@ -50,7 +50,7 @@ impl Default for Objective {
     }
 }
 
-/// An objective that makes no sense.
+/// Invalid objective.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ObjectiveError {
     /// A count of zero.
@@ -70,41 +70,41 @@ pub enum ObjectiveError {
         "{count} microbatches, at most {most} are scheduled: the bubble of that many is the bottleneck alone"
     )]
     TooManyMicrobatches {
-        /// Given.
+        /// The given count.
         count: u32,
-        /// Most.
+        /// The maximum.
         most: u32,
     },
-    /// Passes scored apart under a schedule, which says itself how they follow one another.
+    /// Separately scored passes under a schedule, which determines their order itself.
     #[error(
         "a pipeline schedule runs both passes in its own order: training with separate passes is for no schedule"
     )]
     SeparateUnderSchedule,
-    /// Several stages on a device.
+    /// Interleaved 1F1B, which runs several stages on a device.
     #[error(
         "interleaved 1f1b runs several stages on a device, which a plan cannot say yet; \
          plan under 1f1b, and let `simulate` divide its stages"
     )]
     InterleavedPlan,
-    /// A rule of pipelines for an objective that is not one.
+    /// A pipeline rule for an objective other than throughput.
     #[error("{0} is a rule of pipelines, which {kind} does not have", kind = .1)]
     OnlyForThroughput(&'static str, &'static str),
-    /// A way to run a step where no step is run.
+    /// An execution model for an objective other than the makespan.
     #[error("the execution is a rule of the makespan, which {0} does not have")]
     ExecutionWithoutMakespan(&'static str),
-    /// Several calls of an accelerator where nothing is called.
+    /// Several calls per accelerator for an objective other than latency.
     #[error("{0} calls an accelerator are for latency alone")]
     CallsWithoutLatency(u32),
 }
 
-/// Most microbatches of an iteration.
+/// Maximum number of microbatches per iteration.
 pub const MOST_MICROBATCHES: u32 = 1 << 16;
 
 impl Objective {
-    /// Checks what can be checked without a graph.
+    /// Validates everything that does not depend on a graph.
     ///
     /// # Errors
-    /// Zero counts, and microbatches or schedules where they mean nothing.
+    /// Zero counts, and rules that do not apply to the objective.
     pub fn validate(&self) -> Result<(), ObjectiveError> {
         if self.microbatches == 0 {
             return Err(ObjectiveError::Zero { what: "microbatches" });
@@ -153,18 +153,18 @@ impl Objective {
         self.kind == ObjectiveKind::Throughput && self.schedule != Schedule::None && !self.is_bottleneck
     }
 
-    /// How often the least largest load of any placement is contained in the value, at least: an iteration of m
-    /// microbatches takes m times the load of the device that takes longest.
+    /// Lower bound on the ratio between the value and the smallest possible bottleneck load of a placement: an
+    /// iteration of m microbatches takes at least m times the load of the slowest device.
     pub fn repetitions(&self) -> f64 {
         if self.times_iteration() { f64::from(self.microbatches) } else { 1.0 }
     }
 
-    /// The largest load instead of the iteration time, with the memory that the schedule asks for at least. Its value
-    /// times the microbatches is at most the iteration time of the same placement, which is feasible here if it is under
-    /// the schedule: under GPipe the passes come one after the other, each with its own slowest stage, and under the
-    /// others a device is busy for m times its load of both passes. With uplinks that holds under GPipe as well: an
-    /// iteration takes m times what both passes take on one uplink, and the slowest stage of one pass says nothing of the
-    /// slowest uplink of the other.
+    /// Relaxation of the iteration time to the bottleneck load, with a lower bound on the schedule's memory. Its value
+    /// times the number of microbatches is at most the iteration time of the same placement, and a placement that is
+    /// feasible under the schedule is feasible here. Under GPipe the passes run one after the other, each with its own
+    /// slowest stage; under the other schedules a device is busy for m times its load of both passes. With uplinks
+    /// GPipe is also relaxed to loads of both passes: an iteration takes m times the load of both passes on one uplink,
+    /// but the slowest stage of one pass and the slowest uplink of the other do not add up.
     #[must_use]
     pub fn bottleneck(&self, has_uplinks: bool) -> Objective {
         let (schedule, training) = match self.schedule {
@@ -175,8 +175,8 @@ impl Objective {
         Objective { schedule, training, is_bottleneck: schedule != Schedule::None, ..*self }
     }
 
-    /// One sample through calls, and one step under dataflow execution, are no pipelines: what overlaps is the
-    /// outcome of their rules, and nothing is replicated.
+    /// Rejects pipeline rules. One sample through calls and one step under dataflow execution are not pipelines: their
+    /// rules determine what overlaps, and nothing is replicated.
     fn validate_single(&self, kind: &'static str) -> Result<(), ObjectiveError> {
         let of_pipelines = [
             (self.communication != Communication::Serial, "communication that overlaps"),
@@ -190,18 +190,18 @@ impl Objective {
         }
     }
 
-    /// Microbatches whose activations a stage keeps, `from_last` counting from the last stage, which is 1; in a pipeline
-    /// with more stages before it no fewer.
+    /// Number of microbatches whose activations a stage keeps; `from_last` counts from the last stage, which is 1. With
+    /// more stages before it the number is at least as large.
     pub fn in_flight(&self, from_last: u32) -> u32 {
         self.in_flight_of(from_last, from_last)
     }
 
-    /// Microbatches whose activations a stage keeps in a pipeline of so many stages, `from_last` counting from the last
-    /// stage, which is 1.
+    /// Number of microbatches whose activations a stage keeps in a pipeline of `stages` stages; `from_last` counts from
+    /// the last stage, which is 1.
     ///
-    /// 1F1B: min(j, m) (Narayanan et al., "Memory-efficient pipeline-parallel DNN training", ICML 2021).
-    /// GPipe: m (Huang et al., NeurIPS 2019). Zero-bubble: min(p, m) on every stage, which holds what the gradients of
-    /// the weights still need (Qi et al., ICLR 2024).
+    /// 1F1B: min(j, m) (Narayanan et al., "Memory-efficient pipeline-parallel DNN training", ICML 2021). GPipe: m
+    /// (Huang et al., NeurIPS 2019). Zero-bubble: min(p, m) on every stage, which includes the tensors that weight
+    /// gradients still need (Qi et al., ICLR 2024).
     pub fn in_flight_of(&self, from_last: u32, stages: u32) -> u32 {
         match self.schedule {
             Schedule::None => 1,
@@ -216,8 +216,8 @@ impl Objective {
         self.in_flight(1) != self.in_flight(u32::MAX)
     }
 
-    /// Number of loads that are scored apart: 2 (forward, backward) with `separate` training and where a schedule runs
-    /// the passes, else 1.
+    /// Number of separately scored loads: 2 (forward, backward) with `separate` training or if a schedule runs the
+    /// passes, else 1.
     pub fn passes(&self) -> usize {
         if self.training == Training::Separate || self.times_iteration() { 2 } else { 1 }
     }

@@ -1,39 +1,39 @@
-//! One sample through offloaded calls: when every call starts and every result is ready.
+//! Timing of one sample through offloaded calls: the start of every call and the ready time of every result.
 //!
-//! An accelerator runs a set of operators as one call j: it waits for every input, brings the inputs in, computes and
-//! sends the outputs out, all in sequence. Hosts run any number of operators at once and pay for no transfer:
+//! An accelerator runs a set of operators as one call j: it waits for every input, receives the inputs, computes and
+//! sends the outputs, all in sequence. Hosts run any number of operators concurrently and pay for no transfer:
 //!
-//! - start_j ≥ ready_u for every operator u outside j that feeds j, and start_j ≥ finish_i for the call i before j on the
-//!   same accelerator;
-//! - finish_j = start_j + Σ_{v∈j} p_v + Σ x_t over the tensors t made outside j and read inside + Σ x_t over the tensors
-//!   made inside and read outside, another call of the same accelerator included;
+//! - start_j ≥ ready_u for every operator u outside j that feeds j, and start_j ≥ finish_i for the call i before j
+//!   on the same accelerator;
+//! - finish_j = start_j + Σ_{v∈j} p_v + Σ x_t over the tensors t produced outside j and read inside + Σ x_t over the
+//!   tensors produced inside and read outside, another call of the same accelerator included;
 //! - ready_v = finish_j for v ∈ j, and on a host the largest ready_u over its inputs, plus p_v.
 //!
 //! The value is the largest ready time (Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph
-//! Operators", NeurIPS 2020, Section 4). It is a longest path over calls and host operators, and exists iff those are
-//! acyclic together with the order of each accelerator's calls; then every call is convex as well.
+//! Operators", NeurIPS 2020, Section 4). It is a longest path over calls and host operators, and exists iff their
+//! dependencies together with the order of each accelerator's calls are acyclic; then every call is convex as well.
 
 use crate::graph::{Graph, OpId, TensorId};
 use crate::problem::Problem;
 
-/// Seconds of operators and transfers by pool in flat tables, and the graph that they belong to.
+/// Flat tables of operator and transfer seconds by pool, and the problem that they belong to.
 #[derive(Debug, Clone)]
 pub struct Offload<'p> {
     problem: &'p Problem,
     /// Row of each pool in the tables.
     row: Vec<u32>,
-    /// `[row][operator]`; not a number where the pool cannot run it.
+    /// `[row][operator]`; NaN if the pool cannot run the operator.
     seconds: Vec<f64>,
     /// `[row][tensor]`; zero for hosts.
     transfer: Vec<f64>,
 }
 
-/// Where an operator runs.
+/// Location of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Site {
-    /// On a host of this pool.
+    /// A host of this pool.
     Host(u32),
-    /// In this call.
+    /// This call.
     Call(u32),
 }
 
@@ -42,20 +42,20 @@ pub enum Site {
 pub struct Call {
     /// Pool of the accelerator.
     pub pool: u32,
-    /// The call of the same accelerator that comes before it.
+    /// The previous call of the same accelerator.
     pub after: Option<u32>,
 }
 
 /// Seconds of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CallSums {
-    /// Of its operators.
+    /// Compute time of its operators.
     pub compute: f64,
-    /// Of its outputs.
+    /// Transfer time of its outputs.
     pub sent: f64,
-    /// Of its inputs.
+    /// Transfer time of its inputs.
     pub received: f64,
-    /// Until it starts.
+    /// Time until it starts.
     pub start: f64,
 }
 
@@ -74,12 +74,12 @@ impl CallSums {
 const NONE: u32 = u32::MAX;
 
 impl<'p> Offload<'p> {
-    /// Lays the tables out, in O(pools · (operators + tensors)).
+    /// Builds the tables, in O(pools · (operators + tensors)).
     pub fn new(problem: &'p Problem) -> Offload<'p> {
         Offload::of_pools(problem, &(0..problem.pools().len()).collect::<Vec<_>>())
     }
 
-    /// The tables of some pools, the only ones that may be asked for; in O(pools · (operators + tensors)).
+    /// Builds the tables of `pools`, the only pools that may be queried, in O(pools · (operators + tensors)).
     pub fn of_pools(problem: &'p Problem, pools: &[usize]) -> Offload<'p> {
         let graph = problem.graph();
         let mut row = vec![u32::MAX; problem.pools().len()];
@@ -107,7 +107,7 @@ impl<'p> Offload<'p> {
         self.problem.graph()
     }
 
-    /// Seconds of an operator on a pool; none where it cannot or must not run there.
+    /// Seconds of an operator on a pool; `None` if it cannot or must not run there.
     #[inline]
     pub fn seconds(&self, op: OpId, pool: usize) -> Option<f64> {
         let seconds = self.seconds[self.row[pool] as usize * self.graph().operator_count() + op.index()];
@@ -121,18 +121,18 @@ impl<'p> Offload<'p> {
     }
 }
 
-/// The longest path over calls and host operators, with what it needs to be found again without allocating.
+/// The longest path over calls and host operators, with the buffers to recompute it without allocating.
 #[derive(Debug, Clone)]
 pub struct Timeline {
     calls: Vec<CallSums>,
     ready: Vec<f64>,
-    /// Operators of each call as a list: its first, and after each operator the next.
+    /// Operators of each call as a linked list: the first of the call, and the next after each operator.
     first: Vec<u32>,
     next: Vec<u32>,
-    /// Inputs that an operator on a host, or a call, still waits for.
+    /// Number of inputs that an operator on a host, or a call, still waits for.
     waiting_ops: Vec<u32>,
     waiting_calls: Vec<u32>,
-    /// The call after each one on the same accelerator.
+    /// The next call of the same accelerator.
     following: Vec<u32>,
     /// The last tensor that each call has received.
     received: Vec<u32>,
@@ -179,16 +179,17 @@ impl Timeline {
         std::iter::successors(some(self.first[call]), move |&op| some(self.next[op as usize])).map(OpId)
     }
 
-    /// Whether a call waited for a cycle that it is on or behind, when the last schedule failed.
+    /// Whether a call is on a cycle or behind one, if the last schedule failed.
     pub fn is_stuck(&self, call: usize) -> bool {
         self.waiting_calls[call] > 0
     }
 
-    /// Schedules all calls and host operators, in O(operators + pins): the value, or none where something waits for
-    /// itself. An operator counts no time on a pool that cannot run it. Calls may be empty; then they last no time.
+    /// Schedules all calls and host operators, in O(operators + pins). Returns the value, or `None` if the
+    /// dependencies are cyclic. An operator takes no time on a pool that cannot run it. Calls may be empty and then
+    /// take no time.
     ///
     /// # Panics
-    /// Where a site names a call that is not in `calls`, or a call one that is not there.
+    /// If a site names a call that is not in `calls`, or a call names a missing one.
     pub fn schedule(&mut self, offload: &Offload<'_>, sites: &[Site], calls: &[Call]) -> Option<f64> {
         self.gather(offload, sites, calls);
         let mut value = 0.0f64;
@@ -231,7 +232,7 @@ impl Timeline {
         (left == 0).then_some(value)
     }
 
-    /// The sums of the calls, and what every node waits for.
+    /// Computes the sums of the calls, and the number of inputs that every node waits for.
     fn gather(&mut self, offload: &Offload<'_>, sites: &[Site], calls: &[Call]) {
         let graph = offload.graph();
         for table in [&mut self.first, &mut self.following, &mut self.received] {
@@ -281,7 +282,7 @@ impl Timeline {
         }
     }
 
-    /// Hands the result of an operator to those that read it elsewhere.
+    /// Delivers the result of an operator to its readers elsewhere.
     fn release(&mut self, offload: &Offload<'_>, sites: &[Site], op: OpId) {
         let graph = offload.graph();
         let (from, ready) = (sites[op.index()], self.ready[op.index()]);

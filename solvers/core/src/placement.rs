@@ -1,4 +1,4 @@
-//! A placement: which device runs each operator, and the pipeline order where there is one.
+//! A placement: the device of every operator, and the pipeline order if there is one.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Placement {
 pub struct StageAssignment {
     /// The pool whose next free devices run the stage.
     pub pool: usize,
-    /// Devices that run it.
+    /// Number of devices that run it.
     pub replicas: u32,
     /// Its units.
     pub units: Vec<u32>,
@@ -41,8 +41,7 @@ impl Placement {
         }
     }
 
-    /// A placement with its devices in pipeline order; `replicas` lists those stages that more than one device
-    /// runs.
+    /// A placement with its devices in pipeline order; `replicas` lists the stages that run on more than one device.
     pub fn with_stages(
         device_of: Vec<DeviceId>,
         stages: Vec<DeviceId>,
@@ -51,26 +50,26 @@ impl Placement {
         Placement { stages, replicas, ..Placement::new(device_of) }
     }
 
-    /// A placement for one sample through offloaded calls: besides its device, each operator has the number of the call
-    /// of that device that runs it. The calls of a device run by increasing number; for a host the number means nothing.
+    /// A placement for one sample through offloaded calls: each operator has a device and the number of the call of
+    /// that device that runs it. The calls of a device run by increasing number; for a host the number is ignored.
     ///
     /// # Panics
-    /// Where the two are not of one length.
+    /// If the lengths differ.
     pub fn with_calls(device_of: Vec<DeviceId>, call_of: Vec<u32>) -> Self {
         assert_eq!(device_of.len(), call_of.len(), "a call for every operator");
         Placement { call_of, ..Placement::new(device_of) }
     }
 
-    /// A placement for one step under dataflow execution: the operators that are ready on a device run in the
-    /// order of `priority`, which names every operator once. Without one they run as they become ready.
+    /// A placement for one step under dataflow execution: the ready operators of a device run in the order of
+    /// `priority`, which names every operator once. If it is empty, they run in the order in which they become ready.
     pub fn with_priority(device_of: Vec<DeviceId>, priority: Vec<OpId>) -> Self {
         Placement { priority, ..Placement::new(device_of) }
     }
 
-    /// The placement as one step plays it that was made for `objective`. A plan for throughput has memory for devices that
-    /// work through their operators in the order of the model ([`Graph::work_order`]), so that is their priority; as they
-    /// become ready, a step could hold many times as much. Graphs of version 1, whose memory is a sum, and plans with a
-    /// priority of their own stay as they are. O((operators + edges) log operators).
+    /// Returns the placement for the simulation of one step, if it was made for `objective`. A throughput plan has
+    /// memory for devices that run their operators in work order ([`Graph::work_order`]), so that order becomes the
+    /// priority; in the order in which operators become ready, a step could need many times as much. Graphs of version
+    /// 1, whose memory is a sum, and plans with their own priority are unchanged. O((operators + edges) log operators).
     pub fn as_step(&self, graph: &Graph, objective: ObjectiveKind) -> Placement {
         if objective == ObjectiveKind::Throughput && graph.is_version_2() && self.priority.is_empty() {
             return Placement { priority: graph.work_order(), ..self.clone() };
@@ -78,11 +77,11 @@ impl Placement {
         self.clone()
     }
 
-    /// Gives the stages the devices of their pools in order; empty stages are left out.
+    /// Assigns the devices of each pool to its stages in order; empty stages are skipped.
     ///
     /// # Panics
-    /// Where the stages use more devices of a pool than it has, or leave out a unit: a broken invariant of the
-    /// solver that made them.
+    /// If the stages use more devices of a pool than it has, or omit a unit: a broken invariant of the solver that made
+    /// them.
     pub fn from_stages(problem: &Problem, units: &Units, assignment: &[StageAssignment]) -> Self {
         const UNSET: DeviceId = DeviceId(u32::MAX);
         let mut device_of = vec![UNSET; problem.graph().operator_count()];
@@ -112,33 +111,33 @@ impl Placement {
         self.device_of[op.index()]
     }
 
-    /// Whether it says which calls run its operators.
+    /// Whether it assigns operators to calls.
     pub fn has_calls(&self) -> bool {
         !self.call_of.is_empty()
     }
 
-    /// The number of the call that runs an operator: 0 where the placement does not say, which makes one call of
-    /// everything on a device.
+    /// Number of the call that runs an operator: 0 if the placement has no calls, so that everything on a device is one
+    /// call.
     pub fn call_of(&self, op: OpId) -> u32 {
         self.call_of.get(op.index()).copied().unwrap_or(0)
     }
 
-    /// The operators by decreasing priority; empty where the placement has none.
+    /// The operators by decreasing priority; empty if the placement has none.
     pub fn priority(&self) -> &[OpId] {
         &self.priority
     }
 
-    /// The devices in pipeline order; empty where the placement has no order.
+    /// The devices in pipeline order; empty if the placement has no order.
     pub fn stages(&self) -> &[DeviceId] {
         &self.stages
     }
 
-    /// Devices that run the stage of `device`: itself and others of its pool. Which others is not said.
+    /// Number of devices that run the stage of `device`: itself and others of its pool, which are not named.
     pub fn replicas(&self, device: DeviceId) -> u32 {
         self.replicas.get(&device).copied().unwrap_or(1)
     }
 
-    /// The devices in use: in pipeline order where there is one, else by index.
+    /// The devices in use: in pipeline order if there is one, else by index.
     pub fn used(&self) -> Vec<DeviceId> {
         if !self.stages.is_empty() {
             return self.stages.clone();

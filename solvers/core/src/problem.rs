@@ -1,8 +1,8 @@
 //! A problem: graph, cluster, objective and pins, checked once and then immutable.
 //!
-//! Devices of one kind are interchangeable until a pin names one of them. The problem therefore speaks of
-//! *pools*: the devices of one kind that no pin tells apart. Every solver works on pools, so pins to a device
-//! need no code of their own.
+//! Devices of one kind are interchangeable unless a pin names one of them. A problem therefore groups devices
+//! into *pools*: the devices of one kind that no pin distinguishes. Every solver works on pools, so pins to a
+//! device need no code of their own.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::magnitude;
 use crate::memory::{self, Memory};
 use crate::objective::{Objective, ObjectiveError};
 
-/// Why a graph, a cluster, an objective and pins make no problem.
+/// Invalid combination of a graph, a cluster, an objective and pins.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ProblemError {
     /// Costs that cannot be derived.
     #[error(transparent)]
     Cost(#[from] CostError),
-    /// An objective that makes no sense.
+    /// Invalid objective.
     #[error(transparent)]
     Objective(#[from] ObjectiveError),
     /// A pin of an operator that is not in the graph.
@@ -39,19 +39,19 @@ pub enum ProblemError {
         /// The unknown name.
         target: String,
     },
-    /// A pin to nothing.
+    /// A pin without targets.
     #[error("the pin of `{operator}` lists no device")]
     EmptyPin {
         /// The pinned operator.
         operator: String,
     },
-    /// Replication on a kind whose link is not known.
+    /// Replication on a kind without a link.
     #[error("kind `{kind}` has no link, so the synchronisation of a replicated stage cannot be timed")]
     NoLinkForReplicas {
         /// The kind.
         kind: String,
     },
-    /// A schedule that splits the backward pass, for a graph whose backward pass is in one piece.
+    /// A schedule that splits the backward pass, for a graph whose backward pass is not split.
     #[error(
         "no operator of the backward pass computes gradients of weights alone, so zero-bubble has nothing to put off"
     )]
@@ -59,7 +59,7 @@ pub enum ProblemError {
 }
 
 impl ProblemError {
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             ProblemError::Cost(CostError::NoLink { .. } | CostError::NoLinkForGradient { .. }) => "P001",
@@ -73,7 +73,7 @@ impl ProblemError {
         }
     }
 
-    /// What to do about it.
+    /// Suggested fix.
     pub fn help(&self) -> &'static str {
         match self {
             ProblemError::Cost(CostError::NoLink { .. }) => {
@@ -97,8 +97,8 @@ impl ProblemError {
     }
 }
 
-/// Devices of one kind that nothing tells apart. The replicas of a stage lie in one pool: what is pinned to
-/// one device runs on that device.
+/// Devices of one kind that no pin distinguishes. The replicas of a stage are in one pool: an operator that
+/// is pinned to one device runs on that device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
     /// Their kind.
@@ -107,9 +107,9 @@ pub struct Pool {
     pub devices: Vec<DeviceId>,
     /// Whether they are hosts, which pay nothing for communication.
     pub host: bool,
-    /// Bytes of one device that a plan may use, infinite where unlimited; see [`memory::usable`].
+    /// Bytes of one device that a plan may use, infinite if unlimited; see [`memory::usable`].
     pub memory: f64,
-    /// Bytes per second of a device's link; infinite for hosts and where no link is given.
+    /// Bytes per second of a device's link; infinite for hosts and without a link.
     pub bandwidth: f64,
     /// The group they belong to.
     pub group: Option<usize>,
@@ -133,17 +133,17 @@ pub struct Problem {
     pins: PinsDocument,
     pools: Vec<Pool>,
     pool_of: Vec<u32>,
-    /// Per operator the pools it may use, where a pin says so.
+    /// Pools that each operator may use; `None` without a pin.
     allowed: Vec<Option<Box<[bool]>>>,
-    /// Per operator whether a schedule puts it off; empty where none does.
+    /// Whether the schedule defers each operator; empty if it defers none.
     weight_gradients: Vec<bool>,
 }
 
 impl Problem {
-    /// Checks and derives everything, in time O(kinds · (operators + tensors)).
+    /// Checks the inputs and derives all tables, in time O(kinds · (operators + tensors)).
     ///
     /// # Errors
-    /// What makes no problem; a problem without a solution is no error.
+    /// An invalid combination of inputs. A problem without a solution is not an error.
     pub fn new(
         graph: impl Into<Arc<Graph>>,
         cluster: impl Into<Arc<Cluster>>,
@@ -212,7 +212,7 @@ impl Problem {
         &self.costs
     }
 
-    /// What devices have to hold.
+    /// The memory rules.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
@@ -237,24 +237,24 @@ impl Problem {
         self.pool_of[device.index()] as usize
     }
 
-    /// Whether the pins let an operator use a pool.
+    /// Whether the pins allow an operator on a pool.
     pub fn pinned_to(&self, op: OpId, pool: usize) -> bool {
         self.allowed[op.index()].as_ref().is_none_or(|mask| mask[pool])
     }
 
-    /// Whether an operator is a gradient of weights that the schedule runs apart from the backward pass: see
+    /// Whether an operator is a weight gradient that the schedule runs separately from the backward pass: see
     /// [`weight_gradients`].
     pub fn is_put_off(&self, op: OpId) -> bool {
         self.weight_gradients.get(op.index()).copied().unwrap_or(false)
     }
 
-    /// Seconds of an operator on a pool; none where it cannot or must not run there.
+    /// Seconds of an operator on a pool; `None` if it cannot or must not run there.
     pub fn seconds(&self, op: OpId, pool: usize) -> Option<f64> {
         if self.pinned_to(op, pool) { self.costs.seconds(op, self.pools[pool].kind) } else { None }
     }
 }
 
-/// The gradients of weights, where the schedule runs them apart.
+/// The weight gradients, if the schedule runs them separately.
 fn weight_gradients_of(graph: &Graph, objective: &Objective) -> Result<Vec<bool>, ProblemError> {
     if objective.schedule != Schedule::ZeroBubble {
         return Ok(Vec::new());
@@ -307,7 +307,7 @@ fn resolve_pins(
 
 /// Splits every kind into the classes of devices that appear in the same pins.
 fn pools(graph: &Graph, cluster: &Cluster, targets: &[(OpId, Vec<DeviceId>)]) -> (Vec<Pool>, Vec<u32>) {
-    // Refine one partition by every distinct target set: devices stay together while no set parts them.
+    // Refine one partition by every distinct target set: devices stay together unless a set separates them.
     let mut part: Vec<u32> = cluster.devices().map(|device| cluster.kind_of(device) as u32).collect();
     let mut sets: Vec<&Vec<DeviceId>> = targets.iter().map(|(_, devices)| devices).collect();
     sets.sort_unstable();

@@ -1,7 +1,7 @@
-//! Random streams that belong to tasks, not to threads.
+//! Random streams per task, independent of threads.
 //!
-//! Every random decision draws from the stream of a (seed, task) pair, so that the same seed gives the same
-//! result however many threads share the tasks.
+//! Every random decision draws from the stream of a (seed, task) pair, so that a seed gives the same result
+//! for any number of threads that share the tasks.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

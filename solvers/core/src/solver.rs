@@ -1,10 +1,10 @@
-//! What every solver is: a function from a problem and a context to a solution that says what was proved.
+//! The solver interface: a function from a problem and a context to a solution with its proof status.
 //!
 //! - A solver never reads a file, prints or keeps global state. It reports through an [`Observer`] and is
 //!   stopped through the context's limits, or by the observer.
-//! - Infeasible and out of time are statuses. An `Err` means that the solver cannot take the problem at all, or
-//!   that an invariant of its own broke.
-//! - The same input, seed and limits other than time give the same placement, whatever the thread count, unless
+//! - Infeasible and out of time are statuses. An `Err` means that the solver does not support the problem, or that
+//!   one of its own invariants is broken.
+//! - The same input, seed and limits other than time give the same placement for any thread count, unless
 //!   [`Capabilities::deterministic_across_threads`] says otherwise.
 
 use std::ops::ControlFlow;
@@ -23,70 +23,70 @@ use crate::tolerance;
 
 /// A solver.
 pub trait Solver: Sync {
-    /// Its stable name.
+    /// Stable name.
     fn name(&self) -> &'static str;
 
-    /// What it is, in one line.
+    /// One-line description.
     fn summary(&self) -> &'static str;
 
-    /// Which problems it takes.
+    /// Supported problems.
     fn capabilities(&self) -> Capabilities;
 
-    /// Solves a problem as far as the limits let it.
+    /// Solves a problem within the limits.
     ///
     /// # Errors
     /// A problem outside the capabilities, or a broken invariant.
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError>;
 }
 
-/// Which problems a solver takes.
+/// Problems that a solver supports.
 #[derive(Debug, Clone, Copy)]
 pub struct Capabilities {
-    /// Says what it lacks for an objective, if anything.
+    /// Returns the feature of an objective that it does not support, if any.
     pub missing: fn(&Objective) -> Option<&'static str>,
     /// Whether it can prove optimality.
     pub exact: bool,
-    /// Whether the thread count can't change its answer.
+    /// Whether its result does not depend on the thread count.
     pub deterministic_across_threads: bool,
-    /// Whether it keeps to a limit on simulations, the few schedules that it may begin with aside.
+    /// Whether it respects a limit on simulations, apart from a few initial schedules.
     pub counts_simulations: bool,
 }
 
-/// When a solve has to end.
+/// Limits of a solve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Wall-clock time; none is no limit.
+    /// Wall-clock time; `None` means unlimited.
     pub time: Option<Duration>,
-    /// Bytes that the solver's own tables may take; none is no limit.
+    /// Bytes that the solver's own tables may take; `None` means unlimited.
     pub memory: Option<u64>,
     /// Relative gap at which to stop.
     pub gap: f64,
-    /// Simulations of plans, for solvers that count them; none is no limit.
+    /// Simulations of plans, for solvers that count them; `None` means unlimited.
     pub simulations: Option<u64>,
 }
 
 impl Default for Limits {
-    /// A minute, 8 GiB, a proof.
+    /// One minute, 8 GiB, no gap.
     fn default() -> Self {
         Limits { time: Some(Duration::from_secs(60)), memory: Some(8 << 30), gap: 0.0, simulations: None }
     }
 }
 
-/// Why a solve ended before its proof.
+/// Reason why a solve ended before its proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     /// The time limit.
     Time,
     /// The memory limit.
     Memory,
-    /// The gap asked for was reached.
+    /// The requested gap was reached.
     Gap,
     /// The observer or the user.
     Interrupted,
 }
 
 impl StopReason {
-    /// Its stable name.
+    /// Stable name.
     pub fn name(self) -> &'static str {
         match self {
             StopReason::Time => "time",
@@ -97,7 +97,7 @@ impl StopReason {
     }
 }
 
-/// Tells worker threads when to stop; cheap to clone and to ask.
+/// Stop signal for worker threads; cheap to clone and to poll.
 #[derive(Debug, Clone)]
 pub struct Stop {
     deadline: Option<Instant>,
@@ -105,13 +105,13 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Stops at a time, or when `flag` is set.
+    /// Stops after `limit`, or when `flag` is set.
     pub fn new(limit: Option<Duration>, flag: Arc<AtomicBool>) -> Self {
-        // A limit beyond what the clock can hold is no limit.
+        // A limit beyond the range of the clock is treated as unlimited.
         Stop { deadline: limit.and_then(|limit| Instant::now().checked_add(limit)), flag }
     }
 
-    /// Why to stop now, if so.
+    /// Reason to stop now, if any.
     pub fn reason(&self) -> Option<StopReason> {
         if self.is_interrupted() {
             Some(StopReason::Interrupted)
@@ -122,12 +122,12 @@ impl Stop {
         }
     }
 
-    /// Whether the observer or the user stopped it, whatever the clock says.
+    /// Whether the observer or the user stopped the solve, regardless of the deadline.
     pub fn is_interrupted(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 
-    /// The same without the limit on time: for what is short and must not be left half done.
+    /// The signal without its deadline, for short work that must not be left half done.
     pub fn without_deadline(&self) -> Stop {
         Stop { deadline: None, flag: self.flag.clone() }
     }
@@ -138,12 +138,12 @@ impl Stop {
     }
 }
 
-/// What a solver reports while it works.
+/// Report of a running solver.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A phase begins.
     Phase {
-        /// Its name, for people.
+        /// Its name, for display.
         name: String,
     },
     /// A better placement.
@@ -151,32 +151,32 @@ pub enum Event {
         /// Its value.
         value: f64,
     },
-    /// How many simulations there have been, told by a solver that counts them before what they came to.
+    /// Number of simulations, reported by a solver that counts them before the results of these simulations.
     Simulations {
         /// Simulations since the solve began.
         done: u64,
-        /// When the last of them was.
+        /// Time of the last of them.
         at: Instant,
     },
     /// A better lower bound.
     Bound {
         /// Its value.
         value: f64,
-        /// Where it comes from.
+        /// Its source.
         source: &'static str,
     },
-    /// How far the phase is.
+    /// Progress of the phase.
     Progress {
         /// Steps done.
         done: u64,
-        /// Steps in all, where known.
+        /// Total number of steps, if known.
         total: Option<u64>,
     },
 }
 
-/// Receives events and may stop the solve by answering `Break`.
+/// Receives events and may stop the solve by returning `Break`.
 pub trait Observer {
-    /// One event.
+    /// Receives one event.
     fn event(&mut self, event: &Event) -> ControlFlow<()>;
 }
 
@@ -190,9 +190,9 @@ impl Observer for Silent {
     }
 }
 
-/// Everything about a solve that is not the problem.
+/// Everything about a solve except the problem.
 pub struct Context<'a> {
-    /// When to end.
+    /// Limits of the solve.
     pub limits: Limits,
     /// Seed of every random choice.
     pub seed: u64,
@@ -206,7 +206,7 @@ pub struct Context<'a> {
     started: Instant,
 }
 
-/// Which events are so of the whole and reach its observer.
+/// Sub-solve events that hold for the whole problem and are forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reports {
     None,
@@ -241,7 +241,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Tells when to stop.
+    /// The stop signal.
     pub fn stop(&self) -> &Stop {
         &self.stop
     }
@@ -256,22 +256,22 @@ impl<'a> Context<'a> {
         self.limits.gap > 0.0 && tolerance::gap(value, bound) <= self.limits.gap
     }
 
-    /// The context of a part of the work, which ends after a share of the time that is left. It has the same
-    /// observer, and an interrupt of either ends both.
+    /// Context of a part of the work, which ends after a share of the remaining time. It has the same observer, and
+    /// an interrupt of either ends both.
     pub fn part(&mut self, share: f64) -> Context<'_> {
         let time = self.stop.remaining().map(|left| left.mul_f64(share));
         let stop = Stop::new(time, self.stop.flag.clone());
         Context { limits: Limits { time, ..self.limits }, stop, ..self.same() }
     }
 
-    /// The same context for a restriction of the problem, whose plans are plans of the whole: its bounds are not, and
-    /// not reported.
+    /// Context for a restriction of the problem, whose plans are plans of the whole. Its bounds do not hold for the
+    /// whole and are not reported.
     pub fn for_restriction(&mut self) -> Context<'_> {
         Context { reports: self.reports.min(Reports::AllButBounds), ..self.same() }
     }
 
-    /// The same context for work whose plans and bounds are not those of the whole, of another objective for one:
-    /// nothing of it is reported.
+    /// Context for work whose plans and bounds do not hold for the whole problem, for example because its objective
+    /// differs. None of its events are reported.
     pub fn apart(&mut self) -> Context<'_> {
         Context { reports: Reports::None, ..self.same() }
     }
@@ -289,10 +289,10 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// A pool of the context's number of worker threads.
+    /// Creates a thread pool with the context's number of worker threads.
     ///
     /// # Errors
-    /// Where the threads cannot be started.
+    /// If the threads cannot be started.
     pub fn pool(&self) -> Result<rayon::ThreadPool, SolveError> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.max(1)).build();
         pool.map_err(|error| SolveError::Threads(error.to_string()))
@@ -301,13 +301,13 @@ impl<'a> Context<'a> {
     /// Runs `work` with the context's number of worker threads.
     ///
     /// # Errors
-    /// Where the threads cannot be started.
+    /// If the threads cannot be started.
     pub fn in_pool<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, SolveError> {
         Ok(self.pool()?.install(work))
     }
 }
 
-/// What was proved.
+/// Proof status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// The placement is optimal within [`tolerance::OPTIMAL_RELATIVE`].
@@ -316,7 +316,7 @@ pub enum Status {
     Feasible,
     /// There is no placement.
     Infeasible,
-    /// No placement found, and none excluded.
+    /// No placement found, and infeasibility not proved.
     Unknown,
 }
 
@@ -325,17 +325,17 @@ pub enum Status {
 pub struct Solution {
     /// Name of the solver.
     pub solver: &'static str,
-    /// What was proved.
+    /// Proof status.
     pub status: Status,
-    /// The placement and what it is worth, as [`evaluate`] says.
+    /// The placement with its evaluation by [`evaluate`].
     pub plan: Option<Plan>,
-    /// The lower bound; meaningless where the problem is infeasible.
+    /// The lower bound; meaningless if the problem is infeasible.
     pub bound: LowerBound,
-    /// Why the solve ended before a proof.
+    /// Reason why the solve ended before a proof.
     pub stop: Option<StopReason>,
-    /// Why there is no placement, or what the search for it left out.
+    /// Reason why there is no placement, or what the search for it omitted.
     pub reason: Option<String>,
-    /// Counts of what the solver did, by name.
+    /// Solver counters by name.
     pub statistics: Vec<(&'static str, u64)>,
 }
 
@@ -344,7 +344,7 @@ pub struct Solution {
 pub struct Plan {
     /// The placement.
     pub placement: Placement,
-    /// What it is worth.
+    /// Its evaluation.
     pub evaluation: Evaluation,
 }
 
@@ -352,7 +352,7 @@ impl Plan {
     /// Evaluates a placement that must be feasible.
     ///
     /// # Errors
-    /// [`SolveError::Invariant`] where it is not: a defect of the solver that made it.
+    /// [`SolveError::Invariant`] if it is infeasible: a defect of the solver that made it.
     pub fn new(problem: &Problem, placement: Placement) -> Result<Plan, SolveError> {
         Plan::try_new(problem, placement).map_err(|broken| SolveError::infeasible(&broken))
     }
@@ -360,7 +360,7 @@ impl Plan {
     /// Evaluates a placement that need not be feasible.
     ///
     /// # Errors
-    /// The first constraint that it breaks.
+    /// The first violated constraint.
     pub fn try_new(problem: &Problem, placement: Placement) -> Result<Plan, Violation> {
         let mut evaluation = evaluate(problem, &placement);
         match evaluation.violations.is_empty() {
@@ -383,7 +383,7 @@ impl Solution {
         bound: LowerBound,
         stop: Option<StopReason>,
     ) -> Solution {
-        // A bound above the value by rounding alone is the value.
+        // A bound that exceeds the value only by rounding equals the value.
         let bound = LowerBound { value: bound.value.min(plan.value()), ..bound };
         let status =
             if tolerance::gap(plan.value(), bound.value) == 0.0 { Status::Optimal } else { Status::Feasible };
@@ -413,7 +413,7 @@ impl Solution {
     }
 }
 
-/// Why a solver cannot answer at all.
+/// Error that prevents any solution.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SolveError {
     /// A problem outside the solver's capabilities.
@@ -421,7 +421,7 @@ pub enum SolveError {
     Unsupported {
         /// The solver.
         solver: &'static str,
-        /// What it does not take.
+        /// The unsupported feature.
         what: String,
     },
     /// No worker threads.
@@ -441,7 +441,7 @@ impl SolveError {
     /// Checks an objective against a solver's capabilities.
     ///
     /// # Errors
-    /// [`SolveError::Unsupported`] where something is missing.
+    /// [`SolveError::Unsupported`] if something is missing.
     pub fn check(solver: &dyn Solver, problem: &Problem) -> Result<(), SolveError> {
         match (solver.capabilities().missing)(problem.objective()) {
             None => Ok(()),

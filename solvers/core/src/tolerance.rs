@@ -1,38 +1,39 @@
-//! Every tolerance of the project, by name.
+//! All numerical tolerances of the project.
 //!
 //! Sums of thousands of doubles taken in different orders differ by about 10⁻¹³ relative; the tolerances are
 //! far above that and far below anything a profile can measure.
 
-/// Relative difference up to which two values of one plan, summed in different orders, are the same.
+/// Relative difference up to which two values of one plan, summed in different orders, count as equal.
 pub const VALUE_RELATIVE: f64 = 1e-9;
 
-/// Relative gap at which a plan counts as optimal. Searches prune what cannot improve on the incumbent by more
-/// than this, so a bound from an exhausted search is the incumbent lowered by it.
+/// Relative gap at which a plan counts as optimal. Searches prune candidates that cannot improve on the
+/// incumbent by more than this, so a bound from an exhausted search is the incumbent lowered by it.
 pub const OPTIMAL_RELATIVE: f64 = 1e-9;
 
-/// Relative excess over a memory capacity that is rounding and not a violation.
+/// Relative excess over a memory capacity that counts as rounding, not as a violation.
 pub const MEMORY_RELATIVE: f64 = 1e-9;
 
-/// Most that the costs or bytes of a whole problem may sum to. Solvers double such sums and multiply them by
-/// prices and counts of devices, which leaves them finite; no cluster computes for 10³⁰⁰ seconds.
+/// Maximum sum of the costs or bytes of a whole problem. Solvers double such sums and multiply them by prices
+/// and counts of devices, which leaves them finite; no cluster computes for 10³⁰⁰ seconds.
 pub const LARGEST_SUM: f64 = 1e300;
 
-/// `bound` lowered by the tolerance that summation order and pruning need, so that it stays a bound.
+/// `bound` lowered by the tolerance for summation order and pruning, so that it stays a bound.
 pub fn round_down(bound: f64) -> f64 {
     bound - bound.abs() * OPTIMAL_RELATIVE
 }
 
-/// Whether `bytes` fit into `capacity`, rounding aside.
+/// Whether `bytes` fit into `capacity` up to rounding.
 pub fn fits(bytes: f64, capacity: f64) -> bool {
     bytes <= capacity * (1.0 + MEMORY_RELATIVE)
 }
 
-/// Whether two values of one quantity agree, rounding aside; what is not finite agrees with nothing.
+/// Whether two values of one quantity agree up to rounding; a non-finite value agrees with nothing.
 pub fn same(a: f64, b: f64) -> bool {
     a.is_finite() && b.is_finite() && (a - b).abs() <= VALUE_RELATIVE * a.abs().max(b.abs())
 }
 
-/// (value − bound) / value, and zero where the difference is within [`OPTIMAL_RELATIVE`] or the value is zero.
+/// (value − bound) / value, or zero if the difference is within twice [`OPTIMAL_RELATIVE`] or the value is
+/// zero.
 pub fn gap(value: f64, bound: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;

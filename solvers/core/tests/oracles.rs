@@ -1,7 +1,7 @@
-//! The published simulators, to the last start time.
+//! Agreement with the published simulators, down to the last start time.
 //!
 //! Every instance of the oracle files is run under the configuration of its simulator and compared. Without
-//! `STAGEWRIGHT_SHARED` there is nothing to compare with and the tests say that they were skipped.
+//! `STAGEWRIGHT_SHARED` there are no files, and the tests report that they were skipped.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
@@ -137,8 +137,8 @@ fn giph_agrees_on_every_start_and_end() {
     }
 }
 
-/// The makespans of HEFT's placements are those of the simulator without contention, whose queues serve first
-/// what was ready first: not those of HEFT's own schedule, which orders by rank and fills gaps.
+/// The published makespans of HEFT's placements are those of the simulator without contention, whose queues
+/// are ordered by ready time: not those of HEFT's own schedule, which orders by rank and fills gaps.
 #[test]
 fn heft_placements_take_what_is_published() {
     let Some(tasks) = heterogeneous::tasks() else { return };
@@ -157,7 +157,7 @@ fn heft_placements_take_what_is_published() {
         let found = simulator.run(&step.flow().expect("a sound task")).makespan();
         let expected = task.heft_makespan;
         assert!(agree(found, expected), "task {at}: makespan {found}, published {expected}");
-        // The same of a problem that asks for such an execution.
+        // The same for a problem with this execution model.
         let placement = Placement::new(task.heft_placement.iter().copied().map(DeviceId).collect());
         let evaluation = evaluate(&task.problem(), &placement);
         assert!(evaluation.is_feasible(), "task {at}: {:?}", evaluation.violations);

@@ -1,4 +1,4 @@
-//! The critical path: one operator after another, each where it is fastest.
+//! The critical path: one operator after another, each on its fastest pool.
 
 use super::{Bound, LowerBound};
 use crate::document::ObjectiveKind;
@@ -9,10 +9,10 @@ use crate::tolerance::round_down;
 ///
 /// *Proof.* By induction along a path, an operator v on it is not ready before the sum of the least times up
 /// to v. If v is on a host, it is ready its own time after the operator before it. If it is in a call, the
-/// call is convex, so what it holds of the path up to v is the last stretch; the call starts no earlier than
-/// the operator before that stretch is ready, and computes at least for the least times of the stretch.
-/// Transfers only add to that. For the makespan an operator starts when those before it have ended. Valid for
-/// latency and the makespan. O(pools · operators + edges).
+/// call is convex, so its part of the path up to v is the last stretch; the call starts no earlier than the
+/// operator before that stretch is ready, and computes for at least the least times of the stretch. Transfers
+/// only add to that. For the makespan an operator starts after its predecessors have ended. Valid for latency
+/// and the makespan. O(pools · operators + edges).
 #[derive(Debug, Clone, Copy)]
 pub struct CriticalPath;
 

@@ -1,4 +1,4 @@
-//! The fluid bound: operators divided at will among all devices, communication free.
+//! The fluid bound: operators divided arbitrarily among all devices, with free communication.
 
 use super::{Bound, LowerBound, class_seconds};
 use crate::certificate::Certificate;
@@ -8,19 +8,19 @@ use crate::tolerance::round_down;
 
 /// For prices λ_c ≥ 0 of the kinds with Σ_c n_c λ_c = 1: T ≥ Σ_u min_c λ_c p_uc, over colocation classes u.
 ///
-/// *Proof.* Let a placement have value T. Each device of kind c computes for at most T seconds in all — a
-/// stage on r devices for at most r T, and with `separate` training forward plus backward compute is at most
-/// T — so Σ_c λ_c · (seconds computed on kind c) ≤ T Σ_c n_c λ_c = T. Every class u contributes λ_c p_uc for
-/// the kind that runs it, at least min_c λ_c p_uc. Valid for throughput, every split rule and communication
-/// mode; of an iteration under a schedule every device computes for at most T / m a microbatch, so the bound is
-/// m times as large. Valid for the makespan, since a device computes for no longer than the step takes.
+/// *Proof.* Let a placement have value T. Each device of kind c computes for at most T seconds in total — a stage on
+/// r devices for at most r T, and with `separate` training forward plus backward compute is at most T — so Σ_c λ_c ·
+/// (seconds computed on kind c) ≤ T Σ_c n_c λ_c = T. Every class u contributes λ_c p_uc for the kind that runs it,
+/// at least min_c λ_c p_uc. Valid for throughput, every split rule and communication mode; in an iteration under a
+/// schedule every device computes for at most T / m per microbatch, so the bound is m times as large. Valid for the
+/// makespan, since no device computes for longer than the step takes.
 ///
-/// The best prices are the optimal dual solution of the fractional assignment (an LP); for one kind the bound
-/// is the total work over the number of devices. The function of λ is concave and piecewise linear, and any λ
-/// gives a valid bound, so it is maximised approximately: by bisection on its slope for two kinds, by the
-/// ellipsoid method (Shor 1977) for more, whose rounds grow with the square of the kinds; so where that is too much, and
-/// for the makespan, whose solvers may have milliseconds, earlier, by mirror ascent. Kinds with equal times count as
-/// one. O(iterations · classes · kinds).
+/// The best prices are the optimal dual solution of the fractional assignment (an LP); for one kind the bound is the
+/// total work over the number of devices. The function of λ is concave and piecewise linear, and any λ gives a valid
+/// bound, so it is maximised approximately: by bisection on its slope for two kinds and by the ellipsoid method
+/// (Shor 1977) for more. The rounds of the latter grow with the square of the number of kinds, so mirror ascent
+/// replaces it where that is too much work, and earlier for the makespan, whose solvers may have only milliseconds.
+/// Kinds with equal times count as one. O(iterations · classes · kinds).
 #[derive(Debug, Clone, Copy)]
 pub struct Fluid;
 
@@ -54,14 +54,14 @@ impl Bound for Fluid {
 /// Devices with equal times.
 #[derive(Debug, Clone)]
 pub struct Column {
-    /// How many.
+    /// Number of devices.
     pub devices: f64,
-    /// Seconds of every class or unit; none where it cannot run.
+    /// Seconds of every class or unit; `None` if it cannot run.
     pub seconds: Vec<Option<f64>>,
 }
 
-/// The bound for given columns, before rounding, and the share of every column in it: the price of a second
-/// there times the devices. None without columns, and where something can run nowhere.
+/// The bound for given columns, before rounding, and the share of every column in it: its price of a second times
+/// its number of devices. `None` without columns, or if something cannot run anywhere.
 pub fn divided(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
     let game = Game { columns };
     let shares = game.maximise()?;
@@ -69,13 +69,13 @@ pub fn divided(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
     Some((value, shares))
 }
 
-/// The bound that given shares of the columns prove, which are not negative and add up to 1, before rounding.
-/// None as for [`divided`].
+/// The bound that given shares of the columns prove, before rounding. The shares are non-negative and sum to 1.
+/// `None` as for [`divided`].
 pub fn proved_by(columns: &[Column], shares: &[f64]) -> Option<f64> {
     Game { columns }.value(shares).map(|(value, _)| value)
 }
 
-/// The same in fewer rounds, at a loss, where there are many columns or classes.
+/// As [`divided`], but in fewer rounds and less tight if there are many columns or classes.
 pub(super) fn divided_quickly(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
     const MOST_COLUMNS: usize = 3;
     const MOST_CLASSES: usize = 1 << 12;
@@ -116,7 +116,7 @@ struct Game<'a> {
 }
 
 impl Game<'_> {
-    /// g and a supergradient at the shares; none where a class can run nowhere.
+    /// g and a supergradient at the shares; `None` if a class cannot run anywhere.
     fn value(&self, shares: &[f64]) -> Option<(f64, Vec<f64>)> {
         let mut total = 0.0;
         let mut gradient = vec![0.0; shares.len()];
@@ -135,7 +135,7 @@ impl Game<'_> {
     }
 
     fn maximise(&self) -> Option<Vec<f64>> {
-        /// Entries and prices that the ellipsoid method may look at, about a tenth of a second.
+        /// Maximum number of entries and prices that the ellipsoid method may visit, about a tenth of a second.
         const MOST_WORK: usize = 1 << 26;
         let columns = self.columns.len();
         let of_a_round = self.entries() + columns * columns;
@@ -148,18 +148,18 @@ impl Game<'_> {
         }
     }
 
-    /// Times in all columns.
+    /// Number of times in all columns.
     fn entries(&self) -> usize {
         self.columns.iter().map(|column| column.seconds.len()).sum()
     }
 
-    /// Rounds of the ellipsoid method.
+    /// Number of rounds of the ellipsoid method.
     fn rounds(&self) -> usize {
         40 * self.columns.len() * self.columns.len()
     }
 
-    /// Mirror ascent over the simplex of shares (Beck and Teboulle 2003), from shares by speed; the best that
-    /// it meets. There are as many rounds as look at `most` entries, within limits.
+    /// Mirror ascent over the simplex of shares (Beck and Teboulle 2003), starting from shares by speed. Returns the
+    /// best point visited. The number of rounds is such that they visit `most` entries, within limits.
     fn ascend(&self, most: usize, limits: std::ops::RangeInclusive<usize>) -> Option<(f64, Vec<f64>)> {
         let rounds = (most / self.entries().max(1)).clamp(*limits.start(), *limits.end());
         let speeds = self.speeds();
@@ -185,8 +185,7 @@ impl Game<'_> {
         Some(best)
     }
 
-    /// How fast each column is, the fastest at 1, on average over the classes that it runs; 1 where that says
-    /// nothing.
+    /// Relative speed of each column, the fastest at 1, averaged over the classes that it runs; 1 if undefined.
     fn speeds(&self) -> Vec<f64> {
         let classes = self.columns.first().map_or(0, |column| column.seconds.len());
         let least: Vec<f64> = (0..classes)

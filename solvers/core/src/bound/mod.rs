@@ -1,8 +1,8 @@
 //! Lower bounds: functions from a problem to a value that no placement undercuts.
 //!
-//! A bound says for which problems it is valid, proves it in its doc comment, and rounds down by
-//! [`crate::tolerance::round_down`] before it claims anything. The closed forms live here; bounds that need a
-//! solver live with the solver.
+//! Every bound states for which problems it is valid, proves it in its doc comment, and rounds its value down
+//! by [`crate::tolerance::round_down`]. Closed forms are in this module; a bound that needs a solver is with
+//! that solver.
 
 mod critical_path;
 mod fluid;
@@ -25,12 +25,12 @@ pub struct LowerBound {
     pub value: f64,
     /// Name of the bound that gave it, `exhausted` for a finished search.
     pub source: &'static str,
-    /// What a checker needs to recompute it.
+    /// Evidence from which a checker can recompute it.
     pub certificate: Option<Certificate>,
 }
 
 impl LowerBound {
-    /// The bound that says nothing: loads are never negative.
+    /// The trivial bound: loads are never negative.
     pub const TRIVIAL: LowerBound = LowerBound { value: 0.0, source: "trivial", certificate: None };
 
     /// Source of a bound that a finished search proves.
@@ -44,16 +44,16 @@ impl LowerBound {
 
 /// A bound that is cheap enough to compute for every problem.
 pub trait Bound: Sync {
-    /// Its stable name.
+    /// Stable name.
     fn name(&self) -> &'static str;
 
     /// Whether it is valid for the problem.
     fn applies(&self, problem: &Problem) -> bool;
 
-    /// The bound; none where some operator can run nowhere, so that there is nothing to bound.
+    /// Computes the bound; `None` if some operator cannot run anywhere, so that there is nothing to bound.
     fn compute(&self, problem: &Problem) -> Option<LowerBound>;
 
-    /// The bound as far as it is known when it is time to stop; most take too little time to look.
+    /// Computes the best bound that is known when `stop` applies; most bounds take too little time to poll it.
     fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
         let _ = stop;
         self.compute(problem)
@@ -68,7 +68,7 @@ pub fn strongest(problem: &Problem) -> LowerBound {
     strongest_of(&CLOSED_FORMS, problem)
 }
 
-/// The strongest of some bounds that applies.
+/// The strongest of `bounds` that applies.
 pub fn strongest_of(bounds: &[&dyn Bound], problem: &Problem) -> LowerBound {
     bounds
         .iter()
@@ -77,7 +77,7 @@ pub fn strongest_of(bounds: &[&dyn Bound], problem: &Problem) -> LowerBound {
         .fold(LowerBound::TRIVIAL, LowerBound::max)
 }
 
-/// Seconds of every colocation class on every kind: `[class][kind]`, none where no pool of the kind may run the
+/// Seconds of every colocation class on every kind: `[class][kind]`, `None` if no pool of the kind may run the
 /// whole class. O(pools · operators).
 pub(crate) fn class_seconds(problem: &Problem) -> Vec<Vec<Option<f64>>> {
     let graph = problem.graph();

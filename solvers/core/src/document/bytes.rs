@@ -1,4 +1,4 @@
-//! Sizes of memory as people write them: a number of bytes, or a text with a unit.
+//! Memory sizes: a number of bytes, or a string with a unit.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ const UNITS: [(&str, f64); 10] = [
     ("B", 1.0),
 ];
 
-/// What a schema says of a size.
+/// Schema of a size.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "the schema is made of it, and nothing else")]
@@ -30,12 +30,12 @@ pub(super) enum Size {
     Text(String),
 }
 
-/// Reads a size, null being none.
+/// Deserialises a size; null is `None`.
 pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     deserializer.deserialize_any(Sizes)
 }
 
-/// The bytes of a text such as `16GiB`, with a unit; none where it is no size.
+/// Parses a size with a unit, such as `16GiB`, into bytes; `None` if it is invalid.
 pub fn bytes(text: &str) -> Option<f64> {
     let text = text.trim();
     UNITS.iter().find_map(|(unit, scale)| {

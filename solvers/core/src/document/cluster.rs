@@ -16,11 +16,11 @@ pub const CLUSTER_SCHEMA: &str = "stagewright.cluster/1";
 pub struct ClusterDocument {
     /// Always `stagewright.cluster/1`.
     pub schema: String,
-    /// Name of the cluster, for people.
+    /// Name of the cluster, for display.
     #[serde(default)]
     pub name: String,
-    /// Compute classes by name: how fast one device of the class is. A class that a kind names and this table
-    /// lacks has only the times that the graph gives for it.
+    /// Compute classes by name: the speed of one device of the class. A class that a kind names and this table lacks
+    /// has only the times that the graph gives for it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub classes: BTreeMap<String, ClassDocument>,
     /// Kinds of interchangeable devices. The devices of kind `acc` are called `acc0`, `acc1`, ….
@@ -28,8 +28,7 @@ pub struct ClusterDocument {
     /// Groups of devices (a server, a pod) that share an uplink.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupDocument>,
-    /// Delay and seconds per byte between every two devices, instead of links; only the makespan engine reads
-    /// it.
+    /// Delay and seconds per byte between every two devices, instead of links; used only by the makespan engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix: Option<MatrixDocument>,
 }
@@ -44,7 +43,7 @@ pub struct ClassDocument {
     /// Peak floating-point operations per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_flops: Option<f64>,
-    /// Peaks by the type of the numbers; an operator whose type is not among them has `peak_flops`.
+    /// Peaks by precision; an operator whose precision is missing uses `peak_flops`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peaks: BTreeMap<Precision, f64>,
     /// Memory bandwidth in bytes per second.
@@ -53,10 +52,10 @@ pub struct ClassDocument {
     /// Seconds to launch one operator.
     #[serde(default)]
     pub launch_overhead_s: f64,
-    /// Share of the peak that is reached, in (0, 1]; 1 where it is not given.
+    /// Achieved share of the peak, in (0, 1]; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,
-    /// Where the figures come from.
+    /// Source of the values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
@@ -71,19 +70,19 @@ pub struct KindDocument {
     pub class: String,
     /// Number of devices.
     pub count: u32,
-    /// A host pays nothing for communication: its memory is where the data already is.
+    /// Whether the kind is a host, which pays nothing for communication: the data is already in its memory.
     #[serde(default)]
     pub host: bool,
-    /// Memory of one device, as a number of bytes or a text such as `16GB` or `16GiB`; unlimited where it is not given.
+    /// Memory of one device, as a number of bytes or a string such as `16GB` or `16GiB`; unlimited by default.
     #[serde(default, deserialize_with = "bytes::size", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<bytes::Size>")]
     pub memory_bytes: Option<f64>,
-    /// Bytes of it that a runtime keeps for itself and that no plan may use. Where it is not given, a graph of version 2
-    /// leaves free the larger of 1 GiB and 6% of the memory of a device that is no host, and a graph of version 1 nothing.
+    /// Bytes of it reserved for the runtime, which no plan may use. By default, a graph of version 2 reserves the
+    /// larger of 1 GiB and 6% of the memory of a device that is not a host, and a graph of version 1 nothing.
     #[serde(default, deserialize_with = "bytes::size", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<bytes::Size>")]
     pub reserve_bytes: Option<f64>,
-    /// The link of each device to the fabric. Needed unless the kind is a host or every tensor has measured
+    /// The link of each device to the fabric. Required unless the kind is a host or every tensor has measured
     /// seconds for the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkDocument>,

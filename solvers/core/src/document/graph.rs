@@ -1,7 +1,8 @@
 //! `stagewright.graph/2`: a model as operators, the tensors between them and the parameters that they share.
 //!
-//! Version 1, `stagewright.graph/1`, is read as well. It has neither shared parameters nor live tensors: the memory of a
-//! device is the sum of what its operators declare, and replicas synchronise parameters whatever the passes are.
+//! Version 1, `stagewright.graph/1`, is supported as well. It has neither shared parameters nor live tensors: the
+//! memory of a device is the sum of its operators' declared bytes, and replicas synchronise parameters regardless of
+//! the passes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +25,7 @@ pub const GRAPH_SCHEMA_2: &str = "stagewright.graph/2";
 pub struct GraphDocument {
     /// `stagewright.graph/1` or `stagewright.graph/2`.
     pub schema: String,
-    /// Name of the model, for people.
+    /// Name of the model, for display.
     #[serde(default)]
     pub name: String,
     /// The operators, in any order.
@@ -32,17 +33,17 @@ pub struct GraphDocument {
     /// The tensors, each a hyperedge from one producer to its consumers.
     #[serde(default)]
     pub tensors: Vec<TensorDocument>,
-    /// Parameters, constants and caches that several operators read where they are; in version 2 alone.
+    /// Parameters, constants and caches that several operators read in place; only in version 2.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<ParameterDocument>,
-    /// What one run of the model works through, as far as it is known.
+    /// Batch of one run of the model, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchDocument>,
-    /// The cluster the file was profiled for, used where no other is given.
+    /// The cluster the file was profiled for, used if no other is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterDocument>,
-    /// Operators whose outgoing tensors PipeDream's linearisation leaves out (input and mask layers, chosen by
-    /// hand by whoever made the file). Only the `pipedream` baseline reads it.
+    /// Operators whose outgoing tensors PipeDream's linearisation omits (input and mask layers, chosen by hand by the
+    /// author of the file). Only the `pipedream` baseline reads it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pipedream_skips: Vec<String>,
 }
@@ -54,43 +55,43 @@ impl GraphDocument {
     }
 }
 
-/// What one run of a model works through, which turns batches a second into what people count.
+/// Batch of one run of a model, which converts batches per second to samples and tokens per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchDocument {
-    /// Samples.
+    /// Samples per batch.
     pub samples: NonZeroU64,
-    /// Tokens of a sample, where the model has such a dimension.
+    /// Tokens per sample, if the model has such a dimension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<NonZeroU64>,
 }
 
-/// Bytes that operators read where they are: every device with a reader holds them once.
+/// Data that operators read in place: every device with a reader holds it once.
 ///
-/// A tied embedding, a causal mask, a rotary table or the key-value cache of a layer is one of these. A parameter with
-/// a single reader may be declared as its `parameter_bytes` instead.
+/// Examples are a tied embedding, a causal mask, a rotary table and the key-value cache of a layer. A parameter with a
+/// single reader may be declared as its `parameter_bytes` instead.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ParameterDocument {
-    /// Name, for people.
+    /// Name, for display.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: f64,
     /// Bytes of optimiser state, on every device that holds it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub optimizer_bytes: f64,
     /// Names of the operators that read it, without repetition; at least one.
     pub readers: Vec<String>,
-    /// Whether training changes it. Where the graph has a backward pass and several devices hold it, they synchronise
-    /// its gradient once a step.
+    /// Whether training changes it. If the graph has a backward pass and several devices hold it, they synchronise its
+    /// gradient once per step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trained: bool,
-    /// Whether all readers share a device, so that no second copy is made.
+    /// Whether all readers share a device, so that there is no second copy.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub together: bool,
 }
 
-/// The type of the numbers that an operator computes with, which decides the peak of a device.
+/// Number format of an operator's computation, which determines the peak of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
@@ -98,7 +99,7 @@ pub enum Precision {
     Fp64,
     /// IEEE single precision.
     Fp32,
-    /// Single precision, multiplied with 10 bits of mantissa on tensor cores.
+    /// Single precision, multiplied with a 10-bit mantissa on tensor cores.
     Tf32,
     /// IEEE half precision.
     Fp16,
@@ -113,7 +114,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// All of them.
+    /// All precisions.
     pub const ALL: [Precision; 8] = [
         Precision::Fp64,
         Precision::Fp32,
@@ -125,7 +126,7 @@ impl Precision {
         Precision::Int4,
     ];
 
-    /// As documents and options have it.
+    /// Name in documents and options.
     pub fn name(self) -> &'static str {
         match self {
             Precision::Fp64 => "fp64",
@@ -139,7 +140,7 @@ impl Precision {
         }
     }
 
-    /// The precision of a name.
+    /// The precision with the given name.
     pub fn named(name: &str) -> Option<Precision> {
         Precision::ALL.into_iter().find(|precision| precision.name() == name)
     }
@@ -172,7 +173,7 @@ pub enum Pass {
 pub struct OperatorDocument {
     /// Unique name.
     pub name: String,
-    /// What it computes (`conv2d`, `matmul`), for people and for learned features.
+    /// Type of operation (`conv2d`, `matmul`), for display and for learned features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Forward, backward or update.
@@ -184,7 +185,7 @@ pub struct OperatorDocument {
     /// Dotted layer path, such as `encoder.3.attention`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer: Option<String>,
-    /// Measured seconds by device class; wins over the roofline of `flop` and `bytes_moved`.
+    /// Measured seconds by device class; overrides the roofline of `flop` and `bytes_moved`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seconds: BTreeMap<String, f64>,
     /// Floating-point operations, from which the time on a class with a peak is derived.
@@ -193,14 +194,14 @@ pub struct OperatorDocument {
     /// Bytes read and written, from which the time on a class with a memory bandwidth is derived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_moved: Option<f64>,
-    /// Type of the numbers it computes with; the peak of a class is that of the type, where the class says it.
+    /// Precision of its computation; if a class has a peak for the precision, that peak applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<Precision>,
-    /// Kernels that it launches, 1 where it is not given: 0 for a view, or for what runs in the kernel of another
-    /// operator. The roofline adds the launch overhead of the class once for each.
+    /// Number of kernel launches, 1 by default: 0 for a view, or for an operator that runs in the kernel of another.
+    /// The roofline adds the launch overhead of the class once per launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launches: Option<f64>,
-    /// Device classes that cannot run it whatever its costs say.
+    /// Device classes that cannot run it, regardless of its costs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsupported: Vec<String>,
     /// Bytes of parameters.
@@ -209,11 +210,11 @@ pub struct OperatorDocument {
     /// Bytes of optimiser state.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub optimizer_bytes: f64,
-    /// Bytes of activations stashed for the backward pass, for one microbatch. In version 2 those that are no tensor of
-    /// the graph: tensors are held as long as they are live.
+    /// Bytes of activations stashed for the backward pass, per microbatch. In version 2 only those that are not tensors
+    /// of the graph: tensors are held as long as they are live.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub activation_bytes: f64,
-    /// Bytes of workspace while it runs. In version 2 a device needs the most of any moment, in version 1 the sum over
+    /// Bytes of workspace while it runs. In version 2 a device needs the maximum over time, in version 1 the sum over
     /// its operators.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub workspace_bytes: f64,
@@ -225,7 +226,7 @@ impl OperatorDocument {
         self.parameter_bytes + self.optimizer_bytes + self.workspace_bytes + self.activation_bytes
     }
 
-    /// A forward operator with a name and nothing else; fill in the fields that matter.
+    /// A forward operator with only a name; set the other fields as needed.
     pub fn named(name: impl Into<String>) -> Self {
         OperatorDocument {
             name: name.into(),
@@ -251,18 +252,17 @@ impl OperatorDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TensorDocument {
-    /// Name, for people.
+    /// Name, for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Name of the operator that makes it.
+    /// Name of the operator that produces it.
     pub producer: String,
     /// Names of the operators that read it, without repetition.
     pub consumers: Vec<String>,
-    /// Its size.
+    /// Size in bytes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bytes: f64,
-    /// Measured seconds to move it once over the link of a device of a class; wins over latency plus
-    /// bytes / bandwidth.
+    /// Measured seconds to move it once over the link of a device of a class; overrides latency plus bytes / bandwidth.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seconds: BTreeMap<String, f64>,
 }

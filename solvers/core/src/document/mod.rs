@@ -1,18 +1,18 @@
-//! The documents: what files say, before anything has been checked.
+//! The documents: file contents before any check.
 //!
 //! Three schemas, each a plain serde structure that mirrors its JSON (a cluster may also be TOML):
 //!
-//! | schema | structure | says |
+//! | schema | structure | contents |
 //! | --- | --- | --- |
-//! | `stagewright.graph/2`, `stagewright.graph/1` | [`GraphDocument`] | operators and tensors, with profiled or analytic costs |
+//! | `stagewright.graph/2`, `stagewright.graph/1` | [`GraphDocument`] | operators, tensors, profiled/analytic costs |
 //! | `stagewright.cluster/1` | [`ClusterDocument`] | device classes, kinds, links and groups |
-//! | `stagewright.plan/1` | [`PlanDocument`] | a placement, its value and the bound beside it |
+//! | `stagewright.plan/1` | [`PlanDocument`] | a placement, its value and its lower bound |
 //!
 //! Importers write documents and [`crate::graph::Graph`], [`crate::cluster::Cluster`] and
 //! [`crate::problem::Problem`] check them. The independent checker reads documents and nothing else, so a
 //! rule that is not in a document cannot be checked.
 //!
-//! Quantities are in SI units: seconds, bytes, floating-point operations (a multiply-add counts two).
+//! Quantities are in SI units: seconds, bytes, floating-point operations (a multiply-add counts as two).
 
 mod bytes;
 mod cluster;

@@ -1,4 +1,4 @@
-//! `stagewright.plan/1`: a placement, what it is worth, and how far from optimal it can be.
+//! `stagewright.plan/1`: a placement, its value, and its possible distance from the optimum.
 
 use std::collections::BTreeMap;
 
@@ -10,48 +10,48 @@ use super::{PinsDocument, Precision};
 /// The value of `schema` in a plan document.
 pub const PLAN_SCHEMA: &str = "stagewright.plan/1";
 
-/// A plan: also what `plan --json` prints.
+/// A plan: also the output of `plan --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanDocument {
     /// Always `stagewright.plan/1`.
     pub schema: String,
-    /// What was proved.
+    /// Proof status.
     pub status: PlanStatus,
     /// Name of the solver that found it.
     pub solver: String,
-    /// What was minimised, under which rules, and the value reached.
+    /// The objective, its rules and the value reached.
     pub objective: ObjectiveDocument,
     /// The lower bound.
     pub bound: BoundDocument,
-    /// (value − bound) / value; null where there is no plan or no bound.
+    /// (value − bound) / value; null without a plan or a bound.
     pub gap: Option<f64>,
-    /// Seconds that the solve took.
+    /// Solve time in seconds.
     pub seconds: f64,
     /// Seed of the solve.
     pub seed: u64,
-    /// Why the search stopped short of a proof (`time`, `memory`, `gap`, `interrupted`).
+    /// Reason why the search stopped before a proof (`time`, `memory`, `gap`, `interrupted`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
-    /// Why there is no plan, or what the search for it left out.
+    /// Reason why there is no plan, or what the search for it omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Options about the model and the memory that the plan was made under; what was not given is left out.
+    /// Model and memory options of the plan; only those that were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelOptionsDocument>,
-    /// For throughput: how much the plan does in a second, where it is known of what.
+    /// For throughput: the rate of the plan, if the unit that it counts is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<ThroughputDocument>,
-    /// The pins that the plan was made under.
+    /// The pins of the plan.
     #[serde(default, skip_serializing_if = "no_pins")]
     pub pins: PinsDocument,
-    /// The devices in use, in pipeline order where there is one.
+    /// The devices in use, in pipeline order if there is one.
     pub devices: Vec<DeviceDocument>,
-    /// The loads of the group uplinks, where the cluster has groups.
+    /// The loads of the group uplinks, if the cluster has groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uplinks: Vec<UplinkDocument>,
-    /// For makespan: every operator once, by decreasing priority. Of those that are ready on a device, the
-    /// first in this list runs first; without it, that which was ready first.
+    /// For makespan: every operator once, by decreasing priority. Of the ready operators of a device, the first in
+    /// this list runs first; without a list, the one that became ready first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Vec<String>>,
 }
@@ -60,12 +60,12 @@ fn no_pins(pins: &PinsDocument) -> bool {
     pins.0.is_empty()
 }
 
-/// How the model of a plan was read, and how much memory was kept free: what the model and the cluster leave open, and
-/// what has to be the same when the plan is read again. The names are those of the options of the command line.
+/// Import options of a plan's model and its memory reserve: choices that the model and the cluster leave open and that
+/// must be repeated when the plan is read again. The names are those of the command-line options.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelOptionsDocument {
-    /// Format of the model, where it was not recognised but told.
+    /// Format of the model, if it was given rather than detected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
     /// Samples of a batch.
@@ -77,13 +77,13 @@ pub struct ModelOptionsDocument {
     /// Symbolic dimensions that were given a size.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub dims: BTreeMap<String, u64>,
-    /// Tokens that are in the key-value cache already.
+    /// Tokens already in the key-value cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<u64>,
-    /// Sequences that the key-value cache is of.
+    /// Sequences in the key-value cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequences: Option<u64>,
-    /// Type of the numbers that the model was cast to.
+    /// Precision that the model was cast to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Precision>,
     /// Whether the readers of shared weights share a device.
@@ -92,7 +92,7 @@ pub struct ModelOptionsDocument {
     /// Whether every operator launches a kernel of its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_fusion: bool,
-    /// Version of the cost rules, where it is not the current one.
+    /// Version of the cost rules, if it is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_rules: Option<u8>,
     /// Unit of the model's times.
@@ -101,13 +101,13 @@ pub struct ModelOptionsDocument {
     /// Whether input nodes keep their profiled times.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keep_input_costs: bool,
-    /// Class of devices that profiled times are for.
+    /// Device class of the profiled times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile_class: Option<String>,
-    /// How gradients are sent, where a profile lists forward edges alone.
+    /// Rule for gradient transfers, if a profile lists only forward edges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gradients: Option<GradientsDocument>,
-    /// Bytes that are kept free on every device that is no host, in place of what the cluster says.
+    /// Bytes reserved on every device that is not a host, instead of the cluster's reserve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_reserve: Option<u64>,
 }
@@ -126,7 +126,7 @@ pub enum TimeUnitDocument {
     Ns,
 }
 
-/// How gradients are sent.
+/// Rule for gradient transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GradientsDocument {
@@ -136,21 +136,21 @@ pub enum GradientsDocument {
     Reversed,
 }
 
-/// How much a plan does in a second.
+/// Rates of a plan per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThroughputDocument {
     /// Batches; under a schedule, microbatches.
     pub batches_per_s: f64,
-    /// Samples, where it is known how many a batch has.
+    /// Samples, if the batch size is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_per_s: Option<f64>,
-    /// Tokens, where it is known as well how many a sample has.
+    /// Tokens, if the number of tokens per sample is known as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_per_s: Option<f64>,
 }
 
-/// What was proved of a plan.
+/// Proof status of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PlanStatus {
@@ -158,9 +158,9 @@ pub enum PlanStatus {
     Optimal,
     /// A plan, with a gap.
     Feasible,
-    /// Proved that there is no plan.
+    /// Proved that no plan exists.
     Infeasible,
-    /// No plan found, and none excluded.
+    /// No plan found, and infeasibility not proved.
     Unknown,
 }
 
@@ -177,7 +177,7 @@ pub enum ObjectiveKind {
     Makespan,
 }
 
-/// Which sets of operators may share a device.
+/// Rule for the sets of operators that may share a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Split {
@@ -190,7 +190,7 @@ pub enum Split {
     Free,
 }
 
-/// How communication adds to compute.
+/// Rule that adds communication to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Communication {
@@ -203,7 +203,7 @@ pub enum Communication {
     Duplex,
 }
 
-/// How the passes of a training step are scored.
+/// Scoring of the passes of a training step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Training {
@@ -214,19 +214,20 @@ pub enum Training {
     Separate,
 }
 
-/// How a step runs, for the makespan.
+/// Execution model of a step, for the makespan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Execution {
     /// Every device sends and receives one tensor at a time, and so does every uplink.
     #[default]
     Ports,
-    /// Transfers take their time and hinder nothing, and every reader is sent its tensor: the rules of GiPH's
+    /// Transfers take time but do not contend, and every reader is sent the tensor separately: the rules of GiPH's
     /// simulator.
     ContentionFree,
 }
 
-/// The pipeline schedule: the value is the time of its iteration, and a stage keeps the activations it asks for.
+/// The pipeline schedule: the value is the time of its iteration, and it determines the activations that a stage
+/// keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Schedule {
     /// One microbatch at a time.
@@ -239,10 +240,10 @@ pub enum Schedule {
     /// One forward, one backward: the j-th stage from the last keeps min(j, microbatches).
     #[serde(rename = "1f1b")]
     OneFOneB,
-    /// 1F1B with several stages a device.
+    /// 1F1B with several stages per device.
     #[serde(rename = "interleaved")]
     Interleaved,
-    /// 1F1B with the weight gradient split off.
+    /// 1F1B with separate weight gradients.
     #[serde(rename = "zero-bubble")]
     ZeroBubble,
 }
@@ -251,32 +252,31 @@ pub enum Schedule {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectiveDocument {
-    /// What is minimised.
+    /// Value to minimise.
     pub kind: ObjectiveKind,
-    /// The split rule. Latency has a rule of its own, that of its calls, and makespan has none: neither reads
-    /// it.
+    /// The split rule. Ignored for latency, whose calls have a rule of their own, and for makespan, which has none.
     pub split: Split,
     /// The communication mode.
     pub communication: Communication,
     /// The training mode.
     pub training: Training,
-    /// The pipeline schedule, `none` where it is not given.
+    /// The pipeline schedule, `none` by default.
     #[serde(default, skip_serializing_if = "no_schedule")]
     pub schedule: Schedule,
     /// Microbatches of the schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub microbatches: Option<u32>,
-    /// Most devices one stage may be replicated on; 1 where it is not given. They are of one kind, and no pin
-    /// tells them apart.
+    /// Maximum number of devices one stage may be replicated on; 1 by default. They are of one kind, and no pin
+    /// distinguishes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_replicas: Option<u32>,
-    /// For latency, most calls of one accelerator; 1 where it is not given.
+    /// For latency, maximum number of calls per accelerator; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u32>,
-    /// For the makespan, how a step runs; `ports` where it is not given.
+    /// For the makespan, the execution model of a step; `ports` by default.
     #[serde(default, skip_serializing_if = "through_ports")]
     pub execution: Execution,
-    /// The value; null where there is no plan.
+    /// The value; null without a plan.
     pub value_s: Option<f64>,
 }
 
@@ -292,11 +292,11 @@ fn through_ports(execution: &Execution) -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BoundDocument {
-    /// The bound; null where none is known or the problem is infeasible.
+    /// The bound; null if none is known or the problem is infeasible.
     pub value_s: Option<f64>,
-    /// Where it comes from: the name of a bound, or `exhausted` for a finished search.
+    /// Its source: the name of a bound, or `exhausted` for a finished search.
     pub source: String,
-    /// What a checker needs to recompute it, if anything does.
+    /// Evidence from which a checker can recompute it, if any.
     pub certificate: Option<CertificateDocument>,
 }
 
@@ -307,7 +307,7 @@ pub enum CertificateDocument {
     /// A price per second of each device kind. With u over colocation classes,
     /// Σ_u min_c price_c · seconds(u, c) / Σ_c count_c · price_c bounds the bottleneck from below.
     Fluid {
-        /// Price by kind, not negative, at least one of a kind with devices positive.
+        /// Non-negative price by kind, positive for at least one kind with devices.
         prices: BTreeMap<String, f64>,
     },
     /// The colocation class of this operator takes at least the bound on every device that may run it.
@@ -315,19 +315,19 @@ pub enum CertificateDocument {
         /// One operator of the class.
         operator: String,
     },
-    /// Prices at which the devices cannot hold all colocation classes below a threshold. No set of classes that a
-    /// stage on r devices may run with a load of at most the threshold is worth more than r times the price of such
-    /// a device, and the classes are worth more together than all devices: so no plan has the threshold as its value.
+    /// Prices at which the devices cannot hold all colocation classes below a threshold. Every set of classes that a
+    /// stage on r devices may run with a load of at most the threshold costs at most r times the price of such a
+    /// device, but all classes together cost more than all devices: so no plan has the threshold as its value.
     ColumnGeneration {
-        /// The value, in seconds, that no plan has, nor any lower one.
+        /// A value in seconds: no plan has this value or a lower one.
         threshold_s: f64,
-        /// Price of a colocation class by one of its operators, not negative; zero where it is not given.
+        /// Non-negative price of a colocation class by one of its operators; zero if missing.
         prices: BTreeMap<String, f64>,
-        /// Price of a device by its name, not negative; for all devices of its kind that no pin tells apart from it,
-        /// and zero where none of them is given.
+        /// Non-negative price of a device by its name. It applies to all devices of its kind that no pin distinguishes
+        /// from it; zero if none of them is listed.
         devices: BTreeMap<String, f64>,
-        /// Every colocation class by one of its operators. What is proved does not depend on the order, but the work
-        /// of proving it does: few tensors should lead from the classes before any place to those after it.
+        /// Every colocation class by one of its operators. The order does not affect the proof, only the work of
+        /// checking it: few tensors should lead from the classes before any position to those after it.
         order: Vec<String>,
     },
 }
@@ -336,26 +336,26 @@ pub enum CertificateDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceDocument {
-    /// Name of the device; of the first one where the stage is replicated.
+    /// Name of the device; of the first one if the stage is replicated.
     pub name: String,
     /// Its kind.
     pub kind: String,
-    /// Place in the pipeline, from 0; null where the plan has no order.
+    /// Position in the pipeline, from 0; null if the plan has no order.
     pub stage: Option<u32>,
-    /// Devices that run this stage, this one included. The others are of its kind and appear in the same
-    /// pins: one that a pin tells apart from it is no replica.
+    /// Number of devices that run this stage, this one included. The others are of its kind and appear in the same
+    /// pins: a device that a pin distinguishes from it cannot be a replica.
     pub replicas: u32,
-    /// For latency: the operators of each call of an accelerator, the calls in order; null for a host, which makes none.
+    /// For latency: the operators of each call of an accelerator, the calls in order; null for a host, which has no
+    /// calls.
     pub calls: Option<Vec<Vec<String>>>,
-    /// The load. With `separate` training, forward plus backward load. For latency, the seconds in use: the
-    /// sum over the calls, or over the operators of a host. For makespan, what it computes and what its link
-    /// carries.
+    /// The load. With `separate` training, forward plus backward load. For latency, the busy seconds: the sum over the
+    /// calls, or over the operators of a host. For makespan, the seconds of its compute and of its link's transfers.
     pub load_s: f64,
     /// Seconds of compute, before division among replicas.
     pub compute_s: f64,
     /// Seconds of communication, before division among replicas; synchronisation of replicas not included.
     pub communication_s: f64,
-    /// Bytes in use; for makespan, the most at any moment.
+    /// Bytes in use; for makespan, the peak.
     pub memory_bytes: f64,
     /// Its operators.
     pub ops: Vec<String>,
@@ -367,6 +367,6 @@ pub struct DeviceDocument {
 pub struct UplinkDocument {
     /// Name of the group.
     pub group: String,
-    /// Seconds of the tensors that cross it; for makespan, the seconds that it carries something.
+    /// Seconds of the tensors that cross it; for makespan, its busy seconds.
     pub load_s: f64,
 }

@@ -1,4 +1,4 @@
-//! The constraints that placements can break.
+//! Constraints on placements.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +51,8 @@ pub(super) fn check_device_counts(
     }
 }
 
-/// The replicas of a stage lie in the pool of its named device. Which devices they are is not said, so the
-/// rule holds iff no pool is overdrawn. A pool that is a whole kind is left to the count of the kind.
+/// The replicas of a stage are in the pool of its named device. A placement does not name their devices, so
+/// the rule holds iff no pool is overdrawn. A pool that is a whole kind is covered by [`check_device_counts`].
 pub(super) fn check_pools(problem: &Problem, devices: &[DeviceLoad], violations: &mut Vec<Violation>) {
     let mut stages: BTreeMap<usize, Vec<&DeviceLoad>> = BTreeMap::new();
     for device in devices {
@@ -103,8 +103,8 @@ pub(super) fn check_order(
     }
 }
 
-/// One sweep along the topological order per device: an operator is `left` once a forward path from the device
-/// has left it. O(devices · (operators + edges)).
+/// One sweep in topological order per device: an operator is in `left` if a forward path that has left the
+/// device reaches it. O(devices · (operators + edges)).
 pub(super) fn check_convexity(
     problem: &Problem,
     placement: &Placement,

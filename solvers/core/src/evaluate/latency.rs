@@ -8,8 +8,9 @@ use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::tolerance;
 
-/// Evaluates a placement by [`Timeline`], in O(pools in use · (operators + tensors) + operators log operators + pins). Where calls wait for one another the
-/// value is infinite. The uplinks of groups are no part of the model.
+/// Evaluates a placement with [`Timeline`]. The value is infinite if calls wait for one another in a cycle.
+/// The model does not include the uplinks of groups. O(pools in use · (operators + tensors) + operators log
+/// operators + pins).
 pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let used = placement.used();
@@ -106,7 +107,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     }
 }
 
-/// A call that waits for ever.
+/// The violation of a call that waits forever.
 fn call_order(
     problem: &Problem,
     timeline: &Timeline,

@@ -9,9 +9,9 @@ use crate::schedule::StageTimes;
 use crate::simulate::{Flow, Ports, Simulator};
 use crate::tolerance;
 
-/// Evaluates a placement by [`Simulator`]. A device's load is what it computes and what its ports carry, its
-/// memory the peak; an uplink's load is what it carries. Without contention there are no ports, so nothing is
-/// carried. The split rule is not read.
+/// Evaluates a placement with [`Simulator`]. A device's load is the time of its compute and of the transfers
+/// through its ports, and its memory is the peak; an uplink's load is the time of its transfers. Without
+/// contention there are no ports and these transfer times are zero. The split rule is ignored.
 pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let flow = Flow::of(problem, placement);
@@ -66,7 +66,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     }
 }
 
-/// A priority, where there is one, names every operator once.
+/// Checks that the priority, if there is one, names every operator exactly once.
 fn check_priority(problem: &Problem, placement: &Placement, violations: &mut Vec<Violation>) {
     if placement.priority().is_empty() {
         return;

@@ -1,7 +1,7 @@
-//! The value of a placement, and every constraint it breaks.
+//! The value of a placement, and every constraint it violates.
 //!
-//! This is the one place that says what a placement is worth: every solver's answer is evaluated here before
-//! it is reported. It works on the operators and tensors themselves, not on contracted units.
+//! This is the single definition of a placement's value: every solver's result is evaluated here before it is
+//! reported. It works on operators and tensors, not on contracted units.
 
 mod constraint;
 mod latency;
@@ -33,14 +33,14 @@ pub struct DeviceLoad {
     pub pass_loads: [f64; 2],
     /// Sums per pass, before division.
     pub sums: [PassSums; 2],
-    /// What the stage takes for one microbatch under a pipeline schedule; else zero.
+    /// Times of the stage for one microbatch under a pipeline schedule; else zero.
     pub times: StageTimes,
-    /// Bytes in use; for the makespan, the most at any moment.
+    /// Bytes in use; for the makespan, the peak.
     pub memory_bytes: f64,
 }
 
 impl DeviceLoad {
-    /// A device of a placement before anything is added up.
+    /// A device of a placement with all sums at zero.
     fn new(placement: &Placement, device: DeviceId) -> DeviceLoad {
         DeviceLoad {
             device,
@@ -68,43 +68,43 @@ impl DeviceLoad {
     }
 }
 
-/// What a placement is worth.
+/// Value of a placement with its loads, calls and violations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
-    /// The objective.
+    /// Value of the objective.
     pub value: f64,
-    /// The devices in use, in pipeline order where there is one.
+    /// The devices in use, in pipeline order if there is one.
     pub devices: Vec<DeviceLoad>,
-    /// Load per pass of every group's uplink; for the makespan, the seconds that it carries something, and
-    /// zero for latency, whose model has none.
+    /// Load per pass of every group's uplink. For the makespan, its busy seconds; for latency zero, because
+    /// that model has no uplinks.
     pub uplinks: Vec<[f64; 2]>,
     /// For latency, the calls in order of their start.
     pub calls: Vec<CallTimes>,
-    /// The constraints it breaks.
+    /// Violated constraints.
     pub violations: Vec<Violation>,
 }
 
 impl Evaluation {
-    /// Whether no constraint is broken.
+    /// Whether no constraint is violated.
     pub fn is_feasible(&self) -> bool {
         self.violations.is_empty()
     }
 }
 
-/// When an accelerator is called, from the start of the sample.
+/// Start and finish of a call, in seconds from the start of the sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CallTimes {
     /// The accelerator.
     pub device: DeviceId,
     /// Number of the call, as [`Placement::call_of`] gives it.
     pub call: u32,
-    /// Seconds until it begins to bring its inputs in.
+    /// Start of its input transfers.
     pub start: f64,
-    /// Seconds until its outputs are out.
+    /// End of its output transfers.
     pub finish: f64,
 }
 
-/// A broken constraint.
+/// A violated constraint.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum Violation {
     /// An operator on a device that cannot run it, or that its pin excludes.
@@ -146,10 +146,10 @@ pub enum Violation {
     Convexity {
         /// The device.
         device: String,
-        /// Where it comes back.
+        /// The operator at which it comes back.
         operator: String,
     },
-    /// More devices of a kind in use than there are.
+    /// More devices of a kind in use than the cluster has.
     #[error("{used} devices of kind `{kind}` in use, of {count}")]
     Devices {
         /// The kind.
@@ -166,10 +166,10 @@ pub enum Violation {
         device: String,
         /// Its replicas.
         replicas: u32,
-        /// Most that the objective allows.
+        /// Maximum that the objective allows.
         most: u32,
     },
-    /// A stage with replicas on devices that a pin tells apart.
+    /// Replicated stages that need more devices than their pool has.
     #[error(
         "the stages on {devices} need {used} devices, replicas included, but only {count} are in their pool: \
          a pin tells the others of their kind apart"
@@ -189,10 +189,10 @@ pub enum Violation {
         device: String,
         /// Its calls.
         calls: u32,
-        /// Most that the objective allows.
+        /// Maximum that the objective allows.
         most: u32,
     },
-    /// Calls that wait for one another.
+    /// Calls that wait for one another in a cycle.
     #[error("the call of {device} with `{operator}` waits for what itself has to come before")]
     CallOrder {
         /// A device of the cycle.
@@ -200,12 +200,12 @@ pub enum Violation {
         /// An operator of its call.
         operator: String,
     },
-    /// A priority that does not name every operator once.
+    /// A priority that does not name every operator exactly once.
     #[error("the priority names `{operator}` {times} times, but has to name every operator once")]
     Priority {
         /// The operator.
         operator: String,
-        /// How often it is named.
+        /// Number of times it is named.
         times: u32,
     },
 }
@@ -213,7 +213,7 @@ pub enum Violation {
 /// Evaluates a placement under the problem's objective.
 ///
 /// # Panics
-/// Where the placement was made for another graph or cluster.
+/// If the placement was made for another graph or cluster.
 pub fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     match problem.objective().kind {
         ObjectiveKind::Latency => latency::evaluate(problem, placement),
@@ -222,10 +222,10 @@ pub fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     }
 }
 
-/// An unused device in the table of [`slots`].
+/// Entry of an unused device in [`slots`].
 const UNUSED: u32 = u32::MAX;
 
-/// Where each device stands among those in use.
+/// Index of each device among the devices in use, or [`UNUSED`].
 fn slots(problem: &Problem, used: &[DeviceId]) -> Vec<u32> {
     let mut slot = vec![UNUSED; problem.cluster().device_count()];
     for (at, device) in used.iter().enumerate() {
@@ -234,7 +234,7 @@ fn slots(problem: &Problem, used: &[DeviceId]) -> Vec<u32> {
     slot
 }
 
-/// What each device in use needs, by its place among them.
+/// Memory of each device in use, by its index among them.
 fn device_bytes(problem: &Problem, used: usize, slot_of: impl Fn(OpId) -> usize) -> Vec<DeviceBytes> {
     let mut ops = vec![Vec::new(); used];
     for op in problem.graph().operators() {

@@ -1,4 +1,4 @@
-//! A placement as a pipeline whose every task can be run.
+//! Conversion of a placement to a pipeline that can be run task by task.
 
 use crate::contract::Units;
 use crate::document::Schedule;
@@ -8,23 +8,24 @@ use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::schedule::{Pipeline, ScheduleError, Stage, StageTimes};
 
-/// The pipeline of a contiguous placement, for [`Pipeline::run`]. The times of its stages are the loads that
-/// [`evaluate`](super::evaluate) scores, communication included, so both come to the same iteration where no uplink takes
-/// longer than the devices; the microbatches are those of the objective.
+/// Returns the pipeline of a contiguous placement, for [`Pipeline::run`]. Its stage times are the loads that
+/// [`evaluate`](super::evaluate) scores, communication included, so both give the same iteration time unless an uplink
+/// takes longer than the devices. The number of microbatches is the objective's.
 ///
-/// Under interleaved 1F1B a device runs `chunks` stages, which a placement cannot say. So each of its stages is divided
-/// into so many: its units in topological order, cut where the compute before the cut is nearest to an equal share. The
-/// chunks of all stages in their order are dealt out to the devices in turn, as the schedule asks, and each takes the
-/// time that it takes on the device that it comes to, with the tensors that it cuts there. Other schedules have one chunk.
+/// Under interleaved 1F1B a device runs `chunks` stages, which a placement cannot express. Each stage is therefore
+/// divided into `chunks` chunks: its units in topological order, cut where the compute before the cut is nearest to an
+/// equal share. The chunks of all stages, in pipeline order, are assigned to the devices in turn, as the schedule
+/// requires. The time of a chunk is its time on the device that it is assigned to, including the tensors that it cuts
+/// there. Other schedules have one chunk per stage.
 ///
 /// O(operators + pins + units · chunks).
 ///
 /// # Errors
-/// Chunks where there can be none, a unit on several devices or on one that cannot run it, and a stage with fewer units
+/// An invalid number of chunks, a unit on several devices or on one that cannot run it, and a stage with fewer units
 /// than chunks.
 ///
 /// # Panics
-/// Where the objective is not the iteration under a schedule, or the placement was made for another problem.
+/// If the objective is not the iteration time under a schedule, or the placement was made for another problem.
 pub fn pipeline(
     problem: &Problem,
     placement: &Placement,
@@ -82,7 +83,7 @@ fn chunks_of(
         let (mut from, mut at, mut before) = (0, 0, 0.0);
         for chunk in 1..=chunks {
             let share = total * chunk as f64 / chunks as f64;
-            // Each chunk has a unit, and leaves one for each that comes after it.
+            // Each chunk takes at least one unit and leaves at least one for each later chunk.
             let most = own.len() - (chunks - chunk);
             while at < most {
                 let next = before + seconds(own[at]);
@@ -129,7 +130,7 @@ fn stage(
         let bytes = meter.holdings().bytes();
         stage.fixed_bytes = bytes.fixed;
         stage.activation_bytes = bytes.activations + bytes.stash;
-        // What a microbatch needs while it runs, beyond what waits between its passes.
+        // Bytes of a running microbatch beyond its stash between the passes.
         stage.workspace_bytes = (bytes.peak - bytes.stash).max(0.0);
     }
     let synchronised = synchronisation(meter.parameter_bytes(), replicas, spec.bandwidth);

@@ -1,4 +1,5 @@
-//! The bottleneck load: time per sample of a full pipeline. Under a schedule, the time of an iteration with these loads.
+//! The bottleneck load: time per sample of a full pipeline. Under a schedule, the time of an iteration with
+//! these loads.
 
 use super::constraint::{
     check_colocation, check_convexity, check_device_counts, check_order, check_pools, check_replicas,
@@ -130,8 +131,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     Evaluation { value, devices, uplinks, calls: Vec::new(), violations }
 }
 
-/// The time of an iteration. An uplink is a resource as a device is, and carries what crosses it once for
-/// each microbatch.
+/// Iteration time. An uplink is a resource like a device and carries its load once per microbatch.
 fn iterate(objective: &Objective, devices: &[DeviceLoad], uplinks: &[[f64; 2]]) -> f64 {
     let stages: Vec<StageTimes> = devices.iter().map(|device| device.times).collect();
     let microbatches = f64::from(objective.microbatches);

@@ -1,4 +1,4 @@
-//! From a graph document to a checked [`Graph`].
+//! Builds a checked [`Graph`] from a graph document.
 
 use std::sync::Arc;
 
@@ -12,17 +12,16 @@ use crate::document::{
     GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument,
 };
 
-/// Why a document is not a graph. Each variant names the operator or tensor, and [`GraphError::place`] the
-/// JSON path.
+/// Invalid graph document. Each variant names the operator or tensor, and [`GraphError::place`] gives the JSON path.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum GraphError {
-    /// Another or an unknown schema.
+    /// Wrong or unknown schema.
     #[error("schema is `{found}`, expected `{GRAPH_SCHEMA}` or `{GRAPH_SCHEMA_2}`")]
     Schema {
-        /// What the document says.
+        /// Schema of the document.
         found: String,
     },
-    /// Two operators of one name.
+    /// Two operators with the same name.
     #[error("operator `{name}` appears twice, at {first} and {second}")]
     DuplicateOperator {
         /// The name.
@@ -50,7 +49,7 @@ pub enum GraphError {
         /// Value found.
         value: f64,
     },
-    /// A tensor that names an operator which is not there.
+    /// A tensor that names a missing operator.
     #[error("tensor {at} names the {role} `{name}`, which is not an operator")]
     UnknownOperator {
         /// Index of the tensor.
@@ -72,10 +71,10 @@ pub enum GraphError {
         /// The repeated operator.
         name: String,
     },
-    /// Shared parameters in a document of version 1, which has none.
+    /// Shared parameters in a document of version 1, which does not support them.
     #[error("`{GRAPH_SCHEMA}` has no `parameters`")]
     ParametersInVersion1,
-    /// A parameter that nothing reads.
+    /// A parameter without readers.
     #[error("parameter `{name}` has no reader")]
     NoReader {
         /// Index of the parameter.
@@ -83,7 +82,7 @@ pub enum GraphError {
         /// Its name.
         name: String,
     },
-    /// A parameter with a reader that is not there.
+    /// A parameter that names a missing reader.
     #[error("parameter `{name}` names the reader `{reader}`, which is not an operator")]
     UnknownReader {
         /// The parameter.
@@ -109,7 +108,7 @@ pub enum GraphError {
         /// The operators of one cycle, the first repeated at the end.
         cycle: Vec<String>,
     },
-    /// A forward operator that reads what a backward or update operator makes.
+    /// A forward operator that reads the output of a backward or update operator.
     #[error("forward operator `{consumer}` reads the output of `{producer}`, which is not forward")]
     BackwardToForward {
         /// Producer.
@@ -122,15 +121,15 @@ pub enum GraphError {
     /// More operators, tensors or pins than 32-bit indices can number.
     #[error("{count} {what}, more than 4294967295")]
     TooLarge {
-        /// What there are too many of.
+        /// `operators`, `tensors`, `parameters`, `pins` or `readers`.
         what: &'static str,
-        /// How many.
+        /// Their number.
         count: usize,
     },
 }
 
 impl GraphError {
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             GraphError::Schema { .. } => "G001",
@@ -168,7 +167,7 @@ impl GraphError {
         }
     }
 
-    /// What to do about it.
+    /// Suggested fix.
     pub fn help(&self) -> &'static str {
         match self {
             GraphError::Schema { .. } => {
@@ -236,7 +235,7 @@ impl GraphBuilder {
         self
     }
 
-    /// Adds a tensor of some bytes, timed by the link; see [`GraphBuilder::timed_tensor`].
+    /// Adds a tensor of `bytes` bytes, timed by the link; see [`GraphBuilder::timed_tensor`].
     pub fn tensor<'a>(
         &mut self,
         producer: &str,
@@ -252,19 +251,19 @@ impl GraphBuilder {
         })
     }
 
-    /// Adds a tensor as its document says.
+    /// Adds a tensor from its document.
     pub fn timed_tensor(&mut self, tensor: TensorDocument) -> &mut Self {
         self.document.tensors.push(tensor);
         self
     }
 
-    /// Adds a shared parameter, which makes the document one of version 2.
+    /// Adds a shared parameter and sets the document to version 2.
     pub fn parameter(&mut self, parameter: ParameterDocument) -> &mut Self {
         self.document.parameters.push(parameter);
         self.version_2()
     }
 
-    /// Makes the document one of version 2.
+    /// Sets the document to version 2.
     pub fn version_2(&mut self) -> &mut Self {
         self.document.schema = GRAPH_SCHEMA_2.into();
         self
@@ -440,7 +439,7 @@ fn resolve_pins(
     Ok((offsets, pins))
 }
 
-/// Every parameter with each of its readers, in the order of the document.
+/// (parameter, reader) pairs in document order.
 fn resolve_readers(
     document: &GraphDocument,
     names: &FxHashMap<&str, u32>,
@@ -472,8 +471,8 @@ fn resolve_readers(
     Ok(pairs)
 }
 
-/// Class per operator, numbered by first appearance, and (class, operator) pairs in operator order. Operators of one
-/// colocation name share a class, and so do the readers of a parameter that is kept together.
+/// Class per operator, numbered by first appearance, and (class, operator) pairs in operator order. Operators with
+/// the same colocation name share a class, and so do the readers of a parameter marked `together`.
 fn colocation_classes(document: &GraphDocument, readers: &[(u32, OpId)]) -> (Vec<u32>, Vec<(u32, OpId)>) {
     let mut joined: UnionFind<u32> = UnionFind::new(document.operators.len());
     let mut by_name: FxHashMap<&str, u32> = FxHashMap::default();
@@ -507,7 +506,7 @@ fn name_cycle(graph: &Graph, start: OpId) -> Vec<String> {
         .find(|component| component.contains(&start) && component.len() > 1)
         .unwrap_or_else(|| vec![start]);
     let inside: rustc_hash::FxHashSet<OpId> = component.iter().copied().collect();
-    // Inside a component every operator has a successor inside it, so walking on repeats one.
+    // Every operator of a component has a successor in it, so the walk must repeat an operator.
     let mut walk = vec![start];
     let mut place: FxHashMap<OpId, usize> = FxHashMap::from_iter([(start, 0)]);
     loop {

@@ -1,12 +1,12 @@
 //! The model graph: operators, and tensors as hyperedges.
 //!
-//! A tensor has one producer and any number of consumers; its *pins* are all of them. Counting the tensors that
-//! a set of operators cuts, rather than the edges, is what makes a sender pay once however many devices read
-//! its output, and each receiving device pay once however many of its operators do.
+//! A tensor has one producer and any number of consumers; together they are its *pins*. A set of operators is charged
+//! per tensor that it cuts, not per edge: a sender pays once however many devices read its output, and each receiver
+//! pays once however many of its operators do.
 //!
-//! Adjacency is compressed: one array of tensor ids per direction, with an offset per operator. [`Graph`]
-//! implements petgraph's visit traits, so topological order, reachability and strongly connected components
-//! come from there.
+//! Adjacency is in compressed sparse rows: one array of tensor ids per direction, with an offset per operator.
+//! [`Graph`] implements petgraph's visit traits, which provide topological order, reachability and strongly connected
+//! components.
 
 mod builder;
 mod visit;
@@ -45,7 +45,7 @@ impl TensorId {
 #[derive(Debug, Clone)]
 pub struct Graph {
     document: Arc<GraphDocument>,
-    /// Tensor id to `pins[offsets[t]..offsets[t + 1]]`, the producer first.
+    /// The pins of tensor t are `pins[pin_offsets[t]..pin_offsets[t + 1]]`, producer first.
     pin_offsets: Vec<u32>,
     pins: Vec<OpId>,
     outputs: Compressed<TensorId>,
@@ -62,7 +62,7 @@ pub struct Graph {
     parameters: Compressed<u32>,
 }
 
-/// Lists of `T` per row, in one array.
+/// Compressed sparse rows: the lists of all rows in one array.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Compressed<T> {
     offsets: Vec<u32>,
@@ -77,9 +77,9 @@ impl<T: Copy> Compressed<T> {
         compressed
     }
 
-    /// The same in the memory of other rows.
+    /// Rebuilds the rows, reusing the memory.
     pub(crate) fn refill(&mut self, rows: usize, pairs: impl Iterator<Item = (u32, T)> + Clone) {
-        // Where the next item of a row goes stands one place late: it ends as the offset of the next row.
+        // The insertion position of a row is kept one entry late, where it ends as the offset of the next row.
         self.offsets.clear();
         self.offsets.resize(rows + 2, 0);
         self.items.clear();
@@ -103,7 +103,7 @@ impl<T: Copy> Compressed<T> {
         self.items(self.range(row))
     }
 
-    /// Where the items of a row are, for who looks them up often.
+    /// Range of a row's items, for frequent lookups.
     pub(crate) fn range(&self, row: usize) -> [u32; 2] {
         [self.offsets[row], self.offsets[row + 1]]
     }
@@ -119,7 +119,7 @@ impl<T: Copy> Compressed<T> {
         &self.items[first as usize..last as usize]
     }
 
-    /// The items of a row, to be changed.
+    /// The items of a row, mutably.
     pub(crate) fn row_mut(&mut self, row: usize) -> &mut [T] {
         &mut self.items[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
@@ -134,7 +134,7 @@ impl Graph {
     /// Checks a document and builds its graph, in time linear in its size.
     ///
     /// # Errors
-    /// The first defect found, naming the operator or tensor and where it stands.
+    /// The first defect found, with its operator or tensor and its JSON path.
     pub fn from_document(document: impl Into<Arc<GraphDocument>>) -> Result<Graph, GraphError> {
         builder::build(document.into())
     }
@@ -169,7 +169,7 @@ impl Graph {
         (0..self.tensor_count() as u32).map(TensorId)
     }
 
-    /// What the document says of an operator.
+    /// Document of an operator.
     pub fn operator(&self, op: OpId) -> &OperatorDocument {
         &self.document.operators[op.index()]
     }
@@ -192,7 +192,7 @@ impl Graph {
         }
     }
 
-    /// The operator that makes a tensor.
+    /// The operator that produces a tensor.
     pub fn producer(&self, tensor: TensorId) -> OpId {
         self.pins(tensor)[0]
     }
@@ -208,7 +208,7 @@ impl Graph {
         &self.pins[self.pin_offsets[at] as usize..self.pin_offsets[at + 1] as usize]
     }
 
-    /// The tensors that an operator makes.
+    /// The tensors that an operator produces.
     pub fn outputs(&self, op: OpId) -> &[TensorId] {
         self.outputs.row(op.index())
     }
@@ -218,7 +218,7 @@ impl Graph {
         self.inputs.row(op.index())
     }
 
-    /// The operators that read what `op` makes, without repetition, by index.
+    /// The operators that read an output of `op`, without repetition, by index.
     pub fn successors(&self, op: OpId) -> &[OpId] {
         self.successors.row(op.index())
     }
@@ -268,8 +268,8 @@ impl Graph {
         self.parameters.row(op.index())
     }
 
-    /// Bytes that an operator adds at least to what its device needs with one microbatch in flight; in version 1 what it
-    /// adds.
+    /// Lower bound on the bytes that an operator adds to its device's memory with one microbatch in flight; exact in
+    /// version 1.
     pub fn least_bytes(&self, op: OpId) -> f64 {
         let document = self.operator(op);
         match self.is_version_2() {
@@ -279,7 +279,7 @@ impl Graph {
     }
 
     /// Bytes of an operator's own parameters whose gradient its replicas synchronise. Without a backward pass there is
-    /// no gradient; a graph of version 1 may leave its backward pass out, and has one all the same.
+    /// no gradient; a graph of version 1 may omit its backward pass, so there the gradient is always assumed.
     pub fn synchronised_bytes(&self, op: OpId) -> f64 {
         match self.is_version_2() && !self.has_backward {
             true => 0.0,
@@ -287,8 +287,8 @@ impl Graph {
         }
     }
 
-    /// The operators in the order in which a device works through its own: a topological order in which the forward
-    /// pass comes first and ties go to the operator that comes first in the document. O((operators + edges) log operators).
+    /// The operators in execution order of a device: a topological order in which the forward pass comes first and
+    /// ties go to the operator that comes first in the document. O((operators + edges) log operators).
     pub fn work_order(&self) -> Vec<OpId> {
         let mut waiting: Vec<u32> = self.operators().map(|op| self.predecessors(op).len() as u32).collect();
         let key = |op: OpId| std::cmp::Reverse((!self.is_forward(op), op));

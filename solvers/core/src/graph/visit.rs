@@ -1,5 +1,5 @@
-//! petgraph's visit traits for [`Graph`]: an edge from producer to consumer for every two operators that a
-//! tensor joins.
+//! petgraph's visit traits for [`Graph`], with an edge from producer to consumer for every pair of operators
+//! that a tensor connects.
 
 use petgraph::visit::{
     GraphBase, GraphProp, IntoNeighbors, IntoNeighborsDirected, IntoNodeIdentifiers, NodeCompactIndexable,
@@ -67,7 +67,7 @@ impl<'a> IntoNeighborsDirected for &'a Graph {
     }
 }
 
-/// Which operators a traversal has seen.
+/// Operators that a traversal has visited.
 #[derive(Debug, Clone)]
 pub struct Visited(Vec<bool>);
 

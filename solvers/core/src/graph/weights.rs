@@ -1,16 +1,17 @@
-//! Which operators compute gradients of weights alone.
+//! Detection of weight gradients: operators that compute nothing but gradients of weights.
 
 use super::{Graph, OpId};
 use crate::document::Pass;
 
-/// Whether each operator is a *weight gradient*: what it computes goes nowhere on the way back, so a schedule may put it
-/// off.
+/// Whether each operator is a *weight gradient*: the rest of the backward pass does not depend on it, so a schedule may
+/// defer it.
 ///
-/// That is an operator of the backward pass whose results nobody reads but updates, and that branches off the way back:
-/// a gradient that it reads, which an operator of the backward pass made, is also read by one of that pass whose results
-/// go on to others of it. The latter tells the gradient of a layer's weights, beside which the gradient of its inputs goes on, from the last
-/// operator of a backward pass that was never split, after which nothing comes either. What is not recognised runs with
-/// the gradients of inputs, which is slower and never wrong. O(edges).
+/// A weight gradient is an operator of the backward pass whose results only updates read and that branches off the
+/// chain of input gradients: it reads a gradient, produced in the backward pass, that another backward operator with a
+/// backward successor also reads. The branch distinguishes the gradient of a layer's weights, next to which the
+/// gradient of its inputs continues, from the last operator of an unsplit backward pass, which has no backward
+/// successor either. Unrecognised weight gradients run with the input gradients, which is slower but never wrong.
+/// O(edges).
 pub fn weight_gradients(graph: &Graph) -> Vec<bool> {
     let is_backward = |op: OpId| graph.operator(op).pass == Pass::Backward;
     let goes_on = |op: OpId| is_backward(op) && graph.successors(op).iter().any(|&next| is_backward(next));

@@ -1,19 +1,19 @@
-//! Pipelines that no schedule runs.
+//! Errors of pipeline schedules.
 
 use thiserror::Error;
 
 use crate::simulate::FlowError;
 
-/// Why a pipeline cannot be scheduled.
+/// A pipeline that cannot be scheduled.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ScheduleError {
-    /// There is nothing to run.
+    /// No stage or no microbatch.
     #[error("a pipeline needs at least one stage and one microbatch")]
     Empty,
-    /// The rule is none.
+    /// No schedule.
     #[error("there is no schedule to run")]
     NoSchedule,
-    /// Several stages on a device under a schedule that gives it one.
+    /// Several stages per device under a schedule that allows only one.
     #[error("{stages} stages on {devices} devices: only interleaved 1f1b runs several stages on a device")]
     OneStageEach {
         /// Stages.
@@ -21,7 +21,7 @@ pub enum ScheduleError {
         /// Devices.
         devices: u32,
     },
-    /// Stages that cannot be dealt out evenly.
+    /// Stages that cannot be divided evenly among the devices.
     #[error("{stages} stages cannot be dealt out evenly to {devices} devices")]
     Uneven {
         /// Stages.
@@ -29,7 +29,7 @@ pub enum ScheduleError {
         /// Devices.
         devices: u32,
     },
-    /// Microbatches that interleaved 1F1B cannot take in rounds.
+    /// Microbatches that interleaved 1F1B cannot run in whole rounds.
     #[error(
         "interleaved 1f1b takes microbatches in rounds of {devices}, and {microbatches} is no multiple of that"
     )]
@@ -39,17 +39,17 @@ pub enum ScheduleError {
         /// Devices.
         devices: u32,
     },
-    /// More tasks than are kept in memory.
+    /// Too many tasks to keep in memory.
     #[error("{stages} stages and {microbatches} microbatches make more than {most} tasks")]
     TooMany {
         /// Stages.
         stages: usize,
         /// Microbatches.
         microbatches: u32,
-        /// Most tasks.
+        /// Maximum number of tasks.
         most: usize,
     },
-    /// Transfers for another number of boundaries.
+    /// Transfer times for a wrong number of boundaries.
     #[error(
         "{given} pairs of transfer times for {stages} stages, expected one for each boundary between two"
     )]
@@ -59,7 +59,7 @@ pub enum ScheduleError {
         /// Stages.
         stages: usize,
     },
-    /// Chunks where there can be none.
+    /// Invalid number of chunks.
     #[error("{chunks} stages on each device: at least 1, and more than that only under interleaved 1f1b")]
     Chunks {
         /// Stages on each device.
@@ -86,16 +86,16 @@ pub enum ScheduleError {
         device: String,
         /// Parts.
         units: usize,
-        /// Chunks asked for.
+        /// Requested chunks.
         chunks: usize,
     },
-    /// A figure that is none.
+    /// Negative or non-finite value.
     #[error(transparent)]
     Figure(#[from] FlowError),
 }
 
 impl ScheduleError {
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             ScheduleError::Empty => "T001",
@@ -113,7 +113,7 @@ impl ScheduleError {
         }
     }
 
-    /// What to do about it.
+    /// Suggested fix.
     pub fn help(&self) -> &'static str {
         match self {
             ScheduleError::Empty => "give a plan with a stage, and at least one microbatch",

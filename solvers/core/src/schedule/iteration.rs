@@ -1,4 +1,4 @@
-//! The time of an iteration, and nothing else.
+//! The time of an iteration, without a timeline.
 
 use crate::document::Schedule;
 use crate::meter::PassSums;
@@ -9,17 +9,17 @@ use crate::objective::Objective;
 pub struct StageTimes {
     /// Its forward pass.
     pub forward: f64,
-    /// Its backward pass; where that is split, the gradient of its inputs.
+    /// Its backward pass; if that is split, the gradient of its inputs.
     pub backward: f64,
-    /// The gradient of its weights, where that is apart; else zero.
+    /// The gradient of its weights if that is separate, else zero.
     pub weight: f64,
 }
 
 impl StageTimes {
-    /// What a stage on some replicas takes for one microbatch, from the sums of its passes on one device: each pass is a
-    /// load by the objective's mode of communication. `put_off` seconds of the backward pass are gradients of weights,
-    /// which only compute; all that is sent or received belongs to the rest of their pass. `synchronised` is what the
-    /// backward pass takes besides.
+    /// Times of a stage on `replicas` replicas for one microbatch, from the sums of its passes on one device. Each pass
+    /// is a load under the objective's communication mode. `put_off` seconds of the backward pass are weight gradients,
+    /// which only compute; all communication belongs to the rest of their pass. `synchronised` seconds are added to the
+    /// backward pass.
     pub fn of(
         objective: &Objective,
         sums: &[PassSums; 2],
@@ -37,23 +37,24 @@ impl StageTimes {
         }
     }
 
-    /// All that it takes.
+    /// Total time.
     pub fn total(&self) -> f64 {
         self.forward + self.backward + self.weight
     }
 }
 
-/// Seconds of an iteration of `microbatches` microbatches through some stages, one to a device, whose times contain all
-/// communication. Only the zero-bubble schedule runs the gradients of weights apart; the others run them with the
-/// backward pass.
+/// Seconds of an iteration of `microbatches` microbatches through `stages`, one per device, whose times include all
+/// communication. Only the zero-bubble schedule runs weight gradients separately; the others run them with the backward
+/// pass.
 ///
 /// Under GPipe the forward passes are a permutation flow shop with equal jobs, and so are the backward passes, which
-/// begin where those end: Σ f + (m − 1) max f + Σ b + (m − 1) max b, in O(stages). Under 1F1B and zero-bubble it is the
-/// longest path, slot by slot (see [`orders`](super::orders)), in O(stages · microbatches) with memory for the stages
-/// alone. Without a schedule there are no microbatches in flight: m times one microbatch through all stages.
+/// begin when the forward passes end: Σ f + (m − 1) max f + Σ b + (m − 1) max b, in O(stages). Under 1F1B and
+/// zero-bubble it is the longest path, slot by slot (see [`orders`](super::orders)), in O(stages · microbatches) time
+/// and O(stages) memory. Without a schedule only one microbatch is in flight: m times one microbatch through all
+/// stages.
 ///
 /// # Panics
-/// For interleaved 1F1B, whose stages share devices: [`Pipeline::run`](super::Pipeline::run) takes it.
+/// For interleaved 1F1B, whose stages share devices: use [`Pipeline::run`](super::Pipeline::run).
 pub fn iteration(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -> f64 {
     let is_split = schedule == Schedule::ZeroBubble;
     match schedule {
@@ -71,8 +72,8 @@ pub fn iteration(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -
     }
 }
 
-/// In a slot every stage runs F of its microbatch after the stage before it in the same slot, then B, after the stage
-/// behind it in the slot before: one number for each stage tells when it is free, another when its last B ended.
+/// In a slot every stage runs F of its microbatch after the previous stage in the same slot, then B after the next
+/// stage in the previous slot. Two numbers per stage suffice: when it is free, and when its last B ended.
 fn slots(stages: &[StageTimes], microbatches: u32, is_split: bool) -> f64 {
     let count = stages.len() as u64;
     let mut free = vec![0.0f64; stages.len()];
@@ -89,7 +90,7 @@ fn slots(stages: &[StageTimes], microbatches: u32, is_split: bool) -> f64 {
             }
             if is_due(slot, count - 1 - at as u64) {
                 let whole = if is_split { times.backward } else { times.backward + times.weight };
-                // The next stage has not come to this slot yet.
+                // The entry of the next stage is still that of the previous slot.
                 *free = free.max(ended[at + 1]) + whole;
                 ended[at] = *free;
             }
@@ -101,8 +102,8 @@ fn slots(stages: &[StageTimes], microbatches: u32, is_split: bool) -> f64 {
     free.into_iter().fold(0.0, f64::max)
 }
 
-/// The share of the time of `devices` devices that is idle in an iteration, from the seconds that all of them are busy.
-/// Zero where the iteration takes no time.
+/// Idle share of the time of `devices` devices in an iteration, from their total busy seconds. Zero if the iteration
+/// takes no time.
 pub fn bubble(busy: f64, devices: usize, iteration: f64) -> f64 {
     let time = devices as f64 * iteration;
     if time > 0.0 { (1.0 - busy / time).max(0.0) } else { 0.0 }

@@ -1,32 +1,32 @@
-//! Pipeline schedules: what every device of a pipeline does, microbatch by microbatch, and how long that takes.
+//! Pipeline schedules: the tasks of every device of a pipeline, microbatch by microbatch, and the time that they take.
 //!
 //! # The rules
 //!
-//! An iteration trains on a batch of m microbatches. Stage i of p runs the forward pass F of each in `forward`
-//! seconds and its backward pass B in `backward` seconds; where the backward pass is split, B yields the gradient of
-//! the inputs alone and the gradient W of the weights takes `weight` seconds more, at any later time. F of stage i waits
-//! for F of stage i − 1, B of stage i for its own F and for B of stage i + 1, W for its own B. A device does one thing at
-//! a time, in an order that the schedule fixes; nothing else ever decides when something starts, so an iteration is the
-//! longest path over these waits and the orders.
+//! An iteration trains on a batch of m microbatches. Stage i of p runs the forward pass F of each in `forward` seconds
+//! and its backward pass B in `backward` seconds; if the backward pass is split, B computes only the gradient of the
+//! inputs, and the gradient W of the weights takes another `weight` seconds at any later time. F of stage i waits for F
+//! of stage i − 1, B of stage i for its own F and for B of stage i + 1, W for its own B. A device runs one task at a
+//! time, in an order fixed by the schedule; nothing else determines when a task starts, so an iteration is the longest
+//! path over these dependencies and the orders.
 //!
-//! | schedule | what a device does | published |
+//! | schedule | tasks of a device in order | published |
 //! | --- | --- | --- |
 //! | GPipe | F of all microbatches, then B of all | Huang et al., NeurIPS 2019 |
-//! | 1F1B | p − 1 − i times F, then F and B in turn, then B | PipeDream-flush: Narayanan et al., ICML 2021 |
-//! | interleaved 1F1B | the same over v stages a device, virtual stage k on device k mod p | Narayanan et al., SC 2021 |
+//! | 1F1B | p − 1 − i times F, then F and B alternately, then B | PipeDream-flush: Narayanan et al., ICML 2021 |
+//! | interleaved 1F1B | 1F1B over v stages per device, virtual stage k on device k mod p | Narayanan et al., SC 2021 |
 //! | zero-bubble | F, B of p − 1 − i microbatches earlier, W of p − 1 earlier | ZB-H1: Qi et al., ICLR 2024 |
 //!
 //! # The bubble
 //!
-//! The *bubble* is the share of the devices' time that is idle while the iteration runs: 1 − (all that runs) / (devices ·
+//! The *bubble* is the idle share of the devices' time during an iteration: 1 − (total busy time) / (devices ·
 //! iteration). For equal stages it is (p − 1) / (m + p − 1) under GPipe and 1F1B and (p − 1) / (v m + p − 1) under
 //! interleaved 1F1B. (The paper of the latter divides the idle time by the busy time instead: (p − 1) / (v m).)
 //!
-//! # Two ways to the same figure
+//! # Two implementations
 //!
-//! [`iteration`] is the time alone, in time O(stages · microbatches) or by a closed form, for searches. [`Pipeline::run`]
-//! makes a [`Flow`](crate::simulate::Flow) of all tasks and runs it on the engine of the makespan, which gives the
-//! timeline, the critical path and the memory over time.
+//! [`iteration`] computes only the time, in O(stages · microbatches) or by a closed form, for searches.
+//! [`Pipeline::run`] builds a [`Flow`](crate::simulate::Flow) of all tasks and runs it on the makespan engine, which
+//! also gives the timeline, the critical path and the memory over time.
 
 mod error;
 mod iteration;

@@ -3,24 +3,24 @@
 use super::ScheduleError;
 use crate::document::Schedule;
 
-/// Most tasks of a pipeline that are listed one by one.
+/// Maximum number of tasks of a pipeline that are listed individually.
 const MOST_TASKS: usize = 1 << 22;
 
-/// What is done for a microbatch.
+/// Type of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
     /// The forward pass.
     Forward,
-    /// The backward pass; where it is split, the gradient of the inputs.
+    /// The backward pass; if it is split, the gradient of the inputs.
     Backward,
-    /// The gradient of the weights, where the backward pass is split.
+    /// The gradient of the weights, if the backward pass is split.
     Weight,
 }
 
 /// One stage's work on one microbatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Task {
-    /// What is done.
+    /// Its type.
     pub work: Work,
     /// The stage, from 0.
     pub stage: u32,
@@ -28,22 +28,22 @@ pub struct Task {
     pub microbatch: u32,
 }
 
-/// The tasks of every device in their order: `stages` stages are dealt out to `devices` devices, stage k to device
-/// k mod devices.
+/// Returns the tasks of every device in order: `stages` stages are assigned round-robin to `devices` devices, stage k
+/// to device k mod devices.
 ///
 /// - GPipe: F₀ … F₍ₘ₋₁₎, then B₀ … B₍ₘ₋₁₎.
-/// - 1F1B on device i: in slot x, F of microbatch x, then B of microbatch x − (p − 1 − i), each where there is such a
+/// - 1F1B on device i: in slot x, F of microbatch x, then B of microbatch x − (p − 1 − i), each if there is such a
 ///   microbatch.
-/// - Zero-bubble (ZB-H1): the same, then W of microbatch x − (p − 1). So every device holds the activations of at most p
-///   microbatches, those of the first as long as the last of the pipeline does.
-/// - Interleaved 1F1B with v stages a device: device i does 2 (p − 1 − i) + (v − 1) p forward passes first, then
-///   forward and backward in turn. The k-th forward pass is for its stage number ⌊(k mod p v) / p⌋ and for microbatch
-///   p ⌊k / (p v)⌋ + k mod p; the k-th backward pass likewise, its stages from the last to the first.
+/// - Zero-bubble (ZB-H1): as 1F1B, then W of microbatch x − (p − 1). So every device holds the activations of at most
+///   p microbatches, on the first device as long as on the last.
+/// - Interleaved 1F1B with v stages per device: device i first runs 2 (p − 1 − i) + (v − 1) p forward passes, then
+///   forward and backward passes alternately. The k-th forward pass is for its stage number ⌊(k mod p v) / p⌋ and for
+///   microbatch p ⌊k / (p v)⌋ + k mod p; the k-th backward pass likewise, its stages from the last to the first.
 ///
 /// O(tasks).
 ///
 /// # Errors
-/// What cannot be scheduled, or would take too many tasks.
+/// A pipeline that cannot be scheduled or has too many tasks.
 pub fn orders(
     schedule: Schedule,
     devices: u32,
@@ -84,7 +84,7 @@ fn gpipe(stage: u32, microbatches: u32) -> Vec<Task> {
     all(Work::Forward).chain(all(Work::Backward)).collect()
 }
 
-/// The slots of 1F1B and, with the gradients of the weights apart, of ZB-H1.
+/// The slots of 1F1B and, with separate weight gradients, of ZB-H1.
 fn slots(stage: u32, devices: u32, microbatches: u32, is_split: bool) -> Vec<Task> {
     let behind = [(Work::Forward, 0), (Work::Backward, devices - 1 - stage), (Work::Weight, devices - 1)];
     let behind = &behind[..if is_split { 3 } else { 2 }];

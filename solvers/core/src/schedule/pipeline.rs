@@ -1,4 +1,4 @@
-//! A pipeline on the engine of the makespan.
+//! Simulation of a pipeline on the makespan engine.
 
 use super::ScheduleError;
 use super::iteration::{StageTimes, bubble};
@@ -11,49 +11,49 @@ use crate::simulate::{Flow, FlowBuilder, Operator, Rules, Simulator, Span, Timel
 pub struct Stage {
     /// Seconds for one microbatch.
     pub times: StageTimes,
-    /// Bytes that one microbatch keeps from its forward pass to the last of its backward pass.
+    /// Bytes that one microbatch keeps from its forward pass to the end of its backward pass.
     pub activation_bytes: f64,
-    /// Bytes that are always there.
+    /// Resident bytes.
     pub fixed_bytes: f64,
-    /// Bytes while it runs.
+    /// Workspace bytes while it runs.
     pub workspace_bytes: f64,
 }
 
-/// What is to be run.
+/// A pipeline to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pipeline {
     /// The schedule.
     pub schedule: Schedule,
     /// Microbatches of an iteration.
     pub microbatches: u32,
-    /// Devices, to which the stages are dealt out in turn.
+    /// Number of devices, to which the stages are assigned round-robin.
     pub devices: u32,
     /// The stages in the order of the pipeline.
     pub stages: Vec<Stage>,
-    /// Seconds of a transfer over each boundary between two stages, forwards and backwards, where the times of the
-    /// stages do not contain them; else nothing. A link carries one microbatch at a time, and those of all boundaries
-    /// between the same two devices share it.
+    /// Seconds of a transfer over each boundary between two stages, forwards and backwards, if the stage times do not
+    /// include them; else empty. A link carries one microbatch at a time, and all boundaries between the same two
+    /// devices share it.
     pub transfers: Vec<[f64; 2]>,
 }
 
-/// A pipeline as it ran.
+/// Result of a pipeline run.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Seconds of the iteration.
     pub seconds: f64,
-    /// The share of the devices' time that is idle.
+    /// Idle share of the devices' time.
     pub bubble: f64,
-    /// Per device the seconds that it is busy.
+    /// Busy seconds per device.
     pub busy: Vec<f64>,
-    /// Per device the most microbatches whose activations it held, each of its stages counted by itself.
+    /// Maximum number of microbatches whose activations a device held, each of its stages counted separately.
     pub in_flight: Vec<u32>,
-    /// Per device the most bytes that it held.
+    /// Peak bytes per device.
     pub peak_bytes: Vec<f64>,
-    /// Per device its tasks in their order, each with the time it ran.
+    /// Tasks of each device in order, each with its time interval.
     pub tasks: Vec<Vec<(Task, Span)>>,
-    /// What was run on the engine: the operators are the tasks of the first device in their order, then of the second.
+    /// The simulated flow: the operators are the tasks of the first device in order, then of the second.
     pub flow: Flow,
-    /// How it went, for the critical path.
+    /// The timeline, for the critical path.
     pub timeline: Timeline,
 }
 
@@ -61,7 +61,7 @@ impl Pipeline {
     /// Runs an iteration, in O(tasks log tasks).
     ///
     /// # Errors
-    /// What cannot be scheduled, and figures that are negative or not finite.
+    /// A pipeline that cannot be scheduled, and negative or non-finite values.
     pub fn run(&self) -> Result<Run, ScheduleError> {
         let orders = orders(self.schedule, self.devices, self.stages.len(), self.microbatches)?;
         if !self.transfers.is_empty() && self.transfers.len() + 1 != self.stages.len() {
@@ -87,8 +87,8 @@ impl Pipeline {
         })
     }
 
-    /// The order of a device is a chain of tensors without bytes; the activations of a microbatch are a tensor from its
-    /// forward pass to its backward pass, or to the gradient of the weights where that is apart.
+    /// Builds the flow. The order of a device is a chain of tensors of zero bytes; the activations of a microbatch are
+    /// a tensor from its forward pass to its backward pass, or to the weight gradient if that is separate.
     fn flow(&self, orders: &[Vec<Task>]) -> Result<Flow, ScheduleError> {
         let (count, microbatches) = (self.stages.len(), self.microbatches as usize);
         let mut flow = FlowBuilder::new(Rules::PORTS, self.devices, 2 * self.devices, false);
@@ -141,7 +141,7 @@ impl Pipeline {
         Ok(flow.finish()?)
     }
 
-    /// Hands a result on to the neighbouring stage: over a link of the sender's, one for each direction.
+    /// Sends a result to the neighbouring stage over a link of the sender's, one for each direction.
     fn send(&self, flow: &mut FlowBuilder, from: u32, task: Task, (next, to): (Task, u32)) {
         let device = |stage: u32| stage % self.devices;
         let (here, there) = (device(task.stage), device(next.stage));

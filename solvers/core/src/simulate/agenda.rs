@@ -1,29 +1,29 @@
-//! What is to come, the first next.
+//! A priority queue of pending events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// As many of what comes first are kept sorted, at most.
+/// Maximum number of items kept sorted.
 const SOON: usize = 32;
 
-/// What is to come, in order. What comes first is sorted, and only what there is no room for is in a heap: a
-/// step on a few devices has few events to come at any time, and what is added comes soon or among these few.
+/// A priority queue, least item first. The first items are sorted, and only the overflow is in a heap: a step
+/// on a few devices has few pending events at any time, and a new one is due soon or among these few.
 #[derive(Debug)]
 pub(super) struct Agenda<T> {
-    /// What comes first, the next one last. Empty only where nothing is to come.
+    /// The first items, the least one last. Empty only if the queue is empty.
     soon: Vec<T>,
-    /// What comes after all of that.
+    /// The items after all of those.
     later: BinaryHeap<Reverse<T>>,
 }
 
 impl<T: Ord + Copy> Agenda<T> {
-    /// Nothing is to come.
+    /// Empties the queue.
     pub(super) fn clear(&mut self) {
         self.soon.clear();
         self.later.clear();
     }
 
-    /// Adds something, on average in O(log of what is to come).
+    /// Adds an item, in O(log n) on average for n pending items.
     #[inline]
     pub(super) fn push(&mut self, item: T) {
         if self.later.peek().is_some_and(|first| first.0 < item) {
@@ -43,13 +43,13 @@ impl<T: Ord + Copy> Agenda<T> {
         }
     }
 
-    /// The next one.
+    /// The least item.
     #[inline]
     pub(super) fn peek(&self) -> Option<T> {
         self.soon.last().copied()
     }
 
-    /// Takes the next one.
+    /// Removes and returns the least item.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<T> {
         let next = self.soon.pop();
@@ -59,7 +59,7 @@ impl<T: Ord + Copy> Agenda<T> {
         next
     }
 
-    /// Sorts what comes first of what comes later.
+    /// Moves the first of the later items to the sorted ones.
     #[cold]
     fn refill(&mut self) {
         while self.soon.len() < SOON / 2
@@ -70,14 +70,14 @@ impl<T: Ord + Copy> Agenda<T> {
         self.soon.reverse();
     }
 
-    /// Whether nothing is to come.
+    /// Whether no item is left.
     pub(super) fn is_empty(&self) -> bool {
         self.soon.is_empty()
     }
 }
 
 impl<T: Ord> Default for Agenda<T> {
-    /// Nothing is to come.
+    /// An empty queue.
     fn default() -> Agenda<T> {
         Agenda { soon: Vec::new(), later: BinaryHeap::new() }
     }
@@ -88,7 +88,7 @@ impl<T: Clone> Clone for Agenda<T> {
         Agenda { soon: self.soon.clone(), later: self.later.clone() }
     }
 
-    /// Allocates nothing where there was as much.
+    /// Does not allocate if the memory suffices.
     fn clone_from(&mut self, from: &Agenda<T>) {
         self.soon.clone_from(&from.soon);
         self.later.clone_from(&from.later);
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever is added and taken in whatever order, what is taken is the least there is.
+        /// For any sequence of insertions and removals, the least item is removed.
         #[test]
         fn the_least_is_next(steps in prop::collection::vec(prop::option::weighted(0.6, 0..1000u32), 0..1000)) {
             let (mut agenda, mut all) = (Agenda::default(), Vec::new());

@@ -1,10 +1,10 @@
-//! Reading ahead of a run.
+//! Software prefetching of a run's tables.
 //!
-//! A run reads its tables about from front to back, since operators mostly run about in the order of their
-//! indices, but in no order that a machine could foresee. So it would wait for every line of its tables to
-//! come from memory, which takes as long as all else that it does. Read in order, the same lines come many at
-//! a time. So every now and then a run reads a stretch of each table for no other end than to have it near.
-//! Where operators run in quite another order this is of no use, and takes a few percent of the run.
+//! A run reads its tables roughly from front to back, since operators mostly run roughly in index order, but
+//! not in an order that the hardware can predict. It would therefore wait for every cache line to come from
+//! memory, which takes as long as the rest of its work. Sequential reads load many lines at a time. So a run
+//! periodically reads a stretch of each table only to bring it into the cache. If operators run in a very
+//! different order, this does not help and costs a few percent of the run.
 
 use std::hint::black_box;
 
@@ -12,23 +12,23 @@ use super::flow::Flow;
 use super::state::State;
 use super::timeline::Timeline;
 
-/// Events from one reading to the next.
+/// Events between two prefetches.
 const STRETCH: u32 = 512;
 
-/// How many events a reading is ahead. An operator may run before others of lower index, but what is read has
-/// to stay near until it runs.
+/// Prefetch distance in events. An operator may run before others of lower index, but its data must stay in
+/// the cache until it runs.
 const LEAD: u32 = 1024;
 
-/// Bytes that come at once.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Whether it is time to read ahead.
+/// Whether a prefetch is due.
 #[inline]
 pub(super) fn is_due(state: &State) -> bool {
     state.clock.happened.is_multiple_of(STRETCH)
 }
 
-/// Reads what events will read that are to come after some others.
+/// Prefetches the data of upcoming events.
 #[cold]
 pub(super) fn read(flow: &Flow, state: &State, timeline: &Timeline) {
     let stretch = Stretch { first: state.clock.happened.saturating_add(LEAD).into(), of: flow.events.into() };
@@ -49,14 +49,14 @@ pub(super) fn read(flow: &Flow, state: &State, timeline: &Timeline) {
     stretch.read(&timeline.left_by);
 }
 
-/// Events from a number on, of so many.
+/// Window of upcoming events: starts at event `first` of `of` events.
 struct Stretch {
     first: u64,
     of: u64,
 }
 
 impl Stretch {
-    /// Reads the part of a table that these events are of it all.
+    /// Reads the part of a table that corresponds to the window.
     fn read<T: Copy>(&self, table: &[T]) {
         let length = table.len() as u64;
         let at = |event: u64| (length * event.min(self.of) / self.of) as usize;

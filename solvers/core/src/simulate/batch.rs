@@ -1,4 +1,4 @@
-//! Many placements at once.
+//! Parallel simulation of many placements.
 
 use rayon::prelude::*;
 
@@ -6,17 +6,17 @@ use super::{Flow, Simulator, Template};
 use crate::placement::Placement;
 use crate::problem::Problem;
 
-/// What one step of a placement comes to.
+/// Makespan and peak memory of one step of a placement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// Seconds of the step.
     pub makespan: f64,
-    /// The most bytes that every device ever held.
+    /// Peak bytes of every device.
     pub peak_bytes: Vec<f64>,
 }
 
-/// Simulates every placement on its own, in parallel on the threads of the current rayon pool. The outcomes
-/// are in the order of the placements and the same whatever the number of threads.
+/// Simulates every placement independently, in parallel on the threads of the current rayon pool. The
+/// outcomes are in the order of the placements and do not depend on the number of threads.
 ///
 /// # Panics
 /// As for [`Flow::of`].

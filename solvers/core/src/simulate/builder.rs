@@ -1,4 +1,4 @@
-//! Flows from what is added piece by piece.
+//! Incremental construction of flows.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ pub struct FlowBuilder {
 }
 
 impl FlowBuilder {
-    /// A flow on so many devices and ports. With priorities the queues of the devices go by
-    /// [`Operator::rank`], else by the time at which an operator is ready.
+    /// Starts a flow on `devices` devices and `ports` ports. With priorities the device queues are ordered by
+    /// [`Operator::rank`], else by the time at which an operator becomes ready.
     pub fn new(rules: Rules, devices: u32, ports: u32, has_priority: bool) -> FlowBuilder {
         FlowBuilder::over(Flow::default(), rules, devices, ports, has_priority)
     }
 
-    /// The same in the memory of a flow that is no longer needed.
+    /// As [`FlowBuilder::new`], reusing the memory of a flow that is no longer needed.
     pub fn over(mut flow: Flow, rules: Rules, devices: u32, ports: u32, has_priority: bool) -> FlowBuilder {
         flow.rules = rules;
         flow.has_priority = has_priority;
@@ -37,14 +37,13 @@ impl FlowBuilder {
         builder
     }
 
-    /// Adds parameters that operators share, and says whether tensors that nothing
-    /// reads stay until the end of the step.
+    /// Sets the shared parameters, and whether tensors without readers stay until the end of the step.
     pub(super) fn residents(&mut self, shared: Arc<[Shared]>, keeps_outputs: bool) {
         self.flow.shared = shared;
         self.flow.keeps_outputs = keeps_outputs;
     }
 
-    /// Takes all tensors away again.
+    /// Removes all tensors.
     pub(super) fn clear_tensors(&mut self) {
         let flow = &mut self.flow;
         flow.tensors.clear();
@@ -64,12 +63,12 @@ impl FlowBuilder {
     /// index.
     ///
     /// # Panics
-    /// Where there is no such operator.
+    /// If there is no such operator.
     pub fn tensor(&mut self, producer: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) -> u32 {
         self.tensor_on(self.flow.tasks[producer as usize].operator.device, producer, bytes, readers)
     }
 
-    /// The same where the device of the producer is known.
+    /// As [`FlowBuilder::tensor`], for a known device of the producer.
     pub(super) fn tensor_on(
         &mut self,
         device: u32,
@@ -84,12 +83,12 @@ impl FlowBuilder {
         self.flow.tensors.len() as u32 - 1
     }
 
-    /// Adds a transfer of the tensor added last: it holds its ports for `seconds`, after which all that it
-    /// leads to has arrived, and for a gap after that. Returns its index. The copies that it brings are added
-    /// next.
+    /// Adds a transfer of the tensor added last and returns its index. It holds its ports for `seconds`,
+    /// after which it has arrived at all its destinations, and then for `gap`. The copies that it delivers
+    /// are added next.
     ///
     /// # Panics
-    /// Where there is no tensor.
+    /// If there is no tensor.
     pub fn transfer(&mut self, seconds: f64, gap: f64, ports: impl IntoIterator<Item = u32>) -> u32 {
         let flow = &mut self.flow;
         let last = flow.tensors.last_mut().expect("a transfer is of the tensor added last");
@@ -104,10 +103,10 @@ impl FlowBuilder {
         next - 1
     }
 
-    /// Adds a copy that the transfer added last brings, with its readers.
+    /// Adds a copy that the transfer added last delivers, with its readers.
     ///
     /// # Panics
-    /// Where there is no transfer.
+    /// If there is no transfer.
     pub fn copy(&mut self, device: u32, readers: impl IntoIterator<Item = u32>) {
         let transfer = self.flow.transfers.last().expect("a copy is brought by the transfer added last");
         let bytes = self.flow.copies[transfer.home as usize].bytes;
@@ -116,11 +115,11 @@ impl FlowBuilder {
         self.flow.transfers.last_mut().expect("asked for above").copies[1] = last;
     }
 
-    /// The transfer added last brings no copy: it tells the readers at home that they may read what lies
-    /// there, which they otherwise know when the producer ends.
+    /// Makes the transfer added last deliver no copy. Instead, its arrival releases the home copy to the
+    /// readers there, who may otherwise read it when the producer ends.
     ///
     /// # Panics
-    /// Where there is no transfer, or another one tells them already.
+    /// If there is no transfer, or another one already releases the home copy.
     pub fn announce(&mut self) {
         let transfer = self.flow.transfers.last_mut().expect("what is announced is the tensor added last");
         let tensor = &mut self.flow.tensors[transfer.tensor as usize];
@@ -135,7 +134,7 @@ impl FlowBuilder {
         self.flow.readers.extend(readers);
     }
 
-    /// The flow, checked, in time linear in its size.
+    /// Checks and returns the flow, in time linear in its size.
     ///
     /// # Errors
     /// The first defect found.
@@ -150,7 +149,7 @@ impl FlowBuilder {
         }
     }
 
-    /// The flow, where whoever added everything answers for it.
+    /// Returns the flow without validating its contents, which is the caller's responsibility.
     pub(super) fn finish_checked(mut self) -> Flow {
         self.end_tables();
         let most = self.flow.operator_count().max(self.flow.transfer_count());
@@ -165,7 +164,7 @@ impl FlowBuilder {
         flow.copies.push(Copy { device: 0, first_reader: flow.readers.len() as u32, bytes: 0.0 });
     }
 
-    /// What follows from what was added.
+    /// Computes the derived tables.
     fn index(self) -> Flow {
         let mut flow = self.flow;
         let operators = flow.operator_count();

@@ -1,16 +1,16 @@
-//! What is to happen, in order.
+//! Simulation time and pending events.
 
 use super::agenda::Agenda;
 use super::rules::Ties;
 
-/// What is to happen, and how requests are numbered.
+/// Simulation time, pending events and the numbering of requests.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     pub(super) now: f64,
     events: Agenda<Event>,
-    /// Number of events foreseen so far.
+    /// Number of events scheduled so far.
     foreseen: u32,
-    /// Number of the present instant.
+    /// Number of the current instant.
     pub(super) instant: u32,
     /// Number of requests so far.
     requests: u32,
@@ -18,12 +18,12 @@ pub(super) struct Clock {
     pub(super) happened: u32,
 }
 
-/// An event in one word, so that the order of events is that of numbers: its time, then what decides at one
-/// time, then what happens. Times are not negative, so they compare as their bits do.
+/// An event packed into one integer, so that events compare as integers: time, then tie-breaker, then kind
+/// and index. Times are non-negative, so they compare as their bits do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event(u128);
 
-/// What happens, and to which operator or transfer.
+/// Kind of an event, with its operator or transfer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     OperatorEnds(u32),
@@ -69,8 +69,8 @@ impl Clock {
         self.happened = 0;
     }
 
-    /// Something is to happen after so long, and of what happens at its time after all of a lower tie.
-    /// Returns its time.
+    /// Schedules an event `after` seconds from now; at equal times, lower ties come first. Returns the
+    /// event's time.
     #[inline]
     pub(super) fn foresee(&mut self, after: f64, tie: u32, kind: Kind) -> f64 {
         let time = self.now + after;
@@ -78,20 +78,20 @@ impl Clock {
         time
     }
 
-    /// The number of an event that is foreseen now.
+    /// Returns the number of an event that is scheduled now.
     pub(super) fn number(&mut self) -> u32 {
         self.foreseen += 1;
         self.foreseen
     }
 
-    /// The next event at the present time.
+    /// Takes the next event at the current time.
     #[inline]
     pub(super) fn due(&mut self) -> Option<Event> {
         let due = self.events.peek().is_some_and(|event| event.time() == self.now);
         if due { self.pop() } else { None }
     }
 
-    /// The next event, at a later time.
+    /// Takes the next event, at a later time.
     #[inline]
     pub(super) fn advance(&mut self) -> Option<Event> {
         let event = self.pop()?;
@@ -106,12 +106,12 @@ impl Clock {
         self.events.pop()
     }
 
-    /// Whether nothing is to happen any more.
+    /// Whether no event is pending.
     pub(super) fn is_over(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Orders requests: by time or by number, then by index.
+    /// Returns the sort key of a request: time or number, then index.
     #[inline]
     pub(super) fn stamp(&mut self, ties: Ties, index: u32) -> u64 {
         let stamp = match ties {
@@ -130,7 +130,7 @@ impl Clone for Clock {
         Clock { events: self.events.clone(), ..*self }
     }
 
-    /// Allocates nothing where there were as many events.
+    /// Does not allocate if the memory suffices.
     fn clone_from(&mut self, from: &Clock) {
         let mut events = std::mem::take(&mut self.events);
         events.clone_from(&from.events);
@@ -138,7 +138,7 @@ impl Clone for Clock {
     }
 }
 
-/// Two numbers as one, the first above the second.
+/// Packs two numbers into one, `high` in the upper half.
 pub(super) fn above(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }

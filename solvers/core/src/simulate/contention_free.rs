@@ -1,17 +1,16 @@
-//! The published simulator of GiPH: transfers take their time and hinder nothing.
+//! GiPH's published simulator: transfers take time but do not contend.
 //!
-//! Every edge is sent on its own, also to a reader on the same device, and takes delay + bytes · seconds per
-//! byte from its sender's row to its receiver's column. Queues serve first what was ready first; of what
-//! became ready at one time, that whose last input was sent first. A device that finishes an operator starts
-//! the next one that waits before the outputs of the finished one are sent, which they are in the order of
-//! the edges.
+//! Every edge is a transfer of its own, also to a reader on the same device, and takes delay + bytes ·
+//! seconds per byte from its sender's row to its receiver's column. Queues are ordered by ready time; ties go
+//! to the operator whose last input was sent first. When a device finishes an operator, it starts the next
+//! waiting one before the outputs of the finished one are sent, in the order of the edges.
 
 use super::builder::FlowBuilder;
 use super::error::{FlowError, count};
 use super::flow::{Flow, Operator};
 use super::rules::Rules;
 
-/// A step in the terms of GiPH's simulator.
+/// A step as GiPH's simulator describes it.
 #[derive(Debug, Clone, Copy)]
 pub struct ContentionFree<'a> {
     /// The device of every operator.
@@ -20,17 +19,17 @@ pub struct ContentionFree<'a> {
     pub seconds: &'a [f64],
     /// Producer, consumer and bytes, in the order of sending.
     pub edges: &'a [(u32, u32, f64)],
-    /// Seconds before the first byte, from row to column; a row and a column for every device.
+    /// Seconds before the first byte, from row to column; one row and one column per device.
     pub delay: &'a [Vec<f64>],
     /// Seconds per byte, from row to column.
     pub seconds_per_byte: &'a [Vec<f64>],
 }
 
 impl ContentionFree<'_> {
-    /// Its flow: operators as given, a tensor and a transfer for every edge, no ports.
+    /// Returns the flow: operators as given, one tensor and one transfer per edge, no ports.
     ///
     /// # Errors
-    /// Tables of different lengths, indices of nothing, figures out of range, cycles.
+    /// Tables of different lengths, indices or values out of range, cycles.
     pub fn flow(&self) -> Result<Flow, FlowError> {
         let (operators, devices) = (self.seconds.len(), self.delay.len());
         count("devices of operators", self.placement.len(), operators)?;

@@ -8,20 +8,21 @@ use super::rules::Instant;
 use super::state::State;
 use super::timeline::{Activity, NOBODY, Span, Timeline};
 
-/// Runs flows, and keeps its memory from one to the next.
+/// Runs flows, reusing its memory between runs.
 #[derive(Debug, Clone, Default)]
 pub struct Simulator {
     pub(super) timeline: Timeline,
     pub(super) state: State,
-    /// Devices that may have something to start, and transfers that may be first in line everywhere.
+    /// Devices that may have an operator to start, and transfers that may be first in the queues of all their
+    /// ports.
     idle: Queue,
     movable: Queue,
-    /// Operators that the present event makes ready.
+    /// Operators that the current event makes ready.
     woken: Vec<u32>,
 }
 
 impl Simulator {
-    /// A simulator without memory yet.
+    /// Creates a simulator without allocating.
     pub fn new() -> Simulator {
         Simulator::default()
     }
@@ -31,8 +32,8 @@ impl Simulator {
         &self.timeline
     }
 
-    /// Runs a flow, in O((operators + readers + transfers) log operators) but for requests of one instant
-    /// that have to pass each other in a line. Allocates nothing once it has run a flow as large.
+    /// Runs a flow, in O((operators + readers + transfers) log operators) apart from requests of one instant
+    /// that must overtake each other in a queue. Allocates nothing once it has run a flow as large.
     pub fn run(&mut self, flow: &Flow) -> &Timeline {
         self.begin(flow);
         self.go_on(flow, &[], f64::INFINITY, NO_PAUSE);
@@ -40,12 +41,12 @@ impl Simulator {
         &self.timeline
     }
 
-    /// The same, given up as soon as it is plain that the makespan is no less than `limit`: when an operator
-    /// starts that ends, by `tails`, too late. A tail is a lower bound on the seconds from the end of an
-    /// operator to that of the step. Without an answer there is no timeline either.
+    /// Runs a flow, but stops as soon as the makespan is known to be at least `limit`: when an operator starts
+    /// whose end plus tail is too late. A tail is a lower bound on the seconds from the end of an operator to
+    /// the end of the step. If the result is `None`, there is no timeline either.
     ///
     /// # Panics
-    /// Where there is no tail for some operator.
+    /// If `tails` does not have one entry per operator.
     pub fn run_below(&mut self, flow: &Flow, tails: &[f64], limit: f64) -> Option<&Timeline> {
         assert_eq!(tails.len(), flow.operator_count(), "a tail for every operator");
         self.begin(flow);
@@ -56,12 +57,12 @@ impl Simulator {
         (self.timeline.makespan < limit).then_some(&self.timeline)
     }
 
-    /// Before anything of a flow has happened but that operators without inputs are ready.
+    /// Resets to the start of a flow, with the operators without inputs ready.
     pub(super) fn begin(&mut self, flow: &Flow) {
         let timeline = &mut self.timeline;
         timeline.makespan = 0.0;
         timeline.last = None;
-        // Everything runs and is written anew.
+        // The run overwrites every entry.
         timeline.operators.resize(flow.operator_count(), Span::default());
         timeline.transfers.resize(flow.transfer_count(), Span::default());
         timeline.arrived_by.resize(flow.operator_count(), None);
@@ -75,21 +76,21 @@ impl Simulator {
         }
     }
 
-    /// Goes on as from a state that another run has paused in.
+    /// Restores the state in which another run has paused.
     pub(super) fn resume(&mut self, state: &State) {
         self.state.clone_from(state);
         self.clear();
     }
 
-    /// A run that was given up leaves what could start.
+    /// Drops the start candidates that a stopped run leaves.
     fn clear(&mut self) {
         self.idle.clear();
         self.movable.clear();
         self.woken.clear();
     }
 
-    /// Runs until it is plain that the makespan is no less than `limit`, or until so many events have
-    /// happened and everything has started that can start at their time, or else to the end.
+    /// Runs until the makespan is known to be at least `limit`, or until `pause` events have happened and
+    /// everything that can start at their time has started, or else to the end.
     pub(super) fn go_on(&mut self, flow: &Flow, tails: &[f64], limit: f64, pause: u32) -> Stop {
         match flow.rules.instant {
             Instant::AtOnce => Run::<true>::new(flow, self, tails).go_on(limit, pause),
@@ -99,7 +100,7 @@ impl Simulator {
         }
     }
 
-    /// Notes in the timeline what is known when nothing is left to happen.
+    /// Completes the timeline after the last event.
     pub(super) fn end(&mut self, flow: &Flow) {
         self.timeline.synchronisation = flow.synchronisation;
         self.timeline.makespan = self.state.clock.now + flow.synchronisation;
@@ -109,24 +110,25 @@ impl Simulator {
     }
 }
 
-/// Why a run does not go on.
+/// Reason why a run stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Nothing is left to happen.
+    /// No event is left.
     Ended,
-    /// It has come as far as was asked for.
+    /// The requested number of events has happened.
     Paused,
-    /// It takes too long.
+    /// The makespan is at least the limit.
     Late,
 }
 
-/// More events than ever happen.
+/// A pause that is never reached: more events than a run has.
 pub(super) const NO_PAUSE: u32 = u32::MAX;
 
-/// A simulator at work on a flow. [`Instant::AtOnce`] is compiled apart: under it, things start elsewhere.
+/// A simulator running a flow. [`Instant::AtOnce`] is compiled separately, because there activities start in
+/// other places.
 struct Run<'a, const AT_ONCE: bool> {
     flow: &'a Flow,
-    /// Tails of the operators, where the run is given up once one of them ends too late.
+    /// Tails of the operators, if the run stops once one of them ends too late; else empty.
     tails: &'a [f64],
     timeline: &'a mut Timeline,
     state: &'a mut State,
@@ -141,7 +143,7 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         Run { flow, tails, timeline, state, idle, movable, woken }
     }
 
-    /// Operators without inputs are ready.
+    /// Marks operators without inputs as ready.
     fn begin(&mut self) {
         for op in 0..self.flow.operator_count() as u32 {
             if self.state.waits[op as usize] == 0 {
@@ -166,8 +168,8 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         Stop::Late
     }
 
-    /// The next event, after everything that starts before it; none at a later time once so many have
-    /// happened.
+    /// Returns the next event, after starting everything that starts before it; `None` instead of a later
+    /// event once `pause` events have happened.
     #[inline]
     fn next(&mut self, pause: u32) -> Option<Event> {
         loop {
@@ -181,8 +183,8 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         }
     }
 
-    /// Starts one operator or transfer, if any can start now. Mostly none can, which is found out inline; what
-    /// starts one is not.
+    /// Starts one operator or transfer, if any can start now. Usually none can; that check is inlined, the
+    /// start is not.
     #[inline]
     fn start_something(&mut self) -> bool {
         match self.flow.rules.instant {
@@ -233,7 +235,7 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         });
     }
 
-    /// Events at one time come by producer, or in the order in which they were foreseen.
+    /// Tie-breaker of simultaneous events: their producer, or the order in which they were scheduled.
     fn tie(&mut self, producer: u32) -> u32 {
         if AT_ONCE { self.state.clock.number() } else { producer }
     }
@@ -246,7 +248,7 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         for &copy in flow.inputs_of(task) {
             bytes -= self.let_go(copy);
         }
-        // What nobody reads is gone before the device goes on.
+        // Outputs without readers are freed before the device continues.
         for &tensor in flow.outputs_of(task) {
             bytes -= self.let_go(flow.tensors[tensor as usize].home);
         }
@@ -269,12 +271,12 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         self.wake_readers(Activity::Operator(op));
     }
 
-    /// One less needs a copy: the bytes that this frees, which are none until it was the last.
+    /// Drops one holder of a copy; returns the bytes freed (0 until the last).
     #[inline]
     fn let_go(&mut self, copy: u32) -> f64 {
         let holds = &mut self.state.holds[copy as usize];
         *holds -= 1;
-        // Nobody could foresee this branch, so there is none.
+        // Branch-free, because the branch would be unpredictable.
         let mask = u64::from(*holds == 0).wrapping_neg();
         f64::from_bits(self.flow.copies[copy as usize].bytes.to_bits() & mask)
     }
@@ -289,7 +291,7 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         }
     }
 
-    /// Those for which something delivered was the last input are ready, by index.
+    /// Marks operators as ready whose last input was just delivered, in index order.
     #[inline]
     fn wake_readers(&mut self, by: Activity) {
         if self.woken.is_empty() {
@@ -374,8 +376,8 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         }
     }
 
-    /// Starts a transfer if it is first in line at all its ports. One without ports is considered once and
-    /// starts.
+    /// Starts a transfer if it is first in the queues of all its ports. A transfer without ports is considered
+    /// once and starts.
     #[inline(never)]
     fn start_transfer(&mut self, transfer: u32) -> bool {
         let flow = self.flow;

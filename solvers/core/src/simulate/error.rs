@@ -1,62 +1,62 @@
-//! What is wrong with a flow.
+//! Errors of flows.
 
 use thiserror::Error;
 
 use super::flow::{Flow, MOST};
 use crate::tolerance::LARGEST_SUM;
 
-/// Why what was added makes no flow.
+/// Invalid flow.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum FlowError {
-    /// A figure that is negative or not finite.
+    /// Negative or non-finite value.
     #[error("{what} {at} is {value}, expected a finite number of at least 0")]
     BadNumber {
-        /// Which figure.
+        /// The quantity.
         what: &'static str,
-        /// Index of what has it.
+        /// Index of its owner.
         at: usize,
         /// The value.
         value: f64,
     },
-    /// Figures, each finite, that sum to more than [`LARGEST_SUM`].
+    /// Finite values whose sum exceeds [`LARGEST_SUM`].
     #[error("with the {what} {at} the sum is above {LARGEST_SUM:e}")]
     Overflow {
-        /// Which figure.
+        /// The quantity.
         what: &'static str,
-        /// Index of what has it.
+        /// Index of its owner.
         at: usize,
     },
-    /// An index of nothing.
+    /// Index out of range.
     #[error("{what} {at} is {index}, of {count}")]
     Unknown {
-        /// What the index is of.
+        /// Kind of the index.
         what: &'static str,
-        /// Index of what names it.
+        /// Index of the item that contains it.
         at: usize,
         /// The index.
         index: u32,
-        /// How many there are.
+        /// Number of valid indices.
         count: usize,
     },
-    /// More than events can number.
+    /// More items than events can number.
     #[error("{count} {what}, more than {MOST}")]
     TooMany {
-        /// What there are too many of.
+        /// Kind of the items.
         what: &'static str,
-        /// How many.
+        /// Number of items.
         count: usize,
     },
     /// Tables of different lengths.
     #[error("{found} {what}, expected {expected}")]
     Count {
-        /// What is counted.
+        /// Kind of the entries.
         what: &'static str,
-        /// How many there are.
+        /// Number of entries.
         found: usize,
-        /// How many there should be.
+        /// Expected number.
         expected: usize,
     },
-    /// A reader on another device than what it reads.
+    /// A reader on another device than the copy it reads.
     #[error("operator {reader} reads copy {copy}, which is on another device")]
     Elsewhere {
         /// The operator.
@@ -64,15 +64,15 @@ pub enum FlowError {
         /// The copy.
         copy: usize,
     },
-    /// Operators that wait for one another.
+    /// Operators that wait for one another in a cycle.
     #[error("{count} operators are on a cycle or behind one")]
     Cycle {
-        /// How many never run.
+        /// Number of operators that never run.
         count: usize,
     },
 }
 
-/// Checks that a table has one entry for everything.
+/// Checks that a table has the expected length.
 pub(super) fn count(what: &'static str, found: usize, expected: usize) -> Result<(), FlowError> {
     match found == expected {
         true => Ok(()),
@@ -80,7 +80,7 @@ pub(super) fn count(what: &'static str, found: usize, expected: usize) -> Result
     }
 }
 
-/// How many operators run at all: those on no cycle and behind none.
+/// Number of operators that can run: those neither on a cycle nor behind one.
 pub(super) fn runnable(flow: &Flow) -> usize {
     let mut waits = flow.waits.clone();
     let mut open: Vec<u32> =

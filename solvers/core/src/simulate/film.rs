@@ -1,55 +1,55 @@
-//! States of one run, in the order of time.
+//! Checkpoints of one run in time order.
 
 use super::engine::NO_PAUSE;
 use super::state::State;
 
-/// States kept of one run, about.
+/// Approximate number of states kept per run.
 const STATES: u32 = 16;
 
-/// States of one run from between its events, evenly spread over them, and the memory of others. There is no
-/// gap but at the end: what is missing there is kept when a run passes it.
+/// States of one run between its events, evenly spaced, and spare memory for more. States are missing only at
+/// the end; they are added when a run gets there.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Film {
     states: Vec<State>,
-    /// How many of them are of the run.
+    /// Number of states that belong to the run.
     count: usize,
     /// Events between two states.
     every: u32,
 }
 
 impl Film {
-    /// Forgets all states, for a run of about so many events.
+    /// Drops all states, for a run of about `events` events.
     pub(super) fn clear(&mut self, events: u32) {
         self.count = 0;
         self.every = events.div_ceil(STATES).max(1);
     }
 
-    /// How many states there are.
+    /// Number of states.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// How many states are from before a moment.
+    /// Number of states before a moment.
     pub(super) fn count_before(&self, moment: f64) -> usize {
         self.states[..self.count].partition_point(|state| state.clock.now < moment)
     }
 
-    /// The first so many states.
+    /// The first `count` states.
     pub(super) fn first(&self, count: usize) -> &[State] {
         &self.states[..count]
     }
 
-    /// The states from a number on.
+    /// The states from index `number` on.
     pub(super) fn rest_mut(&mut self, number: usize) -> &mut [State] {
         &mut self.states[number..self.count]
     }
 
-    /// Forgets all but the first states.
+    /// Drops all but the first `count` states.
     pub(super) fn truncate(&mut self, count: usize) {
         self.count = self.count.min(count);
     }
 
-    /// Keeps a state after the others.
+    /// Appends a state.
     pub(super) fn push(&mut self, state: &State) {
         if self.count == self.states.len() {
             self.states.push(State::default());
@@ -58,7 +58,7 @@ impl Film {
         self.count += 1;
     }
 
-    /// How many events will have happened when the state after this one is to be kept.
+    /// Number of events after which the state that follows this one is to be kept.
     pub(super) fn next(&self, state: &State) -> u32 {
         (state.clock.happened / self.every + 1).checked_mul(self.every).unwrap_or(NO_PAUSE)
     }

@@ -1,13 +1,12 @@
-//! What the engine runs: a step as flat arrays.
+//! The engine's input: a step as flat arrays.
 //!
-//! A flow has *operators*, each with its device and its seconds there; *tensors*, each with its producer;
-//! *copies*, one for each device that a tensor is on, each with those that read it there; *transfers*, which
-//! bring a tensor from the copy at home to copies elsewhere; and *ports*, each of which carries one transfer
-//! at a time. Everything is numbered in the order in which it was added, and that order is the one that
-//! [`Ties::Index`](super::Ties::Index) speaks of.
+//! A flow has *operators*, each with its device and its seconds there; *tensors*, each with its producer; *copies*, one
+//! for each device that a tensor is on, each with its readers there; *transfers*, which bring a tensor from the home
+//! copy to copies elsewhere; and *ports*, each of which carries one transfer at a time. Everything is numbered in the
+//! order in which it was added, which is the order of [`Ties::Index`](super::Ties::Index).
 //!
-//! Copies are numbered so that those of a tensor are consecutive, the one at home first, and so are the
-//! transfers of a tensor. The engine then needs no table but offsets.
+//! The copies of a tensor have consecutive numbers, the home copy first, and so have the transfers of a tensor. The
+//! engine then needs only tables of offsets.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +14,8 @@ use std::sync::Arc;
 use super::Rules;
 use crate::graph::Compressed;
 
-/// Most operators and most transfers of a flow: an event is packed into a word with two bits for its kind.
+/// Maximum number of operators, and of transfers, of a flow: an event packs an index and two bits for its kind into one
+/// word.
 pub(super) const MOST: usize = 1 << 30;
 
 /// An operator on its device.
@@ -23,46 +23,46 @@ pub(super) const MOST: usize = 1 << 30;
 pub struct Operator {
     /// Index of the device.
     pub device: u32,
-    /// Its place in the queue of the device: the lowest goes first, the lower index among equals.
-    /// Read only where the flow has priorities.
+    /// Its rank in the queue of the device: the lowest goes first, ties by index. Ignored unless the flow has
+    /// priorities.
     pub rank: u32,
-    /// Seconds that it runs.
+    /// Seconds of its run.
     pub seconds: f64,
     /// Seconds that the device pauses after it.
     pub pause: f64,
-    /// Bytes of parameters and optimiser state, which are always there.
+    /// Resident bytes: parameters and optimiser state.
     pub fixed_bytes: f64,
     /// Bytes of workspace while it runs.
     pub workspace_bytes: f64,
 }
 
-/// All that the engine reads of an operator, in one line of the cache.
+/// All data of an operator that the engine reads, in one cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[repr(align(64))]
 pub(super) struct Task {
     pub(super) operator: Operator,
-    /// Bytes that its start takes: workspace and all that it makes.
+    /// Bytes allocated at its start: workspace and all outputs.
     pub(super) start_bytes: f64,
-    /// Its rows of the flow's inputs and outputs, from the first to before the last.
+    /// Its half-open ranges in the flow's inputs and outputs.
     pub(super) inputs: [u32; 2],
     pub(super) outputs: [u32; 2],
 }
 
-/// A tensor on a device.
+/// A copy of a tensor on a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Copy {
     pub(super) device: u32,
-    /// Where its readers begin; they end where those of the next begin.
+    /// Offset of its readers, which end at the offset of the next copy.
     pub(super) first_reader: u32,
     pub(super) bytes: f64,
 }
 
-/// A tensor. As with copies, one more than there are ends the table.
+/// A tensor. Like the copies, the table of tensors ends with a sentinel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tensor {
     pub(super) producer: u32,
     pub(super) home: u32,
-    /// Its transfers, from the first to before the last.
+    /// Half-open range of its transfers.
     pub(super) transfers: [u32; 2],
     /// Whether its readers at home wait for a transfer, rather than for the producer alone.
     pub(super) announced: bool,
@@ -71,22 +71,22 @@ pub(super) struct Tensor {
 /// A parameter that operators share.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shared {
-    /// Bytes that are on every device with a reader, once.
+    /// Bytes on every device with a reader, counted once per device.
     pub(super) bytes: f64,
     pub(super) readers: Vec<u32>,
-    /// Seconds by device to synchronise its gradient where several devices hold it.
+    /// Seconds by device to synchronise its gradient if several devices hold it.
     pub(super) seconds: Vec<f64>,
 }
 
-/// A tensor on its way.
+/// A transfer of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Transfer {
     pub(super) tensor: u32,
     pub(super) producer: u32,
     pub(super) home: u32,
-    /// The copies that it brings, from the first to before the last.
+    /// Half-open range of the copies that it delivers.
     pub(super) copies: [u32; 2],
-    /// The ports that it holds, from the first to before the last.
+    /// Half-open range of the ports that it holds.
     pub(super) ports: [u32; 2],
     pub(super) seconds: f64,
     pub(super) gap: f64,
@@ -98,34 +98,35 @@ pub struct Flow {
     pub(super) rules: Rules,
     pub(super) has_priority: bool,
     pub(super) port_count: u32,
-    /// How many operators and transfers there are in use, which is how many events there are but for rests.
+    /// Number of operators and transfers in use, which is the number of events apart from pauses and gaps.
     pub(super) events: u32,
     pub(super) tasks: Vec<Task>,
     pub(super) tensors: Vec<Tensor>,
     pub(super) transfers: Vec<Transfer>,
     pub(super) copies: Vec<Copy>,
-    /// How many need each copy: its readers, and at home the producer and the transfers.
+    /// Number of holders of each copy: its readers, and of a home copy also the producer and the transfers.
     pub(super) holds: Vec<u32>,
     pub(super) readers: Vec<u32>,
     pub(super) ports: Vec<u32>,
-    /// Bytes that are always on a device.
+    /// Resident bytes by device.
     pub(super) fixed: Vec<f64>,
     /// The parameters that operators share.
     pub(super) shared: Arc<[Shared]>,
-    /// Seconds after the last operator until every device has synchronised the gradients of what it shares with others.
+    /// Seconds after the last operator until every device has synchronised the gradients of the parameters that it
+    /// shares with others.
     pub(super) synchronisation: f64,
-    /// Whether a tensor that nothing reads stays until the end of the step.
+    /// Whether a tensor without readers stays until the end of the step.
     pub(super) keeps_outputs: bool,
-    /// Tensors that each operator makes.
+    /// Outputs of each operator.
     pub(super) outputs: Compressed<u32>,
     /// Copies that each operator reads.
     pub(super) inputs: Compressed<u32>,
-    /// How many copies an operator waits for.
+    /// Number of copies that each operator waits for.
     pub(super) waits: Vec<u32>,
 }
 
 impl Default for Flow {
-    /// A flow of nothing.
+    /// An empty flow.
     fn default() -> Flow {
         Flow {
             rules: Rules::PORTS,
@@ -191,13 +192,13 @@ impl Flow {
         self.transfers[transfer as usize].producer
     }
 
-    /// Seconds until what a transfer brings has arrived, and seconds that its ports rest after that.
+    /// Seconds until a transfer has arrived, and seconds of the gap of its ports after that.
     pub fn transfer_seconds(&self, transfer: u32) -> [f64; 2] {
         let transfer = &self.transfers[transfer as usize];
         [transfer.seconds, transfer.gap]
     }
 
-    /// The devices that a transfer leads to.
+    /// Destination devices of a transfer.
     pub fn destinations(&self, transfer: u32) -> impl ExactSizeIterator<Item = u32> + '_ {
         let [first, last] = self.transfers[transfer as usize].copies;
         self.copies[first as usize..last as usize].iter().map(|copy| copy.device)
@@ -210,7 +211,7 @@ impl Flow {
         &self.ports[first as usize..last as usize]
     }
 
-    /// Seconds that every device computes: its operators, without the pauses.
+    /// Compute seconds of every device, without pauses.
     pub fn device_seconds(&self) -> Vec<f64> {
         let mut seconds = vec![0.0; self.device_count()];
         for Task { operator, .. } in &self.tasks {
@@ -219,7 +220,7 @@ impl Flow {
         seconds
     }
 
-    /// Seconds that every port carries something: its transfers, without the gaps.
+    /// Transfer seconds of every port, without gaps.
     pub fn port_seconds(&self) -> Vec<f64> {
         let mut seconds = vec![0.0; self.port_count()];
         for transfer in 0..self.transfer_count() as u32 {
@@ -230,12 +231,12 @@ impl Flow {
         seconds
     }
 
-    /// Bytes that are always on every device, shared parameters included.
+    /// Resident bytes of every device, shared parameters included.
     pub fn fixed_bytes(&self) -> &[f64] {
         &self.fixed
     }
 
-    /// Adds up what is always on every device, and how long synchronising takes.
+    /// Sums up the resident bytes of every device and the synchronisation time.
     pub(super) fn add_up_fixed(&mut self) {
         self.fixed.fill(0.0);
         for Task { operator, .. } in &self.tasks {
@@ -258,8 +259,8 @@ impl Flow {
         self.synchronisation = synchronising.into_iter().fold(0.0, f64::max);
     }
 
-    /// How many need the first copy of a tensor besides its readers: its producer, its transfers and, where nothing
-    /// reads it, the model.
+    /// Number of holders of a tensor's home copy besides its readers: its producer, its transfers and, for a kept
+    /// output without readers, the model.
     pub(super) fn holds_at_home(&self, tensor: u32, transfers: u32) -> u32 {
         let Tensor { home, .. } = self.tensors[tensor as usize];
         let is_output = self.keeps_outputs && transfers == 0 && self.readers_of(home).is_empty();
@@ -279,7 +280,7 @@ impl Flow {
         self.inputs.items(task.inputs)
     }
 
-    /// The tensors that an operator makes.
+    /// The tensors that an operator produces.
     #[inline]
     pub(super) fn outputs_of(&self, task: &Task) -> &[u32] {
         self.outputs.items(task.outputs)

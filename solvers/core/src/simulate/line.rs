@@ -1,9 +1,9 @@
-//! The lines before the ports.
+//! Queues of the ports.
 
 use super::clock::above;
 use super::queue::Queue;
 
-/// The ports, each with its line.
+/// The ports with their queues.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     ports: Vec<Port>,
@@ -12,14 +12,14 @@ pub(super) struct Lines {
 #[derive(Debug, Default)]
 struct Port {
     is_held: bool,
-    /// When somebody left the port last, by the number of the instant, and who.
+    /// The last transfer that left the port and the number of that instant, as one key.
     left: u64,
-    /// Those who wait, by their requests. Who holds the port has left the line.
+    /// Waiting transfers by request. The transfer that holds the port is no longer in the queue.
     line: Queue,
 }
 
 impl Lines {
-    /// Empties all lines, for so many ports.
+    /// Empties all queues, for `ports` ports.
     pub(super) fn reset(&mut self, ports: usize) {
         for port in &mut self.ports {
             port.is_held = false;
@@ -29,27 +29,27 @@ impl Lines {
         self.ports.resize_with(self.ports.len().max(ports), Port::default);
     }
 
-    /// A transfer joins a line behind all whose keys are lower.
+    /// Adds a transfer to the queue of a port, behind all lower keys.
     #[inline]
     pub(super) fn join(&mut self, port: u32, key: u64) {
         self.ports[port as usize].line.push(key);
     }
 
-    /// Whether a transfer is first in line at a port that carries no other.
+    /// Whether a transfer is first in the queue of an idle port.
     #[inline]
     pub(super) fn is_free_for(&self, port: u32, transfer: u32) -> bool {
         self.next(port) == Some(transfer)
     }
 
-    /// The first in line at a port that carries nothing.
+    /// The first transfer in the queue of an idle port.
     #[inline]
     pub(super) fn next(&self, port: u32) -> Option<u32> {
         let port = &self.ports[port as usize];
         port.line.first().filter(|_| !port.is_held).map(|key| key as u32)
     }
 
-    /// The first in line takes the port. Returns when it was left last and by whom, later times being
-    /// greater; zero where nobody held it before.
+    /// Gives the port to the first transfer in its queue. Returns the key of the transfer that left the port
+    /// last, greater for later times; zero if the port was never held.
     #[inline]
     pub(super) fn take(&mut self, port: u32) -> u64 {
         let port = &mut self.ports[port as usize];
@@ -58,7 +58,7 @@ impl Lines {
         port.left
     }
 
-    /// A transfer leaves a port.
+    /// Releases a port.
     #[inline]
     pub(super) fn leave(&mut self, port: u32, instant: u32, transfer: u32) {
         let port = &mut self.ports[port as usize];
@@ -72,7 +72,7 @@ impl Clone for Lines {
         Lines { ports: self.ports.clone() }
     }
 
-    /// Allocates nothing where there was as much.
+    /// Does not allocate if the memory suffices.
     fn clone_from(&mut self, from: &Lines) {
         self.ports.clone_from(&from.ports);
     }
@@ -83,7 +83,7 @@ impl Clone for Port {
         Port { line: self.line.clone(), ..*self }
     }
 
-    /// Allocates nothing where there was as much.
+    /// Does not allocate if the memory suffices.
     fn clone_from(&mut self, from: &Port) {
         self.is_held = from.is_held;
         self.left = from.left;

@@ -1,18 +1,18 @@
-//! The published simulator of Placeto: one outgoing bus per device, and no port for what comes in.
+//! Placeto's published simulator: one outgoing bus per device, and no port for incoming tensors.
 //!
 //! A tensor is one output of an operator. It occupies the bus of its device once, however many devices read
-//! it, and is with all of them after bytes / bandwidth; the bus is free again a gap later. An operator's
-//! outputs with readers elsewhere ask for the bus when it ends, in the order in which they first appear among
-//! its edges that leave the device. A device pauses for a launch gap after each operator whose cost is not
-//! zero. Queues and buses serve first what came first. At one time all arrives first, by producer, then buses
-//! start, then operators, each by device. The makespan includes the last gap.
+//! it, and reaches all of them after bytes / bandwidth; the bus is free again a gap later. When an operator
+//! ends, its outputs with readers elsewhere request the bus, in the order in which they first appear among
+//! its edges that leave the device. A device pauses for a launch gap after each operator of non-zero cost.
+//! Queues and buses are first in, first out. At one instant, arrivals take effect first, by producer, then
+//! buses start, then operators, each by device. The makespan includes the last gap.
 
 use super::builder::FlowBuilder;
 use super::error::{FlowError, count};
 use super::flow::{Flow, Operator};
 use super::rules::Rules;
 
-/// A step in the terms of Placeto's simulator. Seconds may be any unit of time that the gaps and the
+/// A step as Placeto's simulator describes it. Seconds may be any unit of time that the gaps and the
 /// bandwidth share.
 #[derive(Debug, Clone, Copy)]
 pub struct OutBus<'a> {
@@ -24,22 +24,23 @@ pub struct OutBus<'a> {
     pub seconds: &'a [f64],
     /// Bytes of every operator's outputs.
     pub output_bytes: &'a [Vec<f64>],
-    /// Producer, consumer and which output of the producer it reads. Where two edges join the same operators,
-    /// the output of the last one counts, at the place of the first.
+    /// Producer, consumer and index of the producer's output that it reads. If two edges join the same
+    /// operators, the output of the last one counts, at the position of the first.
     pub edges: &'a [(u32, u32, u32)],
-    /// The pause of a device after an operator whose cost is not zero.
+    /// Pause of a device after an operator of non-zero cost.
     pub launch_gap: f64,
-    /// The rest of a bus after each tensor.
+    /// Gap of a bus after each tensor.
     pub bus_gap: f64,
     /// The bandwidth of every bus.
     pub bytes_per_second: f64,
 }
 
 impl OutBus<'_> {
-    /// Its flow: operators as given, tensors and transfers by device and operator, one port per device.
+    /// Returns the flow: operators as given, tensors and transfers by device and operator, one port per
+    /// device.
     ///
     /// # Errors
-    /// Tables of different lengths, indices of nothing, figures out of range, cycles.
+    /// Tables of different lengths, indices or values out of range, cycles.
     pub fn flow(&self) -> Result<Flow, FlowError> {
         let operators = self.seconds.len();
         count("devices of operators", self.placement.len(), operators)?;
@@ -50,7 +51,7 @@ impl OutBus<'_> {
             flow.operator(Operator { device, seconds, pause, ..Operator::default() });
         }
         let edges = self.edges_by_operator()?;
-        // Buses that could start at one time do so by device: transfers are numbered accordingly.
+        // Buses that could start at one instant start by device: transfers are numbered accordingly.
         let mut by_device: Vec<usize> = (0..operators).collect();
         by_device.sort_by_key(|&op| self.placement[op]);
         for op in by_device {
@@ -59,11 +60,11 @@ impl OutBus<'_> {
         flow.finish()
     }
 
-    /// Consumer and output of the edges of each operator, none twice to one consumer.
+    /// Consumer and output of the edges of each operator, at most one per consumer.
     fn edges_by_operator(&self) -> Result<Vec<Vec<(u32, u32)>>, FlowError> {
         let operators = self.seconds.len();
         let mut edges: Vec<Vec<(u32, u32)>> = vec![Vec::new(); operators];
-        // Where the edge to each consumer stands among those of its producer; sorting makes pairs adjacent.
+        // Indices of the edges; sorting makes edges of the same pair adjacent.
         let mut order: Vec<usize> = (0..self.edges.len()).collect();
         for (at, &(from, to, _)) in self.edges.iter().enumerate() {
             for index in [from, to] {
@@ -89,8 +90,8 @@ impl OutBus<'_> {
     fn add_outputs(&self, flow: &mut FlowBuilder, op: usize, edges: &[(u32, u32)]) -> Result<(), FlowError> {
         let home = self.placement[op];
         let mut seen = vec![false; self.output_bytes[op].len()];
-        // An output asks for the bus at the place of its first reader elsewhere; one without any does not
-        // ask.
+        // An output requests the bus at the position of its first reader elsewhere; without such a reader it
+        // makes no request.
         let (stay, leave): (Vec<_>, Vec<_>) =
             edges.iter().partition(|edge| self.placement[edge.0 as usize] == home);
         for (_, output) in leave.into_iter().chain(stay) {

@@ -1,10 +1,10 @@
-//! The ports of a cluster, and what a tensor's way through them takes.
+//! The ports of a cluster, and the routes of tensors through them.
 
 use crate::cluster::DeviceId;
 use crate::graph::TensorId;
 use crate::problem::Problem;
 
-/// Which port is which in the flow of a placement.
+/// Port numbering in the flow of a placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
     devices: u32,
@@ -18,7 +18,7 @@ impl Ports {
         Ports { devices: cluster.device_count() as u32, groups: cluster.group_count() as u32 }
     }
 
-    /// How many there are.
+    /// Number of ports.
     pub fn count(&self) -> u32 {
         2 * self.devices + self.groups
     }
@@ -39,22 +39,22 @@ impl Ports {
     }
 }
 
-/// The way of a tensor from one device to another.
+/// Route of a tensor from one device to another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Route {
-    /// Seconds that it takes where nothing is in its way.
+    /// Transfer time in seconds without contention.
     pub seconds: f64,
     ports: [Option<u32>; 4],
 }
 
 impl Route {
-    /// The ports on the way.
+    /// The ports on the route.
     pub fn ports(self) -> impl Iterator<Item = u32> {
         self.ports.into_iter().flatten()
     }
 }
 
-/// What connects the devices of a problem.
+/// The interconnect of a problem's devices.
 #[derive(Debug, Clone, Copy)]
 pub struct Fabric<'p> {
     problem: &'p Problem,
@@ -72,7 +72,7 @@ impl<'p> Fabric<'p> {
         self.ports
     }
 
-    /// A tensor's way between two different devices.
+    /// Route of a tensor between two different devices.
     pub fn route(&self, tensor: TensorId, from: DeviceId, to: DeviceId) -> Route {
         let (cluster, costs) = (self.problem.cluster(), self.problem.costs());
         let kinds = [cluster.kind_of(from), cluster.kind_of(to)];
@@ -95,8 +95,8 @@ impl<'p> Fabric<'p> {
         Route { seconds, ports: [egress, ingress, leaving, entering] }
     }
 
-    /// Seconds until readers on the device that makes a tensor have it, where nothing else delays them: the
-    /// diagonal of the matrix, which only an execution without contention reads.
+    /// Seconds until readers on the producer's device have a tensor, without other delays: the diagonal of
+    /// the matrix, used only by execution without contention.
     pub(super) fn at_home(&self, tensor: TensorId, device: DeviceId) -> f64 {
         self.by_matrix(tensor, device, device).unwrap_or(0.0)
     }

@@ -1,30 +1,30 @@
-//! Who waits for a device or a port.
+//! Queue of a device or a port.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Nobody. Keys are lower.
+/// The empty queue. All keys are lower.
 const NONE: u64 = u64::MAX;
 
-/// Those who wait for something, by keys of which the lowest goes first. Most keys come in rising order and
-/// form a line; the others are in a heap.
+/// A priority queue of keys, lowest first. Most keys arrive in ascending order and are in a deque; the others
+/// are in a heap.
 #[derive(Debug)]
 pub(super) struct Queue {
     first: u64,
-    /// Of the rest, those who came in order.
+    /// The remaining keys that arrived in order.
     line: VecDeque<u64>,
     others: BinaryHeap<Reverse<u64>>,
 }
 
 impl Queue {
-    /// Nobody waits any more.
+    /// Empties the queue.
     pub(super) fn clear(&mut self) {
         self.first = NONE;
         self.line.clear();
         self.others.clear();
     }
 
-    /// Somebody waits as well.
+    /// Adds a key.
     #[inline]
     pub(super) fn push(&mut self, key: u64) {
         if self.first == NONE {
@@ -39,13 +39,13 @@ impl Queue {
         }
     }
 
-    /// The key of who is first.
+    /// The lowest key.
     #[inline]
     pub(super) fn first(&self) -> Option<u64> {
         if self.first == NONE { None } else { Some(self.first) }
     }
 
-    /// Who is first goes.
+    /// Removes and returns the lowest key.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<u64> {
         let first = self.first()?;
@@ -53,7 +53,7 @@ impl Queue {
         Some(first)
     }
 
-    /// Takes who is first of the rest.
+    /// Removes and returns the lowest of the remaining keys.
     #[inline]
     fn next(&mut self) -> Option<u64> {
         match self.others.peek() {
@@ -66,7 +66,7 @@ impl Queue {
 }
 
 impl Default for Queue {
-    /// Nobody waits.
+    /// An empty queue.
     fn default() -> Queue {
         Queue { first: NONE, line: VecDeque::new(), others: BinaryHeap::new() }
     }
@@ -77,7 +77,7 @@ impl Clone for Queue {
         Queue { first: self.first, line: self.line.clone(), others: self.others.clone() }
     }
 
-    /// Allocates nothing where there were as many.
+    /// Does not allocate if the memory suffices.
     fn clone_from(&mut self, from: &Queue) {
         self.first = from.first;
         self.line.clone_from(&from.line);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whoever comes and goes in whatever order, the lowest key goes first.
+        /// For any sequence of insertions and removals, the lowest key goes first.
         #[test]
         fn the_lowest_goes_first(steps in prop::collection::vec(prop::option::weighted(0.6, 0..1000u64), 0..300)) {
             let (mut queue, mut all) = (Queue::default(), Vec::new());

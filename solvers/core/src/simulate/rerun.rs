@@ -1,35 +1,36 @@
-//! Runs of schedules that differ little from one another.
+//! Incremental simulation of schedules that differ little from one another.
 //!
-//! A search asks what the step takes if an operator or a few go elsewhere, for one schedule and very many
-//! such moves. Making every flow anew and running it from the beginning would do all work again that a move
-//! does not touch. A [`Rerun`] changes one flow in place ([`room`](super::room)), in time proportional to the
-//! tensors of what has moved, and starts where the move can first be felt: it keeps states of the run of the
-//! present schedule, spread evenly over its events, and goes on from the last one before that moment.
+//! A search asks for the makespan after one or a few operators move, for one schedule and very many such
+//! moves. Rebuilding every flow and running it from the beginning would repeat all work that a move does not
+//! affect. A [`Rerun`] changes one flow in place ([`room`](super::room)), in time proportional to the tensors
+//! of the moved operators, and starts where the move can first take effect: it keeps states of the run of the
+//! current schedule, spread evenly over its events, and resumes from the last one before that moment.
 //!
-//! # When a move is first felt
+//! # First effect of a move
 //!
-//! Call a tensor *touched* if what has moved reads or makes it. Until a moment, let nothing have happened
-//! that reads what a move changes. By induction over the events, what happens until then is the same in both
-//! runs, to the last bit. It remains to see who reads what:
+//! Call a tensor *touched* if a moved operator reads or produces it. Suppose that up to some moment nothing
+//! has read any data that the move changes. By induction over the events, everything up to that moment is the
+//! same in both runs, to the last bit. It remains to see when the changed data is read:
 //!
 //! - The device, rank and seconds of an operator are first read when it is ready, which is when the last of
-//!   its inputs is there. So no earlier than the first of their producers has ended; with no inputs, at time
-//!   0.
-//! - The readers, transfers and ports of a tensor are first read when its producer ends. For an input of what
-//!   has moved that is the end of its producer; for an output of it, later than what has just been said.
-//! - Which copies a reader of a touched tensor lets go of is read when it ends, so after the tensor's
-//!   producer.
-//! - How many need a copy is first changed when its producer ends. A state from before is right but for what
-//!   the present flow says of touched tensors, which is copied over it.
-//! - What is always on a device, as parameters are, is added to its peak in the end, and what an operator
-//!   makes takes the same bytes on any device.
+//!   its inputs is there. That is no earlier than the first end of a producer of its inputs; without inputs,
+//!   at time 0.
+//! - The readers, transfers and ports of a tensor are first read when its producer ends. For an input of a
+//!   moved operator this is the end of its producer; for an output it is later than the moment of the
+//!   previous item.
+//! - The copies that a reader of a touched tensor releases are read when the reader ends, so after the
+//!   tensor's producer.
+//! - The number of holders of a copy is first changed when its producer ends. An earlier state is right
+//!   except for the numbers of touched tensors, which are overwritten from the current flow.
+//! - Resident bytes, such as parameters, are added to a device's peak at the end, and the outputs of an
+//!   operator take the same bytes on any device.
 //!
-//! A move of devices is thus felt no earlier than the first end of a producer of what the moved operators
-//! read. A move of ranks alone is felt no earlier than the operators are ready. A state may be gone on from
-//! if it was taken at an earlier time: it is taken when all that starts at its time has started, so all that
-//! happens at its time has happened. At equal times it would be too late.
+//! A change of devices thus takes effect no earlier than the first end of a producer of the moved operators'
+//! inputs. A change of ranks alone takes effect no earlier than the operators are ready. A run may resume
+//! from a state if it was taken at an earlier time: it is taken when everything that starts at its time has
+//! started, so everything at its time has happened. At equal times it would be too late.
 //!
-//! So a rerun says what a run from the beginning says, to the last bit, peaks of memory included.
+//! So a rerun gives the same result as a run from the beginning, to the last bit, including peaks of memory.
 
 use super::batch::Outcome;
 use super::builder::FlowBuilder;
@@ -44,28 +45,27 @@ use crate::cluster::DeviceId;
 use crate::graph::{OpId, TensorId};
 use crate::problem::Problem;
 
-/// The span of a transfer that is not in use: it never starts.
+/// Span of a transfer that is not in use: it never starts.
 const NEVER: Span = Span { start: f64::INFINITY, end: f64::INFINITY };
 
 /// A change of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// An operator goes to a device.
+    /// Moves an operator to a device.
     Device(OpId, DeviceId),
-    /// An operator gets a rank in the queues, in a schedule with ranks.
+    /// Sets the rank of an operator in the queues, in a schedule with ranks.
     Rank(OpId, u32),
 }
 
-/// Runs a schedule, and then what it becomes by changes.
+/// Simulates a schedule and changes of it.
 ///
-/// First [`settle`](Rerun::settle) on a schedule. Then [`change`](Rerun::change) it, ask how long the step
-/// takes with [`run_below`](Rerun::run_below), and either [`take_back`](Rerun::take_back) the changes or
-/// [`keep`](Rerun::keep) them. Timelines are of [`flow`](Rerun::flow), which has room: of its transfers, only
-/// those that lead somewhere are in use. The others have no ports and a span that begins and ends at
-/// infinity.
+/// First [`settle`](Rerun::settle) on a schedule. Then [`change`](Rerun::change) it, evaluate the makespan
+/// with [`run_below`](Rerun::run_below), and either [`take_back`](Rerun::take_back) the changes or
+/// [`keep`](Rerun::keep) them. Timelines refer to [`flow`](Rerun::flow), which has room: only its transfers
+/// with a destination are in use. The others have no ports and a span that begins and ends at infinity.
 ///
-/// Keeps about sixteen states, each of 4 bytes for every operator and for every copy that there is room for.
-/// Allocates nothing for an evaluation once that memory is there.
+/// Keeps about sixteen states, each of 4 bytes per operator and per copy that has room. Evaluations allocate
+/// nothing once that memory exists.
 #[derive(Debug, Clone)]
 pub struct Rerun<'p> {
     template: Template<'p>,
@@ -73,11 +73,11 @@ pub struct Rerun<'p> {
     /// The changed schedule and its flow.
     device_of: Vec<DeviceId>,
     flow: Flow,
-    /// The tensor that is written anew.
+    /// The tensor that is being rewritten.
     piece: FlowBuilder,
     /// Runs the changed schedule.
     simulator: Simulator,
-    /// When its last run went on from a state of the settled schedule, and whether it came to its end.
+    /// Time of the state of the settled schedule from which its last run resumed, and whether that run ended.
     resumed: f64,
     has_ended: bool,
     outcome: Outcome,
@@ -85,22 +85,22 @@ pub struct Rerun<'p> {
     settled: Timeline,
     /// States of its run.
     film: Film,
-    /// How many there were before the changes. Later ones are of runs of the changed schedule.
+    /// Number of states before the changes. Later ones belong to runs of the changed schedule.
     unchanged: usize,
-    /// What takes the changes back, the last one first.
+    /// Inverses of the changes, applied from the last to the first.
     back: Vec<Change>,
     touched: Vec<TensorId>,
     is_touched: Vec<bool>,
-    /// The changes are felt no earlier.
+    /// Lower bound on the time at which the changes take effect.
     felt: f64,
 }
 
 impl<'p> Rerun<'p> {
-    /// Reruns for a problem. The tail of an operator is a lower bound on the seconds from its end to that of
-    /// the step, in any schedule. Takes the time of [`Template::new`].
+    /// Creates the reruns of a problem. The tail of an operator is a lower bound on the seconds from its end
+    /// to the end of the step, in any schedule. Takes the time of [`Template::new`].
     ///
     /// # Panics
-    /// Where there is no tail for some operator.
+    /// If `tails` does not have one entry per operator.
     pub fn new(problem: &'p Problem, tails: Vec<f64>) -> Rerun<'p> {
         assert_eq!(tails.len(), problem.graph().operator_count(), "a tail for every operator");
         Rerun {
@@ -134,8 +134,8 @@ impl<'p> Rerun<'p> {
     }
 
     /// Settles on a schedule, given as for [`Template::flow`], and runs it. Changes that were neither kept
-    /// nor taken back are forgotten. Takes the time of making a flow and running it, and of a state being
-    /// copied about sixteen times.
+    /// nor taken back are dropped. Takes the time of building and running a flow, and of copying a state
+    /// about sixteen times.
     ///
     /// # Panics
     /// As for [`Flow::of`].
@@ -153,15 +153,15 @@ impl<'p> Rerun<'p> {
         &self.settled
     }
 
-    /// Changes the settled schedule, in addition to changes made since, in
-    /// O(pins of the tensors of what moves · (log pins + log inputs of a reader) + their room).
+    /// Changes the settled schedule, in addition to earlier changes, in O(pins of the moved operators'
+    /// tensors · (log pins + log inputs of a reader) + their room).
     ///
     /// # Panics
-    /// Where an operator or a device is unknown, or a rank is given in a schedule without ranks.
+    /// If an operator or a device is unknown, or a rank is given in a schedule without ranks.
     pub fn change(&mut self, changes: impl IntoIterator<Item = Change>) {
         self.has_ended = false;
         for change in changes {
-            // What changes nothing touches nothing.
+            // A change without effect touches nothing.
             if !self.is_so(change) {
                 self.felt = self.felt.min(self.felt(change));
                 let back = self.apply(change);
@@ -171,15 +171,15 @@ impl<'p> Rerun<'p> {
         self.write_touched();
     }
 
-    /// Runs the changed schedule, unless it takes no less than `limit`. Takes the time of copying a state and
-    /// of what happens after the changes are first felt.
+    /// Runs the changed schedule; `None` if its makespan is at least `limit`. Takes the time of copying a
+    /// state and of the events after the changes first take effect.
     pub fn run_below(&mut self, limit: f64) -> Option<&Outcome> {
         self.run(limit);
         (self.has_ended && self.outcome.makespan < limit).then_some(&self.outcome)
     }
 
-    /// Takes the changes back that were made since the schedule was settled or changes were kept, in the time
-    /// that they took.
+    /// Takes back the changes made since the schedule was settled or changes were kept, in the time that they
+    /// took.
     pub fn take_back(&mut self) {
         while let Some(change) = self.back.pop() {
             self.apply(change);
@@ -192,9 +192,8 @@ impl<'p> Rerun<'p> {
         self.forget_changes();
     }
 
-    /// Settles on the schedule as it has been changed. Takes no run where the last one came to its end;
-    /// states from after the changes are first felt are kept anew by the runs that would have gone on from
-    /// them.
+    /// Settles on the changed schedule. Needs no run if the last one ended. States from after the changes
+    /// first take effect are dropped; runs that would have resumed from them store them again.
     pub fn keep(&mut self) -> &Timeline {
         if !self.has_ended {
             self.run(f64::INFINITY);
@@ -222,7 +221,7 @@ impl<'p> Rerun<'p> {
         self.has_ended = false;
     }
 
-    /// Whether the schedule is already what a change makes of it.
+    /// Whether the schedule already has what a change sets.
     fn is_so(&self, change: Change) -> bool {
         match change {
             Change::Rank(op, rank) => self.flow.operator(op.0).rank == rank,
@@ -230,7 +229,7 @@ impl<'p> Rerun<'p> {
         }
     }
 
-    /// No change is felt before this, in the run of the settled schedule.
+    /// Lower bound on the time at which a change takes effect, in the run of the settled schedule.
     fn felt(&self, change: Change) -> f64 {
         match change {
             Change::Rank(op, _) => self.settled.ready(op.0),
@@ -242,7 +241,7 @@ impl<'p> Rerun<'p> {
         }
     }
 
-    /// Makes a change but for the tensors that it touches. Returns what takes it back.
+    /// Applies a change, except to the tensors that it touches. Returns the inverse change.
     fn apply(&mut self, change: Change) -> Change {
         match change {
             Change::Rank(op, rank) => {
@@ -266,7 +265,7 @@ impl<'p> Rerun<'p> {
         }
     }
 
-    /// Writes the touched tensors anew.
+    /// Rewrites the touched tensors.
     fn write_touched(&mut self) {
         for &tensor in &self.touched {
             self.piece.clear_tensors();
@@ -276,7 +275,7 @@ impl<'p> Rerun<'p> {
         }
     }
 
-    /// Runs the changed schedule as far as it takes less than `limit`.
+    /// Runs the changed schedule, stopping once its makespan is known to be at least `limit`.
     fn run(&mut self, limit: f64) {
         let Rerun { simulator, flow, tails, settled, touched, film, .. } = self;
         self.has_ended = false;
@@ -306,7 +305,7 @@ impl<'p> Rerun<'p> {
                     film.push(&simulator.state);
                     pause = film.next(&simulator.state);
                 }
-                // The settled schedule has other states from here on.
+                // From here on the states differ from those of the settled schedule.
                 Stop::Paused => pause = NO_PAUSE,
             }
         }
@@ -318,9 +317,9 @@ impl<'p> Rerun<'p> {
     }
 }
 
-/// Makes of a state of the settled schedule one of a flow that differs in the tensors whose producers have
-/// not ended. (They are all that is touched, before the changes are felt; but states that a first change has
-/// led to may be later than a second one is felt.)
+/// Turns a state of the settled schedule into one of a flow that differs in the tensors whose producers have
+/// not ended. (Before the changes take effect these are all touched tensors; but a state stored after a first
+/// change may be later than the effect of a second one.)
 fn adapt(state: &mut State, flow: &Flow, settled: &Timeline, touched: &[TensorId]) {
     let is_to_come = |tensor: &&TensorId| {
         let producer = flow.tensors[tensor.index()].producer;
@@ -333,19 +332,19 @@ fn adapt(state: &mut State, flow: &Flow, settled: &Timeline, touched: &[TensorId
     }
 }
 
-/// The transfers of a tensor that are not in use never start.
+/// Marks the unused transfers of a tensor as never starting.
 fn never(timeline: &mut Timeline, flow: &Flow, tensor: TensorId) {
     let unused = flow.unused_of(tensor.0);
     timeline.transfers[unused.start as usize..unused.end as usize].fill(NEVER);
 }
 
 impl Timeline {
-    /// When an operator became ready.
+    /// Time at which an operator became ready.
     fn ready(&self, op: u32) -> f64 {
         self.arrived_by[op as usize].map_or(0.0, |by| self.span(by).end)
     }
 
-    /// What happened up to a moment is as in another timeline.
+    /// Copies everything up to a moment from another timeline.
     fn begin_as(&mut self, other: &Timeline, until: f64) {
         for op in 0..self.operators.len() {
             if other.operators[op].start <= until {

@@ -1,22 +1,22 @@
-//! Flows that are changed in place.
+//! In-place changes of flows.
 //!
-//! Where the operators of a flow move, tensors are sent to other devices, and a compact flow would have to be
-//! numbered anew. A flow with *room* has as many copies and transfers for every tensor as any placement could
-//! give it, and four ports for every transfer. Those in use come first. The others have no readers, lead
-//! nowhere, and are never asked for.
+//! When operators of a flow move, tensors are sent to other devices, and a compact flow would have to be
+//! renumbered. A flow with *room* has as many copies and transfers per tensor as any placement could require,
+//! and four ports per transfer. Those in use come first. The others have no readers and no destinations, and
+//! are never requested.
 //!
-//! So the number of a transfer is another one than in the compact flow of the same placement, but of any two
-//! transfers in use the same one has the lower number: tensors are in the same order, and so are the
-//! transfers of a tensor. Numbers decide ties by their order alone, so both flows run alike.
+//! So a transfer has another number than in the compact flow of the same placement, but any two transfers in
+//! use have the same order: tensors are in the same order, and so are the transfers of a tensor. Ties depend
+//! only on the order of numbers, so both flows run identically.
 
 use super::builder::FlowBuilder;
 use super::flow::{Copy, Flow, Tensor, Transfer};
 
-/// Most ports on one way, as in [`Route`](super::Route).
+/// Maximum number of ports on a route, as in [`Route`](super::Route).
 const PORTS: u32 = 4;
 
 impl Transfer {
-    /// One that is not in use.
+    /// A transfer that is not in use.
     fn unused(tensor: u32, Tensor { producer, home, .. }: Tensor) -> Transfer {
         let none = [home; 2];
         Transfer { tensor, producer, home, copies: none, ports: [0; 2], seconds: 0.0, gap: 0.0 }
@@ -24,8 +24,8 @@ impl Transfer {
 }
 
 impl FlowBuilder {
-    /// Leaves room for so many transfers of the tensor added last, each with one copy, among them those that
-    /// it has. All tensors before it have to have been given room.
+    /// Reserves room for `transfers` transfers of the tensor added last, its existing ones included, each
+    /// with one copy. All tensors before it must already have room.
     pub(super) fn leave_room(&mut self, transfers: usize) {
         let flow = &mut self.flow;
         let number = flow.tensors.len() as u32 - 1;
@@ -42,8 +42,8 @@ impl FlowBuilder {
 }
 
 impl Flow {
-    /// Writes a tensor of a flow with room anew: with the copies and transfers of the only tensor that `by`
-    /// has, which has the same readers. Takes O(room + readers log inputs of a reader).
+    /// Rewrites a tensor of a flow with room: with the copies and transfers of the only tensor of `by`, which
+    /// has the same readers. Takes O(room + readers log inputs of a reader).
     pub(super) fn replace(&mut self, tensor: u32, by: &FlowBuilder) {
         let by = &by.flow;
         let [about, next] = [0, 1].map(|at| self.tensors[tensor as usize + at]);
@@ -65,7 +65,7 @@ impl Flow {
             let readers = [0, 1].map(|at| self.copies[(copy + at) as usize].first_reader);
             self.holds[copy as usize] = readers[1] - readers[0];
             for &reader in &self.readers[readers[0] as usize..readers[1] as usize] {
-                // Inputs are in the order of tensors.
+                // Inputs are sorted by tensor.
                 let inputs = self.inputs.row_mut(reader as usize);
                 let at = inputs.partition_point(|&input| input < about.home);
                 inputs[at] = copy;
@@ -94,12 +94,12 @@ impl Flow {
         about.announced = by.tensors[0].announced;
     }
 
-    /// The transfers that there is room for, of a tensor of a flow with room.
+    /// Range of the transfers reserved for a tensor of a flow with room.
     fn room_of(&self, tensor: u32) -> [u32; 2] {
         [0, 1].map(|at| self.tensors[tensor as usize + at].transfers[0])
     }
 
-    /// The transfers of a tensor that are not in use.
+    /// Range of a tensor's reserved transfers that are not in use.
     pub(super) fn unused_of(&self, tensor: u32) -> std::ops::Range<u32> {
         self.tensors[tensor as usize].transfers[1]..self.room_of(tensor)[1]
     }

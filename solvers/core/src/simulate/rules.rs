@@ -1,38 +1,38 @@
-//! What the simulators differ in.
+//! Rules in which the simulators differ.
 
-/// Who is first among those that ask for one thing at one time.
+/// Order of simultaneous requests for one device or port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ties {
-    /// The lowest index: of the operator in the queue of a device, of the transfer in the line of a port.
+    /// By index: of the operator in the queue of a device, of the transfer in the queue of a port.
     Index,
-    /// Who asked first.
+    /// By the order of the requests.
     Request,
 }
 
-/// What comes first of all that could happen at one time.
+/// Order of everything that can happen at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instant {
-    /// All that ends, then operators start, then transfers.
+    /// Everything that ends, then operators start, then transfers.
     OperatorsFirst,
-    /// All that ends, then transfers start, then operators.
+    /// Everything that ends, then transfers start, then operators.
     TransfersFirst,
-    /// Events take effect one by one in the order in which they were foreseen, and what an event lets start
-    /// starts with it.
+    /// Events take effect one by one in the order in which they were scheduled, and whatever an event allows
+    /// to start starts with it.
     AtOnce,
 }
 
-/// A configuration of the engine. What else tells simulators apart (ports, gaps, what counts as one transfer)
-/// is said by the [`Flow`](super::Flow) itself.
+/// A configuration of the engine. The other differences between simulators (ports, gaps, the unit of a
+/// transfer) are in the [`Flow`](super::Flow) itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Who is first of those that ask at one time.
+    /// Order of simultaneous requests.
     pub ties: Ties,
-    /// What is first at one time.
+    /// Order of events at one instant.
     pub instant: Instant,
 }
 
 impl Rules {
-    /// The project's own rules: what a step takes where every device has ports.
+    /// The project's own rules, in which every device has ports.
     pub const PORTS: Rules = Rules { ties: Ties::Index, instant: Instant::OperatorsFirst };
 
     /// The published simulator of Placeto.

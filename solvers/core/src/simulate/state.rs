@@ -1,40 +1,41 @@
-//! Where a run stands between two events.
+//! State of a run between two events.
 
 use super::clock::Clock;
 use super::flow::Flow;
 use super::line::Lines;
 use super::queue::Queue;
 
-/// All that the rest of a run depends on, but for the flow, once everything has started that can start at a
-/// moment. What has happened by then is in the timeline.
+/// Everything that the rest of a run depends on besides the flow, once everything that can start at a moment
+/// has started. The past is in the timeline.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) clock: Clock,
     pub(super) devices: Vec<Device>,
-    /// Operators that are ready, by device: rank or time of the request above, index below.
+    /// Ready operators by device; a key has the rank or the time of the request in the upper half and the
+    /// index in the lower.
     pub(super) queues: Vec<Queue>,
     pub(super) lines: Lines,
-    /// Copies that each operator still waits for.
+    /// Number of copies that each operator still waits for.
     pub(super) waits: Vec<u32>,
-    /// How many still need each copy.
+    /// Number of remaining holders of each copy.
     pub(super) holds: Vec<u32>,
-    /// The makespan is no less, by what has started and the tails.
+    /// Lower bound on the makespan, from the started operators and the tails.
     pub(super) least: f64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Device {
     pub(super) is_busy: bool,
-    /// Bytes on it, without those that are always there.
+    /// Bytes in use, without resident ones.
     pub(super) bytes: f64,
-    /// The most of them so far.
+    /// Maximum of `bytes` so far.
     pub(super) peak: f64,
     /// The operator that started last.
     pub(super) ran: Option<u32>,
 }
 
 impl Device {
-    /// More bytes are on the device.
+    /// Allocates bytes on the device.
     #[inline]
     pub(super) fn take(&mut self, bytes: f64) {
         self.bytes += bytes;
@@ -45,7 +46,7 @@ impl Device {
 }
 
 impl State {
-    /// Before anything of a flow has happened.
+    /// Resets to the start of a flow.
     pub(super) fn begin(&mut self, flow: &Flow) {
         self.clock.reset();
         self.devices.clear();
@@ -66,7 +67,7 @@ impl Clone for State {
         state
     }
 
-    /// Allocates nothing where there was as much.
+    /// Does not allocate if the memory suffices.
     fn clone_from(&mut self, from: &State) {
         let State { clock, devices, queues, lines, waits, holds, least } = from;
         self.clock.clone_from(clock);

@@ -1,22 +1,21 @@
-//! The flows of a problem's placements, made one after the other.
+//! Construction of the flows of a problem's placements.
 //!
 //! # With ports
 //!
-//! What a placement's step takes where every device has ports, the project's own rules. Every device but a host
-//! has a port for what it sends and one for what it receives; a host's memory is where the data already is, so
-//! it has none. Every group has an uplink, one port for both directions, on the way of all that leaves the group
-//! or enters it. A tensor goes once to each other device that has readers of it, and its transfer holds all
-//! ports on its way for as long as the slowest of their links alone would take for it: latency + bytes /
-//! bandwidth, or the seconds measured for the class. Where the cluster gives a matrix, it says the seconds
-//! instead, and uplinks are on nobody's way. Between hosts of no groups nothing is on the way and no time
-//! passes.
+//! The project's own rules, in which every device has ports. Every device except a host has a port for outgoing
+//! and one for incoming tensors; data is already in a host's memory, so a host has none. Every group has an
+//! uplink, one port for both directions, on the route of everything that leaves or enters the group. A tensor is
+//! sent once to each other device that has readers of it, and its transfer holds all ports on its route for as
+//! long as the slowest of their links alone would take: latency + bytes / bandwidth, or the seconds measured for
+//! the class. If the cluster has a matrix, the matrix gives the seconds instead, and uplinks are on no route.
+//! Between hosts without groups a transfer needs no port and no time.
 //!
 //! # Without contention
 //!
-//! The rules of GiPH's simulator for any problem: a tensor goes to every reader on its own, all take the same
-//! seconds as above and hinder nothing, and on its own device a tensor is there at once, or after the diagonal
-//! of the matrix. What an operator makes is sent in the order of the document, each tensor to its readers as it
-//! names them, to those at home at the place of the first.
+//! The rules of GiPH's simulator for any problem: a tensor is sent to every reader separately, in the same
+//! seconds as above and without contention. On its own device a tensor is available immediately, or after the
+//! diagonal entry of the matrix. The outputs of an operator are sent in document order, each tensor to its
+//! readers in the order in which it names them, to those on its own device at the position of the first.
 
 use std::sync::Arc;
 
@@ -30,7 +29,7 @@ use crate::graph::{OpId, TensorId};
 use crate::placement::Placement;
 use crate::problem::Problem;
 
-/// What all flows of a problem have in common, in flat arrays.
+/// Data shared by all flows of a problem, in flat arrays.
 #[derive(Debug, Clone)]
 pub struct Template<'p> {
     problem: &'p Problem,
@@ -41,13 +40,13 @@ pub struct Template<'p> {
     /// Fixed bytes and workspace of every operator.
     bytes: Vec<[f64; 2]>,
     shared: Arc<[Shared]>,
-    /// The readers of a tensor on its own device, and by device those elsewhere.
+    /// Readers of a tensor on its own device, and readers elsewhere with their devices.
     at_home: Vec<u32>,
     away: Vec<(u32, u32)>,
 }
 
 impl<'p> Template<'p> {
-    /// The template of a problem, in time O(operators · pools).
+    /// Builds the template of a problem, in O(operators · pools).
     pub fn new(problem: &'p Problem) -> Template<'p> {
         let graph = problem.graph();
         let pools = problem.pools().len();
@@ -76,9 +75,9 @@ impl<'p> Template<'p> {
         }
     }
 
-    /// The flow of a placement, as [`Flow::of`] gives it: the device of every operator by index, and the place
-    /// of every operator in the priority, or nothing. Takes O(operators + pins log pins of a tensor), and the
-    /// memory of a flow that is no longer needed.
+    /// Returns the flow of a placement, as [`Flow::of`] does: `device_of` has the device of every operator by
+    /// index, `ranks` the position of every operator in the priority, or is empty. Reuses the memory of a flow
+    /// that is no longer needed. Takes O(operators + pins log pins of a tensor).
     ///
     /// # Panics
     /// As for [`Flow::of`].
@@ -90,7 +89,8 @@ impl<'p> Template<'p> {
         flow.finish_checked()
     }
 
-    /// The same with room for every way in which each tensor may be sent, so that it can be changed in place.
+    /// As [`Template::flow`], with room for every possible set of transfers of each tensor, so that the flow can
+    /// be changed in place.
     pub(super) fn roomy_flow(&mut self, device_of: &[DeviceId], ranks: &[u32], spare: Flow) -> Flow {
         let (problem, graph) = (self.problem, self.problem.graph());
         let elsewhere = problem.cluster().device_count().saturating_sub(1);
@@ -194,22 +194,22 @@ impl<'p> Template<'p> {
 }
 
 impl Flow {
-    /// The flow of a placement: operators and tensors by their index in the graph, transfers by tensor and
-    /// then by destination (without contention, as the tensor names its readers), ports as
-    /// [`Ports`](super::Ports) numbers them. The queues go by the placement's priority if it has one; operators
-    /// that it leaves out come last, and of those named twice the first mention counts. An operator takes no time
-    /// on a device that cannot run it. Takes O(operators · pools + pins log pins of a tensor).
+    /// Returns the flow of a placement: operators and tensors by their index in the graph, transfers by tensor
+    /// and then by destination (without contention, in the order in which the tensor names its readers), ports in
+    /// the numbering of [`Ports`](super::Ports). The queues are ordered by the placement's priority if it has
+    /// one; operators missing from it come last, and for operators named twice the first mention counts. An
+    /// operator takes no time on a device that cannot run it. Takes O(operators · pools + pins log pins of a
+    /// tensor).
     ///
     /// # Panics
-    /// Where the placement was made for another graph or cluster, or there are more than 2³⁰ operators or
-    /// transfers.
+    /// If the placement was made for another graph or cluster, or there are more than 2³⁰ operators or transfers.
     pub fn of(problem: &Problem, placement: &Placement) -> Flow {
         Template::new(problem).flow_of(placement, Flow::default())
     }
 }
 
 impl Template<'_> {
-    /// The flow of a placement, in the memory of a flow that is no longer needed.
+    /// Returns the flow of a placement, reusing the memory of a flow that is no longer needed.
     ///
     /// # Panics
     /// As for [`Flow::of`].
@@ -220,7 +220,7 @@ impl Template<'_> {
     }
 }
 
-/// The place of every operator in the placement's priority; nothing where it has none.
+/// Position of every operator in the placement's priority; empty if it has none.
 fn ranks(placement: &Placement, operators: usize) -> Vec<u32> {
     if placement.priority().is_empty() {
         return Vec::new();

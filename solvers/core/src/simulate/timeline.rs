@@ -1,11 +1,11 @@
-//! When everything ran, and why not earlier.
+//! Timeline and critical path of a run.
 
 use super::Flow;
 
 /// No transfer.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// From when to when, in seconds since the step began.
+/// Time interval in seconds since the start of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Span {
     /// Its start.
@@ -14,7 +14,7 @@ pub struct Span {
     pub end: f64,
 }
 
-/// What takes time.
+/// An operator or a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Activity {
     /// An operator, by its index in the flow.
@@ -23,12 +23,12 @@ pub enum Activity {
     Transfer(u32),
 }
 
-/// What the start of an activity waited for last.
+/// The last thing that the start of an activity waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// Nothing: it started with the step.
     Nothing,
-    /// What it reads, or brings.
+    /// An input of the operator, or the tensor of the transfer.
     Input,
     /// Its device, which ran another operator.
     Device,
@@ -39,15 +39,15 @@ pub enum Cause {
 /// A step of the critical path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// What ran.
+    /// The activity.
     pub activity: Activity,
-    /// When.
+    /// Its time interval.
     pub span: Span,
-    /// Why not earlier. What it waited for is the next step of the list.
+    /// Reason why it did not start earlier. The activity that it waited for is the next step of the list.
     pub cause: Cause,
 }
 
-/// A step as it went. Everything is by index in the flow that was run.
+/// Record of a simulated step. All indices refer to the flow that was run.
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
     pub(super) makespan: f64,
@@ -55,7 +55,7 @@ pub struct Timeline {
     pub(super) transfers: Vec<Span>,
     pub(super) peaks: Vec<f64>,
     pub(super) synchronisation: f64,
-    /// What brought the last input of each operator.
+    /// Activity that delivered the last input of each operator.
     pub(super) arrived_by: Vec<Option<Activity>>,
     /// The operator that ran before each one on its device.
     pub(super) ran_before: Vec<Option<u32>>,
@@ -65,33 +65,32 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Seconds until the last event, and until gradients are synchronised after it.
+    /// Seconds until the last event and the gradient synchronisation after it.
     pub fn makespan(&self) -> f64 {
         self.makespan
     }
 
-    /// Seconds after the last event in which devices synchronise gradients of what they share; part of the makespan.
+    /// Seconds of gradient synchronisation after the last event; part of the makespan.
     pub fn synchronisation(&self) -> f64 {
         self.synchronisation
     }
 
-    /// When every operator ran.
+    /// Time interval of every operator.
     pub fn operators(&self) -> &[Span] {
         &self.operators
     }
 
-    /// When everything was on its way, ports' gaps not included.
+    /// Time interval of every transfer, without gaps of the ports.
     pub fn transfers(&self) -> &[Span] {
         &self.transfers
     }
 
-    /// The most bytes that every device ever held.
+    /// Peak bytes of every device.
     pub fn peak_bytes(&self) -> &[f64] {
         &self.peaks
     }
 
-    /// The share of the makespan that some seconds are: the utilisation of a device or port that is busy for
-    /// so long.
+    /// `seconds` as a share of the makespan: the utilisation of a device or port that is busy for that time.
     pub fn utilisation(&self, seconds: f64) -> f64 {
         if self.makespan > 0.0 { seconds / self.makespan } else { 0.0 }
     }
@@ -104,12 +103,12 @@ impl Timeline {
         }
     }
 
-    /// What the makespan consists of: from the activity of the last event back to one that began with the
-    /// step, each the reason why the one before it in the list did not start earlier. Each ends when the one
-    /// before it starts, or by a pause or gap earlier. Takes time linear in the length of the path.
+    /// The critical path: from the activity of the last event back to one that began with the step, each the
+    /// reason why the one before it in the list did not start earlier. Each ends when the one before it
+    /// starts, or by a pause or gap earlier. Takes time linear in the length of the path.
     ///
     /// # Panics
-    /// Where the timeline is of another flow.
+    /// If the timeline belongs to another flow.
     pub fn critical_path(&self, flow: &Flow) -> Vec<Step> {
         let mut path = Vec::new();
         let mut next = self.last;

@@ -1,5 +1,5 @@
-//! No bound passes the best placement, and each passes the cheaper ones somewhere; heads and tails hold in
-//! every timeline.
+//! No bound exceeds the best placement, and each exceeds the cheaper bounds somewhere; heads and tails hold
+//! in every timeline.
 
 use rand::RngExt;
 use stagewright_core::bound::makespan::Reach;
@@ -14,15 +14,16 @@ use stagewright_core::tolerance::round_down;
 
 use super::{exhaustive, random};
 
-/// Problems of few operators, all of whose placements are tried, and of more, some of whose are.
+/// Number of problems of few operators, whose placements are all tried, and of more operators, for which
+/// `SAMPLES` placements are tried.
 const SMALL: u64 = 2500;
 const LARGE: u64 = 400;
 const SAMPLES: u64 = 150;
 
-/// The cheapest first.
+/// The bounds, cheapest first.
 const BOUNDS: [&dyn Bound; 5] = [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic];
 
-/// Every operator starts at its head or later, and its tail follows its end.
+/// Checks that every operator starts at its head or later, and that its tail follows its end.
 fn check_reach(
     number: u64,
     problem: &Problem,
@@ -43,7 +44,7 @@ fn check_reach(
     }
 }
 
-/// The bounds in their order, none above the value.
+/// The bounds in their order; checks that none exceeds `value`.
 fn values(number: u64, problem: &Problem, value: f64) -> [f64; BOUNDS.len()] {
     BOUNDS.map(|bound| {
         assert!(bound.applies(problem), "{}", bound.name());
@@ -84,7 +85,7 @@ fn no_bound_passes_the_best_placement() {
     );
 }
 
-/// A placement of classes where they can be, for the most part on one device, and a priority.
+/// A random placement of classes on devices that can run them, mostly on one device, with a random priority.
 fn sample(number: u64, problem: &Problem, reach: &Reach<'_>) -> Placement {
     let mut rng = seed::stream(0x5A3, number);
     let graph = problem.graph();

@@ -1,4 +1,4 @@
-//! Values that follow from the definitions by hand.
+//! Values derived from the definitions by hand.
 
 use stagewright_core::bound::makespan::Reach;
 use stagewright_core::bound::{Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, strongest};
@@ -14,7 +14,7 @@ use stagewright_core::tolerance::{round_down, same};
 
 use super::exhaustive::optimum;
 
-/// Operators with their seconds and their classes, on some devices `acc` whose links take a second per byte.
+/// Operators with their seconds and their classes, on devices `acc` whose links take one second per byte.
 #[derive(Default)]
 struct Small {
     operators: Vec<(f64, Option<&'static str>)>,
@@ -91,8 +91,9 @@ fn a_chain_is_its_own_path() {
     assert_eq!(ends, [[0.0, 1.0, 5.0], [1.0, 2.0, 3.0], [3.0, 3.0, 0.0]]);
 }
 
-/// A source, four branches of two operators, and a join, so far apart that one device does everything. That a
-/// branch's first operators are there as well takes sets that reach beyond what the join reads.
+/// A source, four branches of two operators, and a join, so far apart that one device runs everything. To
+/// prove that the first operators of the branches are there as well, the sets must reach beyond the inputs of
+/// the join.
 #[test]
 fn what_is_too_far_is_on_one_device() {
     let branches: Vec<(usize, Vec<usize>, f64)> =
@@ -105,7 +106,7 @@ fn what_is_too_far_is_on_one_device() {
     assert_eq!(value(&OneMachine, &problem), round_down(14.0));
 }
 
-/// Seven readers of one tensor: on the second device none can start before 11, when one device has done
+/// Seven readers of one tensor: on the second device none can start before 11, when one device has run
 /// everything.
 #[test]
 fn devices_that_start_late_do_less() {
@@ -114,8 +115,8 @@ fn devices_that_start_late_do_less() {
     assert_eq!(value(&Energetic, &problem), round_down(8.0));
 }
 
-/// A wide middle between a source and a join, all near: two devices share it from 1 and from 2 on, and one of
-/// them has its share one second before the join begins.
+/// A wide middle between a source and a join, all close: two devices share it from 1 and from 2 on, and one
+/// of them must finish its share one second before the join begins.
 #[test]
 fn work_between_heads_and_tails() {
     let middle: Vec<usize> = (1..=8).collect();
@@ -130,7 +131,7 @@ fn work_between_heads_and_tails() {
 }
 
 /// A class of two with another operator between them that is too far from any other device: 1 + 5 + 1 on one
-/// device. And a class with two tails: whichever is last, 2 + 2 and the tail that is 3 either way.
+/// device. And a class with two tails: whichever operator is last, 2 + 2 and a tail of 3.
 #[test]
 fn a_class_runs_on_one_device() {
     let mut small = Small::new(&[1.0, 5.0, 1.0], &[(0, &[1], 3.0), (1, &[2], 3.0)]);
@@ -148,8 +149,8 @@ fn a_class_runs_on_one_device() {
     assert!(same(optimum(&problem).expect("a placement"), 7.0));
 }
 
-/// Two tensors between operators that are pinned apart: through ports one after another, without contention
-/// at once.
+/// Two tensors between operators that are pinned to different devices: one after another through ports,
+/// simultaneously without contention.
 #[test]
 fn ports_carry_one_tensor_after_another() {
     let apart = |execution| {
@@ -165,7 +166,7 @@ fn ports_carry_one_tensor_after_another() {
     }
 }
 
-/// What fits nowhere has no bound: there is nothing to bound.
+/// An operator that fits nowhere has no bound: there is nothing to bound.
 #[test]
 fn an_operator_that_fits_nowhere_has_no_bound() {
     let sized = |memory| {

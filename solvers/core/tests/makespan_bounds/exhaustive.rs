@@ -1,4 +1,4 @@
-//! The least makespan, over every placement and every priority.
+//! The minimum makespan over every placement and every priority.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
@@ -7,7 +7,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::simulate::{Flow, Simulator, Template, Timeline};
 use stagewright_core::tolerance::fits;
 
-/// All orders of some operators.
+/// All permutations of `count` operators.
 fn orders(count: usize) -> Vec<Vec<OpId>> {
     let mut orders: Vec<Vec<OpId>> = vec![Vec::new()];
     for op in (0..count as u32).map(OpId) {
@@ -23,7 +23,8 @@ fn orders(count: usize) -> Vec<Vec<OpId>> {
     orders
 }
 
-/// Shows every placement without violations under every priority, and without one, with its timeline.
+/// Calls `show` for every placement without violations, under every priority and without one, with its
+/// timeline.
 pub(crate) fn visit(problem: &Problem, mut show: impl FnMut(&Placement, &Timeline)) {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let orders = orders(graph.operator_count());
@@ -55,14 +56,14 @@ pub(crate) fn visit(problem: &Problem, mut show: impl FnMut(&Placement, &Timelin
     }
 }
 
-/// Whether no device holds more than it can.
+/// Whether no device exceeds its memory.
 pub(crate) fn fits_everywhere(problem: &Problem, timeline: &Timeline) -> bool {
     let cluster = problem.cluster();
     let mut peaks = cluster.devices().zip(timeline.peak_bytes());
     peaks.all(|(device, &bytes)| fits(bytes, cluster.memory(cluster.kind_of(device))))
 }
 
-/// The least makespan; none where every placement breaks something.
+/// The minimum makespan; `None` if every placement violates a constraint.
 pub(crate) fn optimum(problem: &Problem) -> Option<f64> {
     let mut best: Option<f64> = None;
     visit(problem, |_, timeline| {

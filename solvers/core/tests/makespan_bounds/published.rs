@@ -1,6 +1,6 @@
-//! The bounds against the makespans of HEFT that GiPH publishes, for task graphs on devices that all differ.
+//! The bounds against the makespans of HEFT that GiPH publishes, for task graphs on heterogeneous devices.
 //!
-//! Its rules know no ports: transfers hinder nothing. All bounds are valid for them as well.
+//! Its rules have no ports: transfers do not contend. All bounds are valid for them as well.
 
 use stagewright_core::bound::{CLOSED_FORMS, strongest};
 

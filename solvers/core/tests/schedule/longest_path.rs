@@ -1,4 +1,4 @@
-//! The rules of dependency, as a longest path over all tasks that knows neither engine nor slots.
+//! The dependency rules as a longest path over all tasks, independent of the engine and of slots.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use stagewright_core::seed;
 
 use super::{close, pipeline, run, times};
 
-/// When every task ends: tasks are settled again and again until nothing changes.
+/// End of every task: repeated sweeps over the tasks until nothing changes.
 fn ends(pipeline: &Pipeline) -> BTreeMap<Task, f64> {
     let is_split = pipeline.schedule == Schedule::ZeroBubble;
     let orders = orders(pipeline.schedule, pipeline.devices, pipeline.stages.len(), pipeline.microbatches)

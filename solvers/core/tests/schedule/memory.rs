@@ -1,4 +1,4 @@
-//! Activations are there from the forward pass to the last of the backward pass.
+//! Activations are held from the forward pass to the end of the backward pass.
 
 use stagewright_core::document::Schedule;
 use stagewright_core::schedule::{Pipeline, Stage};

@@ -1,9 +1,9 @@
-//! Which operators are gradients of weights.
+//! Detection of weight gradients.
 
 use stagewright_core::document::{OperatorDocument, Pass};
 use stagewright_core::graph::{Graph, GraphBuilder, weight_gradients};
 
-/// A graph of operators with the pass that the first letter says, and tensors.
+/// A graph of operators, whose first letter determines the pass, and tensors.
 fn graph(operators: &[&str], tensors: &[(&str, &[&str])]) -> Graph {
     let mut builder = GraphBuilder::new("training");
     for &name in operators {
@@ -37,7 +37,7 @@ fn the_gradient_of_weights_branches_off_the_way_back() {
         ("b2-weight", &["u2"]),
         ("b1-weight", &["u1"]),
     ];
-    // Beside the gradient of the first layer's weights nothing goes on, so it is left where it is.
+    // Nothing continues next to the gradient of the first layer's weights, so it is not recognised.
     assert_eq!(found(&graph(&operators, tensors)), ["b2-weight"]);
 }
 

@@ -8,7 +8,7 @@ use stagewright_core::simulate::{
 
 use super::model::{Model, devices, host, kind, link, operators, ops, run, transfers};
 
-/// So many devices of one kind, a second per byte.
+/// `count` devices of one kind, one second per byte.
 fn accelerators(count: u32) -> Model {
     Model::on(vec![kind("acc", count, link(0.0, 1.0), None)])
 }
@@ -35,15 +35,15 @@ fn what_enters_a_device_enters_one_after_the_other() {
     model.tensor(b, &[c], 2.0);
     model.tensor(a, &[c], 3.0);
     let timeline = run(&Flow::of(&model.problem(), &Placement::new(devices(&[0, 1, 2]))));
-    // The second tensor was asked for first.
+    // The second tensor was requested first.
     assert_eq!(transfers(&timeline), [[4.0, 6.0], [1.0, 4.0]]);
     assert_eq!(timeline.makespan(), 7.0);
 }
 
 #[test]
 fn the_first_in_line_keeps_its_port_from_those_behind() {
-    // a -> c fills c's device until 6; a -> d asks next at d's port but waits for a's; b -> d stands behind
-    // it.
+    // a -> c occupies the ports of a and c until 6; a -> d is first at d's port but waits for a's; b -> d
+    // waits behind it.
     let mut model = accelerators(4);
     let [a, b, c, d] = [1.0, 2.0, 1.0, 1.0].map(|seconds| model.operator(seconds));
     model.tensor(a, &[c], 5.0);
@@ -74,7 +74,8 @@ fn requests_of_one_time_stand_by_tensor_then_destination() {
     model.tensor(a, &[d, c], 1.0);
     // Both end at 1; a runs on device 0, b on 1, c on 2 and d on 1.
     let timeline = run(&Flow::of(&model.problem(), &Placement::new(devices(&[0, 1, 2, 1]))));
-    // To device 2 tensor 0 goes before tensor 1; of tensor 1 device 1 is first and free.
+    // Tensor 0 goes to device 2 before tensor 1 does; the transfer of tensor 1 to device 1 comes first and
+    // its ports are free.
     assert_eq!(transfers(&timeline), [[1.0, 2.0], [1.0, 2.0], [2.0, 3.0]]);
 }
 
@@ -101,8 +102,8 @@ fn an_operator_does_not_wait_for_a_transfer_that_takes_no_time() {
         ops(&[urgent, busy, other, far].map(|op| op as u32)),
     );
     let timeline = run(&Flow::of(&model.problem(), &on));
-    // At 1 `other` is ready and `urgent` is not, until the transfer has started, which is after operators
-    // have.
+    // At 1 `other` is ready; `urgent` is not ready until the transfer has started, which is after operators
+    // start.
     assert_eq!(operators(&timeline)[urgent], [2.0, 3.0]);
     assert_eq!(operators(&timeline)[other], [1.0, 2.0]);
 }
@@ -129,7 +130,7 @@ fn hosts_have_no_ports_and_pay_only_the_link_of_the_other_end() {
     let mut model = Model::on(vec![kind("acc", 2, link(0.0, 1.0), None), host(2, None)]);
     let [a, b, c, d] = [1.0; 4].map(|seconds| model.operator(seconds));
     model.tensor(a, &[b, c, d], 2.0);
-    // From host0 to both accelerators at once, and to the other host at no cost.
+    // From host0 to both accelerators simultaneously, and to the other host at no cost.
     let timeline = run(&Flow::of(&model.problem(), &Placement::new(devices(&[2, 0, 1, 3]))));
     assert_eq!(transfers(&timeline), [[1.0, 3.0], [1.0, 3.0], [1.0, 1.0]]);
 }
@@ -195,7 +196,7 @@ fn memory_is_held_from_start_to_last_need() {
     model.operators[c].workspace_bytes = 30.0;
     model.operators[c].activation_bytes = 1e9;
     let problem = model.problem();
-    // a holds 104; its unread output goes with it. b adds 10 beside the 4 that is being sent until 5.
+    // a holds 104; its unread output is freed with it. b adds 10 to the 4 that are being sent until 5.
     let timeline = run(&Flow::of(&problem, &Placement::new(devices(&[0, 0, 1]))));
     assert_eq!(timeline.peak_bytes(), [3104.0, 34.0]);
     let timeline = run(&Flow::of(&problem, &Placement::new(devices(&[0, 1, 1]))));

@@ -1,6 +1,6 @@
 //! Random flows under each configuration: the engine and the reference agree on everything, to the last bit.
 //!
-//! Times and bytes are small whole numbers, zero among them, so that ties abound and sums are exact.
+//! Times and bytes are small integers, zero included, so that ties are frequent and sums are exact.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -43,7 +43,7 @@ fn by_device(operators: &[Operator], readers: &[u32], home: u32) -> (Vec<u32>, V
     (at_home, away.into_iter().map(|there| (there, on(there))).collect())
 }
 
-/// Ports in and out, a shared one on some ways, tensors in any order of producers.
+/// Ingress and egress ports, a shared port on some routes, tensors in any order of producers.
 fn with_ports(rng: &mut ChaCha8Rng) -> Step {
     let devices = rng.random_range(1..5);
     let operators = operators(rng, devices, false);
@@ -91,7 +91,8 @@ fn with_buses(rng: &mut ChaCha8Rng) -> Step {
     Step { rules: Rules::OUT_BUS, devices, ports: devices, has_priority: false, operators, tensors }
 }
 
-/// Every reader of a tensor on its own and those at home together, no ports, tensors in any order of producers.
+/// One transfer for every reader of a tensor elsewhere and one for all readers at home, no ports, tensors in
+/// any order of producers.
 fn without_contention(rng: &mut ChaCha8Rng) -> Step {
     let devices = rng.random_range(1..5);
     let operators = operators(rng, devices, false);
@@ -133,7 +134,7 @@ fn outcome(timeline: &Timeline) -> Outcome {
     }
 }
 
-/// The path leads from the last event to the beginning without a hole but for pauses and gaps.
+/// Checks that the path leads from the last event to the beginning without a hole except for pauses and gaps.
 fn check_path(flow: &Flow, timeline: &Timeline) {
     let path = timeline.critical_path(flow);
     let rest = |activity: Activity| match activity {

@@ -10,7 +10,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::simulate::{Flow, Simulator, Timeline};
 
-/// A link that takes a latency and a second per byte, or so much of it.
+/// A link with a latency and a time per byte.
 pub(crate) fn link(latency_s: f64, seconds_per_byte: f64) -> LinkDocument {
     LinkDocument { latency_s, bandwidth: 1.0 / seconds_per_byte }
 }
@@ -33,7 +33,7 @@ pub(crate) fn host(count: u32, group: Option<&str>) -> KindDocument {
     KindDocument { host: true, link: None, ..kind("host", count, link(0.0, 1.0), group) }
 }
 
-/// A model that grows, on a cluster.
+/// A model to be extended, on a cluster.
 pub(crate) struct Model {
     pub(crate) operators: Vec<OperatorDocument>,
     pub(crate) tensors: Vec<TensorDocument>,
@@ -44,7 +44,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// No operators; devices of one kind, a second per byte.
+    /// A model without operators, on devices of these kinds.
     pub(crate) fn on(kinds: Vec<KindDocument>) -> Model {
         let (operators, tensors, groups) = (Vec::new(), Vec::new(), Vec::new());
         Model { operators, tensors, kinds, groups, matrix: None, pins: PinsDocument::default() }
@@ -55,7 +55,7 @@ impl Model {
         self
     }
 
-    /// An operator that takes so long everywhere, and its number.
+    /// Adds an operator that takes `seconds` on every device; returns its number.
     pub(crate) fn operator(&mut self, seconds: f64) -> usize {
         let number = self.operators.len();
         let seconds = self.kinds.iter().map(|kind| (kind.class.clone(), seconds)).collect();

@@ -1,5 +1,5 @@
-//! Random problems and placements: the flow of a placement is what the rules of ports, uplinks, hosts and
-//! memory say.
+//! Random problems and placements: the flow of a placement follows the rules of ports, uplinks, hosts and
+//! memory.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -22,7 +22,7 @@ const GROUP_OF: [Option<usize>; 5] = [Some(0), Some(0), Some(1), Some(1), None];
 const HOST: usize = 3;
 pub(crate) const DEVICES: u32 = 5;
 
-/// Whole numbers, or figures that no two sums of are equal.
+/// Integers, or reals of which no two sums are equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Figures {
     Whole,
@@ -43,7 +43,7 @@ fn model(rng: &mut ChaCha8Rng, figures: Figures) -> Model {
     model_of(rng, figures, count, 12)
 }
 
-/// A model of so many operators and fewer than so many tensors.
+/// A model of `count` operators and fewer than `tensors` tensors.
 pub(crate) fn model_of(rng: &mut ChaCha8Rng, figures: Figures, count: usize, tensors: usize) -> Model {
     let mut link = |seconds| link(figures.draw(rng), seconds);
     let kinds = vec![
@@ -60,7 +60,7 @@ pub(crate) fn model_of(rng: &mut ChaCha8Rng, figures: Figures, count: usize, ten
         operator.parameter_bytes = figures.draw(rng);
         operator.optimizer_bytes = figures.draw(rng);
         operator.workspace_bytes = figures.draw(rng);
-        // Not counted: what is stashed are the tensors themselves.
+        // Not counted: the stash consists of the tensors themselves.
         operator.activation_bytes = figures.draw(rng);
     }
     for _ in 0..rng.random_range(0..tensors) {
@@ -160,7 +160,7 @@ fn placements_take_what_the_reference_says() {
     let mut simulator = Simulator::new();
     for number in 0..INSTANCES {
         let (model, problem, placement) = instance(number, Figures::Whole);
-        // Memory that another flow has left must not show.
+        // Reusing the memory of another flow must not affect the result.
         let made = match flow.take() {
             Some(spare) => Template::new(&problem).flow_of(&placement, spare),
             None => Flow::of(&problem, &placement),
@@ -176,7 +176,8 @@ fn placements_take_what_the_reference_says() {
     }
 }
 
-/// Bytes on a device at a moment, by the spans alone: what starts counts and what ends does not.
+/// Bytes on a device at a moment, from the spans alone: a span that starts then counts, one that ends does
+/// not.
 fn bytes_at(step: &Step, spans: [&[Span]; 2], device: u32, now: f64) -> f64 {
     let [operators, moves] = spans;
     let mut bytes = 0.0;
@@ -240,7 +241,7 @@ fn the_peak_is_the_most_that_the_timeline_shows_and_nothing_overlaps() {
     }
 }
 
-/// No two of these overlap.
+/// Asserts that no two spans overlap.
 fn alone(spans: &mut [Span]) {
     spans.sort_by(|a, b| a.start.total_cmp(&b.start));
     assert!(spans.windows(2).all(|two| two[0].end <= two[1].start), "{spans:?}");

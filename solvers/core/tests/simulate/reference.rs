@@ -1,7 +1,7 @@
-//! The rules as they are written, without a single clever structure.
+//! A naive reference of the rules, without clever data structures.
 //!
-//! Nothing is kept but who started and ended when, and the numbers of requests: whether something is ready,
-//! first in line or in memory is found anew each time by looking at everything.
+//! It keeps only starts, ends and the numbers of requests. Readiness, queue order and memory are recomputed
+//! each time from everything.
 
 use stagewright_core::simulate::{Instant, Ties};
 
@@ -15,8 +15,8 @@ pub(crate) struct Outcome {
     pub(crate) peaks: Vec<f64>,
 }
 
-/// Something that has started: when it ends, when it leaves device or ports, and which of both has taken
-/// effect.
+/// A started activity: its end, the time at which it leaves its device or ports, and which of the two has
+/// taken effect.
 #[derive(Debug, Clone, Copy)]
 struct Ran {
     start: f64,
@@ -24,7 +24,7 @@ struct Ran {
     rested: f64,
     has_ended: bool,
     has_rested: bool,
-    /// Place in the order in which ends were foreseen.
+    /// Position in the order in which ends were scheduled.
     foreseen: [usize; 2],
 }
 
@@ -34,7 +34,7 @@ struct State<'a> {
     now: f64,
     operators: Vec<Option<Ran>>,
     moves: Vec<Option<Ran>>,
-    /// Number of the request of each operator for its device, and of each transfer for its ports.
+    /// Time and number of the request of each operator for its device, and of each transfer for its ports.
     ready: Vec<Option<(f64, usize)>>,
     requested: Vec<Option<(f64, usize)>>,
     counter: usize,
@@ -101,8 +101,7 @@ impl State<'_> {
         self.counter
     }
 
-    /// The earliest end that has not taken effect; of those at one time the first by producer, or as
-    /// foreseen.
+    /// The earliest end that has not taken effect; ties go by producer, or by the order of scheduling.
     fn next_end(&self) -> Option<(f64, End)> {
         let mut ends: Vec<(f64, usize, usize, End)> = Vec::new();
         let at_once = self.step.rules.instant == Instant::AtOnce;
@@ -141,7 +140,7 @@ impl State<'_> {
         } else {
             ran.foreseen[1] = number;
         }
-        // A device that finishes goes on before anything is sent.
+        // A device that finishes starts its next operator before anything is sent.
         if at_once {
             while self.start_operator() {}
         }
@@ -225,7 +224,7 @@ impl State<'_> {
         waiting.iter().copied().find(is_first)
     }
 
-    /// Starts an operator, if any can start: by device, or that which was ready first.
+    /// Starts an operator, if any can start: the first by device, or the one that was ready first.
     fn start_operator(&mut self) -> bool {
         let mut next = (0..self.step.devices).filter_map(|device| self.next_on(device));
         let op = match self.step.rules.instant {

@@ -1,4 +1,4 @@
-//! Reruns of changed schedules say what runs from the beginning say, to the last bit.
+//! Reruns of changed schedules give the same results as runs from the beginning, to the last bit.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -19,7 +19,7 @@ const MOVES: usize = 16;
 /// An operator by its index, or a transfer by its tensor and destinations.
 type Name = (u32, Option<Vec<u32>>);
 
-/// All that a run says, whatever the numbers of its transfers.
+/// All results of a run, independent of the numbers of its transfers.
 #[derive(Debug, PartialEq)]
 struct Said {
     operators: Vec<(Operator, Span)>,
@@ -74,13 +74,13 @@ impl Fresh<'_> {
         (flow, timeline)
     }
 
-    /// Checks a run of the schedule against this.
+    /// Checks a run of the schedule against a run from the beginning.
     fn agrees(&mut self, flow: &Flow, timeline: &Timeline, what: &str) {
         let (expected_flow, expected) = self.run();
         assert_eq!(said(flow, timeline), said(&expected_flow, &expected), "{what}");
     }
 
-    /// Some changes: operators go elsewhere, ranks are exchanged or given anew, so that some are equal.
+    /// Random changes: operators move, ranks are exchanged or redrawn, so that some are equal.
     fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<Change> {
         let count = self.device_of.len();
         let mut changes = Vec::new();
@@ -117,7 +117,7 @@ fn problem(rng: &mut ChaCha8Rng, figures: Figures) -> Problem {
         false => (rng.random_range(10..40), 60),
     };
     let mut model = model_of(rng, figures, operators, tensors);
-    // Most inputs come from near, so that not everything hangs on what runs first.
+    // Most inputs come from nearby operators, so that not everything depends on the first ones.
     for tensor in &mut model.tensors {
         let near = rng.random_range(1..10);
         tensor.consumers.truncate(near);
@@ -126,7 +126,7 @@ fn problem(rng: &mut ChaCha8Rng, figures: Figures) -> Problem {
     model.problem_under(execution)
 }
 
-/// Seconds from the end of every operator to that of the step, at least.
+/// Lower bounds on the seconds from the end of every operator to the end of the step.
 fn tails(problem: &Problem) -> Vec<f64> {
     let graph = problem.graph();
     let mut tails = vec![0.0f64; graph.operator_count()];
@@ -137,7 +137,7 @@ fn tails(problem: &Problem) -> Vec<f64> {
         };
         tails[op.index()] = graph.successors(op).iter().map(after).fold(0.0, f64::max);
     }
-    // What the simulator adds one after the other may be a little less.
+    // The sums of the simulator, in another order, may be a little smaller.
     tails.iter().map(|tail| tail * (1.0 - 1e-12)).collect()
 }
 

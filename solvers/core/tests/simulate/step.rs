@@ -1,4 +1,4 @@
-//! A step in plain terms, for the reference, and as a flow for the engine.
+//! A step as plain data for the reference, and as a flow for the engine.
 
 use stagewright_core::simulate::{Flow, FlowBuilder, FlowError, Operator, Rules};
 
@@ -25,7 +25,7 @@ pub(crate) struct Transfer {
     pub(crate) seconds: f64,
     pub(crate) gap: f64,
     pub(crate) ports: Vec<u32>,
-    /// Device and readers; none where it tells the readers at home.
+    /// Device and readers; empty if the transfer releases the home copy.
     pub(crate) copies: Vec<(u32, Vec<u32>)>,
 }
 

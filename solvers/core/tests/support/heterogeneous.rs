@@ -1,5 +1,5 @@
-//! The 48 task graphs on devices that all differ, as published with GiPH (Hu et al., MLSys 2023), with the placement
-//! of its HEFT and what that takes.
+//! The 48 task graphs on heterogeneous devices published with GiPH (Hu et al., MLSys 2023), with the placement of
+//! its HEFT and its makespan.
 
 #![allow(dead_code, reason = "every test reads what it needs")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
@@ -35,7 +35,7 @@ pub(crate) struct Task {
     pub(crate) heft_makespan: f64,
 }
 
-/// All of them; none, saying so, without `STAGEWRIGHT_SHARED`.
+/// All tasks; `None`, with a message, without `STAGEWRIGHT_SHARED`.
 pub(crate) fn tasks() -> Option<Vec<Task>> {
     let Some(folder) = std::env::var_os("STAGEWRIGHT_SHARED").map(PathBuf::from) else {
         println!("skipped: STAGEWRIGHT_SHARED is not set");
@@ -49,8 +49,8 @@ pub(crate) fn tasks() -> Option<Vec<Task>> {
 }
 
 impl Task {
-    /// The makespan of the graph without contention: a kind for every device, and operators without seconds on those
-    /// that they may not use.
+    /// The makespan problem of the graph without contention: one kind per device, and operators without seconds on
+    /// devices that they may not use.
     pub(crate) fn problem(&self) -> Problem {
         let class = |device: usize| format!("class{device}");
         let mut builder = GraphBuilder::new("task");
@@ -69,7 +69,7 @@ impl Task {
             count: 1,
             host: false,
             memory_bytes: None,
-            // The matrix says what a transfer takes.
+            // The matrix gives the transfer times.
             link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
             group: None,
         };
@@ -89,7 +89,7 @@ impl Task {
             .expect("a sound problem")
     }
 
-    /// The longest path where every operator is on its fastest device.
+    /// The longest path with every operator on its fastest device.
     pub(crate) fn longest_path(&self, problem: &Problem) -> f64 {
         let graph = problem.graph();
         let mut end = vec![0.0f64; graph.operator_count()];

@@ -1,4 +1,4 @@
-//! Who reads from whom: pairs of operators, each with the tensors between them.
+//! Arcs of the graph: pairs of producer and reader, each with the tensors between them.
 
 use crate::graph::{Compressed, Graph, TensorId};
 
@@ -12,7 +12,7 @@ pub(super) struct Arcs {
 }
 
 impl Arcs {
-    /// O(pins log pins).
+    /// Builds the arcs, in O(pins log pins).
     pub(super) fn new(graph: &Graph) -> Arcs {
         let mut carried: Vec<([u32; 2], TensorId)> = Vec::new();
         for tensor in graph.tensors() {

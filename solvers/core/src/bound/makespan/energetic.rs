@@ -8,33 +8,32 @@ use crate::document::ObjectiveKind;
 use crate::problem::Problem;
 use crate::tolerance::round_down;
 
-/// Rounds of new prices for the best set, and of the best set for these prices.
+/// Alternations between new prices for the best set and the best set for these prices.
 const ROUNDS: usize = 2;
 
-/// The work of the operators that are far from both ends, in the time that is left between, over all devices:
-/// for any set S of operators, and prices λ_k ≥ 0 of a second on a device of pool k, T cannot be less than
-/// where
+/// The work of the operators far from both ends must fit into the time between, over all devices: for any set
+/// S of operators, and prices λ_k ≥ 0 of a second on a device of pool k, T is at least the value at which
 ///
 /// ```text
 /// Σ_k λ_k Σ_i max(0, T − h_k(i) − q_k(i))  =  Σ_u min_k λ_k p_uk
 /// ```
 ///
-/// with u over the parts in S of colocation classes, i over the devices of pool k, and h_k(i), q_k(i) the
+/// with u over the parts of colocation classes in S, i over the devices of pool k, and h_k(i), q_k(i) the
 /// i-th smallest head and tail of S on that pool.
 ///
-/// *Proof.* A device of pool k that runs something of S runs one operator of S first and one last, so it
-/// works for S at most from the head of the first to the tail of the last. The first operators of several
-/// devices differ, so r devices of a pool do so for at most Σ_{i ≤ r} (T − h_k(i) − q_k(i)) seconds in all;
-/// leaving out negative terms and adding those of devices that run nothing of S only raises that. Every class
-/// part u takes λ_k p_uk of the priced seconds for the pool k that runs it.
+/// *Proof.* A device of pool k that runs operators of S runs one of them first and one last, so it works on S
+/// at most from the head of the first to the tail of the last. The first operators of several devices differ,
+/// so r devices of a pool do so for at most Σ_{i ≤ r} (T − h_k(i) − q_k(i)) seconds in total; omitting
+/// negative terms and adding those of devices that run nothing of S only raises that. Every class part u
+/// takes λ_k p_uk of the priced seconds for the pool k that runs it.
 ///
-/// Where S holds all that its operators read, the first operator of S on a device is the first of all there,
-/// so it reads from other devices alone and its head is that of an operator by itself; likewise for the last
-/// ones where S holds all readers.
+/// If S contains everything that its operators read, the first operator of S on a device is the first of all
+/// there, so it reads only from other devices and its head is that of an operator alone on its device;
+/// likewise for the last ones if S contains all readers.
 ///
-/// S = {v : head ≥ h and tail ≥ q}, the least over pools each, for thresholds found on a grid and then one by
-/// one; the prices are those of the fluid bound, for all operators and for the best sets ([`divided`]). Valid
-/// for the makespan, any priority. O(pools · operators log operators) after [`Reach`] and the prices.
+/// S = {v : head ≥ h and tail ≥ q}, each the minimum over pools, for thresholds found on a grid and then one
+/// by one; the prices are those of the fluid bound, for all operators and for the best sets ([`divided`]).
+/// Valid for the makespan, any priority. O(pools · operators log operators) after [`Reach`] and the prices.
 ///
 /// Sets by heads and tails are those of Carlier, "Scheduling jobs with release dates and tails on identical
 /// machines to minimize the makespan" (EJOR 1987), as are the smallest heads and tails.

@@ -1,12 +1,14 @@
-//! What has to be on an operator's own device, for it to start before a given time, and how long that takes.
+//! The operators that must be on an operator's own device for it to start before a given time, and their
+//! duration.
 //!
 //! Let v be on a device d. If an operator u that it reads is on another device, v cannot start before the
-//! arrival of u's tensors, at a(u). So for v to start at T < a(u), u has to be on d. Then what u reads is in
-//! the same place: if w is not on d, u starts no sooner than a(w), and v after u at a(w) + p(u) or later. So
-//! for v to start before that, w has to be on d, and so on: all operators whose arrival, with what has to run
-//! on d between it and v, is later than T. Let S(T) be the set of these. It grows as T falls, and d runs it
-//! before v, one operator after another, none before its own head; let M(S) be the end of that. Then v cannot
-//! start before the least T with M(S(T)) ≤ T. It is found by lowering T from arrival to arrival.
+//! arrival of u's tensors, at a(u). So for v to start at T < a(u), u must be on d. The same then applies to
+//! the inputs of u: if w is not on d, u starts no earlier than a(w), and v after u at a(w) + p(u) or later.
+//! So for v to start before that, w must be on d, and so on. Let S(T) be the set of all operators whose
+//! arrival, plus the duration of the operators that must run on d between it and v, is later than T. It grows
+//! as T falls, and d runs it before v, one operator after another, none before its own head; let M(S) be the
+//! end of that sequence. Then v cannot start before the least T with M(S(T)) ≤ T. It is found by lowering T
+//! from arrival to arrival.
 //!
 //! Jung, Kirousis and Spirakis, "Lower bounds and efficient algorithms for multiprocessor scheduling of
 //! directed acyclic graphs with communication delays" (Information and Computation 1993), take the same sets
@@ -16,11 +18,11 @@ use std::collections::BinaryHeap;
 
 use super::one_machine::Queue;
 
-/// Most operators of a set S(T), and most that one of them brings in: with fewer, M(S) is a bound all the
-/// same.
+/// Maximum number of operators of a set S(T), and of operators that one of them adds: M(S) of fewer operators
+/// is still a bound.
 const MOST_OPERATORS: usize = 32;
 
-/// Fewest that are allowed in large problems, and most over all sets.
+/// Least value of this maximum in large problems, and maximum over all sets together.
 const FEWEST_OPERATORS: usize = 4;
 const MOST_IN_ALL: usize = 1 << 19;
 
@@ -28,15 +30,15 @@ const MOST_IN_ALL: usize = 1 << 19;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Neighbour {
     pub(super) op: u32,
-    /// When its tensors arrive if it is on another device; infinite where it cannot be.
+    /// Arrival time of its tensors if it is on another device; infinite if it cannot be.
     pub(super) arrival: f64,
-    /// Before when it cannot start on v's device.
+    /// Lower bound on its start on v's device.
     pub(super) head: f64,
-    /// Its seconds there; infinite where it cannot be there.
+    /// Its seconds there; infinite if it cannot be there.
     pub(super) seconds: f64,
 }
 
-/// An operator by when v could start if it were on another device.
+/// An operator, ordered by the time at which v could start if it were on another device.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     neighbour: Neighbour,
@@ -70,7 +72,7 @@ impl PartialEq for Waiting {
 
 impl Eq for Waiting {}
 
-/// Looks for the sets; keeps its memory between operators.
+/// Search for the sets; reuses its memory between operators.
 #[derive(Debug)]
 pub(super) struct Local {
     most: usize,
@@ -82,7 +84,7 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// For so many sets.
+    /// Creates the search for `sets` sets.
     pub(super) fn new(sets: usize) -> Local {
         Local {
             most: (MOST_IN_ALL / sets.max(1)).clamp(FEWEST_OPERATORS, MOST_OPERATORS),
@@ -94,8 +96,9 @@ impl Local {
         }
     }
 
-    /// Before when v cannot start: by what it reads, and `reads`, what each of these reads in turn. Takes
-    /// O(d log² d) for d operators that it reads, and a bounded number of calls of `reads`.
+    /// Lower bound on the start of v, from the operators that it reads, `direct`, and from those that each of
+    /// these reads in turn, `reads`. Takes O(d log² d) for d operators that it reads, and a bounded number of
+    /// calls of `reads`.
     pub(super) fn start<I: Iterator<Item = Neighbour>>(
         &mut self,
         direct: impl Iterator<Item = Neighbour>,
@@ -105,17 +108,17 @@ impl Local {
         self.sorted.extend(direct);
         match *self.sorted {
             [] => 0.0,
-            // What it reads in turn is in its own head already.
+            // Its own head already accounts for its inputs.
             [one] => one.arrival.min(one.head + one.seconds),
             _ => {
                 let direct = self.of_direct();
-                // With all of them elsewhere it starts when the last arrives: no set raises that.
+                // If all of them are elsewhere, v starts when the last arrives: no set raises that.
                 if self.sorted[0].arrival <= direct { direct } else { direct.max(self.of_all(reads)) }
             }
         }
     }
 
-    /// With S(T) of direct neighbours alone, however many: by bisection over their arrivals.
+    /// Bound with S(T) restricted to direct neighbours, however many, by bisection over their arrivals.
     fn of_direct(&mut self) -> f64 {
         self.sorted.sort_unstable_by(|a, b| b.arrival.total_cmp(&a.arrival).then(a.op.cmp(&b.op)));
         self.by_head.clear();
@@ -135,12 +138,13 @@ impl Local {
             let middle = low + (high - low) / 2;
             if end(middle) >= next(middle) { high = middle } else { low = middle + 1 }
         }
-        // The end only grows and the arrival only falls: the least of their maxima is where they meet.
+        // The end is non-decreasing and the arrival non-increasing: the least of their maxima is where they
+        // meet.
         let before = if low == 0 { f64::INFINITY } else { next(low - 1) };
         end(low).max(next(low)).min(before)
     }
 
-    /// With S(T) as far back as it reaches, up to a number of operators.
+    /// Bound with S(T) as far back as it extends, up to a number of operators.
     fn of_all<I: Iterator<Item = Neighbour>>(&mut self, reads: impl Fn(u32) -> I) -> f64 {
         self.heap.clear();
         self.queue.clear();

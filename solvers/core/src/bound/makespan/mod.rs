@@ -1,33 +1,33 @@
 //! Bounds on the makespan of one step.
 //!
-//! Where an operator runs decides how long it takes and what has to travel to it, so every figure here is one
-//! of an operator *and* a pool:
+//! The location of an operator determines its duration and its incoming transfers, so every quantity here belongs
+//! to an operator *and* a pool:
 //!
 //! ```text
-//! head(v, k)   v on a device of pool k does not start before
+//! head(v, k)   lower bound on the start of v on a device of pool k
 //! p(v, k)      its seconds there
-//! tail(v, k)   and so much at least follows its end
+//! tail(v, k)   lower bound on the time from its end to the end of the step
 //! ```
 //!
-//! [`Reach`] finds heads in the order of the graph and tails backwards. What an operator reads is either made on
-//! its own device, one operator after another, or arrives from another one after a transfer; the cheaper mix
-//! of both is a bound. From there, T is at least
+//! [`Reach`] computes heads in topological order and tails in reverse. An input of an operator is either produced
+//! on its own device, one operator after another, or arrives from another device after a transfer; the cheaper mix
+//! of both is a bound. Given heads and tails, T is at least
 //!
-//! - head + seconds + tail of any operator, and what one device takes for all of a colocation class with
-//!   their heads and tails: [`OneMachine`];
-//! - what all devices together take for the operators far from both ends, in the time between: [`Energetic`].
+//! - head + seconds + tail of any operator, and the time of one device for all of a colocation class with their
+//!   heads and tails: [`OneMachine`];
+//! - the time of all devices together for the operators far from both ends, between these ends: [`Energetic`].
 //!
-//! The bounds relax the rules of [`simulate`](crate::simulate) and use this of them alone: a device runs one
-//! operator at a time, an operator starts when all that it reads is on its device, a transfer takes at least
-//! the seconds of its route and starts when its tensor is there, transfers that share a port follow one
-//! another, and what an operator needs in memory while it runs fits its device. So they hold for every
-//! placement without violations and every priority, with ports and without contention alike, and for queues
-//! that are not work conserving.
+//! The bounds relax the rules of [`simulate`](crate::simulate) and use only these: a device runs one operator at a
+//! time, an operator starts when all its inputs are on its device, a transfer takes at least the seconds of its
+//! route and starts when its tensor is there, transfers that share a port follow one another, and the memory that
+//! an operator needs while it runs fits its device. So they hold for every placement without violations and every
+//! priority, with ports and without contention alike, and for queues that are not work conserving.
 //!
 //! # Literature
 //!
 //! - Papadimitriou and Yannakakis, "Towards an architecture-independent analysis of parallel algorithms", SIAM
-//!   Journal on Computing 1990: with a delay between processors, what a task waits for is near it or long ago.
+//!   Journal on Computing 1990: with a delay between processors, a task's predecessors are on its own processor or
+//!   ended long before.
 //! - Jung, Kirousis and Spirakis, "Lower bounds and efficient algorithms for multiprocessor scheduling of directed
 //!   acyclic graphs with communication delays", Information and Computation 1993.
 //! - Carlier, "The one-machine sequencing problem", European Journal of Operational Research 1982, and "Scheduling

@@ -1,10 +1,10 @@
 //! One device that runs given operators one after another, each with a head before which it cannot start and
 //! a tail that follows its end.
 //!
-//! With heads alone they end the soonest in the order of their heads. With tails as well the problem is hard
-//! (1 | r_j, q_j | C_max), but not if operators may be interrupted: then whatever is available and has the
-//! largest tail runs (Jackson; Carlier, "The one-machine sequencing problem", EJOR 1982). The value of that
-//! is the largest, over all sets of the operators, of the least head, all seconds and the least tail.
+//! With heads alone they end earliest in the order of their heads. With tails as well the problem is hard
+//! (1 | r_j, q_j | C_max), but not with preemption: then the available operator with the largest tail runs
+//! (Jackson; Carlier, "The one-machine sequencing problem", EJOR 1982). The preemptive value is the maximum,
+//! over all sets of the operators, of the least head plus all seconds plus the least tail.
 
 use std::collections::BinaryHeap;
 
@@ -15,13 +15,13 @@ use crate::graph::OpId;
 use crate::problem::Problem;
 use crate::tolerance::round_down;
 
-/// A colocation class on its device: the largest, over classes, of the least over pools of what one device of
-/// the pool needs for all its operators with their heads and tails there. A class of one operator is a path
-/// through it: head, seconds and tail.
+/// A colocation class on its device: the maximum over classes of the minimum over pools of the time that one
+/// device of the pool needs for all operators of the class with their heads and tails there. For a class of
+/// one operator this is head + seconds + tail.
 ///
 /// *Proof.* All operators of a class run on one device, so one after another. On a device of pool k, v starts
-/// at head(v, k) or later, and tail(v, k) follows its end ([`Reach`]). Interrupting operators only shortens
-/// that. Valid for the makespan, any priority. O(pools · operators log operators) after [`Reach`].
+/// at head(v, k) or later, and tail(v, k) follows its end ([`Reach`]). Preemption only shortens that. Valid
+/// for the makespan, any priority. O(pools · operators log operators) after [`Reach`].
 #[derive(Debug, Clone, Copy)]
 pub struct OneMachine;
 
@@ -71,16 +71,16 @@ impl Job {
     }
 }
 
-/// A device that may interrupt its operators.
+/// A device that may preempt its operators.
 #[derive(Debug, Default)]
 struct Machine {
     jobs: Vec<Job>,
-    /// Tail, as the bits of a double that is not negative, and seconds left.
+    /// Tail, as the bits of a non-negative double, and remaining seconds.
     available: BinaryHeap<(u64, u64)>,
 }
 
 impl Machine {
-    /// When the last tail ends. O(jobs log jobs).
+    /// End of the last tail. O(jobs log jobs).
     fn end(&mut self) -> f64 {
         if let [job] = *self.jobs {
             return job.head + job.seconds + job.tail;
@@ -119,12 +119,12 @@ impl Machine {
     }
 }
 
-/// Operators of one device by their heads, and when the last of them can end.
+/// Operators of one device by their heads, and the earliest end of the last.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// Head and seconds, by head.
     jobs: Vec<[f64; 2]>,
-    /// At least the end.
+    /// Upper bound on the end.
     at_most: f64,
 }
 
@@ -140,12 +140,13 @@ impl Queue {
         self.at_most = self.at_most.max(head) + seconds;
     }
 
-    /// When the last one can end.
+    /// Earliest end of the last operator.
     pub(super) fn end(&self) -> f64 {
         self.jobs.iter().fold(0.0, |end: f64, &[head, seconds]| end.max(head) + seconds)
     }
 
-    /// Whether the last one cannot end before a time. Computes the end only where that is in doubt.
+    /// Whether the last operator cannot end before a time. Computes the end only if the upper bound leaves it
+    /// open.
     pub(super) fn lasts_until(&mut self, time: f64) -> bool {
         if self.at_most >= time {
             self.at_most = self.end();

@@ -1,4 +1,4 @@
-//! Heads and tails: how far every operator is from the beginning and from the end of the step.
+//! Heads and tails: the distance of every operator from the beginning and from the end of the step.
 
 use super::arcs::Arcs;
 use super::local::{Local, Neighbour};
@@ -6,23 +6,24 @@ use super::sites::Sites;
 use crate::graph::OpId;
 use crate::problem::Problem;
 
-/// Lower bounds on when an operator can start, and on what must follow its end, by the pool that runs it.
+/// Lower bounds on the start of an operator, and on the time that must follow its end, by the pool that runs
+/// it.
 ///
-/// *Head.* Let v run on a device d of pool k. What it reads from an operator u on another device, of pool j,
-/// has been sent after u's end, so it arrives at head(u, j) + p(u, j) + c or later, c being the least seconds
-/// that these tensors take between devices of the two pools: on the least of these over j at the earliest.
-/// What it reads from operators on d itself is made there one after another. Which operators are on d is
-/// free, so head(v, k) takes the best choice, or less.
+/// *Head.* Let v run on a device d of pool k. Its inputs from an operator u on another device, of pool j, are
+/// sent after u's end, so they arrive at head(u, j) + p(u, j) + c or later, where c is the least time of
+/// these tensors between devices of the two pools; the minimum over j is a bound. Its inputs from operators
+/// on d itself are produced there one after another. The choice of operators on d is free, so head(v, k) is
+/// that of the best choice, or less.
 ///
-/// *Tail.* The same, backwards: on another device a reader w of v has its tensors c after the end of v, and
-/// ends p(w, j) + tail(w, j) or more before the end of the step; the readers on d itself run one after
+/// *Tail.* The same in reverse: a reader w of v on another device has its tensors c after the end of v, and
+/// starts p(w, j) + tail(w, j) or more before the end of the step; the readers on d itself run one after
 /// another.
 ///
-/// Operators of one colocation class are on one device. A pool that cannot run all of an operator's class, by
-/// support, pins, or because the class alone does not fit into the memory of one device, has an infinite head
-/// and tail. So these figures hold for every placement without violations, and for every priority; the
-/// engine's order of queues is not used. They are sums in another order than the simulator's: compare them
-/// after rounding.
+/// Operators of one colocation class are on one device. A pool that cannot run all of an operator's class,
+/// because of support, pins, or a class that alone exceeds the memory of one device, has an infinite head and
+/// tail. So these values hold for every placement without violations, and for every priority; the engine's
+/// order of queues is not used. They are sums in another order than the simulator's: compare them after
+/// rounding.
 #[derive(Debug)]
 pub struct Reach<'p> {
     pub(super) sites: Sites<'p>,
@@ -35,15 +36,15 @@ pub struct Reach<'p> {
 pub(super) struct Side {
     /// By operator and site.
     far: Vec<f64>,
-    /// The same where the operator is the first (for tails, the last) of all on its device.
+    /// As `far`, for an operator that is the first (for tails, the last) of all on its device.
     alone: Vec<f64>,
 }
 
 impl<'p> Reach<'p> {
-    /// The heads and tails of a problem; none where some operator can run nowhere.
+    /// Computes the heads and tails of a problem; `None` if some operator cannot run anywhere.
     ///
-    /// Takes O(pools² · arcs + pools · operators · log degree) and memory for pools · (arcs + operators)
-    /// figures. Where that is too much, all pools count as one, on which communication is free.
+    /// Takes O(pools² · arcs + pools · operators · log degree) time and memory for pools · (arcs + operators)
+    /// values. If that is too much, all pools count as one, on which communication is free.
     pub fn new(problem: &'p Problem) -> Option<Reach<'p>> {
         let graph = problem.graph();
         let arcs = Arcs::new(graph);
@@ -54,37 +55,37 @@ impl<'p> Reach<'p> {
         Some(Reach { sites, heads, tails })
     }
 
-    /// Seconds before which an operator on a device of a pool cannot start; infinite where it cannot be
+    /// Lower bound on the start of an operator on a device of a pool, in seconds; infinite if it cannot be
     /// there.
     pub fn head(&self, op: OpId, pool: usize) -> f64 {
         self.heads.far(&self.sites, op.index())[self.sites.site(pool)]
     }
 
-    /// Seconds that at least pass between the end of an operator on a device of a pool and the end of the
-    /// step; infinite where it cannot be there.
+    /// Lower bound on the seconds between the end of an operator on a device of a pool and the end of the
+    /// step; infinite if it cannot be there.
     pub fn tail(&self, op: OpId, pool: usize) -> f64 {
         self.tails.far(&self.sites, op.index())[self.sites.site(pool)]
     }
 
-    /// Seconds of an operator on a pool; infinite where its colocation class cannot be there.
+    /// Seconds of an operator on a pool; infinite if its colocation class cannot be there.
     pub fn seconds(&self, op: OpId, pool: usize) -> f64 {
         self.sites.seconds(op.index())[self.sites.site(pool)]
     }
 }
 
 impl Side {
-    /// By site.
+    /// Values by site.
     pub(super) fn far(&self, sites: &Sites<'_>, op: usize) -> &[f64] {
         &self.far[op * sites.count()..(op + 1) * sites.count()]
     }
 
-    /// By site, where the operator is the first or last of its device.
+    /// Values by site, for an operator that is the first or last of its device.
     pub(super) fn alone(&self, sites: &Sites<'_>, op: usize) -> &[f64] {
         &self.alone[op * sites.count()..(op + 1) * sites.count()]
     }
 }
 
-/// One pass over the graph, forward for heads and backward for tails. It is told for heads.
+/// One pass over the graph, forward for heads and backward for tails. Its comments describe heads.
 struct Sweep<'a> {
     problem: &'a Problem,
     sites: &'a Sites<'a>,
@@ -97,7 +98,7 @@ impl Sweep<'_> {
         let count = self.sites.count();
         let entries = self.problem.graph().operator_count() * count;
         let mut side = Side { far: vec![f64::INFINITY; entries], alone: vec![f64::INFINITY; entries] };
-        // By arc and site of the reader, where the producer is on another device.
+        // By arc and site of the reader, for a producer on another device.
         let mut arrivals = vec![f64::INFINITY; self.arcs.len() * count];
         let mut local = Local::new(entries);
         for op in order.map(OpId::index) {
@@ -138,7 +139,7 @@ impl Sweep<'_> {
         self.arcs.ends(arc)[usize::from(self.backward)]
     }
 
-    /// When the tensors of an arc can arrive from another device.
+    /// Updates the arrival times of an arc's tensors from another device.
     fn arrive(&self, arc: u32, side: &Side, arrivals: &mut [f64]) {
         let (graph, count) = (self.problem.graph(), self.sites.count());
         let [from, to] = self.arcs.ends(arc).map(|op| OpId(op as u32));

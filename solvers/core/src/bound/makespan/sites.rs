@@ -1,32 +1,34 @@
-//! What the bounds know of the devices: which operator may run where, for how long, and how far the pools are
-//! from one another.
+//! The bounds' model of the devices: the pools that an operator may run on, its duration there, and the
+//! transfer times between pools.
 
 use crate::document::Execution;
 use crate::graph::{OpId, TensorId};
 use crate::problem::{Pool, Problem};
 use crate::tolerance::{fits, round_down};
 
-/// Most entries of the tables over the pairs of operators and of pools; with more, all pools are one site.
+/// Maximum number of table entries over the pairs of operators and of pools; above it, all pools are one
+/// site.
 const MOST_ENTRIES: usize = 1 << 27;
 
-/// Pools, or all of them as one site where they are too many to be told apart.
+/// Pools, or all of them as one site if they are too many to be distinguished.
 ///
-/// One site for all pools, with the least seconds of any and without transfers, is a relaxation: each
-/// placement has a value there that is not larger.
+/// One site for all pools, with the least seconds of any and without transfers, is a relaxation: no placement
+/// has a larger value there.
 #[derive(Debug)]
 pub(super) struct Sites<'p> {
     problem: &'p Problem,
     site_of: Vec<u32>,
     count: usize,
     devices: Vec<u64>,
-    /// By operator and site; infinite where the operator's class cannot be.
+    /// By operator and site; infinite if the operator's class cannot be there.
     seconds: Vec<f64>,
-    /// Least delay and least seconds per byte by pair of sites, where the cluster has a matrix.
+    /// Least delay and least seconds per byte by pair of sites, if the cluster has a matrix.
     matrix: Option<Vec<[f64; 2]>>,
 }
 
 impl<'p> Sites<'p> {
-    /// The sites of a problem whose graph has so many arcs. None where some operator can run nowhere.
+    /// Builds the sites of a problem whose graph has `arcs` arcs. `None` if some operator cannot run
+    /// anywhere.
     pub(super) fn new(problem: &'p Problem, arcs: usize) -> Option<Sites<'p>> {
         let (graph, pools) = (problem.graph(), problem.pools());
         let entries = (arcs + graph.operator_count()).checked_mul(pools.len().pow(2));
@@ -62,8 +64,8 @@ impl<'p> Sites<'p> {
         shared.iter().map(bytes).sum()
     }
 
-    /// A class may be on a pool that runs all its members and whose devices hold, besides what always stays
-    /// of the class, what each member alone needs while it runs: workspace, inputs and outputs.
+    /// A class may be on a pool that runs all its members and whose devices hold the resident bytes of the
+    /// class plus the working set of each single member: workspace, inputs and outputs.
     fn fill_seconds(&mut self) {
         let graph = self.problem.graph();
         for class in 0..graph.class_count() {
@@ -90,7 +92,7 @@ impl<'p> Sites<'p> {
     }
 
     /// The least delay and the least seconds per byte need not belong to one pair of devices: together they
-    /// are at most what any pair takes.
+    /// are a lower bound for every pair.
     fn fill_matrix(&mut self) {
         let Some(matrix) = &self.problem.cluster().document().matrix else { return };
         let mut least = vec![[f64::INFINITY; 2]; self.count * self.count];
@@ -115,21 +117,21 @@ impl<'p> Sites<'p> {
         self.site_of[pool] as usize
     }
 
-    /// Devices of a site.
+    /// Number of devices of a site.
     pub(super) fn devices(&self, site: usize) -> u64 {
         self.devices[site]
     }
 
-    /// Seconds of an operator by site; infinite where it cannot be.
+    /// Seconds of an operator by site; infinite if it cannot be there.
     pub(super) fn seconds(&self, op: usize) -> &[f64] {
         &self.seconds[op * self.count..(op + 1) * self.count]
     }
 
-    /// The least seconds from when some tensors of one operator are requested on a device of one site until
-    /// the last is on another device of the other site; infinite where there are no two such devices.
+    /// Lower bound on the seconds from the request of some tensors of one operator on a device of one site
+    /// until the last is on another device of the other site; infinite if there are no two such devices.
     ///
-    /// Transfers between the same two devices share a port, so they take their sum. Only between hosts of a
-    /// matrix and without contention they share none, and take the longest.
+    /// Transfers between the same two devices share a port, so their times add up. Only between hosts with a
+    /// matrix and without contention do they share none, and the longest counts.
     pub(super) fn transfer(&self, tensors: &[TensorId], from: usize, to: usize) -> f64 {
         if from == to && self.devices[from] < 2 {
             return f64::INFINITY;

@@ -1,12 +1,12 @@
-//! Which sets of operators with a head and a tail of at least so much are worth a look.
+//! Candidate sets of operators, given by thresholds on their heads and tails.
 
 use super::Reach;
 use crate::problem::Problem;
 
-/// Most thresholds on heads, and on tails, of the grid.
+/// Maximum number of thresholds on heads, and on tails, of the grid.
 const MOST_THRESHOLDS: usize = 192;
 
-/// Heads and tails, the least over pools, and thresholds on them.
+/// Heads and tails, each the minimum over pools, and thresholds on them.
 pub(super) struct Thresholds {
     /// By operator.
     ends: Vec<[f64; 2]>,
@@ -14,7 +14,7 @@ pub(super) struct Thresholds {
     grid: [Vec<f64>; 2],
     /// By operator, the largest thresholds that it reaches.
     cells: Vec<[u32; 2]>,
-    /// The operators by head, and by tail, from the largest.
+    /// The operators by descending head, and by descending tail.
     falling: [Vec<u32>; 2],
 }
 
@@ -50,8 +50,9 @@ impl Thresholds {
         Thresholds { ends, grid, cells, falling }
     }
 
-    /// Thresholds on heads and tails with the largest sums of them and of the work, which is given by
-    /// operator: over all, over heads alone and over tails alone; and none at all. O(operators + grid).
+    /// Thresholds with the largest sum of the head threshold, the tail threshold and the work of the
+    /// operators that reach both: over pairs, over heads alone and over tails alone; and zero thresholds.
+    /// `work` is by operator. O(operators + grid).
     pub(super) fn candidates(&self, work: &[f64]) -> [[f64; 2]; 4] {
         let [heads, tails] = &self.grid;
         let mut sums = vec![0.0; heads.len() * tails.len()];
@@ -65,7 +66,7 @@ impl Thresholds {
             for ((tail, work), beyond) in tails.iter().zip(row).zip(&mut beyond).rev() {
                 sum += work;
                 *beyond += sum;
-                // Thresholds that no operator reaches bound nothing.
+                // Thresholds that no operator reaches give no bound.
                 if *beyond > 0.0 && head + tail + *beyond > best.0 {
                     best = (head + tail + *beyond, [*head, *tail]);
                 }
@@ -78,7 +79,7 @@ impl Thresholds {
         [[0.0; 2], self.along(0, [0.0; 2], work), self.along(1, [0.0; 2], work), at]
     }
 
-    /// The best threshold on heads (side 0) or tails (side 1), the other as it is. O(operators).
+    /// The best threshold on heads (side 0) or tails (side 1), with the other one fixed. O(operators).
     fn along(&self, side: usize, mut at: [f64; 2], work: &[f64]) -> [f64; 2] {
         let (mut sum, mut most) = (0.0, 0.0);
         let other = at[1 - side];

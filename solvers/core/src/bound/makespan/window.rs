@@ -1,4 +1,4 @@
-//! What all devices together can do between heads and tails.
+//! Capacity of all devices together between heads and tails.
 
 use super::Reach;
 use crate::bound::fluid::{Column, divided_quickly};
@@ -34,13 +34,13 @@ impl<'a> Window<'a> {
         Window { problem, reach, column_of, devices }
     }
 
-    /// Whether all devices are alike, so that there is nothing to price.
+    /// Whether all devices are identical, so that there is nothing to price.
     pub(super) fn has_one_price(&self) -> bool {
         self.devices.len() == 1
     }
 
-    /// The seconds of every colocation class's part in the set above thresholds, by site; parts that are
-    /// empty are left out.
+    /// The seconds of every colocation class's part in the set above thresholds, by site; empty parts are
+    /// omitted.
     fn parts(&self, at: [f64; 2]) -> Vec<f64> {
         let (graph, sites) = (self.problem.graph(), &self.reach.sites);
         let mut parts = Vec::new();
@@ -65,8 +65,8 @@ impl<'a> Window<'a> {
         (0..2).all(|side| sides[side].far(&self.reach.sites, op).iter().all(|&end| end >= at[side]))
     }
 
-    /// The prices of the fluid bound for the set above thresholds, by site: of a second on one device, all
-    /// devices together at 1. None for an empty set.
+    /// Prices of the fluid bound for the set above thresholds, by site: the price of a second on one device,
+    /// with all devices together at 1. `None` for an empty set.
     pub(super) fn prices(&self, at: [f64; 2]) -> Option<Vec<f64>> {
         let parts = self.parts(at);
         let sites = self.reach.sites.count();
@@ -95,7 +95,7 @@ impl<'a> Window<'a> {
         if work <= 0.0 {
             return 0.0;
         }
-        // A device each: when it can be at work for the set no more, and its price.
+        // One slot per device: head plus tail, up to which T leaves it no time for the set, and its price.
         let mut slots: Vec<(f64, f64)> = Vec::new();
         for site in (0..sites.count()).filter(|&site| prices[site] > 0.0) {
             let [heads, tails] = [0, 1].map(|side| self.smallest(at, side, site));
@@ -115,11 +115,11 @@ impl<'a> Window<'a> {
         0.0
     }
 
-    /// The smallest heads (side 0) or tails (side 1) of a set on a site, one for each device, rising.
+    /// The smallest heads (side 0) or tails (side 1) of a set on a site, one per device, ascending.
     fn smallest(&self, at: [f64; 2], side: usize, site: usize) -> Vec<f64> {
         let (sites, ends) = (&self.reach.sites, [&self.reach.heads, &self.reach.tails][side]);
-        // Without a threshold on heads the set holds all that its operators read, since tails only grow on
-        // the way there, and without one on tails all readers.
+        // Without a threshold on heads the set contains everything that its operators read, since tails only
+        // grow in that direction; without one on tails it contains all readers.
         let closed = at[side] <= 0.0;
         let own = (0..self.problem.graph().operator_count()).filter(|&op| self.holds(op, at)).map(|op| {
             if closed {
@@ -140,7 +140,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// The least of priced seconds.
+/// Minimum of the priced seconds.
 fn least(seconds: &[f64], prices: &[f64]) -> f64 {
     let priced = seconds.iter().zip(prices).filter(|(seconds, _)| seconds.is_finite());
     priced.map(|(seconds, price)| seconds * price).fold(f64::INFINITY, f64::min)

@@ -55,7 +55,7 @@ pub enum At {
 /// Largest number of bytes of a cause or path that an error repeats: names in an input can be of any length.
 const LONGEST_QUOTE: usize = 400;
 
-/// Largest number of bytes of a help: commands and lists of formats are longer than a cause.
+/// Largest number of bytes of a hint: commands and lists of formats are longer than a cause.
 const LONGEST_HELP: usize = 1000;
 
 impl InputError {

@@ -2,7 +2,7 @@
 //! launch.
 //!
 //! They are made like those of ONNX. Constants are folded, and so are shapes, which every port states.
-//! Weights that are stored in another type and converted, or quantized, shifted and scaled, are held and read
+//! Weights that are stored in another type and converted, or quantised, shifted and scaled, are held and read
 //! in their stored form.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -174,8 +174,8 @@ impl Draft<'_> {
         Ok(operators)
     }
 
-    /// Assigns held constants to operators: a weight with one reader belongs to it; any other constant larger
-    /// than a kernel argument is a parameter of all its readers.
+    /// Assigns held constants to operators: a weight with one reader belongs to it; shared weights, and other
+    /// constants larger than a kernel argument, are parameters of all their readers.
     fn parameters(&self, operators: &mut [OperatorDocument]) -> Vec<ParameterDocument> {
         let mut holdings: BTreeMap<(Value, bool), Holding> = BTreeMap::new();
         for (reader, &at) in self.placed.iter().enumerate().filter(|&(_, &at)| !self.is_free(at)) {

@@ -15,12 +15,12 @@ pub(super) enum Fault {
 /// Result of inferring a node's outputs.
 pub(super) type Inferred<T = Vec<Value>> = Result<T, Fault>;
 
-/// Fails with a contradiction for a reason.
+/// Returns `Fault::Contradiction` with a reason.
 pub(super) fn contradiction<T>(why: impl Into<String>) -> Inferred<T> {
     Err(Fault::Contradiction(why.into()))
 }
 
-/// Fails with an unknown for a reason.
+/// Returns `Fault::Unknown` with a reason.
 pub(super) fn unknown<T>(why: impl Into<String>) -> Inferred<T> {
     Err(Fault::Unknown(why.into()))
 }

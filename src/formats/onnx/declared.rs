@@ -21,7 +21,7 @@ pub(super) struct Declared<'a> {
 }
 
 impl<'a> Declared<'a> {
-    /// Reads the declarations. `is_constant` tells inputs with an initialiser, which are constants.
+    /// Reads the declarations. `is_constant` marks inputs with an initialiser, which are constants.
     pub(super) fn of(
         label: &str,
         graph: &'a GraphProto,

@@ -327,8 +327,8 @@ fn projected(call: &Call<'_>) -> Inferred<Attention> {
     Ok(Attention { outputs, scores: scores(keys, rows), widths, projection })
 }
 
-/// `PagedAttention`: caches in blocks of pages, written in place. Lengths are data, so a sequence counts as long as its
-/// table of blocks.
+/// `PagedAttention`: paged caches, written in place. Lengths are data, so a sequence counts as long as its block
+/// table.
 pub(super) fn paged(call: &Call<'_>) -> Inferred {
     let query = call.input(0)?;
     let &[tokens, all] = of_rank::<2>(query, "queries")?;

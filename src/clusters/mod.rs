@@ -30,7 +30,7 @@ pub use shorthand::shorthand;
 /// Time grows with the length of the text and the number of built-in names.
 ///
 /// # Errors
-/// If the text is neither; the error suggests the nearest names and lists those that exist.
+/// If the text is neither; the error suggests the nearest names.
 pub fn find(text: &str) -> Result<ClusterDocument, NameError> {
     named(text).map_or_else(|| shorthand(text), Ok)
 }

@@ -260,7 +260,7 @@ pub fn import_model(label: &str, bytes: &[u8], options: &ImportOptions) -> Resul
 /// Reads a model from a file, holding no more of it in memory than its format needs.
 ///
 /// # Errors
-/// If the model is invalid, as for [`import_model`], or with F011 if the file cannot be read.
+/// If the model is invalid, as for [`import_model`], or if the file cannot be read (F011).
 pub fn import_file(
     label: &str,
     file: &mut dyn Stream,

@@ -66,8 +66,7 @@ pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDo
 /// Reads a native plan without its model.
 ///
 /// # Errors
-/// With S006 if the file is a split, whose node ids mean nothing without the model, or if a native plan is
-/// invalid.
+/// If the file is a split, whose node ids mean nothing without the model (S006), or if a native plan is invalid.
 pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument, InputError> {
     match PlanFile::read(label, bytes)? {
         PlanFile::Native(plan) => Ok(*plan),

@@ -1,7 +1,7 @@
-//! Layers, read off the paths of operators.
+//! Layers, derived from the paths of operators.
 //!
-//! The path of an operator is its dotted name where that lies below the layer that the model gives it, else
-//! that layer, else what its name says: a dotted name as it is, a name with slashes less its last part.
+//! The path of an operator is its dotted name if that is below the layer that the model gives it, else that
+//! layer, else its own name: a dotted name in full, a name with slashes without its last part.
 //!
 //! A layer is the path up to its first number: `model.layers.3` of `model.layers.3.mlp.gate_proj`,
 //! `encoder.layer_3` of `encoder.layer_3.attention`. Numbers that follow at once belong to it, as a sequence within a
@@ -18,33 +18,33 @@ use stagewright_core::document::{GraphDocument, OperatorDocument};
 
 use crate::formats::names;
 
-/// Ends of words before a number that make a numbered part: `layer_3`, `encoder_layer_3`, `block_3`.
+/// Word endings that make a following number a layer number: `layer_3`, `encoder_layer_3`, `block_3`.
 const NUMBERED: [&str; 2] = ["layer_", "block_"];
 
-/// A place in a stack.
+/// A position in a stack.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Numbered {
-    /// What the paths of the stack have before the number.
+    /// Prefix of the stack's paths before the number.
     pub stack: String,
     /// The number.
     pub number: u64,
 }
 
-/// The layer that a path leads to.
+/// Layer of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found<'a> {
     /// Its path.
     pub path: &'a str,
-    /// Where it stands in a stack.
+    /// Position in a stack, if any.
     pub number: Option<Numbered>,
-    /// Whether it is a module that holds a stack, and so no layer.
+    /// Whether it is a module that contains a stack, and so not a layer.
     pub is_above: bool,
 }
 
-/// The layer of every path, in O(paths · length of a path · log paths).
+/// Layer of every path, in O(paths · length of a path · log paths).
 pub fn layers_of<'a>(paths: &'a [Cow<'_, str>]) -> Vec<Found<'a>> {
     let numbered: Vec<Option<(usize, Numbered)>> = paths.iter().map(|path| numbered(path)).collect();
-    // Whatever holds a stack is no layer itself.
+    // A module that contains a stack is not a layer.
     let mut above: BTreeSet<&str> = BTreeSet::new();
     for (path, numbered) in paths.iter().zip(&numbered) {
         let Some((end, _)) = numbered else { continue };
@@ -60,10 +60,11 @@ pub fn layers_of<'a>(paths: &'a [Cow<'_, str>]) -> Vec<Found<'a>> {
     found.collect()
 }
 
-/// Colocates the operators of every layer, together with all that they are colocated with already.
+/// Colocates the operators of every layer, together with everything that they are colocated with already.
 ///
-/// What runs in the kernel of another operator, or in none, is in the layer of the operators that it is colocated
-/// with: a cast at the head of a layer that ends the kernel of the layer before does not make one of the two.
+/// An operator that runs in the kernel of another one, or in none, is in the layer of the operators that it
+/// is colocated with: a cast at the head of a layer that ends the kernel of the previous layer does not merge
+/// the two.
 pub fn keep_whole(graph: &mut GraphDocument) {
     let paths: Vec<Cow<str>> =
         graph.operators.iter().map(|operator| path(&operator.name, operator.layer.as_deref())).collect();
@@ -85,7 +86,7 @@ pub fn keep_whole(graph: &mut GraphDocument) {
             groups.union(at, *by_class.entry(class).or_insert(at));
         }
     }
-    // A group goes by the layer of its first operator that is in one; a group without, by the class that it is.
+    // A group is named after the layer of its first operator in one; a group without layers, after its class.
     let mut names: BTreeMap<usize, String> = BTreeMap::new();
     for (&layer, &at) in &by_layer {
         let name = names.entry(groups.find(at)).or_insert_with(|| layer.to_owned());
@@ -108,7 +109,7 @@ pub fn keep_whole(graph: &mut GraphDocument) {
     }
 }
 
-/// The path of an operator with a name and perhaps a layer.
+/// Path of an operator with a name and an optional layer.
 pub fn path<'a>(name: &'a str, layer: Option<&'a str>) -> Cow<'a, str> {
     match layer.filter(|layer| !layer.is_empty()) {
         Some(layer) => {
@@ -123,18 +124,19 @@ pub fn path<'a>(name: &'a str, layer: Option<&'a str>) -> Cow<'a, str> {
     }
 }
 
-/// Parts of a path that are told apart: no module is nested deeper, and a name of dots alone is no work.
+/// Largest number of parts considered: no module is nested deeper, and a name of dots alone must not cost
+/// time.
 const DEEPEST: usize = 64;
 
-/// The leading parts of a dotted path, the shortest first and the path itself last. What lies deeper than
-/// 64 parts is one with the whole path.
+/// Prefixes of a dotted path, the shortest first and the path itself last. Prefixes of more than 64 parts are
+/// left out, except for the whole path.
 pub fn parts(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.match_indices('.').map(|(end, _)| end).take(DEEPEST).chain([path.len()]);
     ends.map(|end| &path[..end])
 }
 
-/// Where the first numbered part of a path ends, with its place in its stack. A part that is a number comes
-/// before one that ends in a number.
+/// End of the first numbered part of a path, with its position in its stack. A part that is a number takes
+/// precedence over one that ends in a number.
 fn numbered(path: &str) -> Option<(usize, Numbered)> {
     let find = |of_part: fn(&str) -> Option<(&str, u64)>| {
         let mut start = 0;
@@ -163,7 +165,7 @@ fn numbered(path: &str) -> Option<(usize, Numbered)> {
     })
 }
 
-/// A number written the one way that paths do, so that two layers never have one number.
+/// Parses a number in canonical form, so that no two layers have the same number.
 fn number(text: &str) -> Option<u64> {
     let number: u64 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)

@@ -1,4 +1,4 @@
-//! Importers and writers: what goes in comes out, here and on the published files.
+//! Importers and writers: round trips of small documents and of the published files.
 
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
@@ -15,8 +15,8 @@ use stagewright_core::document::{
     Pass, PinTargets, PlanStatus,
 };
 
-/// A training model of our own: two colours with gradients, a backward node without a forward one, and a
-/// parameter that costs nothing.
+/// A small training model: two colours with gradients, a backward node without a forward one, and a parameter
+/// of zero cost.
 const MODEL: &str = r#"{
   "maxSizePerFPGA": 4096.0, "maxFPGAs": 2.0, "maxCPUs": 1,
   "nodes": [
@@ -113,7 +113,7 @@ fn a_model_survives_the_reference_format() {
     let graph = model().graph;
     let text = write_reference("tiny.json", &graph).unwrap();
     let again = import_graph("tiny.json", text.as_bytes(), None).unwrap().graph;
-    // The format has no word for what a node would take where it is not supported.
+    // The format cannot express the time of a node on a device that does not support it.
     let mut expected = graph;
     expected.operators[2].seconds.insert("acc".to_owned(), 0.0);
     assert_eq!(again, expected);
@@ -195,7 +195,7 @@ fn pins_are_read_in_both_notations() {
     assert_eq!(toml.0["enc.0"], PinTargets::One("acc0".to_owned()));
 }
 
-/// Every file of a folder of the reference inputs, none where they are not to be had.
+/// Files in a folder of the reference inputs; empty if these are not available.
 fn shared(folder: &str) -> Vec<PathBuf> {
     let Some(root) = std::env::var_os("STAGEWRIGHT_SHARED") else {
         eprintln!("skipped: STAGEWRIGHT_SHARED does not say where the reference inputs are");
@@ -215,7 +215,7 @@ fn read(file: &Path) -> Imported {
     import_graph(&file.to_string_lossy(), &bytes, None).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Operators by the first of their colocation class.
+/// First operator of the colocation class of every operator.
 fn classes(imported: &Imported) -> Vec<usize> {
     let mut first = BTreeMap::new();
     let operators = imported.graph.operators.iter().enumerate();
@@ -232,7 +232,7 @@ fn published_models_are_read_whole() {
         let graph = &imported.graph;
         let nodes = raw["nodes"].as_array().unwrap();
         assert_eq!(graph.operators.len(), nodes.len(), "{}", file.display());
-        // The published files have no edge twice.
+        // The published files have no duplicate edges.
         let pins: usize = graph.tensors.iter().map(|tensor| tensor.consumers.len()).sum();
         assert_eq!(pins, raw["edges"].as_array().unwrap().len());
         let names: BTreeSet<&str> = graph.operators.iter().map(|operator| operator.name.as_str()).collect();
@@ -286,7 +286,7 @@ fn published_expert_splits_place_every_operator_once() {
             assert_eq!(placed.len(), model.graph.operators.len());
             assert_eq!(placed.iter().collect::<BTreeSet<_>>().len(), placed.len());
 
-            // Without its backward nodes the split is the same.
+            // The split without its backward nodes gives the same plan.
             let mut split: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
             let by_id = &model.ids.as_ref().unwrap().by_id;
             for kind in ["fpgas", "cpus"] {

@@ -1,4 +1,4 @@
-//! Models of other programs: what they say is what is imported.
+//! Importers of models of other programs.
 
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
@@ -33,7 +33,7 @@ fn shared(path: &str) -> Option<PathBuf> {
 
 fn import(label: &str, text: &[u8], options: &ImportOptions) -> GraphDocument {
     let graph = import_model(label, text, options).unwrap_or_else(|error| panic!("{error}")).graph;
-    // Whatever is imported is a graph, and survives being written.
+    // Every imported model is a valid graph and survives a round trip.
     Graph::from_document(graph.clone()).unwrap_or_else(|error| panic!("{label}: {error}"));
     assert_eq!(import_graph("again", write_graph(&graph).as_bytes(), None).unwrap().graph, graph);
     graph
@@ -83,7 +83,7 @@ fn a_pipedream_profile_becomes_both_passes() {
     assert_eq!((gradient.pass, gradient.seconds["acc"]), (Pass::Backward, 4e-3));
     assert_eq!(graph.tensors[0].consumers, ["node2", "node3"]);
     assert_eq!((graph.tensors[1].producer.as_str(), graph.tensors[1].bytes), ("node1.backward", 8.0));
-    // What was measured at an input is loading data.
+    // The measured time of an input is that of loading data.
     assert_eq!(operator(&graph, "node1").seconds["acc"], 0.0);
     let kept = ImportOptions {
         keep_input_costs: true,
@@ -93,7 +93,7 @@ fn a_pipedream_profile_becomes_both_passes() {
     };
     let graph = import("p", PROFILE.as_bytes(), &kept);
     assert_eq!(operator(&graph, "node1").seconds["v100"], 5e-6);
-    // A module whose name begins like that of an input is none.
+    // A module whose name starts like an input's is not an input.
     let module = PROFILE.replace("Input0", "InputEmbedding(4)");
     let graph = import("p", module.as_bytes(), &ImportOptions::default());
     assert_eq!(operator(&graph, "node1").seconds["acc"], 5e-3);
@@ -129,10 +129,10 @@ fn a_profile_of_inference_has_one_pass() {
     assert_eq!(operator(&graph, "node2").colocation, None);
 }
 
-/// The link that the reference package's file of this profile was made for, in bytes a second.
+/// Link bandwidth that the reference package's file of this profile was made for, in bytes per second.
 const LINK: f64 = 2_147_483_648.0 * 1e3;
 
-/// `node77grad` of the reference file is `node77.backward`.
+/// Name here of a node of the reference file: `node77grad` is `node77.backward`.
 fn own_name(reference: &str) -> String {
     reference.strip_suffix("grad").map_or(reference.to_owned(), |node| format!("{node}.backward"))
 }
@@ -166,8 +166,8 @@ fn pipedream_and_the_reference_package_agree_on_resnet50() {
         let consumers = expected.consumers.iter().map(|name| own_name(name)).collect();
         assert_eq!(sorted(found.consumers.clone()), sorted(consumers));
     }
-    // The same optimum on the same devices. The reference's processor takes ten times as long, which the
-    // profile does not know of.
+    // The optimum is the same on the same devices. The reference's processor takes ten times as long, which
+    // the profile does not contain.
     let cluster = reference.cluster.clone().expect("its own cluster");
     let mut own = profile;
     for operator in &mut own.operators {
@@ -230,7 +230,7 @@ fn a_piper_model_needs_a_unit_and_has_a_cluster() {
     let edges = raw["edges"].as_array().unwrap();
     let pins: usize = graph.tensors.iter().map(|tensor| tensor.consumers.len()).sum();
     assert_eq!(pins, edges.len());
-    // There and back: the time of a node is that of both passes.
+    // Forward and backward pass: the time of a node covers both.
     let first = &graph.tensors[0];
     assert_eq!(first.bytes, 2.0 * edges[0]["communicationCost"].as_f64().unwrap());
     let cluster = graph.cluster.clone().expect("its own cluster");
@@ -239,7 +239,7 @@ fn a_piper_model_needs_a_unit_and_has_a_cluster() {
     let (value, work) =
         (optimum(&graph, &cluster), graph.operators.iter().map(|o| o.seconds["acc"]).sum::<f64>());
     assert!(value >= work / 10.0 && value <= work, "{value} of {work}");
-    // The package of the same authors before has one tensor for each node.
+    // The format of the authors' earlier package has one tensor per node.
     assert_eq!(write_reference("m", &graph).unwrap_err().code, "R014");
 }
 
@@ -345,7 +345,7 @@ fn an_openvino_model_is_priced_by_its_shapes() {
     assert_eq!(convolution.precision, Some(Precision::Fp32));
     assert_eq!(graph.operators[1].flop, Some(576.0));
     assert_eq!(graph.operators[1].launches, Some(0.0), "in the kernel of the convolution");
-    // What is between them stays in registers; the answer is held.
+    // The tensor between them stays in registers; the output is held.
     let tensors: Vec<(usize, f64)> = graph.tensors.iter().map(|t| (t.consumers.len(), t.bytes)).collect();
     assert_eq!(tensors, [(1, 0.0), (0, 4.0 * 576.0)]);
 
@@ -427,12 +427,12 @@ fn weights_of_openvino_are_shared_and_held_as_they_are_stored() {
     let view = operator(&graph, "l3");
     assert_eq!((view.launches, view.bytes_moved), (Some(0.0), Some(0.0)));
     assert_eq!(view.colocation, operator(&graph, "l2").colocation);
-    // The product after the view reads what the first one makes.
+    // The product after the view reads the output of the first one.
     let read = graph.tensors.iter().find(|tensor| tensor.consumers == ["l4"]).expect("it reads something");
     assert_eq!((read.producer.as_str(), read.bytes), ("l2", 32_768.0));
 }
 
-/// Version 10 says the type of outputs alone: inputs have that of what they are connected to.
+/// Version 10 states the types of outputs alone: inputs take the type of their source.
 #[test]
 fn openvino_inputs_without_a_type_have_that_of_their_source() {
     let half = IR.replace("FP32", "FP16").replace("f32", "f16");
@@ -476,7 +476,7 @@ fn recurrent_layers_of_openvino_multiply_every_weight_in_every_step() {
     assert_eq!(flop("RNNCell", &[&[2, 3], &[2, 6], &[6, 3], &[6, 6], &[6]]), Some(2.0 * 2.0 * 6.0 * 9.0));
 }
 
-/// What no author of a file thought of: parts of a sound one changed, cut, repeated and put elsewhere.
+/// Random mutations of valid files: parts changed, cut, repeated and inserted elsewhere.
 #[test]
 fn mutilated_files_are_errors_or_graphs_and_no_crash() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
@@ -526,7 +526,7 @@ fn mutilated_files_are_errors_or_graphs_and_no_crash() {
     assert!(errors > 500 && graphs > 500, "{errors} errors and {graphs} graphs are no test");
 }
 
-/// Deeper than any stack, in every text format.
+/// Nesting deeper than any stack, in every text format.
 #[test]
 fn depth_is_an_error_and_no_crash() {
     let deep = 1_000_000;
@@ -564,8 +564,8 @@ fn a_chain_of_a_million_operators_is_a_graph() {
     Graph::from_document(graph).expect("a graph");
 }
 
-/// The script for PyTorch: on a model where PyTorch is installed, and for its syntax where only Python is.
-/// The program is `STAGEWRIGHT_PYTHON`, or else `python3`.
+/// The script for PyTorch: run on a model if PyTorch is installed, else only parsed if Python is. The program
+/// is `STAGEWRIGHT_PYTHON`, or else `python3`.
 #[test]
 fn the_torch_exporter_writes_graphs() {
     let python = std::env::var_os("STAGEWRIGHT_PYTHON").unwrap_or_else(|| "python3".into());
@@ -646,7 +646,7 @@ stagewright_exporter.write_training_step(net, (image,), 'step.json', loss=lambda
     let step = import_file(&folder.path().join("step.json"), &ImportOptions::default());
     assert_eq!(weights(&step), bytes);
     let of_pass = |pass| step.operators.iter().filter(move |operator| operator.pass == pass);
-    // Seven weights, and two copies of the tied one, whose gradients are not added up.
+    // Five weights, of which the tied one has two copies, whose gradients are not added up.
     let updates: Vec<_> = of_pass(Pass::Update).collect();
     assert_eq!(updates.len(), 6);
     assert_eq!(updates.iter().filter(|operator| operator.layer.as_deref() == Some("first")).count(), 1);
@@ -660,7 +660,7 @@ stagewright_exporter.write_training_step(net, (image,), 'step.json', loss=lambda
     }
     let colocation = |name: &str| &step.operators.iter().find(|o| o.name == name).unwrap().colocation;
     assert_ne!(colocation("first/mm"), colocation("second/mm"));
-    // Forward, and twice that for the gradients of what is read and of the weight.
+    // Forward, and twice that for the gradients of the input and of the weight.
     let products = step.operators.iter().filter(|o| o.kind.as_deref() == Some("mm"));
     assert_eq!(products.map(|o| o.flop.unwrap()).sum::<f64>(), 6.0 * 2.0 * 2.0 * 576.0 * 576.0);
 }

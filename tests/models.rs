@@ -1,5 +1,5 @@
-//! Exports of well-known models in `data/models`: the importers have the parameters and the FLOP that PyTorch counts, and
-//! the plans on four GPUs use all of them and pass the checker.
+//! Exports of well-known models in `data/models`: the importers find the parameters and the FLOP that PyTorch
+//! counts, and plans on four GPUs use all of them and pass the checker.
 
 use std::fs;
 use std::io::Read;
@@ -21,11 +21,11 @@ use stagewright_core::solver::{Context, Limits, Plan, Silent, Solver};
 use stagewright_search::Dpl;
 use stagewright_verify::check;
 
-/// How far the FLOP may be from PyTorch's, which counts products, convolutions and attention alone.
+/// Largest relative deviation of the FLOP from PyTorch's count of products, convolutions and attention alone.
 const FLOP_TOLERANCE: f64 = 0.02;
-/// Angles of 256 tokens by 64 numbers.
+/// Bytes of the angles of 256 tokens by 64 numbers.
 const LARGEST_TABLE: f64 = 4.0 * 256.0 * 64.0;
-/// PyTorch's counter leaves the grouped products of experts out.
+/// PyTorch's counter omits the grouped products of experts.
 const WITHOUT_EXPERTS: &str = "mixtral-2l.json.gz";
 
 #[derive(Deserialize)]
@@ -60,7 +60,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/models")
 }
 
-/// Every model of the table that is there, as its importer reads it.
+/// Every model of the table, imported.
 fn models() -> Vec<(Row, GraphDocument)> {
     let text = fs::read_to_string(folder().join("models.toml")).expect("the table is there");
     let rows = toml::from_str::<Table>(&text).expect("the table is TOML").model;
@@ -82,7 +82,7 @@ fn parameters_and_flop_are_those_of_the_framework() {
         let own: f64 = graph.operators.iter().map(|operator| operator.parameter_bytes).sum();
         let shared: f64 =
             graph.parameters.iter().filter(|entry| entry.trained).map(|entry| entry.bytes).sum();
-        // An export may keep a buffer as numbers like a weight's: the frequencies or angles of a rotary table.
+        // An export may store a buffer like a weight: the frequencies or angles of a rotary table.
         let buffers = own + shared - row.parameter_bytes;
         assert!((0.0..=LARGEST_TABLE).contains(&buffers), "{}: {buffers} bytes more", row.file);
         let flop: f64 = graph.operators.iter().filter_map(|operator| operator.flop).sum();
@@ -91,18 +91,19 @@ fn parameters_and_flop_are_those_of_the_framework() {
     }
 }
 
-/// The environment variable that has the table written anew.
+/// Environment variable that makes the test rewrite the table.
 const WRITE: &str = "STAGEWRIGHT_WRITE_MODELS";
-/// The share of the bound of free splits that a contiguous plan has to reach.
+/// Smallest ratio of the bound of free splits to the value of a contiguous plan.
 const SHARE: f64 = 0.9;
-/// What does not: two layers of experts on four devices, each layer with a product of 70% of a device's load; and a model of
-/// 172 microseconds, whose transfers take 15% of that.
+/// Models below it: two layers of experts on four devices, each layer with a product of 70% of a device's
+/// load; and a model of 172 microseconds, whose transfers take 15% of that.
 const SHORT: [&str; 2] = ["mixtral-2l.json.gz", "resnet-50-qdq.onnx.gz"];
-/// Where a device waits for its decoder layers to begin, the step projects the keys and values of their cross-attentions.
+/// While a device waits for its decoder layers, the step projects the keys and values of their
+/// cross-attentions.
 const EAGER: &str = "t5.json.gz";
 
-/// A mask, a rotary table or a tied embedding binds nothing: every model divides among four GPUs, nearly as well as if it were
-/// divided freely, and a step of the plan takes the memory that the plan says.
+/// A mask, a rotary table or a tied embedding constrains nothing: every model divides among four GPUs, nearly
+/// as well as in a free split, and a step of the plan takes the memory that the plan states.
 #[test]
 fn every_model_divides_among_four_devices() {
     let cluster = clusters::find("4xa100").expect("a built-in device");
@@ -168,7 +169,7 @@ fn every_model_divides_among_four_devices() {
     assert_eq!(fs::read_to_string(&path).expect("the page is there"), page, "write it with {WRITE}=1");
 }
 
-/// What the page says before its table.
+/// Text of the page before its table.
 const HEADER: &str = "# Models of others
 
 Exports of well-known models, as frameworks write them (`data/models`), on four A100s. `cargo test --test models` makes this table

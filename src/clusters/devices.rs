@@ -1,4 +1,4 @@
-//! The devices of `data/clusters/devices.toml`, and what they are in a cluster document.
+//! Devices of `data/clusters/devices.toml` and their classes in a cluster document.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,20 +7,20 @@ use serde::Deserialize;
 pub use stagewright_core::document::Precision;
 use stagewright_core::document::{ClassDocument, LinkDocument};
 
-/// What a device is to a cluster.
+/// Role of a device in a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// A graphics processor.
+    /// A GPU.
     Gpu,
-    /// A tensor processor.
+    /// A TPU.
     Tpu,
-    /// A processor socket: a host, which pays nothing for communication.
+    /// A CPU socket: a host, whose communication is free.
     Cpu,
 }
 
 impl Role {
-    /// What its kinds are called.
+    /// Name of its device kinds.
     pub fn name(self) -> &'static str {
         match self {
             Role::Gpu => "gpu",
@@ -30,15 +30,15 @@ impl Role {
     }
 }
 
-/// What nobody publishes of a device.
+/// Estimates of figures that are not published.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Estimates {
     /// Seconds to launch one operator.
     pub launch_overhead_s: f64,
-    /// Share of the peak that is reached, in (0, 1].
+    /// Fraction of the peak that is reached, in (0, 1].
     pub efficiency: f64,
-    /// What both rest on.
+    /// Basis of both estimates.
     pub basis: String,
 }
 
@@ -50,23 +50,23 @@ pub struct Link {
     pub bandwidth: f64,
     /// Seconds before the first byte: an estimate.
     pub latency_s: f64,
-    /// A bridge, which joins two devices and no more.
+    /// Whether it is a bridge, which joins exactly two devices.
     #[serde(default)]
     pub pair: bool,
-    /// Where the bandwidth comes from.
+    /// Source of the bandwidth.
     pub source: String,
-    /// What the latency rests on.
+    /// Basis of the latency.
     pub basis: String,
 }
 
 impl Link {
-    /// As a cluster document has it.
+    /// Link of a cluster document.
     pub fn document(&self) -> LinkDocument {
         LinkDocument { latency_s: self.latency_s, bandwidth: self.bandwidth }
     }
 }
 
-/// A device as the file has it; estimates and links are names.
+/// A device of the file; estimates and links are names.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -95,33 +95,32 @@ struct File {
 /// A device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Device {
-    /// What a shorthand calls it.
+    /// Name in a shorthand.
     pub name: String,
     /// Other names.
     pub aliases: Vec<String>,
-    /// Its full name, for people.
+    /// Full name, for display.
     pub title: String,
-    /// What it is to a cluster.
+    /// Role in a cluster.
     pub role: Role,
-    /// Memory in bytes; none for a processor, whose memory is up to its owner.
+    /// Memory in bytes; `None` for a CPU, whose memory its owner chooses.
     pub memory_bytes: Option<f64>,
-    /// Memory bandwidth in bytes per second, where it is published.
+    /// Memory bandwidth in bytes per second; `None` if unpublished.
     pub memory_bandwidth: Option<f64>,
     /// Dense peaks in FLOP per second.
     pub peak_flops: BTreeMap<Precision, f64>,
-    /// What nobody publishes.
+    /// Estimates of unpublished figures.
     pub estimates: Estimates,
-    /// The link that is taken where none is named; none for a host.
+    /// Default link; `None` for a host.
     pub default_link: Option<String>,
     /// Links by name.
     pub links: BTreeMap<String, Link>,
-    /// Where peaks, memory and memory bandwidth come from.
+    /// Source of peaks, memory and memory bandwidth.
     pub source: String,
 }
 
 impl Device {
-    /// The precision that is taken where none is named: 16 bits, which training uses; else single precision;
-    /// else what there is.
+    /// Default precision: 16 bits, as in training; else single precision; else any that the device has.
     pub fn default_precision(&self) -> Precision {
         let order = [Precision::Bf16, Precision::Fp16, Precision::Fp32];
         order
@@ -131,7 +130,7 @@ impl Device {
             .unwrap_or(Precision::Fp32)
     }
 
-    /// The name of its class at a precision: its own, and the precision if it is not the default.
+    /// Class name at a precision: the device's name, with the precision appended unless it is the default.
     pub fn class_name(&self, precision: Precision) -> String {
         if precision == self.default_precision() {
             self.name.clone()
@@ -140,13 +139,13 @@ impl Device {
         }
     }
 
-    /// Its compute class with all its peaks: that of the default precision for operators that say none.
+    /// Compute class with all peaks; operators without a precision get the peak of the default precision.
     pub fn all_peaks(&self) -> Option<ClassDocument> {
         let peaks = self.peak_flops.iter().map(|(&precision, &peak)| (precision, peak)).collect();
         Some(ClassDocument { peaks, ..self.class(self.default_precision())? })
     }
 
-    /// Its compute class at one precision, whatever operators compute with; none where it has no such peak.
+    /// Compute class with the peak of `precision` for every operator; `None` if the device has no such peak.
     pub fn class(&self, precision: Precision) -> Option<ClassDocument> {
         let peak = *self.peak_flops.get(&precision)?;
         let Device { title, source, estimates, .. } = self;
@@ -200,7 +199,7 @@ pub fn devices() -> &'static [Device] {
     &DEVICES
 }
 
-/// The device of a name or alias, in lower case.
+/// Finds a device by name or alias, in lower case.
 pub fn device(name: &str) -> Option<&'static Device> {
     DEVICES.iter().find(|device| device.name == name || device.aliases.iter().any(|alias| alias == name))
 }

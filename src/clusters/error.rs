@@ -1,4 +1,4 @@
-//! Why a text is no built-in cluster.
+//! Error of a text that names no built-in cluster.
 
 use thiserror::Error;
 
@@ -6,7 +6,7 @@ use super::devices::{Device, devices};
 use super::named::names;
 use crate::nearest::{instead, nearest};
 
-/// Why a text is no built-in cluster.
+/// Error of a text that names no built-in cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
     /// Neither a cluster nor a device.
@@ -14,7 +14,7 @@ pub enum NameError {
     Unknown {
         /// The name.
         name: String,
-        /// The name that is most like it.
+        /// The most similar name.
         nearest: Option<String>,
     },
     /// Something is missing before or after `+`, `x`, `:` or `@`.
@@ -23,7 +23,7 @@ pub enum NameError {
         /// The shorthand.
         text: String,
     },
-    /// A named cluster in the place of a device.
+    /// A named cluster in place of a device.
     #[error("`{name}` is a whole cluster, which cannot be counted, altered or joined")]
     Whole {
         /// The cluster.
@@ -38,15 +38,15 @@ pub enum NameError {
     /// More devices than a cluster may have.
     #[error("{count} devices, more than {most}")]
     TooManyDevices {
-        /// How many.
+        /// Number of devices.
         count: String,
-        /// The most there may be.
+        /// Largest number allowed.
         most: u64,
     },
     /// More terms than letters.
     #[error("more than {most} terms")]
     TooManyTerms {
-        /// The most there may be.
+        /// Largest number allowed.
         most: usize,
     },
     /// A precision that the device lacks.
@@ -56,9 +56,9 @@ pub enum NameError {
         device: String,
         /// The precision.
         precision: String,
-        /// The precisions that it has.
+        /// The device's precisions.
         known: Vec<&'static str>,
-        /// The one that is most like it.
+        /// The most similar one.
         nearest: Option<String>,
     },
     /// A link that the device lacks.
@@ -68,12 +68,12 @@ pub enum NameError {
         device: String,
         /// The link.
         link: String,
-        /// The links that it has.
+        /// The device's links.
         known: Vec<&'static str>,
-        /// The one that is most like it.
+        /// The most similar one.
         nearest: Option<String>,
     },
-    /// A link of a host.
+    /// A link on a host.
     #[error("`{device}` is a host and has no link, so not `{link}` either")]
     HostLink {
         /// The device.
@@ -81,20 +81,20 @@ pub enum NameError {
         /// The link.
         link: String,
     },
-    /// A bridge between more than two.
+    /// A bridge between more than two devices.
     #[error("`{link}` of `{device}` is a bridge between two, and there are {count}")]
     Bridge {
         /// The device.
         device: String,
         /// The link.
         link: String,
-        /// How many devices there are that are no hosts.
+        /// Number of devices that are not hosts.
         count: u32,
     },
 }
 
 impl NameError {
-    /// A name that no device has.
+    /// Error of a name that no device has.
     pub(super) fn unknown(name: &str) -> NameError {
         if names().any(|cluster| cluster == name) {
             return NameError::Whole { name: name.into() };
@@ -105,7 +105,7 @@ impl NameError {
         NameError::Unknown { name: name.into(), nearest: nearest(name, devices.chain(names())) }
     }
 
-    /// A precision that a device lacks.
+    /// Error of a precision that a device lacks.
     pub(super) fn precision(device: &'static Device, name: &str) -> NameError {
         let known: Vec<&str> = device.peak_flops.keys().map(|precision| precision.name()).collect();
         NameError::Precision {
@@ -116,7 +116,7 @@ impl NameError {
         }
     }
 
-    /// A link that a device lacks.
+    /// Error of a link that a device lacks.
     pub(super) fn link(device: &'static Device, name: &str) -> NameError {
         let known: Vec<&str> = device.links.keys().map(String::as_str).collect();
         NameError::Link {
@@ -127,7 +127,7 @@ impl NameError {
         }
     }
 
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             NameError::Unknown { .. } => "N001",
@@ -139,7 +139,7 @@ impl NameError {
         }
     }
 
-    /// What to do about it.
+    /// A hint for fixing the error.
     pub fn help(&self) -> String {
         match self {
             NameError::Unknown { .. } | NameError::Incomplete { .. } => {
@@ -175,7 +175,7 @@ impl NameError {
     }
 }
 
-/// How a message goes on that has a nearest name.
+/// Ending of a message that suggests the nearest name, if any.
 pub(crate) fn suggestion(nearest: &Option<String>) -> String {
     nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }

@@ -2,9 +2,9 @@
 //!
 //! `data/clusters/devices.toml` holds the devices: peaks by precision, memory, links, and the source of every
 //! figure. From them a shorthand such as `8xa100` or `4xt4+1xepyc-7742` makes a cluster in which every device
-//! hangs on one fabric. What has more structure than that, servers with uplinks of their own for one, is a
-//! document in `data/clusters` that goes by its name, as `dgx-a100` does. Either way the result is a plain
-//! [`ClusterDocument`], which can be written out and edited.
+//! is attached to one fabric. A cluster with more structure, such as servers with uplinks, is a named
+//! document in `data/clusters`, such as `dgx-a100`. Either way the result is a plain [`ClusterDocument`],
+//! which can be written to a file and edited.
 //!
 //! ```
 //! let cluster = stagewright::clusters::find("8xv100:fp32@nvlink")?;
@@ -25,17 +25,17 @@ pub(crate) use error::suggestion;
 pub use named::{named, names};
 pub use shorthand::shorthand;
 
-/// The cluster that a name means: a named cluster, else a shorthand. Case does not matter.
+/// Finds a cluster by name, else by shorthand. Case is ignored.
 ///
-/// Takes time in the length of the text and the number of built-in names.
+/// Time grows with the length of the text and the number of built-in names.
 ///
 /// # Errors
-/// The text is neither, with what is nearest to it and what there is.
+/// If the text is neither; the error suggests the nearest names.
 pub fn find(text: &str) -> Result<ClusterDocument, NameError> {
     named(text).map_or_else(|| shorthand(text), Ok)
 }
 
-/// Whether a text is written as a shorthand is, with a count: if no cluster comes of it, that is why.
+/// Whether a text starts with a count, as a shorthand does; its errors are then errors of a shorthand.
 pub fn is_counted(text: &str) -> bool {
     shorthand::split_count(&text.to_ascii_lowercase()).0.is_some()
 }

@@ -1,10 +1,10 @@
-//! The clusters that go by a name, each a document in `data/clusters`.
+//! Named clusters, each a document in `data/clusters`.
 
 use stagewright_core::document::ClusterDocument;
 
 use crate::formats::import_cluster;
 
-/// Name and text of every cluster, by name. A test holds the list against the folder.
+/// Name and text of every cluster, sorted by name. A test compares the list with the folder.
 macro_rules! clusters {
     ($($name:literal),* $(,)?) => {
         &[$(($name, include_str!(concat!("../../data/clusters/", $name, ".toml")))),*]
@@ -37,12 +37,12 @@ static CLUSTERS: &[(&str, &str)] = clusters![
     "workstation-rtx-4090",
 ];
 
-/// The names, in order.
+/// Names of all clusters, sorted.
 pub fn names() -> impl ExactSizeIterator<Item = &'static str> {
     CLUSTERS.iter().map(|&(name, _)| name)
 }
 
-/// The cluster of a name; case does not matter.
+/// Finds a cluster by name; case is ignored.
 pub fn named(name: &str) -> Option<ClusterDocument> {
     let &(name, text) = CLUSTERS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
     Some(import_cluster(name, text.as_bytes()).unwrap_or_else(|error| panic!("{error}")))

@@ -1,16 +1,16 @@
-//! `COUNTxDEVICE[:PRECISION][@LINK]`, joined by `+`: a cluster in one word.
+//! Cluster shorthand: `COUNTxDEVICE[:PRECISION][@LINK]`, joined by `+`.
 //!
 //! ```text
-//! 8xa100                   eight A100, at the peak of each operator's precision, over the link that most servers of them have
+//! 8xa100                   eight A100 at the peak of each operator's precision, over the usual link of A100 servers
 //! 8xv100:fp32@nvlink       one peak for all operators, and the link by name
 //! 4xt4+1xepyc-7742         two kinds; a processor is a host
 //! ```
 //!
-//! A term without a precision has the peaks of its device by precision, and its 16-bit peak for operators that say none. A
-//! term with one has that peak alone.
+//! A term without a precision has all peaks of its device, and the 16-bit peak for operators without a
+//! precision. A term with one has that peak alone.
 //!
-//! All devices hang on one fabric, each by its own link. Servers with an uplink each are beyond a word: write
-//! the cluster into a file and put the kinds into groups.
+//! All devices are attached to one fabric, each by its own link. Servers with an uplink each cannot be
+//! written as a shorthand: write the cluster to a file and put the kinds into groups.
 
 use stagewright_core::cluster::MAX_DEVICES;
 use stagewright_core::document::{CLUSTER_SCHEMA, ClusterDocument, KindDocument};
@@ -18,22 +18,22 @@ use stagewright_core::document::{CLUSTER_SCHEMA, ClusterDocument, KindDocument};
 use super::devices::{Device, Precision, Role, device};
 use super::error::NameError;
 
-/// Most terms: kinds of one role are told apart by a letter.
+/// Largest number of terms: kinds of one role are told apart by a letter.
 const MAX_TERMS: usize = 26;
 
-/// A term, understood.
+/// A parsed term.
 struct Term {
     count: u32,
     device: &'static Device,
-    /// The one that is named.
+    /// The precision that the term names.
     precision: Option<Precision>,
     link: Option<String>,
 }
 
-/// The cluster of a shorthand.
+/// Builds the cluster of a shorthand.
 ///
 /// # Errors
-/// A term that is empty, names no device, precision or link, or has an absurd count.
+/// If a term is empty, names an unknown device, precision or link, or has a count out of range.
 pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
     let text = text.to_ascii_lowercase();
     if text.split('+').count() > MAX_TERMS {
@@ -73,7 +73,7 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
     Ok(cluster)
 }
 
-/// A bridge joins two devices, of one term or of two; a third on the fabric would be out of its reach.
+/// Checks bridges: one joins two devices, of one term or of two, and cannot reach a third on the fabric.
 fn check_bridges(terms: &[Term]) -> Result<(), NameError> {
     let count = terms.iter().filter(|term| term.device.role != Role::Cpu).map(|term| term.count).sum();
     for Term { device, link, .. } in terms {
@@ -85,7 +85,7 @@ fn check_bridges(terms: &[Term]) -> Result<(), NameError> {
     Ok(())
 }
 
-/// The role of a term, with a letter where several terms have it: a device is called `gpu3`, or `gpu-b3`.
+/// Name of a term's kind: its role, with a letter if several terms share it. Devices are `gpu3`, or `gpu-b3`.
 fn kind_name(terms: &[Term], at: usize) -> String {
     let role = terms[at].device.role;
     let of_role = |terms: &[Term]| terms.iter().filter(|term| term.device.role == role).count();
@@ -96,8 +96,8 @@ fn kind_name(terms: &[Term], at: usize) -> String {
     format!("{}-{letter}", role.name())
 }
 
-/// The name of a term's class. The default precision is named in it only where another term has the same device with all
-/// its peaks.
+/// Name of a term's class. It contains the default precision only if another term has the same device with
+/// all its peaks.
 fn class_name(terms: &[Term], at: usize) -> String {
     let Term { device, precision, .. } = &terms[at];
     let is_open = |other: &Term| other.device.name == device.name && other.precision.is_none();
@@ -110,8 +110,7 @@ fn class_name(terms: &[Term], at: usize) -> String {
     }
 }
 
-/// The digits before an `x` that the text starts with, and the rest; the whole text where it starts
-/// otherwise.
+/// Splits a leading count (the digits before an `x`) from the rest; without one, returns the whole text.
 pub(super) fn split_count(text: &str) -> (Option<&str>, &str) {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - rest.len()];

@@ -1,4 +1,4 @@
-//! `stagewright.cluster/1`, as TOML (what people write) or JSON (what programs write).
+//! `stagewright.cluster/1`, as TOML (written by hand) or JSON (written by programs).
 //!
 //! ```toml
 //! schema = "stagewright.cluster/1"
@@ -28,7 +28,7 @@ pub fn import_cluster(label: &str, bytes: &[u8]) -> Result<ClusterDocument, Inpu
     Notation::of(text).read_as(label, text, &[CLUSTER_SCHEMA])
 }
 
-/// A cluster in a notation.
+/// Writes a cluster in a notation.
 pub fn write_cluster(cluster: &ClusterDocument, notation: Notation) -> String {
     match notation {
         Notation::Json => pretty_json(cluster),

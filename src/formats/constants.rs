@@ -1,10 +1,10 @@
-//! Whose memory a constant of a model file is in.
+//! Which operators hold a constant of a model file.
 //!
-//! A constant with one reader belongs to it. A small one with several is copied to each; a large one is
-//! counted once, at its first reader, and its readers have to share a device: two halves of a model that use
-//! one embedding are not to be torn apart, but neither should a constant of 2 that every layer multiplies by
-//! hold a model together, or a vector of ones: exporters merge weights that are equal, as those of all
-//! normalisations are before training.
+//! A constant with one reader belongs to it. A small constant with several readers is copied to each. A large
+//! one is counted once, at its first reader, and its readers are colocated: two halves of a model that share
+//! an embedding must not be separated. A constant 2 that every layer multiplies by must not hold a model
+//! together, and neither must a vector of ones: exporters merge equal weights, and those of all
+//! normalisations are equal before training.
 
 use petgraph::unionfind::UnionFind;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -13,19 +13,20 @@ use stagewright_core::document::OperatorDocument;
 /// A constant of up to this many bytes is copied to each reader: vectors are smaller, matrices larger.
 pub const COPIED_BYTES: f64 = 65536.0;
 
-/// An operator reads a constant.
+/// A constant read by an operator.
 pub(super) struct Use {
-    /// The operator, by its place.
+    /// Index of the operator.
     pub(super) reader: usize,
-    /// The constant, by any number that is its own.
+    /// Any unique number of the constant.
     pub(super) constant: usize,
     pub(super) bytes: f64,
-    /// Whether it is a parameter. What is none (indices, shapes, masks, running statistics) is there as well,
-    /// but no replica has to synchronise it: it counts as workspace, and ties nobody together.
+    /// Whether it is a parameter. Other constants (indices, shapes, masks, running statistics) are held as
+    /// well, but no replica synchronises them: they count as workspace and colocate no readers.
     pub(super) is_parameter: bool,
 }
 
-/// Gives constants to their readers; `name` is what the class of those that share one is called.
+/// Assigns constants to their readers; `name` gives the name of a colocation class from a constant that it
+/// shares.
 pub(super) fn give<'a>(
     uses: impl Iterator<Item = Use>,
     operators: &mut [OperatorDocument],
@@ -53,7 +54,7 @@ pub(super) fn give<'a>(
         }
         operators[reader].parameter_bytes += bytes;
     }
-    // A class is called after the first constant that its members share.
+    // A class is named after the first constant that its members share.
     let mut called: FxHashMap<usize, usize> = FxHashMap::default();
     for (first, constant) in shared {
         called.entry(classes.find(first)).or_insert(constant);

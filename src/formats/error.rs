@@ -1,13 +1,13 @@
-//! What is wrong with an input: code, cause, place and what to do about it.
+//! Errors of inputs: code, cause, place and a hint for fixing them.
 //!
-//! Codes are stable: scripts and the corpus in `data/malformed` rely on them. `data/errors.md` says what every code
-//! means.
+//! Codes are stable: scripts and the corpus in `data/malformed` rely on them. `data/errors.md` explains every
+//! code.
 
 use std::fmt;
 
-/// An input that cannot be used.
+/// An invalid input.
 ///
-/// `Display` prints it whole, over several lines:
+/// `Display` prints all of it, over several lines:
 ///
 /// ```text
 /// error[F003]: missing field `name`
@@ -17,29 +17,29 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("error[{code}]: {message}\n  --> {place}\n  help: {help}")]
 pub struct InputError {
-    /// Stable code, which `data/errors.md` explains.
+    /// Stable error code, explained in `data/errors.md`.
     pub code: &'static str,
-    /// The cause.
+    /// Cause.
     pub message: String,
-    /// Where it is.
+    /// Place of the error.
     pub place: Place,
-    /// What to do.
+    /// A hint for fixing the error.
     pub help: String,
 }
 
 /// A place in an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// What the caller called the input, usually a file name.
+    /// Label of the input, usually a file name.
     pub file: String,
-    /// Where in it.
+    /// Place in the input.
     pub at: At,
 }
 
-/// Where in an input.
+/// Place in an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum At {
-    /// All of it.
+    /// The whole input.
     Whole,
     /// A value, as in `operators[17].seconds.acc`.
     Path(String),
@@ -52,10 +52,10 @@ pub enum At {
     },
 }
 
-/// Longest cause and path that an error repeats: names in an input can be of any length.
+/// Largest number of bytes of a cause or path that an error repeats: names in an input can be of any length.
 const LONGEST_QUOTE: usize = 400;
 
-/// Longest help: commands and lists of formats are longer than a cause.
+/// Largest number of bytes of a hint: commands and lists of formats are longer than a cause.
 const LONGEST_HELP: usize = 1000;
 
 impl InputError {
@@ -90,7 +90,8 @@ impl InputError {
     }
 }
 
-/// What an input says is repeated in errors, so it is kept short and free of terminal escapes.
+/// Shortens a text and escapes control characters: errors quote inputs, which must not flood or control a
+/// terminal.
 fn printable(text: String, longest: usize) -> String {
     if text.len() <= longest && !text.chars().any(char::is_control) {
         return text;

@@ -1,41 +1,42 @@
-//! Files of models that carry no graph, or one that only their own framework reads: what to run instead.
+//! Model files without a graph, or with one that only their own framework reads. The error names the commands
+//! to run instead.
 //!
-//! They are recognised by their bytes. A program or a checkpoint of PyTorch is an uncompressed zip archive, whose
-//! entries say which it is: a saved program has `models/…json` or `serialized_exported_program.json` and the like, a
-//! checkpoint or a TorchScript module `data.pkl`. A safetensors file is a length of 8 bytes and a JSON object of that
-//! length, with `dtype` and `data_offsets` of every tensor or `__metadata__`. A folder of Hugging Face has a
-//! `config.json`.
+//! These files are recognised by their bytes. A program or a checkpoint of PyTorch is an uncompressed zip
+//! archive, whose entries identify it: a saved program has `models/…json` or
+//! `serialized_exported_program.json` and the like, a checkpoint or a TorchScript module `data.pkl`. A
+//! safetensors file is a length of 8 bytes and a JSON object of that length, with `dtype` and `data_offsets`
+//! of every tensor or `__metadata__`. A Hugging Face folder has a `config.json`.
 //!
 //! Source: `torch/export/pt2_archive/constants.py` and `torch/serialization.py` of PyTorch 2.15, and the page "Format"
 //! of safetensors.
 
 use super::error::{At, InputError};
 
-/// What a file is that cannot be planned as it stands.
+/// Kind of a model file that cannot be planned directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Foreign {
     /// `torch.export.save`.
     Program,
     /// `torch.save`, or a TorchScript module.
     Checkpoint,
-    /// Tensors by name.
+    /// A safetensors file: tensors by name.
     Safetensors,
-    /// A folder of Hugging Face.
+    /// A Hugging Face folder.
     Folder,
 }
 
-/// How a model becomes a saved program.
+/// Commands that turn a model into a saved program.
 const SAVE: &str = "in Python, torch.export.save(torch.export.export(model.eval(), (example_input,)), \"model.pt2\"); then \
                     `stagewright exporter torch > stagewright_exporter.py` and \
                     `python3 stagewright_exporter.py model.pt2 --out model.json`, and plan model.json";
 
-/// How a model of Hugging Face is made.
+/// Command that builds a Hugging Face model.
 const PRETRAINED: &str = "the model is built by its class: model = \
                           transformers.AutoModelForCausalLM.from_pretrained(FOLDER), or the class that config.json \
                           names; then ";
 
 impl Foreign {
-    /// What the beginning of a file shows it to be; none where it is none of these.
+    /// Recognises a file by its first bytes; `None` if it is of no such kind.
     pub fn of(bytes: &[u8]) -> Option<Foreign> {
         if bytes.starts_with(ZIP) {
             let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);
@@ -54,7 +55,7 @@ impl Foreign {
             .then_some(Foreign::Safetensors)
     }
 
-    /// The error, with what to run instead.
+    /// Returns the error, with the commands to run instead.
     pub fn refused(self, label: &str) -> InputError {
         let (message, help) = match self {
             Foreign::Program => (
@@ -82,14 +83,14 @@ impl Foreign {
     }
 }
 
-/// How a zip archive begins.
+/// Magic number of a zip archive.
 const ZIP: &[u8] = b"PK\x03\x04";
 
-/// Names in an archive that a saved program alone has, of PyTorch 2.8 and later and before.
+/// Archive entries that only saved programs have, of PyTorch 2.8 and later and of earlier versions.
 const PROGRAM: [&[u8]; 4] =
     [b"archive_format", b"/models/", b"serialized_exported_program.json", b"serialized_state_dict"];
 
-/// Longest header that safetensors reads.
+/// Longest header that safetensors reads, in bytes.
 const MOST_HEADER: u64 = 100_000_000;
 
 #[cfg(test)]

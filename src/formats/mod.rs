@@ -1,10 +1,10 @@
 //! File formats: bytes to documents, and documents to text.
 //!
-//! A model comes in one of several formats, recognised by what is in the file and never by its name:
+//! Models come in several formats, recognised by content and never by file name:
 //!
 //! | format | module | carries |
 //! | --- | --- | --- |
-//! | `stagewright.graph/2` and `/1` JSON | [`native`] | whatever a [`GraphDocument`] can say |
+//! | `stagewright.graph/2` and `/1` JSON | [`native`] | everything that a [`GraphDocument`] can express |
 //! | the NeurIPS 2020 package's JSON | [`mod@reference`] | measured times, a cluster, colour classes |
 //! | PipeDream's `graph.txt` | [`pipedream`] | measured times of both passes, bytes |
 //! | Piper's JSON | [`piper`] | measured times, bytes, a cluster |
@@ -12,24 +12,24 @@
 //! | TensorFlow's CostGraphDef as text | [`cost_graph`] | measured or estimated times, bytes |
 //! | OpenVINO IR | [`openvino`] | FLOP and bytes moved, from shapes |
 //!
-//! A PyTorch program writes the native JSON itself, by the script of [`torch`].
+//! PyTorch programs are exported as native JSON by the script of [`torch`].
 //!
 //! Clusters, plans and pins have native formats of their own ([`cluster`], [`plan`], [`pins`]); a plan may
 //! also be a split of the reference package.
 //!
-//! What is done here is reading: text, notation, schema, types, and the rules of foreign formats in the terms
-//! of those formats. What holds of any model (no cycles, unique names, costs that make sense) is checked by
-//! the graph and cluster builders of the core, whatever the source.
+//! This module checks text, notation, schema, types, and the rules of foreign formats in the terms of those
+//! formats. The rules of every model (no cycles, unique names, sensible costs) are checked by the graph and
+//! cluster builders of the core, whatever the source.
 //!
-//! Nothing here opens a file. Every function takes a label, which is what errors call the input, and every
-//! error is an [`InputError`] with a stable code. Most formats are read from bytes in memory; one whose files
-//! can be larger than memory is a stream, of which the importer reads what it needs.
+//! Nothing here opens a file. Every function takes a label, which errors use as the name of the input, and
+//! every error is an [`InputError`] with a stable code. Most formats are read from bytes in memory; a format
+//! whose files can be larger than memory is read as a stream, and only in the parts that the importer needs.
 //!
 //! # Adding a format
 //!
-//! Write a module with two functions, one that recognises a file (by its bytes, or by the first look at it as
-//! JSON that all formats share) and one that imports it; add a variant to [`Format`] and a row to
-//! [`FORMATS`]. Nothing else needs to know.
+//! Write a module with two functions: one recognises a file, by its bytes or by the first look at its JSON
+//! that all formats share, and one imports it. Add a variant to [`Format`] and a row to [`FORMATS`]. Nothing
+//! else changes.
 
 pub mod cluster;
 pub mod constants;
@@ -92,22 +92,22 @@ pub enum Format {
 pub struct FormatEntry {
     /// The format.
     pub format: Format,
-    /// What it is called on a command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is, for people.
+    /// Description for display.
     pub description: &'static str,
-    /// The options that it has a use for, as a plan names them in `model`, besides those that any format has.
+    /// Options that it uses besides those of every format, by their names in a plan's `model`.
     pub options: &'static [&'static str],
     detect: fn(&[u8], &Sniff) -> bool,
     import: Import,
 }
 
-/// How a format is read.
+/// Import function of a format.
 #[derive(Debug)]
 enum Import {
-    /// From all of the file, in memory.
+    /// Reads the whole file from memory.
     Bytes(fn(&str, &[u8], &ImportOptions) -> Result<Imported, InputError>),
-    /// From a stream, recognised by its first [`HEAD`] bytes.
+    /// Reads a stream, recognised by its first [`HEAD`] bytes.
     Stream(fn(&str, &mut dyn Stream, &ImportOptions) -> Result<Imported, InputError>),
 }
 
@@ -116,10 +116,10 @@ pub trait Stream: Read + Seek {}
 
 impl<T: Read + Seek> Stream for T {}
 
-/// Bytes that are enough to recognise a format that is read as a stream.
+/// Number of bytes that suffice to recognise a format read as a stream.
 const HEAD: u64 = 4096;
 
-/// The formats, in the order in which they are tried.
+/// All formats, in order of detection.
 pub const FORMATS: &[FormatEntry] = &[
     FormatEntry {
         format: Format::Native,
@@ -180,12 +180,12 @@ pub const FORMATS: &[FormatEntry] = &[
 ];
 
 impl Format {
-    /// Its row of [`FORMATS`].
+    /// Row of [`FORMATS`].
     pub fn entry(self) -> &'static FormatEntry {
         FORMATS.iter().find(|entry| entry.format == self).unwrap_or(&FORMATS[0])
     }
 
-    /// The format of a name; none where no format is called that.
+    /// Finds a format by name; `None` if there is no such format.
     ///
     /// ```
     /// use stagewright::formats::Format;
@@ -197,14 +197,14 @@ impl Format {
     }
 }
 
-/// A model as it was imported.
+/// An imported model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
     /// The model.
     pub graph: GraphDocument,
-    /// The format it came in.
+    /// Its format.
     pub format: Format,
-    /// The node ids and colour classes of a reference model, which its splits speak of.
+    /// Node ids and colour classes of a reference model, used by its splits.
     pub ids: Option<ReferenceIds>,
 }
 
@@ -227,7 +227,7 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format, InputError> {
     }
 }
 
-/// Reads a model, in the given format or else in the one it is recognised as.
+/// Reads a model in the given format, or in the detected one if `format` is `None`.
 ///
 /// ```
 /// use stagewright::formats::import_graph;
@@ -244,7 +244,7 @@ pub fn import_graph(label: &str, bytes: &[u8], format: Option<Format>) -> Result
     import_model(label, bytes, &ImportOptions { format, ..ImportOptions::default() })
 }
 
-/// Reads a model in memory, with what its format leaves open.
+/// Reads a model from memory with import options.
 pub fn import_model(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
     let format = match options.format {
         Some(format) => format,
@@ -257,10 +257,10 @@ pub fn import_model(label: &str, bytes: &[u8], options: &ImportOptions) -> Resul
     imported.map(|imported| options.finish(imported))
 }
 
-/// Reads a model from a file, of which no more is held in memory than its format needs.
+/// Reads a model from a file, holding no more of it in memory than its format needs.
 ///
 /// # Errors
-/// As [`import_model`], and F011 where the file cannot be read.
+/// If the model is invalid, as for [`import_model`], or if the file cannot be read (F011).
 pub fn import_file(
     label: &str,
     file: &mut dyn Stream,
@@ -278,7 +278,7 @@ pub fn import_file(
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         return import(label, file, options).map(|imported| options.finish(imported));
     }
-    // Such files are large, and nothing after their head would help.
+    // Such files are large, and their head suffices to recognise them.
     if options.format.is_none()
         && let Some(foreign) = Foreign::of(&bytes)
     {
@@ -293,7 +293,7 @@ fn unreadable(label: &str, error: &std::io::Error) -> InputError {
     InputError::new("F011", label, At::Whole, format!("the file cannot be read: {error}"), help)
 }
 
-/// A document as pretty JSON, ending in a newline. The text depends on the document alone.
+/// Formats a document as pretty JSON, ending in a newline. The text depends on the document alone.
 fn pretty_json<T: serde::Serialize>(document: &T) -> String {
     let mut text =
         serde_json::to_string_pretty(document).expect("documents have nothing that JSON cannot hold");

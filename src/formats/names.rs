@@ -1,7 +1,7 @@
-//! What names say: of the model, of layers, of the passes of a training step.
+//! Names of models, and the layers and passes of a training step that operator names encode.
 //!
-//! Most formats have no field for the layer an operator belongs to or for what has to share its device, but
-//! the frameworks that write them put both into names:
+//! Most formats have no field for the layer of an operator or for colocation, but the frameworks that write
+//! them encode both in names:
 //!
 //! | written by | name | layer |
 //! | --- | --- | --- |
@@ -9,14 +9,14 @@
 //! | PyTorch's ONNX exporter | `/layer1/layer1.0/conv1/Conv` | `layer1.0.conv1` |
 //! | PyTorch modules | `encoder.3.attention.query` | `encoder.3.attention` |
 //!
-//! TensorFlow calls the gradient of `A/MatMul` something below `gradients/A/MatMul_grad/`, a read of the
-//! variable `A/weights` `A/weights/read`, and its update `…/update_A/weights/Apply…`.
+//! In TensorFlow the gradient of `A/MatMul` is named `gradients/A/MatMul_grad/…`, a read of the variable
+//! `A/weights` `A/weights/read`, and its update `…/update_A/weights/Apply…`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright_core::document::Pass;
 
-/// The file has no name for the model, so it is called what the file is called.
+/// Model name for formats that store none: the file name without its extension.
 pub(super) fn stem(label: &str) -> &str {
     let file = label.rsplit(['/', '\\']).next().unwrap_or(label);
     match file.rsplit_once('.') {
@@ -25,8 +25,8 @@ pub(super) fn stem(label: &str) -> &str {
     }
 }
 
-/// A name for every node, from the one it has, which may be empty, and its number: its own where nobody
-/// shares it, `node<number>` where it has none, `<name>#<number>` where others have it too.
+/// Unique names of nodes, from their possibly empty names and their numbers: the own name if it is unique,
+/// `node<number>` if it is empty, `<name>#<number>` if several nodes share it.
 pub(super) fn unique<'a>(nodes: impl Iterator<Item = (&'a str, i64)>) -> Vec<String> {
     let mut names: Vec<(String, i64)> = nodes
         .map(|(name, number)| {
@@ -41,7 +41,7 @@ pub(super) fn unique<'a>(nodes: impl Iterator<Item = (&'a str, i64)>) -> Vec<Str
     let mut taken: BTreeSet<String> = bearers.keys().map(|name| (*name).to_owned()).collect();
     for ((name, number), shared) in names.iter_mut().zip(shared) {
         if shared {
-            // Some other node may be called just that, so once may not be enough.
+            // Another node may already have that name, so once may not suffice.
             while !taken.insert(name.clone()) {
                 name.push_str(&format!("#{number}"));
             }
@@ -50,7 +50,7 @@ pub(super) fn unique<'a>(nodes: impl Iterator<Item = (&'a str, i64)>) -> Vec<Str
     names.into_iter().map(|(name, _)| name).collect()
 }
 
-/// The dotted layer path in the name of an operator: all of it but the last part.
+/// Dotted layer path in an operator's name: everything but the last part.
 pub(crate) fn layer(name: &str) -> Option<String> {
     let separator = if name.contains('/') { '/' } else { '.' };
     let (path, _) = name.rsplit_once(separator)?;
@@ -73,7 +73,7 @@ pub(crate) fn layer(name: &str) -> Option<String> {
     (!layer.is_empty()).then_some(layer)
 }
 
-/// The pass of a TensorFlow node, and the node whose device it has to share where it is not itself.
+/// Pass of a TensorFlow node, and the node that it is colocated with; `None` if it is not tied to another.
 pub(super) fn role(name: &str) -> (Pass, Option<&str>) {
     if let Some(rest) =
         name.strip_prefix("gradients/").or_else(|| name.split_once("/gradients/").map(|p| p.1))

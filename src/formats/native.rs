@@ -1,8 +1,8 @@
-//! `stagewright.graph/2` and `stagewright.graph/1`: a model as this project writes it.
+//! `stagewright.graph/2` and `stagewright.graph/1`: the native format of models.
 //!
 //! The JSON mirrors [`GraphDocument`] field by field; `data/schema/graph.schema.json` is generated from the
-//! same structure. Fields that are not known are errors, since a misspelt `secnods` would otherwise be a cost
-//! of nothing. Numbers read back as they were written, to the last bit.
+//! same structure. Unknown fields are errors, since a misspelt `secnods` would otherwise mean zero cost.
+//! Numbers are read back bit for bit as they were written.
 
 use stagewright_core::document::{CLUSTER_SCHEMA, GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument};
 
@@ -11,7 +11,7 @@ use super::notation::{Notation, expect_schema};
 use super::text::{Sniff, text};
 use super::{Format, ImportOptions, Imported, pretty_json};
 
-/// Any document of ours counts, so that a plan given as a model is told that it is a plan.
+/// Accepts every native document, so that the error for a plan given as a model says that it is a plan.
 pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
     json.schema.as_deref().is_some_and(|schema| schema.starts_with("stagewright.")) || json.has("operators")
 }
@@ -25,7 +25,7 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
     Ok(Imported { graph, format: Format::Native, ids: None })
 }
 
-/// A model as native JSON.
+/// Writes a model as native JSON.
 pub fn write_graph(graph: &GraphDocument) -> String {
     pretty_json(graph)
 }

@@ -1,25 +1,25 @@
-//! JSON and TOML, the two notations of documents: text to any serde structure, and what went wrong to an
-//! [`InputError`].
+//! JSON and TOML, the two notations of documents: parses text into any serde structure and turns failures
+//! into [`InputError`]s.
 //!
-//! Errors of serde come as text. What kind they are is read off how they begin, which serde's documentation
-//! fixes for the constructors of `serde::de::Error`; whatever else a structure says of a value is F005.
+//! Serde reports errors as text. Their kind follows from their first words, which serde's documentation fixes
+//! for the constructors of `serde::de::Error`; any other error of a value is F005.
 
 use serde::de::DeserializeOwned;
 
 use super::error::{At, InputError};
 use super::text::{Sniff, clamp, end_of};
 
-/// How a document is written.
+/// Notation of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
-    /// JSON, as RFC 8259 has it.
+    /// JSON (RFC 8259).
     Json,
     /// TOML 1.
     Toml,
 }
 
 impl Notation {
-    /// JSON where the text opens a brace, TOML otherwise: no TOML document starts with one.
+    /// JSON if the text starts with a brace, else TOML: no TOML document starts with one.
     pub(super) fn of(text: &str) -> Self {
         if text.trim_start().starts_with('{') { Notation::Json } else { Notation::Toml }
     }
@@ -32,8 +32,8 @@ impl Notation {
         }
     }
 
-    /// Reads a document that has to be of a schema. That is looked at first: what else would be found wrong
-    /// with a document of another kind only misleads.
+    /// Reads a document of one of `schemas`. The schema is checked first: other errors of a document of
+    /// another kind would only mislead.
     pub(super) fn read_as<T: DeserializeOwned>(
         self,
         label: &str,
@@ -78,7 +78,7 @@ pub(super) fn expect_schema(label: &str, path: &str, found: &str, expected: &str
 }
 
 fn from_json<T: DeserializeOwned>(label: &str, text: &str) -> Result<T, InputError> {
-    // Keeping track of the path doubles the time, so it is done for files that turn out to be faulty.
+    // Tracking the path doubles the time, so only faulty files are read again with it.
     if let Ok(document) = serde_json::from_str(text) {
         return Ok(document);
     }
@@ -132,7 +132,7 @@ fn from_toml<T: DeserializeOwned>(label: &str, text: &str) -> Result<T, InputErr
     toml::from_str(text).map_err(fault)
 }
 
-/// The path of the first number that is infinite or not a number, both of which TOML can write.
+/// Path of the first infinite number or NaN, both of which TOML can express.
 fn not_finite(path: String, value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::Float(number) if !number.is_finite() => Some(path),
@@ -146,7 +146,7 @@ fn not_finite(path: String, value: &toml::Value) -> Option<String> {
     }
 }
 
-/// The code of an error about the shape of a document.
+/// Code of an error about the shape of a document.
 fn shape_code(message: &str) -> Option<&'static str> {
     const STARTS: [(&str, &str); 9] = [
         ("missing field", "F003"),
@@ -173,7 +173,7 @@ fn shape_help(code: &str) -> &'static str {
     }
 }
 
-/// What serde expects, in words of the notations instead of Rust's.
+/// Replaces Rust's types in a message of serde by terms of the notations.
 fn in_plain_words(message: &str) -> String {
     const WORDS: [(&str, &str); 5] = [
         ("f64", "a number"),

@@ -1,4 +1,4 @@
-//! What a format leaves open, and a person has to say.
+//! Import options: everything that a format leaves open and the user has to choose.
 
 use std::collections::BTreeMap;
 
@@ -6,46 +6,46 @@ use stagewright_core::document::Precision;
 
 use super::{Format, Imported};
 
-/// How to read a model. What a format has no use for is passed over.
+/// Import options. A format ignores those that it does not use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ImportOptions {
-    /// The format; recognised by content where it is none.
+    /// The format; `None` means detection by content.
     pub format: Option<Format>,
-    /// The size of a batch that the file leaves open (ONNX).
+    /// Batch size, if the file leaves it open (ONNX).
     pub batch: Option<u64>,
     /// Sizes of dimensions that the file only names (ONNX).
     pub dims: BTreeMap<String, u64>,
-    /// Tokens that a cache of keys and values holds, where the file leaves that open (ONNX).
+    /// Number of tokens in a key-value cache, if the file leaves it open (ONNX).
     pub context: Option<u64>,
-    /// Sequences that have such a cache; those of the batch where it is none (ONNX).
+    /// Number of sequences with such a cache; `None` means those of the batch (ONNX).
     pub sequences: Option<u64>,
-    /// What numbers with a fraction are cast to; as they are in the file where it is none.
+    /// Precision that floating-point numbers are cast to; `None` keeps the file's.
     pub precision: Option<Precision>,
-    /// Where weights are that several operators read.
+    /// Placement of weights that several operators read.
     pub tied: Tied,
     /// Whether operators share kernels (ONNX, OpenVINO).
     pub fusion: Fusion,
-    /// How operators are priced, where the file has no times (ONNX, OpenVINO).
+    /// Cost rules for operators without times (ONNX, OpenVINO).
     pub cost_rules: CostRules,
-    /// The unit of the file's times. Piper's files do not say; other formats have a unit of their own, which
-    /// this overrides.
+    /// Unit of the file's times. Piper's files do not state one; for other formats this overrides the unit of
+    /// the format.
     pub time_unit: Option<TimeUnit>,
-    /// Keeps the profiled time of input nodes, which is that of loading data and not of the model
+    /// Whether to keep the profiled time of input nodes, which measures data loading and not the model
     /// (PipeDream).
     pub keep_input_costs: bool,
-    /// The device class that measured times are for; `acc` where it is none (PipeDream, Piper, CostGraphDef).
+    /// Device class of measured times; `None` means `acc` (PipeDream, Piper, CostGraphDef).
     pub profile_class: Option<String>,
-    /// How gradients are sent (PipeDream).
+    /// Transfer of gradients (PipeDream).
     pub gradients: Gradients,
 }
 
 impl ImportOptions {
-    /// The device class of measured times.
+    /// Device class of measured times.
     pub(super) fn class(&self) -> &str {
         self.profile_class.as_deref().unwrap_or(super::reference::ACCELERATOR)
     }
 
-    /// What holds of any format: where weights are that several operators read.
+    /// Applies the options of every format: the placement of weights that several operators read.
     pub(super) fn finish(&self, mut imported: Imported) -> Imported {
         if self.tied == Tied::Together {
             for parameter in &mut imported.graph.parameters {
@@ -56,27 +56,27 @@ impl ImportOptions {
     }
 }
 
-/// Where a weight is that several operators read.
+/// Placement of a weight that several operators read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tied {
-    /// On every device that reads it.
+    /// A copy on every device that reads it.
     #[default]
     Copy,
-    /// On one device, with all that read it.
+    /// On one device, with all its readers.
     Together,
 }
 
 /// Whether operators share kernels, by the table in [`fusion`](crate::fusion).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fusion {
-    /// They do.
+    /// Operators share kernels.
     #[default]
     On,
-    /// Every operator is a kernel of its own, but for views.
+    /// Every operator except views is a kernel of its own.
     Off,
 }
 
-/// How operators are priced, and with that the version of the document.
+/// Cost rules of operators; they also determine the version of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CostRules {
     /// Every operator is a kernel, constants belong to their readers: `stagewright.graph/1`.
@@ -100,7 +100,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// How many make a second. Dividing by it is exact to the last bit where the quotient is.
+    /// Units per second. Division by it is exact if the quotient is representable.
     pub(super) fn per_second(self) -> f64 {
         match self {
             TimeUnit::Seconds => 1.0,
@@ -111,15 +111,15 @@ impl TimeUnit {
     }
 }
 
-/// How the gradients of a profile that lists forward edges alone are sent.
+/// Transfer of gradients for a profile that lists forward edges alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gradients {
-    /// Every backward tensor is the mirror image of a forward one: same ends, same bytes. A gradient that
-    /// several readers add to then crosses a link once, as the activation did. Throughput reads it so; the
-    /// order of the backward pass is lost.
+    /// Every backward tensor mirrors a forward one: same ends, same bytes. A gradient with contributions from
+    /// several readers then crosses a link once, as the activation did. This suits throughput, but loses the
+    /// order of the backward pass.
     #[default]
     Mirrored,
-    /// Every edge is turned around, with the bytes of the activation that the gradient is of, and each
-    /// backward operator also waits for its forward one: the order of a true backward pass.
+    /// Every edge is reversed, with the bytes of the activation whose gradient it carries, and each backward
+    /// operator also waits for its forward one: the order of a true backward pass.
     Reversed,
 }

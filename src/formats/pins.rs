@@ -1,12 +1,12 @@
-//! Pins: a table from operators to where they may run, in JSON or TOML.
+//! Pins: a table from operators to allowed devices, in JSON or TOML.
 //!
 //! ```toml
 //! "embedding" = "acc0"
 //! "encoder.3.attention" = ["acc", "cpu"]
 //! ```
 //!
-//! In TOML the dots of a name have to stand in quotes, or they nest tables. An operator that is pinned twice
-//! is an error; a plain map would let the last one win in silence.
+//! In TOML a name with dots must be quoted, else its dots nest tables. Pinning an operator twice is an error;
+//! a plain map would silently keep the last pin.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

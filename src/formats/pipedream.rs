@@ -7,22 +7,22 @@
 //!         node4 -- node5
 //! ```
 //!
-//! A line that begins with a tab is an edge, every other one a node. Times are in ms, sizes in bytes; an
-//! activation of several tensors is listed in brackets and added up here. Optimised graphs end a node with `
-//! -- stage_id=3`, which is passed over: it is a placement and no part of the model.
+//! A line that starts with a tab is an edge, every other line a node. Times are in ms, sizes in bytes; an
+//! activation of several tensors is listed in brackets and summed here. Optimised graphs end a node with ` --
+//! stage_id=3`, which is ignored: it is a placement and not part of the model.
 //!
 //! | in the file | in the document |
 //! | --- | --- |
-//! | node | a forward operator, and where any node has a backward time a backward operator `<node>.backward` colocated with it |
-//! | `Input`, `Input0`, `Input1`, … | times zeroed unless told otherwise: what was measured there is loading a batch |
-//! | `parameter_size` | parameter bytes; and workspace of the backward operator, for the gradients |
-//! | `activation_size` | activation bytes; bytes of the tensor to all successors; and workspace of the backward operator, for the gradient of the activation |
+//! | node | a forward operator; if any node has a backward time, also a backward operator `<node>.backward` colocated with it |
+//! | `Input`, `Input0`, `Input1`, … | times are zero by default: the measured time is that of loading a batch |
+//! | `parameter_size` | parameter bytes; also workspace of the backward operator, for the gradients |
+//! | `activation_size` | activation bytes; bytes of the tensor to all successors; also workspace of the backward operator, for the gradient of the activation |
 //! | edges out of a node | one tensor, and one or more backward: see [`Gradients`] |
 //!
-//! The file says nothing of the gradients' way. The reference package of the NeurIPS 2020 paper "Efficient
-//! Algorithms for Device Placement of DNN Graph Operators" made its ResNet-50 of such a profile, with a
-//! mirror image of the forward edges, each tensor charged the `activation_size` of the node it leaves. That
-//! is the default, so that the published optimum holds here too.
+//! The file does not list transfers of gradients. The reference package of the NeurIPS 2020 paper "Efficient
+//! Algorithms for Device Placement of DNN Graph Operators" derived its ResNet-50 from such a profile, with a
+//! mirror image of the forward edges, each tensor charged the `activation_size` of its producer. That is the
+//! default, so that the published optimum holds here too.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ use super::text::{Sniff, position, text};
 use super::work::is_amount;
 use super::{Format, HEAD, Imported, names};
 
-/// What every node line has, and no other format.
+/// Text of every node line, and of no other format.
 const MARK: &[u8] = b"forward_compute_time=";
 
 /// A node of the profile; times in the file's unit.
@@ -49,21 +49,21 @@ struct Node<'a> {
 }
 
 impl Node<'_> {
-    /// The profiler calls them `Input`, `Input0`, `Input1`, …; a module such as `InputEmbedding` computes.
+    /// The profiler names inputs `Input`, `Input0`, `Input1`, …; a module such as `InputEmbedding` computes.
     fn is_input(&self) -> bool {
         let number = self.description.strip_prefix("Input");
         number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
     }
 }
 
-/// An edge, by the names of its ends and the line it stands on.
+/// An edge: the names of its ends and its line.
 struct Edge<'a> {
     ends: [&'a str; 2],
     line: usize,
     text: &'a str,
 }
 
-/// The first node may be faulty, so the mark is enough.
+/// Looks for the mark alone, since the first node may be faulty.
 pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     let head = &bytes[..bytes.len().min(HEAD as usize)];
     !head.starts_with(b"{") && head.windows(MARK.len()).any(|window| window == MARK)
@@ -121,7 +121,7 @@ fn backward_name(node: &Node<'_>) -> String {
     format!("{}.backward", node.name)
 }
 
-/// `Conv2d` of `Conv2d(64, 64, kernel_size=(1, 1))`.
+/// The module type: `Conv2d` of `Conv2d(64, 64, kernel_size=(1, 1))`.
 fn kind(description: &str) -> &str {
     description.split('(').next().unwrap_or_default()
 }
@@ -156,7 +156,7 @@ fn tensors(nodes: &[Node<'_>], readers: &Readers, gradients: Option<Gradients>) 
         }
     }
     if gradients == Some(Gradients::Reversed) {
-        // A node that nobody reads starts the backward pass.
+        // A node without readers starts the backward pass.
         let mut read = vec![false; nodes.len()];
         readers.iter().for_each(|(producer, _, _)| read[producer] = true);
         let last = nodes.iter().zip(&read).filter(|(_, read)| !**read);
@@ -165,7 +165,7 @@ fn tensors(nodes: &[Node<'_>], readers: &Readers, gradients: Option<Gradients>) 
     tensors
 }
 
-/// Nodes and edges in the order of the file.
+/// Nodes and edges in file order.
 fn parse<'a>(label: &str, text: &'a str) -> Result<(Vec<Node<'a>>, Vec<Edge<'a>>), InputError> {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     let mut line_of: BTreeMap<&str, usize> = BTreeMap::new();
@@ -192,7 +192,7 @@ fn parse<'a>(label: &str, text: &'a str) -> Result<(Vec<Node<'a>>, Vec<Edge<'a>>
     Ok((nodes, edges))
 }
 
-/// A node from its three parts.
+/// Parses the three parts of a node.
 fn node<'a>(
     label: &str,
     (line, content): (usize, &str),
@@ -236,7 +236,7 @@ fn node<'a>(
     }
 }
 
-/// A number, or the sum of several in brackets; none unless all can be times or sizes.
+/// Parses a number, or the sum of several in brackets; `None` unless each can be a time or size.
 fn sum(text: &str) -> Option<f64> {
     let inner = text.trim().strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     inner.split(';').try_fold(0.0, |sum, number| {

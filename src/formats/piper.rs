@@ -9,25 +9,26 @@
 //!   "edges": [ {"sourceId": 0, "destId": 1, "communicationCost": 8192.0}, … ] }
 //! ```
 //!
-//! A node lists ways to run it, by the number of devices it is spread over. Here an operator runs on one
-//! device, so the first way under `"1"` is read (in the published files the one without recomputation) and
-//! the others are passed over. Its time is that of a whole training step of one sample, in a unit that the
-//! file does not name: the published profile is in seconds, others are in ms, so it has to be given.
+//! A node lists configurations by the number of devices that it is spread over. Here an operator runs on one
+//! device, so the first configuration under `"1"` is read (in the published files the one without
+//! recomputation) and the others are ignored. Its time is that of a whole training step of one sample, in a
+//! unit that the file does not name: the published profile is in seconds, others are in ms, so it has to be
+//! given.
 //!
 //! | in the file | in the document |
 //! | --- | --- |
 //! | node | operator; `timePerSample` is its time, forward and backward together |
 //! | `parameterSize` | parameter bytes |
-//! | `memoryUsageB` beyond `parameterSize` | optimiser bytes: what is there whatever is in flight |
-//! | `memoryUsageA` | activation bytes: what every microbatch in flight adds |
-//! | edges out of a node with one `communicationCost` | one tensor of twice the bytes, there and back |
+//! | `memoryUsageB` beyond `parameterSize` | optimiser bytes: independent of microbatches in flight |
+//! | `memoryUsageA` | activation bytes: per microbatch in flight |
+//! | edges out of a node with one `communicationCost` | one tensor of twice the bytes, for the forward and backward pass |
 //! | `maxDevices`, `maxMemoryPerDevice`, `bandwidth` | kind `acc`, its count, memory and link |
 //!
-//! Piper charges every edge by itself; here the readers of a tensor share it, as the cost model has it.
+//! Piper charges every edge separately; here the readers of a tensor share it, as in the cost model.
 //!
-//! `syncTimeFw` is keyed by predecessors and `syncTimeBw` by successors. The package's README has it the
-//! other way around; its code and its files agree on this one. On one device there is nothing to synchronise,
-//! and a node that says otherwise is an error.
+//! `syncTimeFw` is keyed by predecessors and `syncTimeBw` by successors. The package's README states the
+//! reverse; its code and its files agree on this convention. On one device there is nothing to synchronise,
+//! and a positive time is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +46,7 @@ use super::text::{Sniff, text};
 use super::work::is_amount;
 use super::{Format, Imported, names};
 
-/// Fields that are not known are passed over, as the package does.
+/// Unknown fields are ignored, as in the package.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct File {
@@ -66,7 +67,7 @@ struct Node {
     ways: BTreeMap<String, Vec<Way>>,
 }
 
-/// A way to run a node: a time-memory-parallelism-communication configuration, in Piper's words.
+/// A time-memory-parallelism-communication configuration of a node (TMPC), in Piper's terms.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Way {
@@ -144,7 +145,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     Ok(Imported { graph, format: Format::Piper, ids: None })
 }
 
-/// The first way to run a node on one device.
+/// The first configuration of a node on one device.
 fn single<'a>(label: &str, i: usize, node: &'a Node) -> Result<(&'a str, &'a Way), InputError> {
     let one = node.ways.iter().find(|(degree, _)| degree.trim().parse() == Ok(1));
     match one.and_then(|(degree, ways)| Some((degree.as_str(), ways.first()?))) {
@@ -198,7 +199,7 @@ fn tensors(
     by_id: &BTreeMap<i64, usize>,
     names: &[String],
 ) -> Result<Vec<TensorDocument>, InputError> {
-    // Edges out of a node carry one tensor where their costs are equal, to the bit.
+    // Edges out of a node carry one tensor if their costs are bitwise equal.
     let mut tensor_of: BTreeMap<(usize, u64), usize> = BTreeMap::new();
     let mut costs = Vec::new();
     let mut readers = Readers::default();

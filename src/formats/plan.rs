@@ -1,7 +1,7 @@
 //! `stagewright.plan/1`, and splits of the reference package read as plans.
 //!
-//! A native plan is read as it is: whether it fits the model, and is worth what it says, is the checker's
-//! business. A split lists node ids and nothing else, so it needs the model it was made for.
+//! A native plan is read unchecked: the checker decides whether it fits the model and has the value that it
+//! claims. A split lists node ids and nothing else, so it needs the model that it was made for.
 
 use stagewright_core::document::{PLAN_SCHEMA, PlanDocument};
 
@@ -11,25 +11,25 @@ use super::reference::split;
 use super::text::{Sniff, text};
 use super::{Imported, pretty_json};
 
-/// A file that describes a plan, before there is a model to go with it.
+/// A file that describes a plan, read before its model.
 #[derive(Debug)]
 pub enum PlanFile<'a> {
     /// A native plan.
     Native(Box<PlanDocument>),
     /// A split by the node ids of a model in the reference format.
     Split {
-        /// What errors call it.
+        /// Label in errors.
         label: &'a str,
-        /// What is in it.
+        /// Contents of the file.
         text: &'a str,
     },
 }
 
 impl<'a> PlanFile<'a> {
-    /// Reads a native plan, and recognises a split.
+    /// Reads a native plan, or recognises a split.
     ///
     /// # Errors
-    /// What is wrong with the text, or with a native plan.
+    /// If the text or a native plan is invalid.
     pub fn read(label: &'a str, bytes: &'a [u8]) -> Result<PlanFile<'a>, InputError> {
         let text = text(label, bytes)?;
         match split::detect(&Sniff::of(text)) {
@@ -38,7 +38,7 @@ impl<'a> PlanFile<'a> {
         }
     }
 
-    /// The plan, where it can be read without its model.
+    /// The plan, if it can be read without its model.
     pub fn native(&self) -> Option<&PlanDocument> {
         match self {
             PlanFile::Native(plan) => Some(plan),
@@ -46,10 +46,10 @@ impl<'a> PlanFile<'a> {
         }
     }
 
-    /// The plan for a model.
+    /// Returns the plan for a model.
     ///
     /// # Errors
-    /// What is wrong with a split: for one, that the model did not come in the reference format.
+    /// If a split is invalid, for example because the model did not come in the reference format.
     pub fn of(self, model: &Imported) -> Result<PlanDocument, InputError> {
         match self {
             PlanFile::Native(plan) => Ok(*plan),
@@ -58,7 +58,7 @@ impl<'a> PlanFile<'a> {
     }
 }
 
-/// Reads a plan for a model: a native one, or a split where the model came in the reference format.
+/// Reads a plan for a model: a native one, or a split if the model came in the reference format.
 pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDocument, InputError> {
     PlanFile::read(label, bytes)?.of(model)
 }
@@ -66,8 +66,7 @@ pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDo
 /// Reads a native plan without its model.
 ///
 /// # Errors
-/// S006 for a split, whose node ids mean nothing without the model, and whatever may be wrong with a native
-/// plan.
+/// If the file is a split, whose node ids mean nothing without the model (S006), or if a native plan is invalid.
 pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument, InputError> {
     match PlanFile::read(label, bytes)? {
         PlanFile::Native(plan) => Ok(*plan),
@@ -79,7 +78,7 @@ pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument, Inpu
     }
 }
 
-/// A plan as native JSON.
+/// Writes a plan as native JSON.
 pub fn write_plan(plan: &PlanDocument) -> String {
     pretty_json(plan)
 }

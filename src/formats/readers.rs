@@ -1,10 +1,10 @@
-//! Who reads the outputs of whom, gathered edge by edge.
+//! Readers of operators' outputs, gathered edge by edge.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
-/// The readers of every output of every operator, all three by number.
+/// Readers of every output of every operator, all by index.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
     of_output: BTreeMap<(usize, usize), Vec<usize>>,
@@ -19,7 +19,7 @@ impl Readers {
         }
     }
 
-    /// Producer, output and readers in order of first appearance, by producer and output.
+    /// Producer, output and readers, sorted by producer and output; readers in order of first appearance.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, usize, &[usize])> {
         self.of_output.iter().map(|(&(producer, output), readers)| (producer, output, readers.as_slice()))
     }

@@ -1,4 +1,4 @@
-//! Bytes to text, and the first look at it.
+//! Conversion of bytes to text, and a first look at the text.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 
 use super::error::{At, InputError};
 
-/// The text of an input, without a byte order mark.
+/// Text of an input, without a byte order mark.
 pub(super) fn text<'a>(label: &str, bytes: &'a [u8]) -> Result<&'a str, InputError> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| {
@@ -30,36 +30,36 @@ pub(super) fn end_of(text: &str) -> At {
     At::Line { line: clamp(line), column: clamp(column) }
 }
 
-/// The position of a part of a line, which is counted from 0; its start where it is no part of the line.
+/// Position of a part of a line, whose number counts from 0; its start if `part` is not a part of the line.
 pub(super) fn position(line: usize, content: &str, part: &str) -> At {
     let offset = (part.as_ptr() as usize).wrapping_sub(content.as_ptr() as usize);
     let column = 1 + content.get(..offset).unwrap_or_default().chars().count();
     At::Line { line: clamp(line + 1), column: clamp(column) }
 }
 
-/// A position as it is stored in an error.
+/// Converts a position to the type that errors store.
 pub(super) fn clamp(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }
 
-/// What can be said of a text before its format is known: the keys of the JSON object that it starts, as far
-/// as it is well formed, and its schema. A file cut off in the middle is still recognised, so that the error
-/// says where it was cut rather than that it is of no known format.
+/// First look at a text of unknown format: the top-level keys of the JSON object that it starts, as far as it
+/// is well formed, and its schema. A truncated file is still recognised, so that the error reports the
+/// position of the cut and not an unknown format.
 #[derive(Debug, Default)]
 pub(super) struct Sniff {
     /// The keys at the top level, in order.
     pub(super) keys: Vec<String>,
-    /// The value of `schema`, where it is a string.
+    /// Value of `schema`, if it is a string.
     pub(super) schema: Option<String>,
 }
 
-/// More top-level keys than this are not looked at: no format has as many.
+/// Largest number of top-level keys that are kept: no format has as many.
 const MOST_KEYS: usize = 64;
 
 impl Sniff {
     pub(super) fn of(text: &str) -> Self {
         let mut sniff = Sniff::default();
-        // What ends the look ends it: the keys so far are kept, and the importer reports the cause.
+        // An error only ends the look: the keys so far are kept, and the importer reports the cause.
         let _cut_off = TopLevel(&mut sniff).deserialize(&mut serde_json::Deserializer::from_str(text));
         sniff
     }
@@ -95,7 +95,7 @@ impl<'de> Visitor<'de> for TopLevel<'_> {
             if is_schema {
                 self.0.schema = map.next_value_seed(MaybeString)?;
                 if self.0.schema.is_some() {
-                    // A schema settles it, and the rest of a large file takes time to look at.
+                    // The schema decides, and reading the rest of a large file takes time.
                     return Err(A::Error::custom("seen enough"));
                 }
             } else {
@@ -106,7 +106,7 @@ impl<'de> Visitor<'de> for TopLevel<'_> {
     }
 }
 
-/// A string, or none where the value is anything else.
+/// A string; any other value gives `None`.
 struct MaybeString;
 
 impl<'de> DeserializeSeed<'de> for MaybeString {

@@ -1,27 +1,27 @@
-//! How much work an operator does, from shapes: what the importers of formats without times share.
+//! Work of an operator from shapes, shared by the importers of formats without times.
 //!
-//! FLOP count a multiply-add as two, and as one what an elementwise operator does to an element. Sizes are
-//! `f64`, since shapes come from files: a product of dimensions cannot overflow into nonsense.
+//! A multiply-add counts as two FLOP, an elementwise operation as one per element. Sizes are `f64`, since
+//! shapes come from files: a product of dimensions cannot overflow into nonsense.
 
-/// A time, a size or an amount of work beyond this is a slip, and below it no sum over a model overflows.
+/// Largest plausible time, size or amount of work; below it no sum over a model overflows.
 const LARGEST: f64 = 1e30;
 
-/// A constant that is no weight and no larger than this is an argument of a kernel: nothing holds it.
+/// A constant of at most this many bytes that is not a weight is a kernel argument: no operator holds it.
 pub(super) const ARGUMENT_BYTES: f64 = 1024.0;
 
-/// Whether a number can be a time, a size or an amount of work.
+/// Whether a number is a valid time, size or amount of work.
 pub(super) fn is_amount(number: f64) -> bool {
     (0.0..=LARGEST).contains(&number)
 }
 
-/// Elements of a shape; 1 for a scalar.
+/// Number of elements of a shape; 1 for a scalar.
 pub(super) fn elements(dims: &[u64]) -> f64 {
     dims.iter().map(|&dim| dim as f64).product()
 }
 
 /// FLOP of a convolution: every output element sums over a window of every input channel of its group.
-/// `kernel` is the spatial shape of the window. Of a transposed convolution, give the input for the output
-/// and the output channels of a group for the input channels.
+/// `kernel` is the spatial shape of the window. For a transposed convolution, pass the input elements instead
+/// of the output elements and the output channels of a group instead of its input channels.
 pub(super) fn convolution(outputs: f64, channels_per_group: u64, kernel: &[u64]) -> f64 {
     2.0 * outputs * channels_per_group as f64 * elements(kernel)
 }
@@ -31,11 +31,11 @@ pub(super) fn product(outputs: f64, inner: u64) -> f64 {
     2.0 * outputs * inner as f64
 }
 
-/// FLOP for each element of the output of an operator that treats elements alike, by a name in lower case
-/// without separators; none where the operator is not of this sort.
+/// FLOP per output element of an operator that treats all elements alike, by its name in lower case without
+/// separators; `None` for any other operator.
 pub(super) fn per_element(kind: &str) -> Option<f64> {
     let flop = match kind {
-        // Moves or renames data.
+        // Data movement or renaming.
         "assign" | "broadcast" | "cast" | "castlike" | "concat" | "convert" | "convertlike"
         | "depthtospace" | "dropout" | "expand" | "flatten" | "gather" | "gatherelements" | "gathernd"
         | "identity" | "nop" | "onehot" | "pad" | "range" | "readvalue" | "reshape" | "reversesequence"
@@ -75,9 +75,9 @@ pub(super) fn per_element(kind: &str) -> Option<f64> {
         "celu" | "elu" | "erf" | "gelu" | "fastgelu" | "quickgelu" | "biasgelu" | "hardsigmoid"
         | "hardswish" | "hswish" | "mish" | "selu" | "sigmoid" | "softplus" | "softsign" | "swish"
         | "tanh" | "biassplitgelu" | "swiglu" | "qlinearsigmoid" => 4.0,
-        // Largest, difference, exponential, sum, quotient.
+        // Maximum, difference, exponential, sum, quotient.
         "softmax" | "logsoftmax" | "hardmax" | "biassoftmax" | "qlinearsoftmax" => 5.0,
-        // Smallest, largest, quotient and shift.
+        // Minimum, maximum, quotient and shift.
         "dynamicquantizelinear" => 4.0,
         // Mean, variance, difference, quotient, scale and shift.
         "groupnorm"

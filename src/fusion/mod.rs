@@ -1,24 +1,25 @@
-//! What runtimes run in one kernel, and what that costs.
+//! Kernel fusion: operators that runtimes run in one kernel, and the cost of the kernel.
 //!
-//! A chain of operators that a runtime fuses is launched once and keeps what lies between its operators in registers.
-//! Compilers agree on the simple cases (Chen et al., "TVM", OSDI 2018, section 3, tells operators apart much as
-//! [`Role`] does; ONNX Runtime, XLA and TorchInductor fuse at least these):
+//! A chain of operators that a runtime fuses is launched once and keeps its intermediate values in registers.
+//! Compilers agree on the simple cases (Chen et al., "TVM", OSDI 2018, section 3, classifies operators much
+//! as [`Role`] does; ONNX Runtime, XLA and TorchInductor fuse at least these):
 //!
 //! | kernel | operators |
 //! | --- | --- |
-//! | a product, and what follows | a product, convolution or pooling, then operators on elements: bias, activation, residual sum |
-//! | rows | normalisations, softmax and sums along rows, in one piece or in primitives, with operators on elements before, between and after |
-//! | elements | operators on elements alone |
+//! | a product with an epilogue | a product, convolution or pooling, then elementwise operators: bias, activation, residual sum |
+//! | rows | normalisations, softmax and sums along rows, in one piece or in primitives, with elementwise operators before, between and after |
+//! | elements | elementwise operators alone |
 //!
-//! An operator joins the kernel of its readers where all readers of all that it makes are in it, and nothing outside
-//! reads it. So every kernel is left by way of its last operator alone: no path leaves and comes back, and kernels
-//! that are contracted make no cycle (a cycle of kernels would lead through their last operators, which everything in
-//! them reaches). A kernel has one product at most, no product and rows both, and what a product makes is no smaller
-//! than what its kernel makes. Passes of a training step do not mix, and kernels of gradients keep to what shares a
-//! device anyway: else they would tie layer to layer.
+//! An operator joins the kernel of its readers if all readers of all its outputs are in it, and nothing
+//! outside reads them. So every kernel is left through its last operator alone: no path leaves and comes
+//! back, and contracting kernels creates no cycle (a cycle of kernels would lead through their last
+//! operators, which everything in them reaches). A kernel has at most one product, never both a product and
+//! rows, and its output is no larger than that of its product. Kernels do not mix passes of a training
+//! step, and kernels of gradients stay within operators that share a device anyway: otherwise they would tie
+//! layer to layer.
 //!
-//! In the document, the members of a kernel share a device; tensors between them have no bytes; the product, or else
-//! the first member, has the launch and all bytes that the kernel moves. Every member keeps its FLOP.
+//! In the document, the members of a kernel share a device; tensors between them have no bytes; the product,
+//! or else the first member, has the launch and all bytes that the kernel moves. Every member keeps its FLOP.
 
 mod table;
 
@@ -29,27 +30,27 @@ use stagewright_core::document::{GraphDocument, Pass};
 
 pub use table::{Role, role};
 
-/// A kernel under construction, known by its last operator.
+/// A kernel under construction, identified by its last operator.
 #[derive(Debug, Clone, Copy)]
 struct Kernel {
     has_product: bool,
     has_rows: bool,
-    /// Bytes that it makes.
+    /// Bytes of its output.
     makes: f64,
 }
 
-/// Operators and tensors by number.
+/// Operators and tensors by index.
 struct Net {
-    /// Per operator the tensors it makes.
+    /// Per operator, the tensors it makes.
     makes: Vec<Vec<usize>>,
-    /// Per tensor its readers.
+    /// Per tensor, its readers.
     readers: Vec<Vec<usize>>,
-    /// Operators, each before what reads it.
+    /// Operators in topological order.
     order: Vec<usize>,
 }
 
 impl Net {
-    /// None where the graph is no sound one, which is for the core to say.
+    /// Returns `None` if the graph is invalid, which the core reports.
     fn of(graph: &GraphDocument) -> Option<Net> {
         let names: BTreeMap<&str, usize> =
             graph.operators.iter().enumerate().map(|(at, operator)| (operator.name.as_str(), at)).collect();
@@ -82,9 +83,9 @@ impl Net {
     }
 }
 
-/// Fuses the operators of a graph by their roles. Tensors that nothing reads are outputs of the model, and a tensor that is
-/// read and an output stands there twice. Operators of which `together` does not hold share no kernel. Takes time linear in
-/// operators and pins, but for sorting names.
+/// Fuses the operators of a graph by their roles. A tensor without readers is an output of the model, and a
+/// tensor that is both read and an output is listed twice. Operators for which `together` is false share no
+/// kernel. Takes time linear in operators and pins, except for sorting names.
 pub fn fuse(graph: &mut GraphDocument, roles: &[Role], together: impl Fn(usize, usize) -> bool) {
     let Some(net) = Net::of(graph) else { return };
     let kernel_of = kernels(graph, roles, &net, together);
@@ -92,7 +93,7 @@ pub fn fuse(graph: &mut GraphDocument, roles: &[Role], together: impl Fn(usize, 
     colocate(graph, kernel_of.iter().copied().enumerate().filter(|(op, kernel)| op != kernel));
 }
 
-/// Per operator the last operator of its kernel.
+/// Per operator, the last operator of its kernel.
 fn kernels(
     graph: &GraphDocument,
     roles: &[Role],
@@ -119,7 +120,7 @@ fn kernels(
             let bytes = graph.tensors[tensor].bytes;
             makes += bytes;
             fuses &= !net.readers[tensor].is_empty();
-            // Of a view nothing is read.
+            // A view reads nothing.
             let reads = |reader: &&usize| bytes > 0.0 || roles[**reader] != Role::Free;
             for &reader in net.readers[tensor].iter().filter(reads) {
                 fuses &= *last.get_or_insert(kernel_of[reader]) == kernel_of[reader];
@@ -144,7 +145,8 @@ fn kernels(
     kernel_of
 }
 
-/// Takes bytes off tensors inside kernels, and gives every kernel one launch and the bytes that it moves.
+/// Removes the bytes of tensors inside kernels, and charges every kernel one launch and the bytes that it
+/// moves.
 fn charge(graph: &mut GraphDocument, roles: &[Role], net: &Net, kernel_of: &[usize]) {
     let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for &op in &net.order {
@@ -173,7 +175,8 @@ fn charge(graph: &mut GraphDocument, roles: &[Role], net: &Net, kernel_of: &[usi
     }
 }
 
-/// Per kernel the bytes of what comes from outside and several of its operators read: the kernel reads it once.
+/// Per kernel, the bytes of repeated reads: a tensor from outside with several readers in the kernel is read
+/// once.
 fn read_again(graph: &GraphDocument, net: &Net, kernel_of: &[usize]) -> BTreeMap<usize, f64> {
     let mut again: BTreeMap<usize, f64> = BTreeMap::new();
     let mut made_by = vec![0; graph.tensors.len()];
@@ -191,8 +194,8 @@ fn read_again(graph: &GraphDocument, net: &Net, kernel_of: &[usize]) -> BTreeMap
     again
 }
 
-/// Lets pairs of operators share a device, with whatever shares one with them already. A class keeps the name that its
-/// first member has, or else is called after its first member.
+/// Colocates pairs of operators, together with whatever they are colocated with already. A class keeps the
+/// name of its first named member, or else is named after its first member.
 pub fn colocate(graph: &mut GraphDocument, pairs: impl Iterator<Item = (usize, usize)>) {
     let count = graph.operators.len();
     let mut classes = UnionFind::<usize>::new(count);

@@ -1,26 +1,26 @@
-//! The table: what an operator is to a kernel, by what it is called.
+//! The table of fusion roles, by name of the operator.
 //!
 //! Names come from several frameworks, so they are compared in lower case and without separators.
 
-/// What an operator is to the kernel that it runs in.
+/// Fusion role of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A product or a convolution: at the head of a kernel, which may go on element by element.
+    /// A product or a convolution: the head of a kernel, which elementwise operators may follow.
     Product,
-    /// A pooling: as a product.
+    /// A pooling, which fuses like a product.
     Window,
-    /// Something for every row: a normalisation, a softmax, a sum along the last axis.
+    /// A row operator: a normalisation, a softmax, a sum along the last axis.
     Row,
-    /// Something for every element.
+    /// An elementwise operator.
     Element,
-    /// Another name for the same bytes, or an order of them that the reader takes them in: no kernel.
+    /// A view, or a reordering that the reader handles itself: no kernel.
     Free,
-    /// In a kernel of its own.
+    /// An operator in a kernel of its own.
     Apart,
 }
 
-/// The role of an operator of some kind. A reduction counts as one along the last axis, and an operator that may be a view
-/// as one that copies: who knows better says so.
+/// Role of an operator kind. A reduction counts as one along the last axis, and an operator that may be a
+/// view as one that copies; a caller that knows better overrides the role.
 pub fn role(kind: &str) -> Role {
     let kind: String =
         kind.chars().filter(|c| c.is_ascii_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect();

@@ -1,4 +1,4 @@
-//! What is fused and what is not, on small graphs.
+//! Fusion on small graphs.
 
 use stagewright_core::document::{GRAPH_SCHEMA_2, OperatorDocument, TensorDocument};
 
@@ -50,7 +50,7 @@ fn fused(mut graph: GraphDocument) -> GraphDocument {
     graph
 }
 
-/// Per operator its class, launches and bytes.
+/// Class, launches and bytes per operator.
 fn costs(graph: &GraphDocument) -> Vec<(Option<&str>, f64, f64)> {
     let cost = |operator: &'_ OperatorDocument| {
         (operator.launches.unwrap_or(1.0), operator.bytes_moved.unwrap_or(0.0))
@@ -116,7 +116,7 @@ fn a_normalisation_in_primitives_is_one_kernel() {
     assert_eq!(launches, 3.0, "two products and the normalisation");
     assert_eq!(graph.operators[0].colocation, None, "a product that is normalised is written before");
     let moved: Vec<f64> = graph.operators.iter().filter_map(|op| op.bytes_moved).collect();
-    // The normalisation reads what it is given once, and writes as much.
+    // The normalisation reads its input once, and writes as much.
     assert_eq!(moved, [64.0, 128.0, 0.0, 0.0, 0.0, 0.0, 0.0, 64.0]);
 }
 

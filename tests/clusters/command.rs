@@ -1,4 +1,4 @@
-//! Built-in clusters on the built binary.
+//! Built-in clusters on the command line.
 
 use std::fs;
 use std::path::Path;
@@ -42,14 +42,14 @@ fn the_demo_on_a_shorthand_is_planned_and_checked() {
         |cluster: &str| stagewright(&["check", &model, "plan.json", "--cluster", cluster, "--json"], at);
     let report = json(&check("8xa100"));
     assert_eq!(report["holds"], true);
-    // Slower devices make the claimed value wrong: the cluster that is named is the one that is checked.
+    // Slower devices make the claimed value wrong: the named cluster is the one that is checked.
     assert_eq!(check("8xt4").status.code(), Some(1));
-    // The cluster that is written out is the cluster that was planned for.
+    // The written cluster is the one that was planned for.
     assert_eq!(stagewright(&["convert", "8xa100", "cluster.toml"], at).status.code(), Some(0));
     assert_eq!(json(&check("cluster.toml")), report);
 }
 
-/// Every named cluster takes the demo, and so does every device, as far as it has a roofline for it.
+/// Every named cluster and every device accepts the demo, as far as it has a roofline for it.
 #[test]
 fn the_demo_can_be_bounded_on_every_cluster() {
     let folder = tempfile::tempdir().expect("there is room for a folder");

@@ -1,4 +1,4 @@
-//! Every device is whole: figures, sources, names.
+//! Every device is complete: figures, sources, names.
 
 use std::collections::BTreeSet;
 
@@ -93,7 +93,7 @@ fn hosts_have_no_links_and_all_others_have_a_default_that_joins_any_number() {
     }
 }
 
-/// No two things share a name, and every name can be typed in a shorthand.
+/// No two devices or clusters share a name, and every name can be typed in a shorthand.
 #[test]
 fn names_are_unique_and_plain() {
     let mut seen = BTreeSet::new();
@@ -109,7 +109,7 @@ fn names_are_unique_and_plain() {
     }
 }
 
-/// Every device at every precision over every link makes a cluster, with a class that tells its source.
+/// Every device at every precision over every link makes a cluster, with a class that states its source.
 #[test]
 fn every_combination_builds() {
     for device in devices() {
@@ -129,7 +129,7 @@ fn every_combination_builds() {
     }
 }
 
-/// The shipped demo has a T4 and an EPYC of its own; the figures are the same.
+/// The shipped demo has its own T4 and EPYC; the figures are the same.
 #[test]
 fn the_demo_agrees_with_the_devices() {
     let text = include_str!("../../data/demo/cluster.toml");

@@ -1,5 +1,4 @@
-//! The built-in clusters: what the files of `data/clusters` say, what a shorthand makes of it, and the
-//! command line.
+//! Built-in clusters: the files of `data/clusters`, the shorthand, and the command line.
 
 mod command;
 mod devices;

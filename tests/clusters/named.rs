@@ -1,4 +1,4 @@
-//! Every named cluster is sound, listed, described, and made of the devices.
+//! Every named cluster is valid, listed, described, and made of the devices.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +34,7 @@ fn every_cluster_builds_under_its_own_name() {
     }
 }
 
-/// What a device says once, a cluster repeats: class, memory, and one of its links.
+/// Clusters repeat the figures of devices: class, memory, and one of the links.
 #[test]
 fn figures_are_those_of_the_devices() {
     for name in names() {
@@ -74,7 +74,7 @@ fn groups_come_in_company() {
     }
 }
 
-/// As the description has it: what is taken by default is bold.
+/// Row of a device in the README; defaults are bold.
 fn row(device: &Device) -> String {
     let mark = |text: String, default: bool| if default { format!("**{text}**") } else { text };
     let aliases: Vec<String> = device.aliases.iter().map(|alias| format!("`{alias}`")).collect();
@@ -85,7 +85,7 @@ fn row(device: &Device) -> String {
             mark(format!("{precision} {}", peak / 1e12), precision == device.default_precision())
         })
         .collect();
-    // Two decimals, as the description has them.
+    // Two decimals, as in the README.
     let scaled = |bytes: f64, unit: f64| (bytes / unit * 100.0).round() / 100.0;
     let (unit, name) =
         if device.memory_bytes.is_some_and(|bytes| bytes < 1e9) { (1e6, "MB") } else { (1e9, "GB") };

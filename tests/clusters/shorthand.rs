@@ -1,4 +1,4 @@
-//! What a shorthand means, and what is wrong with one.
+//! Meaning and errors of shorthands.
 
 use stagewright::clusters::{NameError, devices, find, is_counted, shorthand};
 use stagewright::core::cluster::Cluster;
@@ -89,7 +89,7 @@ fn what_may_be_left_out_may_be_written() {
     assert_eq!(kinds("3090").map(|(_, kinds)| kinds[0].count), Ok(1));
 }
 
-/// 16 bits where there are any, as training uses them; what there is otherwise.
+/// 16 bits if available, as in training; otherwise any precision of the device.
 #[test]
 fn the_default_precision_is_what_training_uses() {
     let class = |text: &str| shorthand(text).expect(text).classes.into_iter().next().expect("one class").1;
@@ -174,7 +174,7 @@ fn every_error_has_its_code() {
     assert_eq!(find("1000000xt4").map(|cluster| cluster.kinds[0].count), Ok(1_000_000));
 }
 
-/// All texts of up to four of the parts that shorthands are made of: each is a sound cluster or an error.
+/// All texts of up to four parts of shorthands: each is a valid cluster or an error.
 #[test]
 fn no_text_is_too_odd() {
     let parts = ["2x", "0x", "t4", "a100", "epyc-7742", ":fp16", ":", "@nvlink", "@", "+", "ü"];
@@ -224,7 +224,7 @@ fn the_nearest_name_is_suggested() {
     }
 }
 
-/// The help of an unknown name has the nearest ones, and not all that there are.
+/// The help for an unknown name lists the nearest names, and not all of them.
 #[test]
 fn the_help_has_the_nearest_names() {
     let help = find("8xa101").expect_err("there is none").help();

@@ -1,5 +1,5 @@
-//! TensorFlow's `CostGraphDef` as protobuf text: what `RunMetadata.cost_graph` holds when a session records
-//! costs.
+//! TensorFlow's `CostGraphDef` as protobuf text: the contents of `RunMetadata.cost_graph` when a session
+//! records costs.
 //!
 //! ```text
 //! node {
@@ -12,20 +12,20 @@
 //! }
 //! ```
 //!
-//! Times are in µs and sizes in bytes, as tensorflow/core/framework/cost_graph.proto has it. Fields that are
-//! not read here are passed over.
+//! Times are in µs and sizes in bytes, as in tensorflow/core/framework/cost_graph.proto. Other fields are
+//! ignored.
 //!
 //! | in the file | in the document |
 //! | --- | --- |
 //! | node | operator; pass, layer and colocation are read off its name |
 //! | `compute_cost` | seconds on the profiled class |
 //! | `persistent_memory_size`, `temporary_memory_size` | parameter bytes, workspace |
-//! | `output_info` that some `input_info` names | tensor |
+//! | `output_info` named by some `input_info` | tensor |
 //! | `control_input` | tensor without bytes |
-//! | `_SOURCE`, `_SINK` | nothing: they are the ends of the executor's graph |
+//! | `_SOURCE`, `_SINK` | nothing: they delimit the executor's graph |
 //!
-//! Whatever reads a backward or update operator is backward too, whatever its name: clipping and logging of
-//! gradients are called as their author pleased.
+//! Readers of a backward or update operator are backward too, whatever their names: authors choose the names
+//! of gradient clipping and logging.
 
 mod textproto;
 
@@ -42,14 +42,14 @@ use super::work::is_amount;
 use super::{Format, Imported, names};
 use textproto::{Event, Reader, unquoted};
 
-/// A node. What is read of the text remembers its place for errors.
+/// A node. Text slices are kept to locate errors.
 #[derive(Debug, Default)]
 struct Node<'a> {
     name: String,
     id: i64,
-    /// Where the node or its id stands.
+    /// Text that locates the node: its id, or the name of its field.
     place: &'a str,
-    /// Id, output and where it stands.
+    /// Node id, output and the text that locates them.
     inputs: Vec<(i64, i64, &'a str)>,
     outputs: Vec<f64>,
     control: Vec<(i64, &'a str)>,
@@ -58,10 +58,10 @@ struct Node<'a> {
     temporary: f64,
 }
 
-/// Output number of control dependencies, which no tensor has.
+/// Output number of control dependencies; no tensor has it.
 const CONTROL: usize = usize::MAX;
 
-/// A dump begins with a node, in braces and with fields that only cost graphs have together.
+/// Recognises a dump by its start, a node in braces, and by the absence of `op`.
 pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(super::HEAD as usize)]);
     let lines = head.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -228,7 +228,7 @@ fn readers(label: &str, text: &str, nodes: &[Node<'_>]) -> Result<Readers, Input
                 let help = "correct the input; check that the file is whole";
                 InputError::new("M002", label, places.place(place), message, help)
             };
-            // The ends of the executor's graph were left out, and have the first two ids.
+            // The ends of the executor's graph, which have the first two ids, were removed.
             let Some(&producer) = by_id.get(&id) else {
                 if matches!(id, 0 | 1) {
                     continue;
@@ -249,7 +249,7 @@ fn readers(label: &str, text: &str, nodes: &[Node<'_>]) -> Result<Readers, Input
     Ok(readers)
 }
 
-/// Passes by name, and of what reads them.
+/// Passes by name, then propagated to readers.
 fn passes(nodes: &[Node<'_>], readers: &Readers) -> Vec<Pass> {
     let mut passes: Vec<Pass> = nodes.iter().map(|node| names::role(&node.name).0).collect();
     let mut successors: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
@@ -266,7 +266,7 @@ fn passes(nodes: &[Node<'_>], readers: &Readers) -> Vec<Pass> {
     passes
 }
 
-/// Gradients, reads and updates go where the operator or variable that they belong to goes.
+/// Colocates gradients, reads and updates with the operator or variable that they belong to.
 fn colocation(nodes: &[Node<'_>]) -> Vec<Option<String>> {
     let known: FxHashMap<&str, ()> = nodes.iter().map(|node| (node.name.as_str(), ())).collect();
     let mut members: FxHashMap<&str, usize> = FxHashMap::default();
@@ -274,7 +274,7 @@ fn colocation(nodes: &[Node<'_>]) -> Vec<Option<String>> {
         .iter()
         .map(|node| {
             let mut owner = node.name.as_str();
-            // Every step makes the name shorter.
+            // Every step shortens the name.
             while let Some(next) = names::role(owner).1.filter(|next| known.contains_key(next)) {
                 owner = next;
             }

@@ -1,25 +1,25 @@
-//! Protobuf text, read as a list of events.
+//! Event-based reader of protobuf text.
 //!
-//! The language is that of protobuf.dev/reference/protobuf/textformat-spec, less what no dump of a cost graph
-//! has (extensions and `Any`, whose names stand in brackets).
+//! The language is that of protobuf.dev/reference/protobuf/textformat-spec without features that no dump of a
+//! cost graph uses: extensions and `Any`, whose names are in brackets.
 
 use crate::formats::error::{At, InputError};
 use crate::formats::text::end_of;
 
-/// What comes next.
+/// A parse event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Event<'a> {
-    /// A message begins in a field of this name.
+    /// Start of a message in the named field.
     Open(&'a str),
-    /// The innermost message ends.
+    /// End of the innermost message.
     Close,
-    /// A field has a value: a number, a name, or a string as it is written, with its quotes.
+    /// A field with a value: a number, a name, or a string verbatim, with its quotes.
     Scalar(&'a str, &'a str),
-    /// The text ends, with all messages closed.
+    /// End of the text, with all messages closed.
     End,
 }
 
-/// A reader of protobuf text. Depth costs a counter and no stack.
+/// A reader of protobuf text. Nesting takes a counter and no stack.
 pub(super) struct Reader<'a> {
     label: &'a str,
     text: &'a str,
@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
         Reader { label, text, at: 0, depth: 0, list: None }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub(super) fn event(&mut self) -> Result<Event<'a>, InputError> {
         loop {
             self.skip_space();
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over the message that has just begun.
+    /// Skips the message that was just opened.
     pub(super) fn skip(&mut self) -> Result<(), InputError> {
         let outside = self.depth - 1;
         while self.depth > outside {
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A field, or the beginning of a list, which is no event.
+    /// Reads a field; `None` at the start of a list.
     fn field(&mut self) -> Result<Option<Event<'a>>, InputError> {
         let name = match self.list {
             Some(name) => name,
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A name or a number.
+    /// Reads a name or a number.
     fn word(&mut self) -> &'a str {
         let rest = &self.text[self.at..];
         let length = rest
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The place of a part of the text.
+    /// Position of a slice of the text.
     pub(super) fn place(&self, part: &str) -> At {
         self.position((part.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize))
     }
@@ -184,8 +184,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a string says, without quotes and escapes; escapes that are not simple stay as they are. None where
-/// it is no string but a word.
+/// Contents of a quoted string with simple escapes replaced and others kept; `None` if the text is not
+/// quoted.
 pub(super) fn unquoted(string: &str) -> Option<String> {
     let inner = ['"', '\''].iter().find_map(|&quote| string.strip_prefix(quote)?.strip_suffix(quote))?;
     Some(inner.replace("\\\"", "\"").replace("\\'", "'").replace("\\\\", "\\"))

@@ -1,8 +1,9 @@
-//! Samples and tokens, read off the inputs of a model.
+//! Numbers of samples and tokens in a batch, from the inputs of a model.
 //!
-//! The tokens of a language model are an integer input of two dimensions, samples and positions. Masks and positions look
-//! the same, and in a step with a cache they are longer, so it is looked for by the names that exporters give it: those
-//! of Hugging Face's models and of the models that PyTorch's documentation exports.
+//! The tokens of a language model are an integer input of two dimensions, samples and positions. Masks and
+//! positions look the same, and in a step with a cache they are longer, so the input is identified by the
+//! names that exporters give it: those of Hugging Face's models and of the models that PyTorch's
+//! documentation exports.
 
 use std::num::NonZeroU64;
 
@@ -12,10 +13,11 @@ use super::proto::tensor_proto::DataType;
 use super::value::Value;
 use super::walk::{Origin, Walked};
 
-/// Names of the input with the tokens, the likeliest first. Of an encoder and a decoder, the encoder's.
+/// Names of the token input, most likely first. For an encoder and a decoder, the encoder's.
 const TOKENS: [&str; 5] = ["input_ids", "decoder_input_ids", "tokens", "token_ids", "idx"];
 
-/// What a batch holds. Where no input has tokens, its samples are the first dimension, if all inputs agree in it.
+/// Contents of a batch. Without a token input, its samples are the first dimension, if all inputs agree on
+/// it.
 pub(super) fn batch(walked: &Walked<'_>) -> Option<BatchDocument> {
     let inputs: Vec<(&str, &Value)> = walked
         .values

@@ -1,19 +1,19 @@
 //! Nodes with a body: `If`, `Loop` and `Scan`.
 //!
-//! A plan puts a node on one device, so a node with a body is one operator: its FLOP, its bytes and its launches are those
-//! of the operators inside, as often as the body runs. What the body reads from outside, and the constants inside, the
-//! operator reads, once however often it runs.
+//! A plan puts a node on one device, so a node with a body is one operator: its FLOP, bytes and launches are
+//! sums over the operators inside, times the number of runs. It reads the values that the body reads from
+//! outside and the constants inside, once however often the body runs.
 //!
-//! | node | runs | its outputs |
+//! | node | runs | outputs |
 //! | --- | --- | --- |
-//! | `If` whose condition is a constant | nothing: the nodes of the branch stand in its place | those of the branch |
-//! | any other `If` | the branch with more FLOP, or with as many the one that moves more bytes | those of that branch; the weights of both are held |
-//! | `Loop` | as many times as its trip count, a constant, says, if its condition is true throughout | what it carries, of one shape; what it collects, with the trips in front |
-//! | `Scan` | once for every slice of its inputs | the same, the trips along the axis that it names |
+//! | `If` with a constant condition | nothing: the nodes of the branch replace it | those of the branch |
+//! | any other `If` | the branch with more FLOP, ties by bytes moved | those of that branch; the weights of both are held |
+//! | `Loop` | its constant trip count, if its condition is always true | carried values, of constant shape; collected values, with the trips as first axis |
+//! | `Scan` | once per slice of its inputs | the same, with the trips along the axis that it names |
 //!
-//! Inside a loop nothing that changes from trip to trip is a constant; that the condition is true after a trip is known
-//! where it follows from its being true before. A body has fewer bytes in a graph of its own than it has here, since
-//! nothing in it shares a kernel.
+//! Inside a loop, no value that changes from trip to trip is a constant; the condition is known to be true
+//! after a trip if that follows from its being true before. A body has fewer bytes in a graph of its own than
+//! it has here, since nothing in it shares a kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,47 +26,47 @@ use super::walk::{Operator, Origin, Walk, draws, is_named_anew};
 use super::work::is_amount;
 use crate::formats::error::InputError;
 
-/// Bodies inside one another beyond this are no model.
+/// Deepest nesting of bodies.
 const DEEPEST: usize = 16;
 
-/// What an operator with a body has that follows from no shape of its own.
+/// Figures of an operator with a body that do not follow from its own shapes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Body {
     /// Kernels that it launches.
     pub(super) launches: f64,
-    /// The type that most of its work is in.
+    /// Precision of most of its work.
     pub(super) precision: Option<Precision>,
-    /// Bytes of the operator inside that reads and makes most.
+    /// Largest number of bytes that an operator inside reads and makes.
     pub(super) workspace: f64,
 }
 
-/// A body that was walked, and runs once.
+/// Totals of a body that runs once.
 struct Walked {
     flop: f64,
     bytes_moved: f64,
     launches: f64,
     workspace: f64,
-    /// FLOP by the type that they are in.
+    /// FLOP by precision.
     precisions: BTreeMap<Precision, f64>,
-    /// Whether something in it is drawn by lot.
+    /// Whether an operator in it is random.
     draws: bool,
-    /// What it reads from outside, and constants inside.
+    /// Values that it reads from outside, and constants inside.
     reads: BTreeSet<usize>,
     /// Its outputs.
     outputs: Vec<usize>,
 }
 
-/// How often a body runs, as far as it is known.
+/// Number of runs of a body, if known.
 enum Trips {
     Known(u64),
-    /// The count is no constant.
+    /// The trip count is not a constant.
     Uncounted,
-    /// Its condition to go on is data.
+    /// The loop condition depends on data.
     Conditional,
 }
 
 impl<'a> Walk<'a> {
-    /// A node with a body; `at` are its inputs.
+    /// Handles a node with a body; `at` are its inputs.
     pub(super) fn with_body(
         &mut self,
         path: &str,
@@ -98,7 +98,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The only number in a value, where it is known.
+    /// The number in a value of one element, if known.
     fn number(&self, value: Option<usize>) -> Option<f64> {
         match self.walked.values[value?].value.content.as_deref()? {
             [number] => Some(*number),
@@ -257,7 +257,7 @@ impl<'a> Walk<'a> {
         self.operator(path, node, at, body, trips, outputs)
     }
 
-    /// How often a loop runs: `most` times, if its condition, before the first trip and after each, is true.
+    /// Number of trips of a loop: `most`, if its condition is true before the first trip and after each.
     fn trips(&self, most: Option<usize>, begins: Option<f64>, goes_on: Option<f64>) -> Trips {
         let count =
             self.number(most).filter(|count| *count <= LARGEST_DIM as f64).map(|count| count.max(0.0) as u64);
@@ -271,7 +271,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The error of a loop of which nobody knows how often it runs, with what would make it known.
+    /// Error of a loop with an unknown trip count, with a hint for making it known.
     fn open(&self, path: &str, most: Option<usize>, trips: &Trips) -> InputError {
         let input = most.and_then(|most| self.input_behind(most));
         let (why, help) = match (trips, input) {
@@ -299,7 +299,7 @@ impl<'a> Walk<'a> {
         InputError::at_path("M011", self.label, path, message, help)
     }
 
-    /// The input of the model that a value is another view of, by a name that is safe in a command.
+    /// Name of the model input that a value is a view of, if it is safe in a command.
     fn input_behind(&self, mut value: usize) -> Option<&'a str> {
         loop {
             let entry = &self.walked.values[value];
@@ -320,7 +320,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What a loop has of a value that it carries, which has to keep its shape where there is a second trip.
+    /// A carried value after a loop; its shape must not change if there is a second trip.
     fn carried(
         &self,
         path: &str,
@@ -346,7 +346,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A value that a loop collects, one for every trip.
+    /// A value that a loop collects, one per trip.
     fn collected(&self, made: usize, trips: u64, axis: usize) -> Value {
         let value = &self.walked.values[made].value;
         let mut dims = value.dims.clone();
@@ -354,7 +354,7 @@ impl<'a> Walk<'a> {
         Value::new(value.elem, dims)
     }
 
-    /// A value of which only the shape is known, since its numbers change.
+    /// A value with its shape alone, since its content changes.
     fn without_content(&self, value: usize) -> Value {
         let value = &self.walked.values[value].value;
         Value::new(value.elem, value.dims.clone())
@@ -374,12 +374,12 @@ impl<'a> Walk<'a> {
         graph.output.iter().map(end).collect()
     }
 
-    /// Walks a body. Its operators are summed, and are none of the model's.
+    /// Walks a body and sums its operators, which are not added to the model.
     fn body(&mut self, path: &str, graph: &'a GraphProto, inputs: Vec<Value>) -> Result<Walked, InputError> {
         let (first_value, first_operator) = (self.walked.values.len(), self.walked.operators.len());
         self.enter(graph);
         for (info, value) in graph.input.iter().zip(inputs) {
-            // A condition that is known is a constant; nothing else keeps what is in it.
+            // A known condition is a constant; no other input keeps its content.
             let root = self.walked.values.len();
             let origin = if value.content.is_some() { Origin::Constant { root } } else { Origin::Body };
             self.add(&format!("{path}.input"), info.name(), value, origin)?;
@@ -434,7 +434,7 @@ impl<'a> Walk<'a> {
         Ok(walked)
     }
 
-    /// The operator that a node with a body is, or the constants that it makes.
+    /// Adds the operator of a node with a body, or the constants that it makes.
     fn operator(
         &mut self,
         path: &str,
@@ -491,7 +491,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// An axis from 0, where the file may count from the end.
+/// Axis counted from 0; the file may count from the end. `None` if there is no such axis.
 fn axis_of(axis: i64, rank: usize) -> Option<usize> {
     let from_start = if axis < 0 { axis.checked_add(i64::try_from(rank).ok()?)? } else { axis };
     usize::try_from(from_start).ok().filter(|&axis| axis < rank)

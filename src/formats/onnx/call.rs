@@ -1,31 +1,31 @@
-//! A node with its inputs: what shape inference and the count of work read.
+//! A node with its inputs, as shape inference and cost rules see it.
 
 use super::proto::{AttributeProto, NodeProto};
 use super::value::{LARGEST_DIM, Value};
 
-/// Why nothing can be said of a node's outputs.
+/// Reason why the outputs of a node cannot be inferred.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fault {
-    /// The shape depends on data that is not in the file, or the operator is not known.
+    /// The shape depends on data that is not in the file, or the operator is unknown.
     Unknown(String),
-    /// The node makes no sense.
+    /// The node is invalid.
     Contradiction(String),
 }
 
-/// What of a node's outputs is inferred.
+/// Result of inferring a node's outputs.
 pub(super) type Inferred<T = Vec<Value>> = Result<T, Fault>;
 
-/// A contradiction, said in words.
+/// Returns `Fault::Contradiction` with a reason.
 pub(super) fn contradiction<T>(why: impl Into<String>) -> Inferred<T> {
     Err(Fault::Contradiction(why.into()))
 }
 
-/// Something that is not known, said in words.
+/// Returns `Fault::Unknown` with a reason.
 pub(super) fn unknown<T>(why: impl Into<String>) -> Inferred<T> {
     Err(Fault::Unknown(why.into()))
 }
 
-/// A node with what is known of its inputs; those left out are none.
+/// A node with the values of its inputs; `None` for omitted ones.
 pub(super) struct Call<'a> {
     pub(super) node: &'a NodeProto,
     pub(super) inputs: Vec<Option<&'a Value>>,
@@ -38,7 +38,7 @@ impl<'a> Call<'a> {
         self.node.op_type()
     }
 
-    /// An input that has to be there.
+    /// A required input.
     pub(super) fn input(&self, at: usize) -> Inferred<&'a Value> {
         match self.optional(at) {
             Some(value) => Ok(value),
@@ -50,7 +50,7 @@ impl<'a> Call<'a> {
         self.inputs.get(at).copied().flatten()
     }
 
-    /// The numbers in an input.
+    /// Content of an input.
     pub(super) fn content(&self, at: usize) -> Inferred<&'a [f64]> {
         match self.input(at)?.content.as_deref() {
             Some(content) => Ok(content),
@@ -58,7 +58,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The numbers in an input where it is given, or else in an attribute where that is.
+    /// Content of an input if given, else the numbers of an attribute, if any.
     pub(super) fn list(&self, at: usize, attribute: &str) -> Inferred<Option<Vec<i64>>> {
         match self.optional(at) {
             Some(_) => Ok(Some(self.content(at)?.iter().map(|&number| number as i64).collect())),
@@ -99,12 +99,12 @@ impl<'a> Call<'a> {
         self.attribute(name)?.t.as_ref()
     }
 
-    /// A flag, which the format writes as 0 or 1.
+    /// A flag, which the format stores as 0 or 1.
     pub(super) fn flag(&self, name: &str, default: bool) -> bool {
         self.int(name).map_or(default, |value| value != 0)
     }
 
-    /// An axis from 0, where the file may count from the end.
+    /// Axis counted from 0; the file may count from the end.
     pub(super) fn axis(&self, axis: i64, rank: usize) -> Inferred<usize> {
         let from_start = if axis < 0 { axis.checked_add(rank as i64) } else { Some(axis) };
         match from_start.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < rank) {
@@ -113,12 +113,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Axes from 0.
+    /// Axes counted from 0.
     pub(super) fn axes(&self, axes: &[i64], rank: usize) -> Inferred<Vec<usize>> {
         axes.iter().map(|&axis| self.axis(axis, rank)).collect()
     }
 
-    /// A dimension that came out of a calculation.
+    /// Checks a computed dimension.
     pub(super) fn dim(&self, dim: i128) -> Inferred<u64> {
         match u64::try_from(dim).ok().filter(|&dim| dim <= LARGEST_DIM) {
             Some(dim) => Ok(dim),

@@ -1,11 +1,11 @@
-//! FLOP and bytes moved of a node, for a roofline to price.
+//! FLOP and bytes moved of a node, for the roofline.
 
 use super::call::Call;
 use super::infer;
 use super::value::Value;
 use super::work::{convolution, elements, per_element, product};
 
-/// FLOP; none where the operator is not known, which leaves it to the bytes that it moves.
+/// FLOP of a node; `None` if the operator is unknown, which leaves its price to its bytes.
 pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
     let input = |at: usize| call.optional(at).map_or(0.0, |value| elements(&value.dims));
     let output = outputs.first().map_or(0.0, |value| elements(&value.dims));
@@ -33,7 +33,7 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
         "FusedMatMul" | "FusedMatMulActivation" | "TransposeMatMul" => {
             inner_product(call, output)? + activation(call) * output
         }
-        // Scaled on the way out; what is quantised on the way in looks for its range before.
+        // The output is scaled; dynamic quantisation finds the range of its input first.
         "MatMulIntegerToFloat" => {
             inner_product(call, output)? + output * if call.optional(6).is_some() { 2.0 } else { 1.0 }
         }
@@ -45,14 +45,14 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
             let bias = if call.optional(2).is_some() { output } else { 0.0 };
             inner_product(call, output)? + bias + per_element("fastgelu")? * output
         }
-        // Weights become numbers on the way into the product, which is no work beside it.
+        // Weights are dequantised on the way into the product, which is negligible beside it.
         "MatMulNBits" | "MatMulBnb4" => {
             let bias = call.kind() == "MatMulNBits" && call.optional(5).is_some();
             inner_product(call, output)? + if bias { output } else { 0.0 }
         }
         _ if infer::is_attention(call) => infer::attention(call).ok()?.flop(),
         "MoE" | "QMoE" => infer::Experts::of(call)?.flop(),
-        // Two or three tables, one after the other, and the normalisation of the sum.
+        // Two or three tables, added up, and the normalisation of the sum.
         "EmbedLayerNormalization" | "QEmbedLayerNormalization" => {
             let tables = if call.optional(4).is_some() { 2.0 } else { 1.0 };
             (tables + per_element("layernormalization")?) * output
@@ -81,7 +81,7 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
         "MaxPool" | "AveragePool" | "LpPool" | "NhwcMaxPool" | "QLinearAveragePool" => {
             output * call.ints("kernel_shape")?.iter().map(|&size| size as f64).product::<f64>()
         }
-        // Squares summed over the window, then scaled, shifted, raised and divided by.
+        // Sum of squares over the window, then scale, shift, power and division.
         "LRN" => output * (2.0 * call.int("size")? as f64 + 4.0),
         "Resize" | "Upsample" if call.text("mode").unwrap_or("nearest") == "nearest" => 0.0,
         // A weighted mean of two neighbours along each of two axes.
@@ -100,11 +100,11 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
     })
 }
 
-/// FLOP of a product of matrices, or of stacks of them.
+/// FLOP of a matrix product, single or batched.
 fn inner_product(call: &Call<'_>, output: f64) -> Option<f64> {
     let a = call.optional(0)?;
     let from_end = if call.flag("transA", false) && a.rank() > 1 { 2 } else { 1 };
-    // A stack whose first dimension stands before its last has its rows there.
+    // With `transBatchA` the rows are along the first axis.
     let at = match from_end == 2 && a.rank() > 2 && call.flag("transBatchA", false) {
         true => 0,
         false => a.rank().checked_sub(from_end)?,
@@ -112,16 +112,17 @@ fn inner_product(call: &Call<'_>, output: f64) -> Option<f64> {
     Some(product(output, *a.dims.get(at)?))
 }
 
-/// FLOP for an element of the activation that a product goes on with, if it does.
+/// FLOP per element of the activation fused into a product; 0 without one.
 fn activation(call: &Call<'_>) -> f64 {
     let name = call.text("activation").unwrap_or_default().to_ascii_lowercase();
     if name.is_empty() { 0.0 } else { per_element(&name).unwrap_or(1.0) }
 }
 
-/// Bytes of inputs that are not read: rows of tables that no index takes, and experts that no token can choose.
+/// Bytes of inputs that are not read: rows of tables that no index selects, and experts that no token can
+/// choose.
 pub(super) fn unread(call: &Call<'_>) -> f64 {
     let bytes = |at: usize| call.optional(at).and_then(Value::bytes).unwrap_or(0.0);
-    // Of a table, as much as is made of it: rows are taken whole.
+    // Unread bytes of a table with `rows` rows read; rows are read whole.
     let rows_of = |at: usize, rows: f64| match call.optional(at).and_then(|table| table.dims.first()) {
         Some(&all) if all > 0 => bytes(at) * (1.0 - rows / all as f64).max(0.0),
         _ => 0.0,
@@ -148,21 +149,21 @@ pub(super) fn unread(call: &Call<'_>) -> f64 {
     }
 }
 
-/// Bytes read and written; none where something has no size.
+/// Bytes read and written; `None` if an element has no size.
 pub(super) fn bytes_moved(call: &Call<'_>, inputs: &[&Value], outputs: &[&Value]) -> Option<f64> {
     let bytes = |values: &[&Value]| values.iter().map(|value| value.bytes()).collect::<Option<Vec<f64>>>();
     Some(moved(call.kind(), &bytes(inputs)?, &bytes(outputs)?))
 }
 
-/// Bytes that an operator reads and writes, from those of its inputs and outputs.
+/// Bytes that an operator reads and writes, given those of its inputs and outputs.
 pub(super) fn moved(kind: &str, inputs: &[f64], outputs: &[f64]) -> f64 {
     let total = |bytes: &[f64]| bytes.iter().sum::<f64>();
     match kind {
-        // Another name for the same bytes.
+        // Views of the same bytes.
         "Dropout" | "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" => 0.0,
         // Parts of the same bytes.
         "SplitToSequence" | "SequenceAt" => 0.0,
-        // Only what is taken is read, by all but the first input.
+        // Only the selected part of the first input is read.
         "Gather" | "GatherElements" | "GatherND" | "Slice" | "Split" => {
             2.0 * total(outputs) + total(inputs.get(1..).unwrap_or_default())
         }

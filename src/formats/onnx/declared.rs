@@ -1,5 +1,4 @@
-//! What a file says of its values: inputs, outputs and `value_info`, with the batch put in where it is left
-//! open.
+//! Declared values of a file: inputs, outputs and `value_info`, with the batch in place of open dimensions.
 
 use rustc_hash::FxHashMap;
 
@@ -11,18 +10,18 @@ use super::walk::is_cache;
 use crate::formats::error::InputError;
 use crate::formats::options::ImportOptions;
 
-/// The declared values whose shapes are known.
+/// Declared values of known shape.
 pub(super) struct Declared<'a> {
-    /// What comes from outside, in order.
+    /// Inputs of the model, in order.
     pub(super) inputs: Vec<(&'a str, Value)>,
-    /// All of them by name.
+    /// All declared values by name.
     pub(super) values: FxHashMap<&'a str, Value>,
-    /// Sizes by the names that the file gives them.
+    /// Sizes of named dimensions.
     bound: FxHashMap<String, u64>,
 }
 
 impl<'a> Declared<'a> {
-    /// Reads the declarations. `constants` tells the inputs that have an initialiser, and are none.
+    /// Reads the declarations. `is_constant` marks inputs with an initialiser, which are constants.
     pub(super) fn of(
         label: &str,
         graph: &'a GraphProto,
@@ -52,7 +51,7 @@ impl<'a> Declared<'a> {
                 && size(first, &bound).is_none()
             {
                 used = true;
-                // A name that is empty says nothing of the other dimensions without one.
+                // An empty name does not identify other dimensions without a name.
                 if let Some(Dimension::DimParam(name)) = &first.value
                     && !name.is_empty()
                 {
@@ -101,7 +100,7 @@ impl<'a> Declared<'a> {
         Ok(declared)
     }
 
-    /// What a graph, which may be the body of a node, says of the values made in it.
+    /// Declarations of the values made in a graph, which may be the body of a node.
     pub(super) fn of_body(&self, graph: &'a GraphProto) -> FxHashMap<&'a str, Value> {
         let mut values = FxHashMap::default();
         for info in graph.value_info.iter().chain(&graph.output) {
@@ -115,7 +114,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// An input with every dimension known.
+/// Reads an input, all of whose dimensions must be known.
 fn input(
     label: &str,
     at: usize,
@@ -166,7 +165,7 @@ fn input(
     Ok(Value::new(elem, known))
 }
 
-/// The sizes that options give, with what is sized.
+/// Sizes given as options, with a description each.
 fn given(options: &ImportOptions) -> impl Iterator<Item = (&str, u64)> {
     let dims = options.dims.iter().map(|(name, &size)| (name.as_str(), size));
     let others = [("a context", options.context), ("sequences", options.sequences)];
@@ -178,8 +177,8 @@ fn is_past(input: &ValueInfoProto) -> bool {
     tensor(input).is_some_and(|(elem, dims)| is_cache(input.name(), elem, dims.len()))
 }
 
-/// A name of the file, for a command that people are told to run: one with quotes in it could be another
-/// command.
+/// A name of the file for a suggested command; a name with quotes could smuggle in another command and is
+/// replaced.
 fn in_a_command(name: &str) -> &str {
     let is_plain = |c: char| c.is_alphanumeric() || "_-+*/.:, ".contains(c);
     if name.chars().all(is_plain) { name } else { "NAME" }
@@ -198,7 +197,7 @@ fn dims(info: &ValueInfoProto) -> Option<&[tensor_shape_proto::Dimension]> {
     tensor(info).map(|(_, dims)| dims)
 }
 
-/// A dimension that is given, or bound by its name. Some exporters write -1 for one that is open.
+/// Size of a dimension, given or bound by its name. Some exporters write -1 for an open one.
 fn size(dim: &tensor_shape_proto::Dimension, bound: &FxHashMap<String, u64>) -> Option<u64> {
     match &dim.value {
         Some(Dimension::DimValue(size)) => u64::try_from(*size).ok().filter(|&size| size <= LARGEST_DIM),
@@ -207,7 +206,7 @@ fn size(dim: &tensor_shape_proto::Dimension, bound: &FxHashMap<String, u64>) -> 
     }
 }
 
-/// A dimension that the file names as a sum of others, as in `past_sequence_length + 1`.
+/// Size of a dimension that is named as a sum of others, as in `past_sequence_length + 1`.
 fn sum(name: &str, bound: &FxHashMap<String, u64>) -> Option<u64> {
     if !name.contains('+') {
         return None;

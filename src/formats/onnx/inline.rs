@@ -1,8 +1,9 @@
-//! Calls of a model's own functions, with the bodies put in their place.
+//! Inlining: calls of a model's own functions are replaced by the functions' bodies.
 //!
-//! A function is a list of nodes with formal inputs, outputs and attributes. What stands in the place of a call are
-//! copies of its nodes, in which formal names are those of the call and every other name has the call's in front; attributes
-//! that refer to formal ones have their values. Functions may call functions, and bodies of nodes may call them too.
+//! A function is a list of nodes with formal inputs, outputs and attributes. A call is replaced by copies of
+//! its nodes, in which actual names replace formal ones and every other name is prefixed with the call's;
+//! attributes that refer to formal ones get their values. Functions may call functions, and so may bodies of
+//! nodes.
 
 use std::rc::Rc;
 
@@ -13,10 +14,11 @@ use super::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodePr
 use super::walk::domain;
 use crate::formats::error::InputError;
 
-/// Calls inside one another beyond this are no model; a function that calls itself is one of these.
+/// Deepest nesting of calls; a function that calls itself exceeds it.
 const DEEPEST: usize = 16;
 
-/// Bytes that calls may become: few levels of functions that call each other twice would be any number.
+/// Largest number of bytes after inlining: functions that call one another twice grow without bound in few
+/// levels.
 const MOST_BYTES: usize = 1 << 26;
 
 /// Functions by domain and name.
@@ -24,7 +26,7 @@ type Functions = FxHashMap<(String, String), Rc<Function>>;
 
 struct Function {
     proto: FunctionProto,
-    /// Its size, and the names in it, each of which becomes longer by that of the call.
+    /// Its size, and the number of names in it, each of which grows by the length of the call's name.
     bytes: usize,
     names: usize,
 }
@@ -36,15 +38,15 @@ impl Function {
     }
 }
 
-/// Puts bodies in the place of calls. Takes time and memory linear in what there is then, which has a limit;
-/// functions inside one another too deeply, or that become more, are the error M011.
+/// Replaces calls by bodies. Takes time and memory linear in the result, whose size is limited; functions
+/// that are nested too deeply or exceed the limit are the error M011.
 pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<(), InputError> {
     if model.functions.is_empty() {
         return Ok(());
     }
     let mut functions = Functions::default();
     for function in std::mem::take(&mut model.functions) {
-        // Operator sets that a function alone imports hold for what it becomes.
+        // Operator sets that a function alone imports apply to its inlined nodes.
         for opset in &function.opset_import {
             let is_same = |other: &OperatorSetIdProto| domain(other.domain()) == domain(opset.domain());
             if !model.opset_import.iter().any(is_same) {
@@ -62,9 +64,9 @@ pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<(), InputErr
 struct Inliner<'a> {
     label: &'a str,
     functions: Functions,
-    /// Calls so far: the number of a call makes its names its own.
+    /// Number of calls so far, which makes the names of a call unique.
     calls: usize,
-    /// Bytes that calls became, about.
+    /// Bytes of inlined calls, approximately.
     bytes: usize,
 }
 
@@ -108,13 +110,13 @@ impl Inliner<'_> {
     }
 }
 
-/// How the nodes of a function are copied for one call.
+/// Substitution that copies the nodes of a function for one call.
 struct Copy<'a> {
-    /// What formal inputs and outputs are called.
+    /// Actual names of formal inputs and outputs.
     names: FxHashMap<&'a str, &'a str>,
-    /// What formal attributes are.
+    /// Values of formal attributes.
     attributes: FxHashMap<&'a str, &'a AttributeProto>,
-    /// What stands in front of other names of values.
+    /// Prefix of all other names of values.
     prefix: String,
     call: &'a NodeProto,
 }
@@ -127,7 +129,7 @@ impl<'a> Copy<'a> {
         let outputs = function.output.iter().zip(&call.output).filter(|(_, name)| !name.is_empty());
         Copy {
             names: inputs.chain(outputs.map(|(name, actual)| (name.as_str(), actual.as_str()))).collect(),
-            // What the call says goes before what the function has by default.
+            // Attributes of the call override the defaults of the function.
             attributes: formal.map(|attribute| (attribute.name(), attribute)).collect(),
             prefix: format!("{}#{number}/", super::node_name(call)),
             call,
@@ -144,7 +146,7 @@ impl<'a> Copy<'a> {
 
     fn node(&self, inner: &NodeProto) -> NodeProto {
         let mut node = inner.clone();
-        // The path of calls, as exporters write that of modules; a call without a name leaves none.
+        // The path of calls, written as exporters write the path of modules; a call without a name adds none.
         if !self.call.name().is_empty() {
             let own = if inner.name().is_empty() { inner.op_type() } else { inner.name() };
             node.name = Some(format!("{}/{own}", self.call.name()));
@@ -157,7 +159,7 @@ impl<'a> Copy<'a> {
         node
     }
 
-    /// An attribute, or what a formal one is for this call; none where the call leaves it out.
+    /// An attribute, or the value of a formal one for this call; `None` if the call omits it.
     fn attribute(&self, attribute: &AttributeProto) -> Option<AttributeProto> {
         let mut copy = match attribute.ref_attr_name() {
             "" => attribute.clone(),

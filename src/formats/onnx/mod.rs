@@ -1,25 +1,26 @@
 //! ONNX, the Open Neural Network Exchange format, IR versions 3 to 14.
 //!
-//! A model says what is computed and not how long it takes, so operators carry FLOP and the bytes they move,
-//! and the roofline of a cluster prices them. Both come from shapes: declared in the file, or inferred.
-//! Weights are never read: they may stand in the file, in files beside it, or nowhere.
+//! A model describes a computation and not its duration, so operators carry FLOP and bytes moved, and the
+//! roofline of a cluster prices them. Both come from shapes, declared in the file or inferred. Weights are
+//! never read: they may be in the file, in files beside it, or missing.
 //!
 //! | in the file | in the document |
 //! | --- | --- |
 //! | node that depends on an input | operator, named after the node or else its first output; layer from PyTorch's metadata or from the name |
 //! | node that depends on constants alone | nothing: it is folded into a constant |
 //! | output, weight, constant, cache | a tensor or a parameter: see `version2`, or `version1` for earlier costs |
-//! | inputs of the model | nothing: where they live is not said |
+//! | inputs of the model | nothing: their location is unspecified |
 //!
-//! FLOP count a multiply-add as two, and include biases, activations and normalisations. An operator that is
-//! not known here, but whose shapes the file declares, has no FLOP and is priced by its bytes alone, of
-//! which the command line tells.
-//! What is no kernel is said in `view`, what runs in one in [`fusion`](crate::fusion).
+//! A multiply-add counts as two FLOP; biases, activations and normalisations are included. An unknown
+//! operator whose shapes the file declares has no FLOP and is priced by its bytes alone, which the command
+//! line reports. `view` lists operators that launch no kernel, [`fusion`](crate::fusion) those that share
+//! one.
 //!
-//! The first dimension of the inputs may be left open, and is then given as the batch; any dimension that has a name may be
-//! given by it. Inputs that hold past keys and values are a cache, of as many sequences and tokens as options say. Nodes with a body
-//! (`If`, `Loop`, `Scan`) are in `body`, and of calls of a model's own functions the bodies stand in their place (`inline`). A loop
-//! of which nobody knows how often it runs is an error, since its work would be missed.
+//! The first dimension of the inputs may be open, and is then given as the batch; any named dimension may be
+//! given by name. Inputs that hold past keys and values are a cache, whose numbers of sequences and tokens
+//! are options. Nodes with a body (`If`, `Loop`, `Scan`) are in `body`, and calls of a model's own functions
+//! are replaced by their bodies (`inline`). A loop with an unknown trip count is an error, since its work
+//! would be missed.
 
 mod batch;
 mod body;
@@ -44,8 +45,8 @@ use super::text::Sniff;
 use super::{Format, Imported, Stream, names, work};
 use proto::{ModelProto, NodeProto};
 
-/// The first field of every ONNX file in use is the IR version, a small number, and after it comes one of the
-/// other fields of a model, by number and wire type. No text begins so.
+/// The first field of every ONNX file in use is the IR version, a small number, followed by one of the other
+/// fields of a model, by number and wire type. No text starts like this.
 pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     const FIELDS: [u8; 11] = [0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72, 0xa2, 0xca, 0xd2];
     match bytes {
@@ -85,7 +86,7 @@ pub(super) fn import(
     Ok(Imported { graph, format: Format::Onnx, ids: None })
 }
 
-/// A node is called what it is called, or else what it makes.
+/// Name of a node, or else of its first output.
 fn node_name(node: &NodeProto) -> &str {
     match (node.name(), node.output.first()) {
         ("", Some(output)) => output,
@@ -93,8 +94,8 @@ fn node_name(node: &NodeProto) -> &str {
     }
 }
 
-/// The module that a node came from, as PyTorch's exporter writes it: `['', 'encoder', 'encoder.0',
-/// 'linear']` is the node `linear` of `encoder.0`.
+/// Module that a node came from, as PyTorch's exporter writes it: `['', 'encoder', 'encoder.0', 'linear']` is
+/// the node `linear` of `encoder.0`.
 fn scope(node: &NodeProto) -> Option<String> {
     let scopes = node.metadata_props.iter().find(|entry| entry.key() == "pkg.torch.onnx.name_scopes")?;
     let mut modules =

@@ -1,13 +1,12 @@
 //! An ONNX file without its weights.
 //!
-//! A model is one protobuf message, most of it weights, and may be larger than memory. What planning needs is
-//! the graph, the shapes of the weights, and the values of those small tensors that shapes are computed from.
-//! So the file is read once, as a stream: a message that can hold weights is taken apart and put together
-//! again without them, everything else is copied, and what comes out is a valid message of the same type that
-//! any decoder reads.
+//! A model is one protobuf message, most of it weights, and may be larger than memory. Planning needs the
+//! graph, the shapes of the weights, and the values of small tensors that shapes are computed from. So the
+//! file is read once, as a stream: a message that can hold weights is rebuilt without them, everything else
+//! is copied, and the result is a valid message of the same type that any decoder reads.
 //!
-//! Only lengths can lie in a protobuf message. Each is checked against the message around it before anything
-//! is read, so that a file of n bytes costs O(n) memory at most.
+//! Only lengths can be false in a protobuf message. Each is checked against the enclosing message before
+//! anything is read, so that a file of n bytes costs O(n) memory at most.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
@@ -15,13 +14,13 @@ use super::value::MOST_CONTENT;
 use crate::formats::Stream;
 use crate::formats::error::{At, InputError};
 
-/// Bytes of values that a tensor keeps: enough for all that are looked at, of which one takes ten at most.
+/// Bytes of values kept per tensor: enough for all that are read, each of which takes at most ten.
 const KEPT_VALUES: usize = 10 * MOST_CONTENT;
 
-/// Messages deeper than this are no model. The decoder would refuse them as well.
+/// Deepest nesting of messages. The decoder would reject deeper ones as well.
 const DEEPEST: u32 = 64;
 
-/// Messages with weights in them, or below.
+/// Messages that contain weights, directly or nested.
 #[derive(Clone, Copy, PartialEq)]
 enum Message {
     Model,
@@ -33,7 +32,7 @@ enum Message {
     Function,
 }
 
-/// What becomes of a field.
+/// Treatment of a field.
 enum Fate {
     Copy,
     Descend(Message),
@@ -48,7 +47,7 @@ impl Message {
         match (self, field) {
             (Message::Model, 7) => Fate::Descend(Message::Graph),
             (Message::Model, 25) => Fate::Descend(Message::Function),
-            // Training steps, metadata of the whole, and documentation.
+            // Training steps, metadata of the model, and documentation.
             (Message::Model, 6 | 14 | 20) | (Message::Graph, 10 | 14 | 16) | (Message::Node, 6) => Fate::Drop,
             (Message::Graph, 1) | (Message::Function, 7) => Fate::Descend(Message::Node),
             (Message::Graph, 5) | (Message::Attribute, 5 | 10) => Fate::Descend(Message::Tensor),
@@ -123,7 +122,7 @@ impl Reader<'_> {
                 _ => return Err(self.malformed("a field is of no known wire type")),
             }
             if matches!(fate, Fate::Value) {
-                // Values need not be packed, and come one by one then.
+                // Values need not be packed, and then come one by one.
                 values += out.len() - before;
                 if values > 2 * KEPT_VALUES {
                     out.truncate(before);
@@ -163,7 +162,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The caller has checked that the message is that long.
+    /// Skips bytes; the caller has checked that the message is long enough.
     fn skip(&mut self, length: u64) -> Result<(), InputError> {
         let skipped = match i64::try_from(length) {
             Ok(length) => self.input.seek_relative(length),

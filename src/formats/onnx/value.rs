@@ -1,23 +1,23 @@
-//! What is known of a value: its element type, its shape, and what is in it where that is small and constant.
+//! Known properties of a value: its element type, its shape, and its content if small and constant.
 
 use stagewright_core::document::Precision;
 
 use super::proto::TensorProto;
 use super::proto::tensor_proto::{DataLocation, DataType};
 
-/// Values with more elements than this keep no content: shapes are computed from lists with an entry or two
-/// for each dimension. Every node may make one, so what it keeps is not to be much more than the node itself.
+/// Largest number of elements of a value with content: shapes are computed from lists with one or two entries
+/// per dimension. Every node may make one, so its content should not be much larger than the node itself.
 pub(super) const MOST_CONTENT: usize = 2 * LARGEST_RANK;
 
-/// Dimensions beyond this are a slip or an attack, and products of few of them leave the exact range of
-/// `f64`.
+/// Largest dimension: beyond it are mistakes and attacks, and products of few such dimensions leave the exact
+/// range of `f64`.
 pub(super) const LARGEST_DIM: u64 = 1 << 40;
 
-/// Dimensions that a shape may have.
+/// Largest rank of a shape.
 pub(super) const LARGEST_RANK: usize = 64;
 
-/// A value of the graph. Content is in row-major order; integers beyond 2⁵³ are rounded, which only the ends
-/// of slices use, to say "as far as it goes".
+/// A value of the graph. Content is in row-major order; integers beyond 2⁵³ are rounded, which only affects
+/// ends of slices that mean "to the end of the axis".
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Value {
     pub(super) elem: i32,
@@ -30,13 +30,13 @@ impl Value {
         Value { elem, dims, content: None }
     }
 
-    /// A list of integers, as shapes are.
+    /// A list of integers, such as a shape.
     pub(super) fn integers(content: Vec<f64>) -> Self {
         Value { elem: DataType::Int64 as i32, dims: vec![content.len() as u64], content: Some(content) }
     }
 
-    /// With content, unless there is too much of it, it does not fill the shape, or a number in it is not
-    /// finite, as after a division by zero: no size comes of that.
+    /// Adds content, unless it is too long, does not fill the shape, or has a number that is not finite, as
+    /// after a division by zero: no size follows from that.
     pub(super) fn with(mut self, content: Option<Vec<f64>>) -> Self {
         let fits = |content: &Vec<f64>| {
             content.len() <= MOST_CONTENT
@@ -47,7 +47,7 @@ impl Value {
         self
     }
 
-    /// Bytes, none where elements have no fixed size.
+    /// Size in bytes; `None` if elements have no fixed size.
     pub(super) fn bytes(&self) -> Option<f64> {
         Some((super::work::elements(&self.dims) * bits(self.elem)? / 8.0).ceil())
     }
@@ -57,12 +57,12 @@ impl Value {
     }
 }
 
-/// The element type of the file.
+/// Element type by its number in the file.
 pub(super) fn elem(value: i32) -> DataType {
     DataType::try_from(value).unwrap_or(DataType::Undefined)
 }
 
-/// Bits of an element.
+/// Bits per element.
 fn bits(value: i32) -> Option<f64> {
     use DataType::*;
     Some(match elem(value) {
@@ -78,7 +78,7 @@ fn bits(value: i32) -> Option<f64> {
     })
 }
 
-/// Whether elements are whole numbers, which divide without remainder.
+/// Whether elements are integers, whose division truncates.
 pub(super) fn is_integer(value: i32) -> bool {
     use DataType::*;
     matches!(elem(value), Uint8 | Int8 | Uint16 | Int16 | Int32 | Int64 | Uint32 | Uint64)
@@ -90,7 +90,7 @@ pub(super) fn is_parameter(value: i32) -> bool {
     !matches!(elem(value), Int32 | Int64 | Uint32 | Uint64 | Bool | String | Undefined)
 }
 
-/// The type of the numbers of an element; none where they are no numbers to compute with.
+/// Precision of an element type; `None` if it is not computed with.
 pub(super) fn precision(value: i32) -> Option<Precision> {
     use DataType::*;
     Some(match elem(value) {
@@ -105,7 +105,7 @@ pub(super) fn precision(value: i32) -> Option<Precision> {
     })
 }
 
-/// The element type after a cast of all numbers with a fraction: whole numbers keep theirs.
+/// Element type after casting floating-point numbers; integers keep theirs.
 pub(super) fn cast(value: i32, to: Option<Precision>) -> i32 {
     use DataType::*;
     let Some(to) = to.filter(|_| matches!(elem(value), Double | Float | Float16 | Bfloat16)) else {
@@ -122,7 +122,7 @@ pub(super) fn cast(value: i32, to: Option<Precision>) -> i32 {
     }) as i32
 }
 
-/// A tensor of the file; none where its shape makes no sense.
+/// Value of a tensor of the file; `None` if its shape is invalid.
 pub(super) fn of_tensor(tensor: &TensorProto) -> Option<Value> {
     let dims = dims(tensor.dims.iter().copied())?;
     let value = Value::new(tensor.data_type(), dims);
@@ -132,7 +132,7 @@ pub(super) fn of_tensor(tensor: &TensorProto) -> Option<Value> {
     Some(value.with(content(tensor)))
 }
 
-/// Dimensions that make sense.
+/// Checks dimensions and their number.
 pub(super) fn dims(dims: impl ExactSizeIterator<Item = i64>) -> Option<Vec<u64>> {
     if dims.len() > LARGEST_RANK {
         return None;
@@ -140,7 +140,7 @@ pub(super) fn dims(dims: impl ExactSizeIterator<Item = i64>) -> Option<Vec<u64>>
     dims.map(|dim| u64::try_from(dim).ok().filter(|&dim| dim <= LARGEST_DIM)).collect()
 }
 
-/// The numbers in a tensor, of the types that shapes and scales have.
+/// Content of a tensor, for the types of shapes and scales.
 fn content(tensor: &TensorProto) -> Option<Vec<f64>> {
     fn raw<const N: usize>(bytes: &[u8], read: fn([u8; N]) -> f64) -> Option<Vec<f64>> {
         let (chunks, rest) = bytes.as_chunks::<N>();

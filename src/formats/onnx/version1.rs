@@ -1,12 +1,12 @@
-//! The document of version 1, for figures that are compared with earlier ones.
+//! Documents of version 1, for comparison with earlier figures.
 //!
 //! | in the file | in the document |
 //! | --- | --- |
 //! | constant of a parameter's type | parameter bytes of its reader |
-//! | running statistics of a `BatchNormalization`; integer and boolean constants | workspace of the reader: they are there, but no gradient or replica needs them |
+//! | running statistics of a `BatchNormalization`; integer and boolean constants | workspace of the reader: they take memory, but no gradient or replica needs them |
 //! | constant of more than [`COPIED_BYTES`](crate::formats::constants::COPIED_BYTES) with several readers | counted once, at the first, and its readers are colocated |
 //! | smaller constant with several readers | a copy for each |
-//! | output that is read | tensor |
+//! | output with readers | tensor |
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ pub(super) fn document(name: &str, walked: &Walked<'_>) -> GraphDocument {
     }
 }
 
-/// The constants that operators read.
+/// Constants that operators read.
 fn uses<'a>(walked: &'a Walked<'_>) -> impl Iterator<Item = Use> + 'a {
     walked.operators.iter().enumerate().flat_map(move |(reader, operator)| {
         let statistics = match operator.node.op_type() {

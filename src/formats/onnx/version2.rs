@@ -1,18 +1,17 @@
-//! The document of version 2: shared parameters, every tensor, and what runtimes really launch.
+//! Documents of version 2: shared parameters, every tensor, and the kernels that runtimes really launch.
 //!
 //! | in the file | in the document |
 //! | --- | --- |
-//! | weight that one operator reads, unless its name is that of a module inside the operator's | its `parameter_bytes` |
-//! | weight that several read; what is no weight (masks, tables, indices, statistics, scalars, whatever is computed from constants alone) and larger than `ARGUMENT_BYTES` | a parameter, trained if it is a weight |
-//! | smaller constant that is no weight | nothing: it is passed to the kernel |
-//! | keys and values of past tokens | a parameter for every layer; appending to them moves the new tokens alone |
+//! | weight with one reader, unless its name is that of a module inside the operator's | the reader's `parameter_bytes` |
+//! | weight with several readers; any other constant (masks, tables, indices, statistics, scalars, values computed from constants alone) larger than `ARGUMENT_BYTES` | a parameter, trained if it is a weight |
+//! | smaller constant that is not a weight | nothing: it is a kernel argument |
+//! | keys and values of past tokens | one parameter per layer; appending to them moves the new tokens alone |
 //! | output that is read, or is an output of the model | tensor |
 //! | output of a free operator | nothing: see [`view`](super::view) |
 //!
-//! A constant that is computed from weights stands for them: its reader holds the weights, and besides what the constant
-//! is larger.
-//! A value that is read and is an output of the model as well makes two tensors, one without readers: a device that makes
-//! it holds it to the end.
+//! A constant computed from weights stands for them: its reader holds the weights, plus the bytes by which
+//! the constant exceeds them. A value that is both read and an output of the model makes two tensors, one
+//! without readers: a device that makes it holds it to the end.
 
 use std::collections::BTreeMap;
 
@@ -31,15 +30,15 @@ use crate::formats::readers::Readers;
 use crate::formats::work::ARGUMENT_BYTES;
 use crate::fusion::{self, Role, role};
 
-/// Takes note that an operator reads something that is held, made where it is not known yet.
+/// Records that an operator reads a held value, which is created on first use.
 type Hold<'a> = dyn FnMut(Held, usize, &dyn Fn() -> Holding) + 'a;
 
-/// What is read where it is.
+/// A value that its readers hold in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Held {
     /// A constant, by its root.
     Constant(usize),
-    /// What a constant is larger than the weights that it is computed from.
+    /// The bytes of a constant beyond the weights that it is computed from.
     Excess(usize),
     /// The cache of a layer.
     Cache(u64),
@@ -50,12 +49,12 @@ struct Holding {
     name: String,
     bytes: f64,
     trained: bool,
-    /// Whether one reader takes it into its `parameter_bytes`.
+    /// Whether a single reader counts it in its `parameter_bytes`.
     is_own: bool,
     readers: Vec<usize>,
 }
 
-/// A cache that an attention appends to: what it makes, and what was past.
+/// A cache that an attention appends to: the updated and the past value.
 struct Appended {
     made: usize,
     past: usize,
@@ -64,7 +63,7 @@ struct Appended {
 struct Draft<'a, 'b> {
     walked: &'a Walked<'b>,
     views: Views,
-    /// Per operator whether it appends to a cache.
+    /// Per operator, whether it appends to a cache.
     appends: Vec<bool>,
     names: Vec<String>,
 }
@@ -102,8 +101,8 @@ pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions)
     graph
 }
 
-/// Whether an operator makes the cache of the next step: what is past with the new tokens after it, or in a buffer that
-/// they are written into.
+/// Whether an operator makes the cache of the next step: it appends the new tokens to the past, or writes
+/// them into a buffer that holds it.
 fn appends(walked: &Walked<'_>, views: &Views, operator: &Operator<'_>) -> bool {
     let output = operator.outputs.first().copied();
     matches!(operator.node.op_type(), "Concat" | "ScatterElements" | "ScatterND" | "TensorScatter")
@@ -111,7 +110,7 @@ fn appends(walked: &Walked<'_>, views: &Views, operator: &Operator<'_>) -> bool 
         && matches!(operator.inputs.first(), Some(Some(input)) if is_cache(walked, views.seen[*input]))
 }
 
-/// Operators that multiply numbers of 8 bits, whatever their inputs and outputs are.
+/// Whether an operator multiplies 8-bit numbers, whatever its inputs and outputs are.
 fn computes_with_bytes(kind: &str) -> bool {
     matches!(
         kind,
@@ -131,7 +130,7 @@ fn is_cache(walked: &Walked<'_>, value: usize) -> bool {
     walked.values[value].origin == Origin::Cache
 }
 
-/// The first number in a name is the layer; a name without one stands for itself.
+/// Layer of a cache: the first number in its name, or else a number of its own.
 fn layer_of(name: &str, otherwise: usize) -> u64 {
     let digits: String =
         name.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
@@ -139,14 +138,14 @@ fn layer_of(name: &str, otherwise: usize) -> u64 {
 }
 
 impl Draft<'_, '_> {
-    /// The bytes that a reader takes of a value.
+    /// Bytes of a value that a reader reads.
     fn read_bytes(&self, value: usize) -> f64 {
         let values = &self.walked.values;
         let seen = self.views.seen[value];
         if let Origin::Operator(producer) = values[seen].origin
             && self.views.picks[producer]
         {
-            // Every matrix once, however many tokens take it.
+            // Every matrix is read once, however many tokens use it.
             let data =
                 self.walked.operators[producer].inputs[0].map_or(f64::INFINITY, |data| self.read_bytes(data));
             return data.min(values[seen].value.bytes().unwrap_or(0.0));
@@ -158,7 +157,7 @@ impl Draft<'_, '_> {
         values[from].value.bytes().unwrap_or(0.0)
     }
 
-    /// The bytes of a value as a tensor.
+    /// Bytes of a value as a tensor.
     fn tensor_bytes(&self, value: usize) -> f64 {
         match self.walked.values[value].origin {
             Origin::Operator(producer) if self.views.picks[producer] => 0.0,
@@ -167,7 +166,7 @@ impl Draft<'_, '_> {
         }
     }
 
-    /// The bytes that an operator appends to a cache.
+    /// Bytes that an operator appends to a cache.
     fn appended(&self, operator: usize) -> f64 {
         self.walked.operators[operator]
             .inputs
@@ -221,7 +220,7 @@ impl Draft<'_, '_> {
         (cost::moved(operator.node.op_type(), &inputs, &outputs) - operator.unread).max(0.0)
     }
 
-    /// The caches that an attention in one piece appends to.
+    /// Caches that a fused attention appends to.
     fn attention_caches(&self, at: usize) -> Vec<Appended> {
         let operator = &self.walked.operators[at];
         let places: &[(usize, usize)] = match operator.node.op_type() {
@@ -245,8 +244,8 @@ impl Draft<'_, '_> {
         caches.collect()
     }
 
-    /// The bytes of the new tokens in a cache: what it is longer than before, or, in a buffer that is as long as before, what
-    /// as many tokens take as there are queries.
+    /// Bytes of the new tokens in a cache: its growth or, in a buffer of fixed length, the bytes of as many
+    /// tokens as there are queries.
     fn new_bytes(&self, at: usize, cache: &Appended) -> f64 {
         let made = self.walked.values[cache.made].value.bytes().unwrap_or(0.0);
         let longer = made - self.read_bytes(cache.past);
@@ -261,8 +260,8 @@ impl Draft<'_, '_> {
         made * (queries / tokens(cache.made).max(1.0)).min(1.0)
     }
 
-    /// The type that an operator computes with: of the whole numbers that all factors of a product are, else of the first
-    /// input that has one, else of what it makes.
+    /// Compute precision of an operator: 8-bit integers if all factors of a product are, else the precision
+    /// of the first input that has one, else of an output.
     fn precision(&self, at: usize) -> Option<Precision> {
         let operator = &self.walked.operators[at];
         let of = |value: usize| value::precision(self.walked.values[value].value.elem);
@@ -294,7 +293,7 @@ impl Draft<'_, '_> {
         operator.inputs.iter().flatten().chain(&operator.outputs).find_map(|&value| of(value))
     }
 
-    /// What every operator holds where it is.
+    /// Parameters of the model; weights with one reader are added to it.
     fn parameters(&self, operators: &mut [OperatorDocument]) -> Vec<ParameterDocument> {
         let mut index: FxHashMap<Held, usize> = FxHashMap::default();
         let mut holdings: Vec<Holding> = Vec::new();
@@ -316,7 +315,7 @@ impl Draft<'_, '_> {
                 match self.walked.values[value].origin {
                     Origin::Constant { root } if !is_free => self.constant(reader, value, root, &mut hold),
                     Origin::Cache if !is_free => self.cache(reader, value, &caches, &mut hold),
-                    // What an operator appended to is read where it is as well.
+                    // Readers of an updated cache hold it as well.
                     Origin::Operator(producer) if self.appends[producer] && !is_free => {
                         if let Some(Some(past)) = self.walked.operators[producer].inputs.first() {
                             self.cache(reader, self.views.seen[*past], &caches, &mut hold);
@@ -349,7 +348,7 @@ impl Draft<'_, '_> {
         let entry = &self.walked.values[root];
         let operator = &self.walked.operators[reader];
         let bytes = |value: usize| self.walked.values[value].value.bytes().unwrap_or(0.0);
-        // By what is seen, not by name: bodies have names of their own.
+        // By seen value, not by name: bodies have names of their own.
         let mut statistics = operator.inputs.iter().skip(3).flatten();
         let is_statistic = operator.node.op_type() == "BatchNormalization"
             && statistics.any(|&statistic| self.views.seen[statistic] == value);
@@ -384,7 +383,8 @@ impl Draft<'_, '_> {
         });
     }
 
-    /// Per layer the first value of its cache, and the bytes of all, with what is appended to them.
+    /// Per layer, the first value of its cache, and the bytes of all its values with the tokens appended to
+    /// them.
     fn cache_bytes(&self) -> BTreeMap<u64, (usize, f64)> {
         let mut caches: BTreeMap<u64, (usize, f64)> = BTreeMap::new();
         let mut add = |value: usize, bytes: f64| {
@@ -398,7 +398,7 @@ impl Draft<'_, '_> {
         }
         for at in 0..self.walked.operators.len() {
             let operator = &self.walked.operators[at];
-            // Others write into what is there.
+            // Others write into the existing buffer.
             let grows = self.appends[at] && operator.node.op_type() == "Concat";
             if let (true, Some(Some(past))) = (grows, operator.inputs.first()) {
                 add(self.views.seen[*past], self.appended(at));
@@ -458,8 +458,8 @@ impl Draft<'_, '_> {
         tensors
     }
 
-    /// Free operators and what they share a device with: the operator whose bytes they name, or where these come from
-    /// outside their first reader; picked weights and the products that read them.
+    /// Pairs of colocated operators: a free operator with the producer of its bytes or, if they come from
+    /// outside, with their first reader; picked weights with the products that read them.
     fn beside(&self) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
         let mut first_reader: FxHashMap<usize, usize> = FxHashMap::default();
@@ -477,7 +477,7 @@ impl Draft<'_, '_> {
                 }
             }
         }
-        // The last first: a view of a view is where its reader is.
+        // In reverse order: a view of a view is where its reader is.
         for (at, operator) in self.walked.operators.iter().enumerate().rev() {
             let (true, Some(&output)) = (self.views.is_free[at], operator.outputs.first()) else { continue };
             match self.walked.values[self.views.seen[output]].origin {
@@ -494,7 +494,7 @@ impl Draft<'_, '_> {
         pairs
     }
 
-    /// What an operator is to a kernel.
+    /// Fusion role of an operator.
     fn role(&self, at: usize) -> Role {
         let operator = &self.walked.operators[at];
         let kind = operator.node.op_type();
@@ -505,7 +505,7 @@ impl Draft<'_, '_> {
             return Role::Apart;
         }
         match role(kind) {
-            // A sum over other axes than the last ones is no work on rows.
+            // A reduction over axes other than the last does not work on rows.
             Role::Row if kind.starts_with("Reduce") && !self.reduces_rows(operator) => Role::Apart,
             role => role,
         }
@@ -523,8 +523,8 @@ impl Draft<'_, '_> {
     }
 }
 
-/// Whether a weight is in a module inside that of its reader, whose look-up was folded: a plan that divides the
-/// outer module says where the inner one is.
+/// Whether a weight is in a module inside that of its reader, whose look-up was folded: a plan that divides
+/// the outer module states the device of the inner one.
 fn is_below(weight: &str, layer: Option<&str>) -> bool {
     let module = weight.rsplit_once('.').map(|(module, _)| module);
     let inner = module.zip(layer).and_then(|(module, layer)| module.strip_prefix(layer));

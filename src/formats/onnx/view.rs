@@ -1,37 +1,37 @@
-//! Which operators are no kernel at all.
+//! Views: operators that launch no kernel.
 //!
 //! | operator | why it is free |
 //! | --- | --- |
 //! | `Identity`, `Reshape`, `Flatten`, `Squeeze`, `Unsqueeze`, `Dropout` of inference, `Cast` to the same type | another name for the same bytes |
 //! | `SplitToSequence`, `SequenceAt` | parts of the same bytes |
-//! | `Transpose`, `Expand` that products alone read, perhaps through views; a `Transpose` of what a product alone makes | products read and write matrices with strides |
-//! | `DequantizeLinear`, under fusion | its readers take whole numbers and the scale |
-//! | `Gather` and the like of stacked weights, one matrix for every token, that products alone read | a grouped product takes every token's matrix from where it is |
+//! | `Transpose`, `Expand` that only products read, perhaps through views; a `Transpose` of a product's output without other readers | products read and write matrices with strides |
+//! | `DequantizeLinear`, under fusion | its readers take the integers and the scale |
+//! | `Gather` and the like of stacked weights, one matrix per token, that only products read | a grouped product reads every token's matrix in place |
 //!
-//! What such an operator makes is *seen through*: its readers read what the operator reads. The operator stays, for runtimes
-//! that place every node, beside the one whose bytes it names.
+//! The output of such an operator is *seen through*: its readers read the operator's input. The operator
+//! remains, for runtimes that place every node, colocated with the one whose bytes it names.
 
 use super::value::{Value, is_parameter};
 use super::walk::{Operator, Origin, Walked};
 use crate::fusion::{Role, role};
 
-/// A weight of fewer dimensions is no stack of matrices.
+/// Smallest rank of a weight that is a stack of matrices.
 const STACKED: usize = 3;
 
-/// What is seen through what.
+/// Free operators, and the values seen through them.
 pub(super) struct Views {
-    /// Per value the value that its readers read: itself, unless a free operator makes it.
+    /// Per value, the value that its readers read: itself, unless a free operator makes it.
     pub(super) seen: Vec<usize>,
-    /// Per operator whether it is free.
+    /// Per operator, whether it is free.
     pub(super) is_free: Vec<bool>,
-    /// Per operator whether it picks weights that a product reads in their place.
+    /// Per operator, whether it picks weights that a product reads in their place.
     pub(super) picks: Vec<bool>,
-    /// Per value whether something outside reads it, perhaps through views.
+    /// Per value, whether it is an output of the model, perhaps through views.
     pub(super) is_output: Vec<bool>,
 }
 
 impl Views {
-    /// In time linear in operators and their inputs.
+    /// Finds the views in time linear in operators and their inputs.
     pub(super) fn of(walked: &Walked<'_>, fuses: bool) -> Views {
         let mut is_output = vec![false; walked.values.len()];
         walked.outputs.iter().for_each(|&value| is_output[value] = true);
@@ -43,7 +43,7 @@ impl Views {
         let mut seen: Vec<usize> = (0..walked.values.len()).collect();
         let mut is_free = vec![false; walked.operators.len()];
         let mut picks = vec![false; walked.operators.len()];
-        // What a product made, perhaps through views, and nothing else reads.
+        // Per value, whether a product made it, perhaps through views without other readers.
         let mut of_product = vec![false; walked.values.len()];
         for (at, operator) in walked.operators.iter().enumerate() {
             let (Some(Some(input)), Some(&output)) =
@@ -74,7 +74,7 @@ impl Views {
     }
 }
 
-/// Per value whether products alone read it, perhaps through what may be free for them.
+/// Per value, whether only products read it, perhaps through operators that may be free for them.
 fn by_products(walked: &Walked<'_>, is_output: &[bool]) -> Vec<bool> {
     let mut read = vec![false; walked.values.len()];
     let mut otherwise = is_output.to_vec();
@@ -97,7 +97,7 @@ pub(super) fn is_product(operator: &Operator<'_>) -> bool {
     role(kind) == Role::Product && !kind.contains("Conv")
 }
 
-/// Whether an operator names the bytes of its first input anew.
+/// Whether an operator is a view of its first input.
 fn is_view(walked: &Walked<'_>, operator: &Operator<'_>) -> bool {
     let elem = |value: Option<&usize>| value.map(|&value| walked.values[value].value.elem);
     let input = operator.inputs.first().and_then(Option::as_ref);
@@ -106,7 +106,7 @@ fn is_view(walked: &Walked<'_>, operator: &Operator<'_>) -> bool {
         // Parts of a tensor that stays where it is.
         "SplitToSequence" | "SequenceAt" => true,
         "Cast" | "CastLike" => elem(input) == elem(operator.outputs.first()),
-        // With a mode of training that is true, or not known, numbers are drawn.
+        // If the training mode is true or unknown, numbers are drawn at random.
         "Dropout" => match operator.inputs.get(2).copied().flatten() {
             None => true,
             Some(mode) => walked.values[mode].value.content.as_deref() == Some(&[0.0]),
@@ -115,7 +115,7 @@ fn is_view(walked: &Walked<'_>, operator: &Operator<'_>) -> bool {
     }
 }
 
-/// Whether an operator takes matrices out of a stack of weights.
+/// Whether an operator selects matrices from a stack of weights.
 fn gathers_weights(walked: &Walked<'_>, operator: &Operator<'_>) -> bool {
     if !matches!(operator.node.op_type(), "Gather" | "GatherND" | "GatherElements") {
         return false;

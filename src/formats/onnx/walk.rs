@@ -1,5 +1,5 @@
-//! One pass over the nodes in the order of the file, which ONNX requires to be topological: shapes are
-//! inferred, constants folded away, and what is left is an operator with its work. Nodes with a body are in
+//! One pass over the nodes in file order, which ONNX requires to be topological: shapes are inferred,
+//! constants are folded, and every other node becomes an operator with its work. Nodes with a body are in
 //! [`body`](super::body).
 
 use std::collections::BTreeSet;
@@ -18,91 +18,92 @@ use super::{cost, infer};
 use crate::formats::error::InputError;
 use crate::formats::options::ImportOptions;
 
-/// Weights that are remembered of a constant made of several: more are no one constant of a model.
+/// Largest number of weights recorded for a constant computed from several: no constant of a model has more.
 const MOST_WEIGHTS: usize = 256;
 
-/// Everything that is known after the pass.
+/// Result of the pass.
 pub(super) struct Walked<'a> {
     pub(super) values: Vec<Entry<'a>>,
     pub(super) operators: Vec<Operator<'a>>,
-    /// The values that are outputs of the model.
+    /// Outputs of the model.
     pub(super) outputs: Vec<usize>,
 }
 
-/// A value and where it comes from.
+/// A value and its origin.
 pub(super) struct Entry<'a> {
     pub(super) name: &'a str,
     pub(super) value: Value,
     pub(super) origin: Origin,
-    /// Of a constant that is computed from weights, rather than another view of one: those weights.
+    /// Weights that a constant is computed from, unless it is a view of one.
     pub(super) weights: Rc<[usize]>,
-    /// Whether it stands in the file as it is, in an initialiser or in a `Constant`.
+    /// Whether it is stored in the file, in an initialiser or in a `Constant`.
     pub(super) is_stored: bool,
-    /// Whether it stands for numbers with a scale.
+    /// Whether it is quantised, with a scale.
     pub(super) is_quantized: bool,
 }
 
 impl Entry<'_> {
-    /// Whether it is a weight: numbers of the file, more than one.
+    /// Whether it is a weight: more than one number, stored in the file.
     pub(super) fn is_weight(&self) -> bool {
         let is_number = is_parameter(self.value.elem) || self.is_quantized;
         self.is_stored && is_number && self.value.dims.iter().any(|&dim| dim > 1)
     }
 }
 
-/// Where a value comes from.
+/// Origin of a value.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Origin {
-    /// From outside.
+    /// An input of the model.
     Input,
-    /// From outside, and kept from one step to the next: keys or values of past tokens.
+    /// An input that is kept from one step to the next: keys or values of past tokens.
     Cache,
-    /// From the file: a constant, which is the constant `root` itself or another view of it.
+    /// A constant: `root` itself or another view of it.
     Constant { root: usize },
-    /// From an operator.
+    /// An output of an operator.
     Operator(usize),
-    /// From the inside of a node with a body: nothing outside reads it.
+    /// A value inside a node with a body: nothing outside reads it.
     Body,
 }
 
 /// A node that is computed.
 pub(super) struct Operator<'a> {
     pub(super) node: &'a NodeProto,
-    /// Its inputs in the order of the node, those left out being none, and then what its body reads from outside.
+    /// Inputs in the order of the node, `None` for omitted ones, and then the values that its body reads from
+    /// outside.
     pub(super) inputs: Vec<Option<usize>>,
-    /// Values it reads, each once, in order.
+    /// Values that it reads, each once, in order.
     pub(super) reads: Vec<usize>,
-    /// Values it makes, without those that are not asked for.
+    /// Values that it makes, without unnamed ones.
     pub(super) outputs: Vec<usize>,
     pub(super) flop: Option<f64>,
     pub(super) bytes_moved: f64,
     /// Bytes of inputs that it does not read.
     pub(super) unread: f64,
-    /// What its body comes to, where it has one.
+    /// Figures of its body, if any.
     pub(super) body: Option<Body>,
 }
 
-/// The names of a graph: of the whole, or of a body inside it.
+/// Names of a graph: of the main graph, or of a body inside it.
 pub(super) struct Scope<'a> {
     names: FxHashMap<&'a str, usize>,
-    /// What the graph says of them.
+    /// Declarations of the graph.
     declared: FxHashMap<&'a str, Value>,
 }
 
-/// The walk so far.
+/// State of the walk.
 pub(super) struct Walk<'a> {
     pub(super) label: &'a str,
     pub(super) declared: Declared<'a>,
-    /// What numbers are cast to, where that is asked for.
+    /// Precision that floating-point numbers are cast to, if any.
     precision: Option<Precision>,
     /// Versions of operator sets by domain.
     versions: FxHashMap<&'a str, i64>,
-    /// The graph, and the bodies that the walk is in.
+    /// The main graph, and the bodies around the current node.
     pub(super) scopes: Vec<Scope<'a>>,
     pub(super) walked: Walked<'a>,
 }
 
-/// Walks a graph. The first node that makes no sense, or whose shapes cannot be known, is the error.
+/// Walks a graph. The first node that is invalid, or whose shapes cannot be known, is the error.
 pub(super) fn walk<'a>(
     label: &'a str,
     model: &'a ModelProto,
@@ -133,13 +134,13 @@ pub(super) fn walk<'a>(
     Ok(Walked { outputs, ..walk.walked })
 }
 
-/// The standard domain has two names.
+/// Canonical name of a domain; the standard one has two names.
 pub(super) fn domain(name: &str) -> &str {
     if name == "ai.onnx" { "" } else { name }
 }
 
 impl<'a> Walk<'a> {
-    /// Initialisers and nodes of a graph, in the scope that is open.
+    /// Adds the initialisers and nodes of a graph to the open scope.
     pub(super) fn graph(&mut self, path: &str, graph: &'a GraphProto) -> Result<(), InputError> {
         for (at, tensor) in graph.initializer.iter().enumerate() {
             let path = format!("{path}.initializer[{at}]");
@@ -152,7 +153,7 @@ impl<'a> Walk<'a> {
         for (at, tensor) in graph.sparse_initializer.iter().enumerate() {
             let path = format!("{path}.sparse_initializer[{at}]");
             let values = tensor.values.as_ref();
-            // What is stored are the values; the shape is that of the tensor they are scattered over.
+            // Only the values are stored; the shape is that of the tensor they are scattered over.
             let dims = super::value::dims(tensor.dims.iter().copied());
             let (Some(values), Some(dims)) = (values, dims) else {
                 let message = "the sparse tensor has no values, or a shape that makes no sense";
@@ -167,7 +168,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// A value by its name, in the innermost body that has it.
+    /// Finds a value by name, in the innermost scope that has it.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.scopes.iter().rev().find_map(|scope| scope.names.get(name).copied())
     }
@@ -178,7 +179,7 @@ impl<'a> Walk<'a> {
         self.scopes.push(Scope { names: FxHashMap::default(), declared });
     }
 
-    /// A node with what is known of its inputs.
+    /// A node with the values of its inputs.
     pub(super) fn call(&self, node: &'a NodeProto, at: &[Option<usize>]) -> Call<'_> {
         let opset = self.versions.get(domain(node.domain())).copied().unwrap_or(1);
         let entries = &self.walked.values;
@@ -263,7 +264,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The outputs of a node that have a name: inferred, or else declared.
+    /// Named outputs of a node, inferred or else declared.
     fn outputs(
         &self,
         path: &str,
@@ -296,12 +297,12 @@ impl<'a> Walk<'a> {
         Ok(outputs)
     }
 
-    /// What the graph that the walk is in says of a value.
+    /// Declaration of a value in the current graph.
     fn declared(&self, name: &str) -> Option<Value> {
         self.scopes.last()?.declared.get(name).cloned()
     }
 
-    /// The error of a node that makes no sense.
+    /// Error of an invalid node.
     pub(super) fn contradiction(&self, path: &str, why: &str) -> InputError {
         let message = format!("the node makes no sense: {why}");
         let help = format!(
@@ -311,7 +312,7 @@ impl<'a> Walk<'a> {
         InputError::at_path("M009", self.label, path, message, help)
     }
 
-    /// Whether a node is computed once and for all.
+    /// Whether a node is folded into a constant.
     fn folds(&self, node: &NodeProto, reads: impl Iterator<Item = usize>) -> bool {
         match node.op_type() {
             "Constant" | "Shape" | "Size" => true,
@@ -320,14 +321,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether there are values, and all are constants.
+    /// Whether there are values, all of them constant.
     pub(super) fn all_constant(&self, reads: impl Iterator<Item = usize>) -> bool {
         let mut reads = reads.peekable();
         let constant = |value: usize| matches!(self.walked.values[value].origin, Origin::Constant { .. });
         reads.peek().is_some() && reads.all(constant)
     }
 
-    /// A constant that is computed from others.
+    /// Adds a constant that is computed from others.
     pub(super) fn folded(
         &mut self,
         path: &str,
@@ -342,7 +343,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// A constant that stands in the file.
+    /// Adds a constant that is stored in the file.
     fn stored(&mut self, path: &str, name: &'a str, value: Value) -> Result<(), InputError> {
         let root = self.walked.values.len();
         self.add(path, name, value, Origin::Constant { root })?;
@@ -350,7 +351,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The weights that a constant computed from these inputs is made of.
+    /// Weights that a constant with these inputs is computed from.
     fn weights_of(&self, inputs: &[Option<usize>]) -> Rc<[usize]> {
         let values = &self.walked.values;
         let mut weights: Rc<[usize]> = Rc::default();
@@ -368,7 +369,7 @@ impl<'a> Walk<'a> {
         weights
     }
 
-    /// Lets a name stand for a value.
+    /// Binds a name to a value.
     pub(super) fn name(&mut self, path: &str, name: &'a str, value: usize) -> Result<(), InputError> {
         let scope = self.scopes.last_mut().map(|scope| &mut scope.names);
         if scope.is_some_and(|names| names.insert(name, value).is_some()) {
@@ -388,7 +389,7 @@ impl<'a> Walk<'a> {
     ) -> Result<(), InputError> {
         value.elem = cast(value.elem, self.precision);
         self.name(path, name, self.walked.values.len())?;
-        // Operators that add dimensions would make a chain of them quadratic.
+        // A chain of operators that add dimensions would be quadratic.
         if value.rank() > LARGEST_RANK || value.bytes().is_some_and(|bytes| !is_amount(bytes)) {
             let message = format!("`{name}` has the shape {:?}", value.dims);
             return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
@@ -399,7 +400,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Operators whose output is drawn by lot.
+/// Whether an operator's output is random.
 pub(super) fn draws(kind: &str) -> bool {
     matches!(kind, "Bernoulli" | "Multinomial") || kind.starts_with("Random")
 }
@@ -412,12 +413,12 @@ pub(super) fn is_cache(name: &str, elem: i32, rank: usize) -> bool {
     is_named && rank >= 3 && is_parameter(elem)
 }
 
-/// Operators whose output is their first input, seen differently.
+/// Whether an operator's output is its first input in another form.
 pub(super) fn is_view(kind: &str) -> bool {
     is_named_anew(kind) || matches!(kind, "Cast" | "DequantizeLinear" | "Dropout" | "Transpose")
 }
 
-/// Operators whose output is their first input, byte for byte.
+/// Whether an operator's output is its first input, byte for byte.
 pub(super) fn is_named_anew(kind: &str) -> bool {
     matches!(kind, "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze")
 }

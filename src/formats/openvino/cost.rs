@@ -1,9 +1,9 @@
-//! FLOP and bytes moved of a layer, for a roofline to price.
+//! FLOP and bytes moved of a layer, for the roofline.
 
 use super::net::{Layer, Port, children};
 use crate::formats::work::{convolution, elements, per_element, product};
 
-/// FLOP; none where the type is not known.
+/// FLOP of a layer; `None` if its type is unknown.
 pub(super) fn flop(layer: &Layer<'_>) -> Option<f64> {
     let input = |at: usize| layer.inputs.get(at);
     let output = layer.outputs.first().map_or(0.0, Port::elements);
@@ -42,7 +42,7 @@ pub(super) fn flop(layer: &Layer<'_>) -> Option<f64> {
             let scores = input(0)?.elements() / (size as f64).max(1.0) * keys as f64;
             product(scores, size) + per_element("softmax")? * scores + product(output, keys)
         }
-        // Every weight is multiplied once for each step of each sample.
+        // Every weight is multiplied once per step of each sample.
         kind @ ("LSTMSequence" | "GRUSequence" | "RNNSequence" | "LSTMCell" | "GRUCell" | "RNNCell") => {
             // Data and hidden state come first, then the cell of an LSTM and the lengths of sequences.
             let at = 2 + usize::from(kind.starts_with("LSTM")) + usize::from(kind.ends_with("Sequence"));
@@ -65,14 +65,14 @@ pub(super) fn flop(layer: &Layer<'_>) -> Option<f64> {
     })
 }
 
-/// Bytes read and written, as the ports say.
+/// Bytes read and written, from the shapes of the ports.
 pub(super) fn bytes_moved(layer: &Layer<'_>) -> f64 {
     let bytes = |ports: &[Port]| ports.iter().map(Port::bytes).collect::<Vec<_>>();
     moved(layer.kind, &bytes(&layer.inputs), &bytes(&layer.outputs))
 }
 
-/// Bytes read and written, from those of inputs and outputs. What only renames bytes moves none, and what takes a part
-/// reads that part.
+/// Bytes read and written, given those of inputs and outputs. Views move none, and layers that select a part
+/// of their input read that part.
 pub(super) fn moved(kind: &str, inputs: &[f64], outputs: &[f64]) -> f64 {
     let total = |bytes: &[f64]| bytes.iter().sum::<f64>();
     match kind {

@@ -13,11 +13,11 @@
 //! </net>
 //! ```
 //!
-//! Every port has its shape, so nothing is inferred, and the weights beside the XML are not read. Layers that
-//! depend on a `Parameter` are operators, with FLOP and bytes moved for a roofline to price; the others are
-//! constants, as with ONNX. `Parameter` and `Result` themselves are not placed. A layer of a type that is not known
-//! here has no FLOP and is priced by its bytes alone, of which the command line tells; one with a body of its own is
-//! an error. The version of the document goes by the rules of costs, as with ONNX.
+//! Every port states its shape, so nothing is inferred, and the weights beside the XML are not read. Layers
+//! that depend on a `Parameter` are operators, with FLOP and bytes moved for the roofline; the others are
+//! constants, as with ONNX. `Parameter` and `Result` themselves are not placed. A layer of unknown type has
+//! no FLOP and is priced by its bytes alone, which the command line reports; a layer with a body of its own
+//! is an error. The cost rules determine the version of the document, as with ONNX.
 
 mod cost;
 mod net;
@@ -35,13 +35,13 @@ use super::work::is_amount;
 use super::{Format, Imported, names};
 use net::{Layer, Net};
 
-/// A file with more elements than this is no model: each takes some hundred bytes of memory.
+/// Largest number of XML elements of a model: each takes some hundred bytes of memory.
 const MOST_ELEMENTS: u32 = 50_000_000;
 
-/// Elements inside elements: a model has seven, one with bodies a few times as many.
+/// Deepest nesting of elements: a model has seven levels, one with bodies a few times as many.
 const DEEPEST: usize = 256;
 
-/// Attributes of an element: no operator has a quarter as many.
+/// Largest number of attributes of an element: no operator has a quarter as many.
 const MOST_ATTRIBUTES: usize = 256;
 
 pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
@@ -88,12 +88,12 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     Ok(Imported { graph, format: Format::OpenVino, ids: None })
 }
 
-/// The first element that is nested too deeply or has too many attributes: its place, and what is wrong. The
-/// parser compares every attribute of an element with every other, and what reads elements inside elements
-/// may recurse; this does neither.
+/// Rejects the first element that is nested too deeply or has too many attributes, with its offset and the
+/// reason. The parser compares every attribute of an element with every other, and readers of nested elements
+/// may recurse; this check does neither.
 fn check_elements(text: &str) -> Result<(), (usize, &'static str)> {
     let (mut at, mut depth) = (0, 0_usize);
-    // Where something does not end, the parser says so.
+    // The parser reports whatever is left unclosed.
     let after = |from: usize, end: &str| text[from..].find(end).map_or(text.len(), |found| from + found);
     while let Some(found) = text[at..].find('<') {
         let start = at + found;
@@ -134,7 +134,8 @@ fn check_elements(text: &str) -> Result<(), (usize, &'static str)> {
 }
 
 impl Net<'_> {
-    /// Whether each layer depends on a `Parameter` or on state, by way of layers whose output `is_fixed` does not hold of.
+    /// Whether each layer depends on a `Parameter` or on state through layers that are not fixed by
+    /// `is_fixed`.
     fn computed(&self, is_fixed: impl Fn(&Layer<'_>) -> bool) -> Vec<bool> {
         let mut successors: Vec<Vec<usize>> = vec![Vec::new(); self.layers.len()];
         for (at, layer) in self.layers.iter().enumerate() {
@@ -155,9 +156,9 @@ impl Net<'_> {
         }
         computed
     }
-    /// The constant behind an input: through conversions and other views, the one that is stored.
+    /// Follows an input through conversions and other views to its stored constant.
     fn root(&self, mut from: (usize, usize)) -> (usize, usize) {
-        // A chain of views longer than there are layers goes in a circle.
+        // A chain of views longer than the number of layers is a cycle.
         for _ in 0..self.layers.len() {
             let layer = &self.layers[from.0];
             match layer.sources.first().copied().flatten() {
@@ -175,10 +176,10 @@ impl Net<'_> {
         from
     }
 
-    /// The layers to place, each with its name.
+    /// Layers to place, and their names.
     ///
     /// # Errors
-    /// There are none.
+    /// If no layer depends on a parameter.
     fn placed(&self, computed: &[bool]) -> Result<(Vec<usize>, Vec<String>), InputError> {
         let placed: Vec<usize> = (0..self.layers.len())
             .filter(|&at| computed[at] && !matches!(self.layers[at].kind, "Parameter" | "Result"))
@@ -192,7 +193,7 @@ impl Net<'_> {
         Ok((placed, names))
     }
 
-    /// The FLOP of a layer; none where its type is not known.
+    /// FLOP of a layer; `None` if its type is unknown.
     fn flop(&self, at: usize) -> Result<Option<f64>, InputError> {
         let flop = cost::flop(&self.layers[at]);
         if flop.is_some_and(|flop| !is_amount(flop)) {

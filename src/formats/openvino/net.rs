@@ -1,4 +1,4 @@
-//! Layers, ports and edges, as the XML has them.
+//! Layers, ports and edges of the XML.
 
 use roxmltree::{Document, Node};
 use rustc_hash::FxHashMap;
@@ -8,17 +8,17 @@ use crate::formats::error::{At, InputError};
 use crate::formats::text::clamp;
 use crate::formats::work::{elements, is_amount};
 
-/// Dimensions beyond this are a slip.
+/// Largest plausible dimension.
 const LARGEST_DIM: u64 = 1 << 40;
 
 /// A port.
 pub(super) struct Port {
     pub(super) id: u32,
     pub(super) dims: Vec<u64>,
-    /// Bits of an element, 0 of an input whose type is not said and that nothing is connected to.
+    /// Bits per element; 0 for an input without a type and without a source.
     pub(super) bits: f64,
     pub(super) is_parameter: bool,
-    /// The type that is computed with; none of whole numbers of many bits.
+    /// Compute precision; `None` for wide integers.
     pub(super) precision: Option<Precision>,
 }
 
@@ -39,17 +39,17 @@ pub(super) struct Layer<'a> {
     pub(super) kind: &'a str,
     pub(super) inputs: Vec<Port>,
     pub(super) outputs: Vec<Port>,
-    /// Where every input comes from: a layer and the place of its output.
+    /// Source of every input: a layer and the index of its output.
     pub(super) sources: Vec<Option<(usize, usize)>>,
 }
 
 impl Layer<'_> {
-    /// Whether an input has running statistics, which nothing trains.
+    /// Whether an input holds running statistics, which are not trained.
     pub(super) fn has_statistic(&self, input: usize) -> bool {
         self.kind.starts_with("BatchNorm") && input >= 3
     }
 
-    /// Whether what is left of the first input are its first axes: a reduction over the last ones.
+    /// Whether the output keeps the first axes of the first input: a reduction over the last ones.
     pub(super) fn reduces_rows(&self) -> bool {
         let (Some(input), Some(output)) = (self.inputs.first(), self.outputs.first()) else { return false };
         let ones = output.dims.iter().rev().take_while(|&&dim| dim == 1).count();
@@ -58,11 +58,11 @@ impl Layer<'_> {
     }
 }
 
-/// The importer's view of the file.
+/// The parsed file.
 pub(super) struct Net<'a> {
     pub(super) label: &'a str,
     pub(super) document: &'a Document<'a>,
-    /// What numbers with a fraction are cast to.
+    /// Precision that floating-point numbers are cast to.
     pub(super) cast: Option<Precision>,
     pub(super) layers: Vec<Layer<'a>>,
 }
@@ -134,7 +134,7 @@ impl<'a> Net<'a> {
                 Some(name) => {
                     element(name, self.cast).ok_or_else(|| format!("elements of type {name} have no size"))
                 }
-                // Version 10 leaves it out of inputs, which have that of what is connected to them.
+                // Version 10 leaves it out of inputs, which take the type of their source.
                 None if side == "input" => Ok((0.0, false, None)),
                 None => Err("the type of the elements is not said".to_owned()),
             };
@@ -143,7 +143,7 @@ impl<'a> Net<'a> {
                 self.fault("M008", node, message, help)
             })?;
             let port = Port { id: self.number(node, "id")?, dims, bits, is_parameter, precision };
-            // Of the largest type, since that of an input may not be known yet.
+            // Checked with the widest type, since the type of an input may not be known yet.
             if !is_amount(8.0 * port.elements()) {
                 let help = "check what wrote the file";
                 return Err(self.fault(
@@ -197,13 +197,13 @@ impl<'a> Net<'a> {
     }
 }
 
-/// The children of an element that have a name.
+/// Child elements with a name.
 pub(super) fn children<'a>(node: Node<'a, 'a>, name: &str) -> impl Iterator<Item = Node<'a, 'a>> {
     node.children().filter(move |child| child.has_tag_name(name))
 }
 
-/// Bits of an element, whether constants of the type are parameters, and the type that is computed with after a cast of
-/// all numbers with a fraction.
+/// Bits per element, whether constants of the type are parameters, and the compute precision, after casting
+/// floating-point numbers.
 fn element(name: &str, cast: Option<Precision>) -> Option<(f64, bool, Option<Precision>)> {
     let name = name.to_ascii_uppercase();
     let precision = match name.as_str() {

@@ -1,4 +1,4 @@
-//! The document of version 1, for figures that are compared with earlier ones: constants belong to their readers.
+//! Documents of version 1, for comparison with earlier figures: constants belong to their readers.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,9 @@
-//! The document of version 2: shared parameters, outputs of the model, and what runtimes really launch.
+//! Documents of version 2: shared parameters, outputs of the model, and the kernels that runtimes really
+//! launch.
 //!
-//! It is made as that of ONNX is. Constants are folded, and so are shapes, which every port says. Weights that are stored
-//! in another type and converted, or in few bits and shifted and scaled as well, are held and read as they are stored.
+//! They are made like those of ONNX. Constants are folded, and so are shapes, which every port states.
+//! Weights that are stored in another type and converted, or quantised, shifted and scaled, are held and read
+//! in their stored form.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,17 +24,17 @@ use crate::fusion::{self, Role, role};
 /// An output of a layer.
 type Value = (usize, usize);
 
-/// What a constant stands for.
+/// A folded constant.
 struct Constant {
-    /// The stored weights that it is computed from.
+    /// Stored weights that it is computed from.
     weights: Vec<Value>,
-    /// What it is larger than these.
+    /// Bytes beyond those of its weights.
     excess: f64,
-    /// What a kernel reads of it.
+    /// Bytes of it that a kernel reads.
     read: f64,
 }
 
-/// What operators hold.
+/// A constant held by operators.
 struct Holding {
     bytes: f64,
     trained: bool,
@@ -41,10 +43,10 @@ struct Holding {
 
 struct Draft<'a> {
     net: &'a Net<'a>,
-    /// Layers by place.
+    /// Layer of each operator.
     placed: Vec<usize>,
     names: Vec<String>,
-    /// Places by layer.
+    /// Operator of each placed layer.
     place: FxHashMap<usize, usize>,
     computed: Vec<bool>,
     constants: BTreeMap<Value, Constant>,
@@ -77,7 +79,7 @@ pub(super) fn document(net: &Net<'_>, name: &str, fuses: Fusion) -> Result<Graph
     Ok(graph)
 }
 
-/// Layers whose output is their first input, byte for byte.
+/// Whether the output of a layer equals its first input, byte for byte.
 fn is_view(kind: &str) -> bool {
     matches!(kind, "Reshape" | "Squeeze" | "Unsqueeze")
 }
@@ -91,7 +93,7 @@ impl Draft<'_> {
         is_view(self.net.layers[layer].kind)
     }
 
-    /// The value that a chain of views shows.
+    /// Follows a chain of views to the value behind it.
     fn seen(&self, mut value: Value) -> Value {
         for _ in 0..self.net.layers.len() {
             match self.net.layers[value.0].sources.first().copied().flatten() {
@@ -102,7 +104,7 @@ impl Draft<'_> {
         value
     }
 
-    /// Finds what every constant that an operator reads stands for.
+    /// Resolves every constant that an operator reads.
     fn find_constants(&mut self) {
         let read = self.placed.iter().flat_map(|&at| self.net.layers[at].sources.iter().flatten());
         let read: BTreeSet<Value> = read.map(|&source| self.seen(source)).collect();
@@ -117,11 +119,11 @@ impl Draft<'_> {
         while let Some(value) = queue.pop() {
             let layer = &self.net.layers[value.0];
             let port = &layer.outputs[value.1];
-            // One number is no weight.
+            // A single number is not a weight.
             if layer.kind == "Const" && port.is_parameter && port.dims.iter().any(|&dim| dim > 1) {
                 weights.insert(value);
             }
-            // A shape says nothing of what it is the shape of.
+            // A shape does not depend on the values of its tensor.
             if layer.kind != "ShapeOf" {
                 queue.extend(layer.sources.iter().flatten().filter(|source| met.insert(source.0)));
             }
@@ -139,7 +141,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The bytes that a reader takes of a value.
+    /// Bytes of a value that a reader reads.
     fn read_bytes(&self, value: Value) -> f64 {
         let seen = self.seen(value);
         self.constants.get(&seen).map_or_else(|| self.bytes(seen), |constant| constant.read)
@@ -172,8 +174,8 @@ impl Draft<'_> {
         Ok(operators)
     }
 
-    /// What operators hold: weights that one reads are its own, whatever else is larger than an argument of a kernel is
-    /// a parameter of all its readers.
+    /// Assigns held constants to operators: a weight with one reader belongs to it; shared weights, and other
+    /// constants larger than a kernel argument, are parameters of all their readers.
     fn parameters(&self, operators: &mut [OperatorDocument]) -> Vec<ParameterDocument> {
         let mut holdings: BTreeMap<(Value, bool), Holding> = BTreeMap::new();
         for (reader, &at) in self.placed.iter().enumerate().filter(|&(_, &at)| !self.is_free(at)) {
@@ -255,7 +257,8 @@ impl Draft<'_> {
         read.chain(seen).chain(made).collect()
     }
 
-    /// Views and the operators that they share a device with: what makes the bytes, or, of an input, the first reader.
+    /// Pairs of an operator and a view colocated with it: the producer of the bytes or, for an input, the
+    /// first reader.
     fn beside(&self) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
         let mut first_reader: FxHashMap<Value, usize> = FxHashMap::default();
@@ -272,7 +275,7 @@ impl Draft<'_> {
         pairs
     }
 
-    /// What an operator is to a kernel.
+    /// Fusion role of an operator.
     fn role(&self, at: usize, operator: &OperatorDocument) -> Role {
         let layer = &self.net.layers[self.placed[at]];
         if self.is_free(self.placed[at]) {
@@ -282,7 +285,7 @@ impl Draft<'_> {
             return Role::Apart;
         }
         match role(layer.kind) {
-            // A sum over other axes than the last ones is no work on rows.
+            // A reduction over axes other than the last does not work on rows.
             Role::Row if layer.kind.starts_with("Reduce") && !layer.reduces_rows() => Role::Apart,
             role => role,
         }

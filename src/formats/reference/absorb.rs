@@ -1,16 +1,16 @@
-//! Absorption: operators of no cost at the rim of the graph join their only neighbour.
+//! Absorption: free operators at the rim of the graph are merged into their only neighbour.
 //!
 //! The reference package does this before it searches, so it is part of the problem that its files state, and
-//! its published values hold for the problem after it. It becomes colocation here, which every solver and the
-//! checker then see alike.
+//! its published values hold for the problem after absorption. Here it becomes colocation, which every solver
+//! and the checker see alike.
 //!
 //! # The rule
 //!
-//! Contract each colour class (a node without one is a class by itself), forward and backward nodes
-//! separately. A class with backward nodes alone gets an artificial forward node of no cost, and for every
+//! Contract each colour class (a node without one is a class of its own), forward and backward nodes
+//! separately. A class of backward nodes alone gets an artificial forward node of zero cost, and for every
 //! edge u → v between contracted backward nodes of which one is in such a class, an artificial edge v' → u'
 //! between the forward nodes of their classes. Fuse the strongly connected components of the forward graph,
-//! which contraction may have made, and contract again. Now, as long as there is one, take a forward node n
+//! which contraction may have created, and contract again. Now, while one exists, take a forward node n
 //!
 //! - whose times are below 10⁻⁶ ms, on processor and accelerator each,
 //! - with no edge to or from any backward node,
@@ -20,22 +20,22 @@
 //!
 //! merge its class into that of the neighbour, and contract again.
 //!
-//! # Why one pass will do
+//! # Why one pass suffices
 //!
-//! The package starts over after every merge. It need not: n has a single edge, which becomes internal, so a
-//! merge takes one from the degree of the neighbour and adds n's times to it, and nothing else changes; what
-//! n's backward node brings along are edges between backward nodes, or into them, whose ends were barred
-//! before. A worklist is exact, and linear after sorting.
+//! The package starts over after every merge. This is unnecessary: n has a single edge, which becomes
+//! internal, so a merge decrements the degree of the neighbour and adds n's times to it, and nothing else
+//! changes; n's backward node contributes only edges between backward nodes, or into them, whose ends were
+//! barred before. A worklist is exact, and linear after sorting.
 //!
-//! Nor does the order matter. An edge can be merged away from u towards v only when everything behind u has
-//! been merged into u, and whether u is then light enough depends on what lies behind it, a sum. So the same
-//! edges go in every order, up to rounding in that sum. (Where all of a tree is free, which node is merged
-//! into which depends on the order, and the outcome, one class, does not.) Candidates are taken first in,
-//! first out, starting in the order of the file.
+//! The order does not matter either. An edge can be merged away from u towards v only when everything behind
+//! u has been merged into u, and whether u is then light enough depends on a sum over the nodes behind it. So
+//! the same edges go in every order, up to rounding in that sum. (If a whole tree is free, the order decides
+//! which node is merged into which, but not the outcome, which is one class.) Candidates are taken first in,
+//! first out, starting in file order.
 //!
-//! # What comes out
+//! # Result
 //!
-//! A colocation name for every operator: the name of its class, or of the class that absorbed it. Where fused
+//! A colocation name for every operator: the name of its class, or of the class that absorbed it. If fused
 //! components are involved, the classes of an absorbed component join that class of the other component which
 //! holds the neighbour (by the first such edge of the file). Fusion itself is not colocation: it belongs to
 //! contiguous splits, and would restrict free ones.
@@ -47,10 +47,10 @@ use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::file::Node;
 
-/// A time below this many ms is none.
+/// Times below this many ms count as zero.
 const NO_COST_MS: f64 = 1e-6;
 
-/// The colour classes as written, each node without a colour being one by itself.
+/// Colour classes of the file; a node without a colour is a class of its own.
 struct Classes {
     /// The class of each node.
     of: Vec<usize>,
@@ -69,17 +69,17 @@ struct Unit {
     /// ms of the backward nodes on both together.
     backward: f64,
     has_backward_neighbour: bool,
-    /// Edges at this unit, as places among the links.
+    /// Indices of the links at this unit.
     links: Vec<usize>,
 }
 
-/// An edge between two units, by the classes that its first edge in the file joins.
+/// An edge between two units, given by the classes that its first edge in the file joins.
 struct Link {
     ends: [usize; 2],
     gone: bool,
 }
 
-/// The colocation name of every node, none where it shares its device with nobody.
+/// Colocation name of every node; `None` if it is colocated with no other node.
 ///
 /// Takes O((n + m) log m) time for n nodes and m edges.
 pub(super) fn colocate(nodes: &[Node], edges: &[(usize, usize)]) -> Vec<Option<String>> {
@@ -201,13 +201,13 @@ fn fuse(
     (units, unit_of, links)
 }
 
-/// The class that each class ends up in.
+/// Class that each class is merged into in the end.
 fn absorb(units: &mut [Unit], unit_of: &[usize], links: &mut [Link], classes: usize) -> Vec<usize> {
     let mut degree: Vec<usize> = units.iter().map(|unit| unit.links.len()).collect();
     let mut queue: VecDeque<usize> = (0..units.len()).collect();
     let mut merges: Vec<(usize, usize)> = Vec::new();
     while let Some(n) = queue.pop_front() {
-        // A unit that was merged has no link left and does not pass either.
+        // A merged unit has no link left and does not pass either.
         if degree[n] != 1 || !units[n].is_idle() {
             continue;
         }
@@ -224,7 +224,7 @@ fn absorb(units: &mut [Unit], unit_of: &[usize], links: &mut [Link], classes: us
         merges.push((n, target));
         queue.push_back(m);
     }
-    // What a unit was merged into may have been merged itself, but only later.
+    // The target of a merge may have been merged itself, but only later.
     let mut into: Vec<usize> = (0..classes).collect();
     for (n, target) in merges.into_iter().rev() {
         for &class in &units[n].classes {

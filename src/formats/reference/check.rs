@@ -1,5 +1,5 @@
-//! What the reference package requires of a model, checked in its own terms: by id, and with the field names
-//! of the file.
+//! Requirements of the reference package on a model, checked in its own terms: by id, and with the field
+//! names of the file.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,21 +10,21 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use super::file::{Edge, ModelFile, Node};
 use crate::formats::error::InputError;
 
-/// Edges out of one node are profiles of one tensor: the package takes their costs for equal up to this many
-/// ms, and refuses them otherwise.
+/// Edges out of one node are profiles of one tensor: the package treats their costs as equal up to this many
+/// ms, and rejects larger differences.
 const SAME_COST_MS: f64 = 1e-6;
 
-/// More devices than this are a slip of the pen.
+/// Largest plausible number of devices.
 const MOST_DEVICES: f64 = 1e6;
 
-/// Ids that an error names before it only counts them.
+/// Number of ids that an error lists; further ones are only counted.
 const IDS_NAMED: usize = 8;
 
-/// A model that passed.
+/// A valid model.
 pub(super) struct Checked {
-    /// Node id to place among the nodes.
+    /// Index of each node by its id.
     pub(super) by_id: BTreeMap<i64, usize>,
-    /// Every edge as a pair of places, in the order of the file.
+    /// Every edge as a pair of node indices, in file order.
     pub(super) edges: Vec<(usize, usize)>,
     /// Number of accelerators.
     pub(super) fpgas: u32,
@@ -32,7 +32,7 @@ pub(super) struct Checked {
     pub(super) cpus: u32,
 }
 
-/// Checks a model; the first fault, in the order of the file, is the error.
+/// Checks a model; the first fault in file order is the error.
 pub(super) fn check(label: &str, file: &ModelFile) -> Result<Checked, InputError> {
     let fpgas = count(label, "maxFPGAs", file.max_fpgas)?;
     let cpus = count(label, "maxCPUs", file.max_cpus)?;
@@ -126,7 +126,7 @@ fn count(label: &str, field: &str, value: f64) -> Result<u32, InputError> {
 }
 
 fn not_negative(label: &str, path: &str, value: f64) -> Result<(), InputError> {
-    // The comparison is this way around so that a NaN would not pass.
+    // Written so that NaN fails.
     if value >= 0.0 && value.is_finite() {
         return Ok(());
     }
@@ -135,7 +135,7 @@ fn not_negative(label: &str, path: &str, value: f64) -> Result<(), InputError> {
     Err(InputError::at_path("R007", label, path, message, help))
 }
 
-/// The nodes of some cycle in order, if there is one.
+/// Nodes of some cycle in order, if there is one.
 fn cycle(nodes: usize, edges: &[(usize, usize)]) -> Option<Vec<usize>> {
     let mut graph: DiGraph<(), (), usize> = DiGraph::with_capacity(nodes, edges.len());
     for _ in 0..nodes {
@@ -151,7 +151,7 @@ fn cycle(nodes: usize, edges: &[(usize, usize)]) -> Option<Vec<usize>> {
     for v in &knot {
         within[v.index()] = true;
     }
-    // Within the component every node has a successor, so walking must come back to a node on the way.
+    // Every node has a successor within the component, so the walk must return to a node that it visited.
     let mut place_on_way = vec![usize::MAX; nodes];
     let mut way = Vec::new();
     let mut at = knot.iter().map(|v| v.index()).min()?;
@@ -163,7 +163,7 @@ fn cycle(nodes: usize, edges: &[(usize, usize)]) -> Option<Vec<usize>> {
     Some(way.split_off(place_on_way[at]))
 }
 
-/// Ids for an error: a few by name, the rest by number.
+/// Formats ids for an error: the first few, then the number of the others.
 pub(super) fn list(ids: &[i64]) -> String {
     let named: Vec<String> = ids.iter().take(IDS_NAMED).map(i64::to_string).collect();
     match ids.len().saturating_sub(IDS_NAMED) {

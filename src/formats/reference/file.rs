@@ -5,8 +5,8 @@ use std::fmt;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A model with the cluster it was profiled for. Fields that are not known are left alone: the package itself
-/// does so, and other tools add their own.
+/// A model with the cluster it was profiled for. Unknown fields are ignored: the package itself does so, and
+/// other tools add their own.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct ModelFile {
     /// Bytes.
@@ -42,7 +42,7 @@ pub(super) struct Node {
     pub(super) size: Option<f64>,
 }
 
-/// An edge. Its cost in ms is that of sending the tensor once, over the link of an accelerator.
+/// An edge. Its cost is the time in ms to send the tensor once, over the link of an accelerator.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Edge {
@@ -57,7 +57,7 @@ fn whole<S: Serializer>(count: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(*count as u64)
 }
 
-/// `true`, `false`, 1 or 0: the files of the package use both, at times in one file.
+/// `true`, `false`, 1 or 0: the files of the package use both, sometimes in one file.
 fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     struct Flag;
 

@@ -11,31 +11,31 @@
 //!
 //! | in the file | in the document |
 //! | --- | --- |
-//! | node | operator, in the order of the file |
+//! | node | operator, in file order |
 //! | `cpuLatency`, `fpgaLatency` | seconds on the classes `cpu` and `acc` |
 //! | `supportedOnFpga` false | `acc` is unsupported, whatever `fpgaLatency` says |
-//! | `size` of a node, 0 where missing | parameter bytes: all the memory that the package knows of |
+//! | `size` of a node, 0 if missing | parameter bytes: the only memory in the package's model |
 //! | `colorClass` k | colocation `color<k>`, after absorption (see the end) |
 //! | `layerId` k | layer `layer<k>` |
 //! | all edges out of a node | one tensor, consumers in order of first appearance |
-//! | `cost` of an edge | seconds of the tensor on `acc`; a host pays nothing, so there are none on `cpu` |
+//! | `cost` of an edge | seconds of the tensor on `acc`; communication of a host is free, so there are none on `cpu` |
 //! | `size` of an edge | bytes of the tensor |
 //! | `maxFPGAs`, `maxSizePerFPGA` | kind `acc`, its count and memory |
-//! | `maxCPUs` | host kind `cpu`, its count, memory without limit |
+//! | `maxCPUs` | host kind `cpu`, its count, unlimited memory |
 //!
 //! # Quirks
 //!
-//! - Flags are booleans or 0 and 1, at times both in one file.
-//! - Ids have gaps, and names may be missing or repeat. An operator without a name is called `node<id>`, and
-//!   all that share one are called `name#id`. The ids are kept beside the document, for splits.
-//! - Edges out of one node have to cost the same to within 10⁻⁶ ms, since they carry one tensor; the first
-//!   one's cost is used. Their sizes may differ: some consumers are profiled as reading a part. The tensor has
-//!   the largest size. No objective reads it here, because the measured seconds win over it.
-//! - `size`, `colorClass`, `layerId` and `name` are optional, and unknown fields are passed over.
-//! - A class with backward nodes alone is allowed; [`absorb`] says what becomes of it.
+//! - Flags are booleans or 0 and 1, sometimes both in one file.
+//! - Ids have gaps, and names may be missing or repeat. An operator without a name is named `node<id>`, and
+//!   all that share a name are named `name#id`. The ids are kept beside the document, for splits.
+//! - Edges out of one node must have equal costs to within 10⁻⁶ ms, since they carry one tensor; the cost of
+//!   the first is used. Their sizes may differ: some consumers are profiled as reading a part. The tensor has
+//!   the largest size. No objective reads it here, because the measured seconds take precedence.
+//! - `size`, `colorClass`, `layerId` and `name` are optional, and unknown fields are ignored.
+//! - A class of backward nodes alone is allowed; [`absorb`] describes its treatment.
 //!
-//! The package merges operators of no cost into their neighbour before it searches. [`absorb`] does the same,
-//! as colocation, so that the problem solved here is the one its published values are for.
+//! The package merges free operators into their neighbour before it searches. [`absorb`] does the same, as
+//! colocation, so that the problem solved here is the one that its published values are for.
 
 pub mod absorb;
 mod check;
@@ -58,24 +58,24 @@ use check::Checked;
 use file::{ModelFile, Node};
 pub use write::write_reference;
 
-/// The class and the kind of the accelerators.
+/// Name of the class and the kind of accelerators.
 pub const ACCELERATOR: &str = "acc";
 
-/// The class and the kind of the processors, which are hosts.
+/// Name of the class and the kind of processors, which are hosts.
 pub const HOST: &str = "cpu";
 
 const MS_PER_SECOND: f64 = 1000.0;
 
-/// What the files of the package speak of and documents do not: ids, and colours as they were written.
+/// Properties of the package's files that documents lack: node ids, and the original colour classes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReferenceIds {
-    /// Node id to the place of its operator in the graph document.
+    /// Index of the operator in the graph document, by node id.
     pub by_id: BTreeMap<i64, usize>,
-    /// The colour class of every operator, before absorption.
+    /// Colour class of every operator, before absorption.
     pub colors: Vec<Option<i64>>,
 }
 
-/// Each of the three names is unmistakable; `nodes` and `edges` are what every graph format has.
+/// Each of the three keys identifies the format; `nodes` and `edges` occur in every graph format.
 pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
     ["maxFPGAs", "maxSizePerFPGA", "maxCPUs"].iter().any(|key| json.has(key))
 }
@@ -125,7 +125,7 @@ fn operator(node: &Node, name: String, colocation: Option<String>) -> OperatorDo
     operator
 }
 
-/// One tensor for every node with edges out of it, in the order of the nodes.
+/// One tensor for every node with outgoing edges, in node order.
 fn tensors(file: &ModelFile, checked: &Checked, names: &[String]) -> Vec<TensorDocument> {
     let mut outgoing: Vec<Vec<usize>> = vec![Vec::new(); file.nodes.len()];
     for (edge, &(source, _)) in checked.edges.iter().enumerate() {
@@ -147,7 +147,7 @@ fn tensors(file: &ModelFile, checked: &Checked, names: &[String]) -> Vec<TensorD
     tensors
 }
 
-/// The accelerators have no link: every tensor says what it costs.
+/// The accelerators have no link: every tensor has a measured time.
 fn cluster(file: &ModelFile, checked: &Checked) -> ClusterDocument {
     let kind = |name: &str, count, host, memory_bytes| KindDocument {
         reserve_bytes: None,

@@ -1,16 +1,17 @@
-//! Splits of the reference package: which ids are on which device.
+//! Splits of the reference package: the node ids on each device.
 //!
 //! ```json
 //! { "cpus": [{"load": 0.0, "nodes": [2, 3]}], "fpgas": [{"load": 14.2, "nodes": [0]}, {"nodes": [1]}],
 //!   "maxLoad": -1 }
 //! ```
 //!
-//! Loads are passed over: the package itself does, and splits made by hand say −1. Devices are numbered as
-//! they are listed, `acc0`, `acc1`, … and `cpu0`, …; one without nodes keeps its number and is left out.
+//! Loads are ignored: the package itself does so, and splits made by hand have −1. Devices are numbered in
+//! the order of the lists, `acc0`, `acc1`, … and `cpu0`, …; a device without nodes keeps its number and is
+//! left out.
 //!
-//! A split of a training graph may list forward nodes alone. A node that is left out goes where the other
-//! nodes of its colour class are, the class as written in the model: absorption makes classes larger, which
-//! could turn a clear case into an ambiguous one.
+//! A split of a training graph may list forward nodes alone. An omitted node is placed with the other nodes
+//! of its colour class, as written in the model: absorption makes classes larger, which could turn a clear
+//! case into an ambiguous one.
 
 use std::collections::BTreeMap;
 
@@ -45,8 +46,8 @@ pub(in crate::formats) fn detect(json: &Sniff) -> bool {
     json.schema.is_none() && (json.has("fpgas") || json.has("cpus"))
 }
 
-/// Reads a split as a plan for the model, with nothing evaluated: status unknown, no value, no bound, and
-/// zeros for the figures of the devices.
+/// Reads a split as a plan for the model without evaluating it: status unknown, no value, no bound, and zeros
+/// for the figures of the devices.
 pub(in crate::formats) fn import(
     label: &str,
     text: &str,
@@ -98,13 +99,13 @@ pub(in crate::formats) fn import(
     Ok(plan(&model.graph, &devices, &device_of))
 }
 
-/// Devices of a kind in the cluster of the model. The importer of the format always writes one.
+/// Number of devices of a kind in the model's cluster, which the importer of the format always writes.
 fn count(graph: &GraphDocument, kind: &str) -> usize {
     let kinds = graph.cluster.iter().flat_map(|cluster| &cluster.kinds);
     kinds.filter(|k| k.name == kind).map(|k| k.count as usize).sum()
 }
 
-/// Sends every node that is left out where its colour class is.
+/// Places every omitted node on the device of its colour class.
 fn extend(
     label: &str,
     ids: &ReferenceIds,

@@ -54,8 +54,8 @@ fn random_model(seed: u64) -> (Vec<Node>, Vec<(usize, usize)>) {
 /// A contracted node of the replay: its class, and whether it is backward.
 type Vertex = (usize, bool);
 
-/// The package step by step: contract, add artificial nodes, fuse, then merge one node at a time and start
-/// over. Returns the class of each node after fusing, and at the end.
+/// Replays the package step by step: contract, add artificial nodes, fuse, then merge one node at a time and
+/// start over. Returns the class of each node after fusing, and at the end.
 fn replay(nodes: &[Node], edges: &[(usize, usize)]) -> (Vec<usize>, Vec<usize>) {
     let mut fresh = 1000;
     let class: Vec<usize> = nodes
@@ -131,7 +131,7 @@ fn replay(nodes: &[Node], edges: &[(usize, usize)]) -> (Vec<usize>, Vec<usize>) 
     (class.iter().map(|c| fused[c]).collect(), class.iter().map(|c| group[c]).collect())
 }
 
-/// A partition by the first member of each part.
+/// Represents a partition by the first member of each part.
 fn parts<T: Ord + Clone>(labels: &[T]) -> Vec<usize> {
     let mut first = BTreeMap::new();
     labels.iter().enumerate().map(|(i, label)| *first.entry(label.clone()).or_insert(i)).collect()
@@ -144,7 +144,8 @@ fn absorption_merges_what_the_package_merges() {
         let (nodes, edges) = random_model(seed);
         let (fused, expected) = replay(&nodes, &edges);
         let colocation = colocate(&nodes, &edges);
-        // Colocation does not say what fusion joined, so join it: then the parts are those of the package.
+        // Colocation does not include fusion, so join the fused classes: then the parts are those of the
+        // package.
         let mut labels: Vec<String> = colocation
             .iter()
             .enumerate()

@@ -1,8 +1,8 @@
-//! Writing a model in the reference format, so that the package and its descendants can solve it.
+//! Writer of the reference format, so that the package and its descendants can solve a model.
 //!
-//! The format says less than a document: one kind of accelerator and one of host, one tensor for each
-//! operator, one number of bytes, measured times alone. What changes a problem when it is left out is an
-//! error; what only describes it (names of tensors, kinds of operators, FLOP beside measured times) is
+//! The format expresses less than a document: one kind of accelerator and one of host, one tensor per
+//! operator, one number of bytes, measured times alone. A property whose omission changes the problem is an
+//! error; one that only describes it (names of tensors, kinds of operators, FLOP beside measured times) is
 //! dropped. Bytes of parameters, optimiser state and workspace are added up, as the memory of version 1 does.
 
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ use super::file::{Edge, ModelFile, Node};
 use crate::formats::error::{At, InputError};
 use crate::formats::pretty_json;
 
-/// A model with its cluster in the reference format, nodes numbered from 0. The label is what errors call the
-/// model.
+/// Writes a model with its cluster in the reference format, nodes numbered from 0. Errors use the label as
+/// the name of the model.
 pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, InputError> {
     let Some(cluster) = &graph.cluster else {
         let help = "give a cluster: the format has room for a model together with one";
@@ -65,7 +65,7 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, Inp
         });
     }
     let file = ModelFile {
-        // A format without "no limit": no model has as many bytes.
+        // The format cannot express unlimited memory; no model has this many bytes.
         max_size_per_fpga: accelerator.and_then(usable).unwrap_or(1e30),
         max_fpgas: accelerator.map_or(0.0, |kind| f64::from(kind.count)),
         max_cpus: host.map_or(0.0, |kind| f64::from(kind.count)),
@@ -75,7 +75,7 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, Inp
     Ok(pretty_json(&file))
 }
 
-/// The kind of accelerators and the kind of hosts, of which there may be one each.
+/// The kind of accelerators and the kind of hosts, at most one each.
 fn kinds<'a>(
     label: &str,
     cluster: &'a ClusterDocument,
@@ -133,7 +133,7 @@ fn sayable(label: &str, i: usize, operator: &OperatorDocument) -> Result<(), Inp
     Ok(())
 }
 
-/// The measured time of an operator on a kind in ms, none where it is not supported there.
+/// Measured time of an operator on a kind in ms; `None` if it is not supported there.
 fn time(
     label: &str,
     i: usize,
@@ -200,12 +200,12 @@ fn seconds(tensor: &TensorDocument, kind: &KindDocument) -> Option<f64> {
     measured.or_else(derived).filter(|seconds| seconds.is_finite())
 }
 
-/// Numbers for names: that of `<prefix><number>` for a name of this form, fresh ones for the others in order
-/// of first appearance.
+/// Assigns numbers to names: a name `<prefix><number>` keeps its number, others get fresh ones in order of
+/// first appearance.
 fn number<'a>(prefix: &str, names: impl Iterator<Item = Option<&'a str>> + Clone) -> Vec<Option<i64>> {
     let own = |name: &str| {
         let number = name.strip_prefix(prefix)?.parse::<i64>().ok()?;
-        // `color+3` and `color03` are names of their own.
+        // `color+3` and `color03` are not of this form.
         (format!("{prefix}{number}") == name).then_some(number)
     };
     let mut of_name: BTreeMap<&str, i64> = BTreeMap::new();

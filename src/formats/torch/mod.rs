@@ -1,11 +1,11 @@
-//! PyTorch: a script that writes the native JSON from an `ExportedProgram`, or of a training step.
+//! PyTorch: a script that writes an `ExportedProgram` or a training step as native JSON.
 //!
-//! A PyTorch model is a program, and only PyTorch can say what it does. So the route is the other way around:
-//! the script [`EXPORTER`] runs where the model is, and what it writes is read as any native model. It needs
-//! nothing but PyTorch.
+//! A PyTorch model is a program, and only PyTorch knows what it computes. So there is no importer: the script
+//! [`EXPORTER`] runs where the model is, and its output is read like any native model. It depends on PyTorch
+//! alone.
 //!
-//! It is one file for its users and several here, one after the other: what an operator costs, the document, programs
-//! of `torch.export`, training steps, the command.
+//! Users get one file, which is the concatenation of several here: operator costs, the document, programs of
+//! `torch.export`, training steps, the command.
 
 /// The script; `stagewright exporter torch` prints it.
 pub const EXPORTER: &str = concat!(

@@ -1,9 +1,9 @@
-//! Attention in one piece: shapes, and the work that follows from the same lengths.
+//! Fused attention: shapes, and the work that follows from the same lengths.
 //!
-//! Every form computes `softmax(Q Kᵀ) V` for some heads. They differ in where queries, keys and values come from, and in
-//! how the keys and values of past tokens reach the operator. The rules are those of the operators' specifications, of
-//! ONNX (docs/Operators.md) and of ONNX Runtime (docs/ContribOperators.md), and were compared with what ONNX Runtime
-//! makes.
+//! Every form computes `softmax(Q Kᵀ) V` for some heads. They differ in the source of queries, keys and
+//! values, and in the way that the keys and values of past tokens reach the operator. The rules are those of
+//! the specifications of ONNX (docs/Operators.md) and of ONNX Runtime (docs/ContribOperators.md), and were
+//! compared with outputs of ONNX Runtime.
 //!
 //! | operator | queries | keys and values |
 //! | --- | --- | --- |
@@ -12,32 +12,32 @@
 //! | `DecoderMaskedMultiHeadAttention` | `[B, 1, N·H]` | the same, with a cache that is written in place |
 //! | `GroupQueryAttention`, `SparseAttention` | `[B, S, N·H]`, or packed with keys and values | `[B, L, G·H]` |
 //! | `Attention`, `QAttention` of ONNX Runtime | `[B, S, D]` times weights `[D, 3·N·H]` | from the same product |
-//! | `PackedAttention`, `PackedMultiHeadAttention` | as the last and the second, without padding: `[tokens, …]` | of the same tokens |
+//! | `PackedAttention`, `PackedMultiHeadAttention` | as in the previous row and the second, without padding: `[tokens, …]` | of the same tokens |
 //!
-//! A cache is `[B, G, P, H]`. What is made of it has the new tokens appended, or is as long as before where both share a
-//! buffer, which is then as long as the longest sequence may become.
+//! A cache is `[B, G, P, H]`. The updated cache has the new tokens appended, or keeps its length if both
+//! share a buffer, which is then as long as the longest sequence may become.
 
 use super::super::call::{Call, Inferred, contradiction};
 use super::super::value::Value;
 use super::super::work::{elements, product};
 
-/// FLOP for every score: those of a softmax.
+/// FLOP of the softmax per score.
 const SOFTMAX: f64 = 5.0;
 
-/// An attention with its lengths known.
+/// An attention operator of known lengths.
 pub(in super::super) struct Attention {
     /// The outputs, in the order of the operator.
     pub(in super::super) outputs: Vec<Value>,
-    /// Scores: one for every sequence, head, query and key.
+    /// Number of scores: one per sequence, head, query and key.
     scores: f64,
-    /// Numbers of a key and of a value of one head.
+    /// Width of a key and of a value of one head.
     widths: [u64; 2],
-    /// FLOP of making queries, keys and values, where the operator does.
+    /// FLOP of projecting queries, keys and values, if the operator does so.
     projection: f64,
 }
 
 impl Attention {
-    /// FLOP: of the products and the softmax over all keys, masked or not, as the kernels of processors compute them.
+    /// FLOP of the products and the softmax over all keys, masked or not, as CPU kernels compute them.
     pub(in super::super) fn flop(&self) -> f64 {
         self.projection
             + product(self.scores, self.widths[0])
@@ -46,7 +46,7 @@ impl Attention {
     }
 }
 
-/// Whether a node is an attention.
+/// Whether a node is an attention operator.
 pub(in super::super) fn is_attention(call: &Call<'_>) -> bool {
     matches!(
         call.kind(),
@@ -61,7 +61,7 @@ pub(in super::super) fn is_attention(call: &Call<'_>) -> bool {
     )
 }
 
-/// What an attention makes and takes.
+/// Infers outputs and work of an attention operator.
 pub(in super::super) fn attention(call: &Call<'_>) -> Inferred<Attention> {
     match call.kind() {
         "Attention" if is_standard(call) => standard(call),
@@ -76,7 +76,7 @@ fn is_standard(call: &Call<'_>) -> bool {
     matches!(call.node.domain(), "" | "ai.onnx")
 }
 
-/// Heads from an attribute that has to be there.
+/// Number of heads, from a required attribute.
 fn heads(call: &Call<'_>, name: &str) -> Inferred<u64> {
     match call.int(name).and_then(|heads| u64::try_from(heads).ok()).filter(|&heads| heads > 0) {
         Some(heads) => Ok(heads),
@@ -84,7 +84,7 @@ fn heads(call: &Call<'_>, name: &str) -> Inferred<u64> {
     }
 }
 
-/// The width of one head.
+/// Width of one head.
 fn each(width: u64, heads: u64) -> Inferred<u64> {
     match width % heads {
         0 => Ok(width / heads),
@@ -92,7 +92,7 @@ fn each(width: u64, heads: u64) -> Inferred<u64> {
     }
 }
 
-/// A tensor of exactly so many dimensions.
+/// Dimensions of a tensor of rank `N`.
 fn of_rank<'a, const N: usize>(value: &'a Value, what: &str) -> Inferred<&'a [u64; N]> {
     match value.dims.as_slice().try_into() {
         Ok(dims) => Ok(dims),
@@ -104,7 +104,7 @@ fn scores(counts: [u64; 4]) -> f64 {
     elements(&counts)
 }
 
-/// The number in an input that is a single one.
+/// The number in an input of one element, if known.
 fn known(call: &Call<'_>, at: usize) -> Option<u64> {
     match call.optional(at)?.content.as_deref()? {
         [number] if *number >= 0.0 => Some(*number as u64),
@@ -112,7 +112,7 @@ fn known(call: &Call<'_>, at: usize) -> Option<u64> {
     }
 }
 
-/// `[B, heads, length, width]`.
+/// A cache of shape `[B, heads, length, width]`.
 fn cache(call: &Call<'_>, elem: i32, dims: [u64; 4]) -> Inferred<Value> {
     let dims = dims.into_iter().map(|dim| call.dim(i128::from(dim))).collect::<Inferred<Vec<u64>>>()?;
     Ok(Value::new(elem, dims))
@@ -122,7 +122,7 @@ fn sum(call: &Call<'_>, a: u64, b: u64) -> Inferred<u64> {
     call.dim(i128::from(a) + i128::from(b))
 }
 
-/// The operator of ONNX.
+/// `Attention` of ONNX.
 fn standard(call: &Call<'_>) -> Inferred<Attention> {
     let (query, key, value) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let split = |value: &Value, name: &str| -> Inferred<[u64; 4]> {
@@ -163,14 +163,14 @@ fn standard(call: &Call<'_>) -> Inferred<Attention> {
     Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0 })
 }
 
-/// Heads that share keys and values in groups.
+/// Grouped-query attention: heads share keys and values in groups.
 fn grouped(call: &Call<'_>) -> Inferred<Attention> {
     let query = call.input(0)?;
     let &[batch, queries, all] = of_rank::<3>(query, "queries")?;
     let (heads, groups) = (heads(call, "num_heads")?, heads(call, "kv_num_heads")?);
     let (width, new) = match call.optional(1) {
         Some(key) => (each(all, heads)?, of_rank::<3>(key, "keys")?[1]),
-        // Queries, keys and values of every token one after the other.
+        // Queries, keys and values of every token are packed one after the other.
         None => match groups.checked_mul(2).and_then(|both| both.checked_add(heads)) {
             Some(packed) => (each(all, packed)?, queries),
             None => return contradiction(format!("{heads} heads in {groups} groups")),
@@ -182,7 +182,7 @@ fn grouped(call: &Call<'_>) -> Inferred<Attention> {
         Some(past) => Some((past, *of_rank::<4>(past, "past keys")?)),
         None => None,
     };
-    // What shares a buffer with what was past is as long as that, and longer than what is in it.
+    // A cache in a shared buffer is as long as the buffer, which is longer than its contents.
     let held = past.map_or(0, |(_, dims)| dims[2]);
     let present = match total {
         _ if call.flag("sliding_window_cache", false) || is_sparse => held,
@@ -195,7 +195,7 @@ fn grouped(call: &Call<'_>) -> Inferred<Attention> {
     };
     let output = vec![batch, queries, call.dim(i128::from(heads) * i128::from(width))?];
     let made = |at: usize| match call.optional(at) {
-        // A cache of fewer bits packs several numbers into an element.
+        // A quantised cache packs several numbers into an element.
         Some(past) => {
             let &[_, _, _, packed] = of_rank::<4>(past, "past keys or values")?;
             cache(call, past.elem, [batch, groups, present, packed])
@@ -212,7 +212,7 @@ fn grouped(call: &Call<'_>) -> Inferred<Attention> {
     Ok(Attention { outputs, scores, widths: [width, width], projection: 0.0 })
 }
 
-/// As many keys and values as queries have heads.
+/// Multi-head attention: every head has its own keys and values.
 fn multi_head(call: &Call<'_>) -> Inferred<Attention> {
     let is_decoder = call.kind() == "DecoderMaskedMultiHeadAttention";
     let (past_at, length_at) = if is_decoder { (5, 7) } else { (6, 8) };
@@ -236,7 +236,7 @@ fn multi_head(call: &Call<'_>) -> Inferred<Attention> {
         Some(past) => of_rank::<4>(past, "past keys")?[2],
         None => 0,
     };
-    // With a length of its own, what is past lies in a buffer, which what is made shares.
+    // With a length of its own, the past is in a buffer, which the updated cache shares.
     let is_shared = call.optional(length_at).is_some() && past > 0;
     let present = if is_shared { past } else { sum(call, past, new)? };
     let keys = match known(call, length_at).filter(|_| is_shared) {
@@ -253,8 +253,8 @@ fn multi_head(call: &Call<'_>) -> Inferred<Attention> {
     Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0 })
 }
 
-/// Tokens of several sequences without the padding between them. Their lengths are data, so every one counts as long as
-/// the longest.
+/// Tokens of several sequences without padding between them. Their lengths are data, so every sequence counts
+/// as long as the longest.
 fn packed_multi_head(call: &Call<'_>) -> Inferred<Attention> {
     let query = call.input(0)?;
     let heads = heads(call, "num_heads")?;
@@ -274,7 +274,7 @@ fn packed_multi_head(call: &Call<'_>) -> Inferred<Attention> {
     Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0 })
 }
 
-/// An attention that makes queries, keys and values itself, by one product.
+/// Attention that projects queries, keys and values itself, by one product.
 fn projected(call: &Call<'_>) -> Inferred<Attention> {
     let input = call.input(0)?;
     let &[inner, columns] = of_rank::<2>(call.input(1)?, "weights")?;
@@ -327,8 +327,8 @@ fn projected(call: &Call<'_>) -> Inferred<Attention> {
     Ok(Attention { outputs, scores: scores(keys, rows), widths, projection })
 }
 
-/// `PagedAttention`: caches in blocks of pages, written in place. Lengths are data, so a sequence counts as long as its
-/// table of blocks.
+/// `PagedAttention`: paged caches, written in place. Lengths are data, so a sequence counts as long as its block
+/// table.
 pub(super) fn paged(call: &Call<'_>) -> Inferred {
     let query = call.input(0)?;
     let &[tokens, all] = of_rank::<2>(query, "queries")?;
@@ -350,7 +350,7 @@ pub(super) fn paged(call: &Call<'_>) -> Inferred {
     Ok(outputs)
 }
 
-/// A write of new tokens into a cache: as long as before.
+/// Writes new tokens into a cache, whose length stays the same.
 pub(super) fn scattered(call: &Call<'_>) -> Inferred {
     let past = call.input(0)?;
     Ok(vec![Value::new(past.elem, past.dims.clone())])

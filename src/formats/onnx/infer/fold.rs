@@ -1,11 +1,11 @@
-//! Elementwise operators: shapes, and numbers where they are known.
+//! Elementwise operators: shapes, and contents if known.
 
 use super::super::call::{Call, Inferred, contradiction};
 use super::super::proto::tensor_proto::DataType;
 use super::super::value::{MOST_CONTENT, Value, is_integer};
 use super::super::work::elements;
 
-/// The output of an operator that treats every element of an input by itself.
+/// Output of a unary elementwise operator.
 pub(super) fn unary(call: &Call<'_>, input: &Value, elem: i32) -> Value {
     let function: Option<fn(f64) -> f64> = match call.kind() {
         "Identity" => Some(|x| x),
@@ -24,7 +24,7 @@ pub(super) fn unary(call: &Call<'_>, input: &Value, elem: i32) -> Value {
     Value::new(elem, input.dims.clone()).with(content)
 }
 
-/// The output of an operator whose inputs broadcast.
+/// Output of an operator with broadcast inputs.
 pub(super) fn broadcast(call: &Call<'_>) -> Inferred<Value> {
     let inputs: Vec<&Value> = call.inputs.iter().flatten().copied().collect();
     let Some(&first) = inputs.first() else { return contradiction("there are no inputs") };
@@ -32,7 +32,7 @@ pub(super) fn broadcast(call: &Call<'_>) -> Inferred<Value> {
     if call.kind() == "PRelu"
         || (call.opset < 7 && matches!(call.kind(), "Add" | "Sub" | "Mul" | "Div" | "Pow"))
     {
-        // The second input broadcasts into the first, at an axis of its own before operator set 7.
+        // The second input broadcasts into the first; before operator set 7, at an axis of its own.
         let content =
             (inputs.len() == 2 && inputs[1].dims == dims).then(|| content(call, &inputs, &dims)).flatten();
         return Ok(Value::new(first.elem, dims).with(content));
@@ -54,7 +54,7 @@ pub(super) fn broadcast(call: &Call<'_>) -> Inferred<Value> {
     Ok(Value::new(elem, dims).with(content))
 }
 
-/// The shape that two shapes broadcast to, as numpy has it.
+/// Shape that two shapes broadcast to, by numpy's rules.
 pub(super) fn together(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
     let rank = a.len().max(b.len());
     let dim = |dims: &[u64], at: usize| (at + dims.len()).checked_sub(rank).map_or(1, |at| dims[at]);
@@ -67,7 +67,7 @@ pub(super) fn together(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
         .collect()
 }
 
-/// The numbers of a broadcast operation on known numbers.
+/// Content of a broadcast operation on known contents.
 fn content(call: &Call<'_>, inputs: &[&Value], dims: &[u64]) -> Option<Vec<f64>> {
     let integer = is_integer(inputs.first()?.elem);
     let function: fn(&[f64]) -> f64 = match call.kind() {

@@ -1,5 +1,5 @@
-//! Operators that runtimes and their tools make of several: products with quantised weights, normalisations with a sum
-//! before them, experts. The rules are those of ONNX Runtime (docs/ContribOperators.md).
+//! Fused operators of runtimes and their tools: products with quantised weights, normalisations of a sum,
+//! experts. The rules are those of ONNX Runtime (docs/ContribOperators.md).
 
 use super::super::call::{Call, Inferred, contradiction};
 use super::super::proto::tensor_proto::DataType;
@@ -10,13 +10,13 @@ use super::matrix::{multiplied, stacked};
 const FLOAT: i32 = DataType::Float as i32;
 const INT32: i32 = DataType::Int32 as i32;
 
-/// A product with weights of few bits, in blocks that share a scale: `[…, K]` times `[N, K]` transposed.
+/// A product with weights of few bits, in blocks with a common scale: `[…, K]` times `[N, K]` transposed.
 pub(super) fn few_bits(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
     let (Some(inner), Some(columns)) = (call.size("K"), call.size("N")) else {
         return contradiction(format!("K is {:?} and N is {:?}", call.int("K"), call.int("N")));
     };
-    // Only 4-bit floats know the other order.
+    // Only 4-bit floats allow the other order.
     let (inner, columns) = if call.flag("transB", true) { (inner, columns) } else { (columns, inner) };
     let Some((&width, rows)) = data.dims.split_last() else { return contradiction("a scalar is no matrix") };
     if width != inner {
@@ -25,7 +25,7 @@ pub(super) fn few_bits(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(data.elem, [rows, &[columns]].concat())])
 }
 
-/// A product whose factors may have their rows, or the first of their dimensions, elsewhere.
+/// A product whose factors may be transposed or have their first axis before the last.
 pub(super) fn fused_product(call: &Call<'_>) -> Inferred {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let turned = |value: &Value, name: &str| {
@@ -40,24 +40,24 @@ pub(super) fn fused_product(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(a.elem, dims)])
 }
 
-/// A product of whole numbers that comes out as another type.
+/// An integer product with an output of another type.
 pub(super) fn scaled_product(call: &Call<'_>) -> Inferred {
     let elem = match call.kind() {
-        // The scale of the first factor; factors that are quantised on the way have its type themselves.
+        // The type of the first factor's scale; dynamically quantised factors have that type themselves.
         "MatMulIntegerToFloat" => call.input(2)?.elem,
         _ => call.input(0)?.elem,
     };
     Ok(vec![Value::new(elem, multiplied(call, call.input(0)?, call.input(1)?)?)])
 }
 
-/// A `Gemm` of whole numbers: whole again where there is a zero point for what it makes.
+/// An integer `Gemm`; its output is an integer if it has a zero point.
 pub(super) fn quantized_gemm(call: &Call<'_>) -> Inferred {
     let (a, b) = (call.input(0)?, call.input(3)?);
     let elem = call.optional(8).map_or(FLOAT, |zero| zero.elem);
     Ok(vec![Value::new(elem, super::matrix::of_matrices(call, a, b)?)])
 }
 
-/// An operation of two factors with scale and zero point each, element by element.
+/// An elementwise operation of two quantised operands, each with scale and zero point.
 pub(super) fn quantized_broadcast(call: &Call<'_>) -> Inferred {
     let chosen: &[usize] = if call.kind() == "QLinearWhere" { &[0, 1, 4] } else { &[0, 3] };
     let elem = call.input(chosen[chosen.len() - 1])?.elem;
@@ -72,7 +72,7 @@ pub(super) fn quantized_broadcast(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(elem, dims)])
 }
 
-/// Parts, each with scale and zero point, after the scale and the zero point of the whole.
+/// A concatenation: scale and zero point of the output, then every part with its scale and zero point.
 pub(super) fn quantized_concat(call: &Call<'_>) -> Inferred {
     let first = call.input(2)?;
     let axis = call.axis(call.int("axis").unwrap_or(0), first.rank())?;
@@ -88,12 +88,12 @@ pub(super) fn quantized_concat(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(first.elem, dims)])
 }
 
-/// Rows of a table of few bits, as numbers of the type of their scales.
+/// Rows of a quantised table, as numbers of the type of their scales.
 pub(super) fn gather_blocks(call: &Call<'_>) -> Inferred {
     let (data, indices, scales) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let axis = call.axis(call.int("gather_axis").unwrap_or(0), data.rank())?;
     let mut dims = data.dims.clone();
-    // Bytes hold several numbers along the axis with the blocks, types of few bits one.
+    // Bytes pack several numbers along the axis with the blocks; types of few bits hold one.
     if data.elem == DataType::Uint8 as i32 {
         let along = call.axis(call.int("quantize_axis").unwrap_or(1), data.rank())?;
         let each = match call.int("bits").unwrap_or(4) {
@@ -109,19 +109,19 @@ pub(super) fn gather_blocks(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(scales.elem, dims)])
 }
 
-/// Embeddings of words, positions and segments, summed and normalised; the length of every sequence; the sum.
+/// Normalised sum of word, position and segment embeddings; the length of every sequence; the sum.
 pub(super) fn embeddings(call: &Call<'_>) -> Inferred {
     let (ids, words) = (call.input(0)?, call.input(2)?);
     let (&[batch, length], &[_, width]) = (ids.dims.as_slice(), words.dims.as_slice()) else {
         return contradiction(format!("indices {:?} into a table {:?}", ids.dims, words.dims));
     };
-    // A table of whole numbers has its scale as another input.
+    // An integer table has its scale as another input.
     let elem = if call.kind() == "QEmbedLayerNormalization" { call.input(8)?.elem } else { words.elem };
     let output = Value::new(elem, vec![batch, length, width]);
     Ok(vec![output.clone(), Value::new(INT32, vec![batch]), output])
 }
 
-/// A sum that is normalised along the last axis: the result, mean and inverse deviation of every row, and the sum.
+/// A sum normalised along the last axis: the result, mean and inverse deviation of every row, and the sum.
 pub(super) fn skip_normalization(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
     let output = Value::new(data.elem, data.dims.clone());
@@ -133,7 +133,7 @@ pub(super) fn skip_normalization(call: &Call<'_>) -> Inferred {
     Ok(vec![output.clone(), statistics.clone(), statistics, output])
 }
 
-/// Half of the channels gate the other half.
+/// One half of the channels gates the other half.
 pub(super) fn halved(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
     let mut dims = data.dims.clone();
@@ -144,7 +144,7 @@ pub(super) fn halved(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(data.elem, dims)])
 }
 
-/// An LSTM with weights of whole numbers, which lie transposed: `[directions, inputs, 4 · hidden]`.
+/// An LSTM with integer weights, stored transposed: `[directions, inputs, 4 · hidden]`.
 pub(super) fn quantized_recurrent(call: &Call<'_>) -> Inferred {
     let (input, recurrence) = (call.input(0)?, call.input(2)?);
     let (&[steps, batch, _], &[directions, hidden, _]) = (input.dims.as_slice(), recurrence.dims.as_slice())
@@ -155,13 +155,13 @@ pub(super) fn quantized_recurrent(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(input.elem, vec![steps, directions, batch, hidden]), last.clone(), last])
 }
 
-/// What a layer of experts multiplies with: where its weights are among the inputs, and how large a matrix is.
+/// Products of a mixture-of-experts layer: its weights among the inputs, and the size of a matrix.
 pub(in super::super) struct Experts {
-    /// Inputs with weights and what belongs to them, of which every token reads its experts' part.
+    /// Inputs with weights, biases, scales and zero points; every token reads its experts' part.
     pub(in super::super) weights: std::ops::Range<usize>,
-    /// How many there are.
+    /// Number of experts.
     count: f64,
-    /// Rows of the input, each of which goes to `chosen` experts.
+    /// Rows of the input, each routed to `chosen` experts.
     tokens: f64,
     chosen: f64,
     /// Multiply-adds of a token in one expert.
@@ -179,7 +179,7 @@ impl Experts {
         let up = call.optional(first)?.dims.as_slice();
         let &[count, made, _] = up else { return None };
         call.optional(second)?;
-        // A gate beside every row of the first matrix, one in the same matrix or none.
+        // The gate is a separate matrix, part of the first matrix, or absent.
         let inner = if call.int("swiglu_fusion").unwrap_or(0) > 0 { made as f64 / 2.0 } else { made as f64 };
         let third = if call.optional(third).is_some() { inner } else { 0.0 };
         let chosen = call.size("k").unwrap_or(1).min(count) as f64;
@@ -192,12 +192,12 @@ impl Experts {
         })
     }
 
-    /// FLOP of the products: every token in as many experts as it chooses.
+    /// FLOP of the products: every token in all experts that it chooses.
     pub(in super::super) fn flop(&self) -> f64 {
         2.0 * self.tokens * self.chosen * self.products
     }
 
-    /// The share of the experts that no token can choose.
+    /// Fraction of the experts that no token can choose.
     pub(in super::super) fn unread(&self) -> f64 {
         (1.0 - self.tokens * self.chosen / self.count.max(1.0)).max(0.0)
     }

@@ -1,4 +1,4 @@
-//! Operators that move elements: shapes, and the numbers in them where shapes are computed.
+//! Operators that move elements: shapes, and contents where shapes are computed.
 
 use super::super::call::{Call, Inferred, contradiction};
 use super::super::proto::tensor_proto::DataType;
@@ -107,7 +107,7 @@ pub(super) fn slice(call: &Call<'_>) -> Inferred {
                 (start, clamp(ends[at], 0, size) - start)
             }
             _ => {
-                // Nothing is before the first element, so going backwards begins there, unless there is none.
+                // A start before the first element is clamped to it, unless the axis is empty.
                 let start = clamp(starts[at], 0.min(size - 1), size - 1);
                 (start, start - clamp(ends[at], -1, size - 1))
             }
@@ -203,7 +203,7 @@ pub(super) fn pad(call: &Call<'_>) -> Inferred {
 
 pub(super) fn resize(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
-    // X, scales before operator set 11, and X, roi, scales, sizes from then on.
+    // Inputs are X, scales before operator set 11, and X, roi, scales, sizes since.
     let (scales, sizes) = if call.kind() == "Upsample" || call.opset < 11 { (1, None) } else { (2, Some(3)) };
     let axes = match call.ints("axes") {
         Some(axes) => call.axes(axes, data.rank())?,
@@ -217,7 +217,7 @@ pub(super) fn resize(call: &Call<'_>) -> Inferred {
     let mut dims = data.dims.clone();
     if let Some(at) = sizes.filter(|&at| given(at)) {
         let sizes = each_axis(call.content(at)?.to_vec())?;
-        // One scale for all axes: the smallest or the largest that a size asks for.
+        // One scale for all axes: the smallest or the largest that the sizes imply.
         let scales = axes.iter().zip(&sizes).map(|(&axis, &size)| size / data.dims[axis] as f64);
         let scale = match call.text("keep_aspect_ratio_policy") {
             Some("not_larger") => Some(scales.fold(f64::INFINITY, f64::min)),
@@ -300,7 +300,7 @@ pub(super) fn arg_max(call: &Call<'_>) -> Inferred {
 pub(super) fn reduce(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
     let listed = match call.kind() {
-        // What stands after the data are scale and zero point.
+        // Here scale and zero point follow the data.
         "QLinearReduceMean" => call.ints("axes").map(<[i64]>::to_vec),
         _ => call.list(1, "axes")?,
     };
@@ -322,7 +322,7 @@ pub(super) fn reduce(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(data.elem, dims).with(content)])
 }
 
-/// A shape with some axes reduced to one, or gone.
+/// A shape with some axes reduced to 1, or removed.
 fn without(dims: &[u64], axes: &[usize], keep: bool) -> Vec<u64> {
     let kept = dims.iter().enumerate().filter(|(axis, _)| keep || !axes.contains(axis));
     kept.map(|(axis, &dim)| if axes.contains(&axis) { 1 } else { dim }).collect()

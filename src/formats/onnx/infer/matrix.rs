@@ -1,4 +1,4 @@
-//! Matrix products and what is made of them.
+//! Matrix products and operators composed of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use super::fold::together;
 pub(super) fn gemm(call: &Call<'_>) -> Inferred {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let elem = match (call.kind(), call.int("dtype")) {
-        // Factors of 8 bits, and a type of its own for what comes out.
+        // Factors of 8 bits, and an output type of its own.
         ("GemmFloat8", to) => to.and_then(|to| i32::try_from(to).ok()).unwrap_or(DataType::Float as i32),
         _ => a.elem,
     };
     Ok(vec![Value::new(elem, of_matrices(call, a, b)?)])
 }
 
-/// The shape of a product of two matrices, each of which may be transposed.
+/// Shape of a product of two matrices, each of which may be transposed.
 pub(super) fn of_matrices(call: &Call<'_>, a: &Value, b: &Value) -> Inferred<Vec<u64>> {
     let (&[rows, inner], &[other, columns]) = (a.dims.as_slice(), b.dims.as_slice()) else {
         return contradiction(format!("{:?} and {:?} are no matrices", a.dims, b.dims));
@@ -30,7 +30,7 @@ pub(super) fn of_matrices(call: &Call<'_>, a: &Value, b: &Value) -> Inferred<Vec
     Ok(vec![rows, columns])
 }
 
-/// A product of matrices, or of stacks of them that broadcast; a vector is a row or a column.
+/// A matrix product with broadcast batch axes; a vector is a row or a column.
 pub(super) fn product(call: &Call<'_>) -> Inferred {
     // Quantised products have scale and zero point in between.
     let (a, b) = (call.input(0)?, call.input(if call.kind() == "QLinearMatMul" { 3 } else { 1 })?);
@@ -42,12 +42,12 @@ pub(super) fn product(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(elem, multiplied(call, a, b)?)])
 }
 
-/// The shape of the product of two values.
+/// Shape of the product of two values.
 pub(super) fn multiplied(call: &Call<'_>, a: &Value, b: &Value) -> Inferred<Vec<u64>> {
     stacked(call, a.dims.clone(), b.dims.clone())
 }
 
-/// The shape of the product of two shapes, whose last two dimensions may be transposed.
+/// Shape of the product of two shapes, whose last two dimensions may be transposed.
 pub(super) fn stacked(call: &Call<'_>, mut left: Vec<u64>, mut right: Vec<u64>) -> Inferred<Vec<u64>> {
     if left.is_empty() || right.is_empty() {
         return contradiction("a scalar is no matrix");
@@ -84,12 +84,12 @@ pub(super) fn stacked(call: &Call<'_>, mut left: Vec<u64>, mut right: Vec<u64>) 
     Ok(dims)
 }
 
-/// The name of an axis under an ellipsis, counted from the last: no letter, but a character of private use.
+/// Name of an axis under an ellipsis, counted from the last: a private-use character instead of a letter.
 fn hidden(from_end: usize) -> Option<char> {
     char::from_u32(0xf0000 + u32::try_from(from_end).ok()?)
 }
 
-/// The letters of a term, with as many axes as the ellipsis in it stands for.
+/// Letters of a term, with `under_ellipsis` axes for its ellipsis.
 fn spelt(term: &str, under_ellipsis: usize) -> Inferred<Vec<char>> {
     let (before, rest) = match term.split_once("...") {
         Some((before, after)) => (before, Some(after)),
@@ -135,7 +135,7 @@ pub(in super::super) fn letters(call: &Call<'_>) -> Inferred<(BTreeMap<char, u64
     }
     let output = match output {
         Some(output) => spelt(output, widest)?,
-        // Without an output, it has the axes under the ellipsis, and the letters that stand once, in order.
+        // An implicit output has the axes under the ellipsis, and the letters that occur once, in order.
         None => {
             let once = count.iter().filter(|(letter, n)| **n == 1 && letter.is_alphabetic()).map(|(c, _)| *c);
             (0..widest).rev().filter_map(hidden).chain(once).collect()
@@ -155,7 +155,7 @@ pub(super) fn einsum(call: &Call<'_>) -> Inferred {
     }
 }
 
-/// All hidden states, the last one, and for an LSTM the last cell.
+/// All hidden states, the last one, and for an LSTM the last cell state.
 pub(super) fn recurrent(call: &Call<'_>) -> Inferred {
     let (input, recurrence) = (call.input(0)?, call.input(2)?);
     let (&[first, second, _], &[directions, _, hidden]) = (input.dims.as_slice(), recurrence.dims.as_slice())

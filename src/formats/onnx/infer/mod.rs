@@ -1,9 +1,9 @@
-//! Shapes of a node's outputs from those of its inputs.
+//! Shape inference: shapes of a node's outputs from those of its inputs.
 //!
 //! The rules are those of the ONNX operator specification (docs/Operators.md of the onnx project), up to the
 //! current operator set, for the operators that convolutional networks, transformers and recurrent networks
-//! consist of. Where shapes are computed inside the graph (`Shape`, `Gather`, `Concat`, `Reshape`, as
-//! exporters write them) the numbers are followed too, in [`fold`].
+//! consist of. If shapes are computed inside the graph (`Shape`, `Gather`, `Concat`, `Reshape`, as exporters
+//! write them), contents are propagated too, in [`fold`].
 
 mod attention;
 mod fold;
@@ -21,7 +21,7 @@ use super::call::{Call, Inferred, contradiction, unknown};
 use super::proto::tensor_proto::DataType;
 use super::value::{self, Value};
 
-/// The outputs of a node, as many as its operator has; further ones are not known.
+/// Infers all outputs that the operator defines; further ones are unknown.
 pub(super) fn infer(call: &Call<'_>) -> Inferred {
     match call.kind() {
         "Conv" | "ConvInteger" | "QLinearConv" | "ConvTranspose" | "FusedConv" | "NhwcConv"
@@ -91,7 +91,7 @@ pub(super) fn infer(call: &Call<'_>) -> Inferred {
         "Transpose" => layout::transpose(call),
         "Concat" => layout::concat(call),
         "Split" => layout::split(call),
-        // A sequence has the bytes of all its parts; how large one of them is, its reader declares.
+        // A sequence has the bytes of all its parts; the size of one part is declared at its reader.
         "SplitToSequence" => Ok(vec![Value::new(call.input(0)?.elem, call.input(0)?.dims.clone())]),
         "Slice" => layout::slice(call),
         "Gather" => layout::gather(call),
@@ -119,7 +119,7 @@ pub(super) fn infer(call: &Call<'_>) -> Inferred {
     }
 }
 
-/// Operators whose output has the shape and type of their first input.
+/// Whether the output has the shape and type of the first input.
 fn is_like_first_input(kind: &str) -> bool {
     matches!(
         kind,
@@ -195,7 +195,7 @@ fn is_like_first_input(kind: &str) -> bool {
     )
 }
 
-/// Operators whose output has the shape that their inputs broadcast to.
+/// Whether the output has the shape that the inputs broadcast to.
 fn is_broadcast(kind: &str) -> bool {
     matches!(
         kind,
@@ -226,7 +226,7 @@ fn is_broadcast(kind: &str) -> bool {
     )
 }
 
-/// The first input, in shape and type, two times.
+/// Two outputs with shape and type of the first input.
 fn same_twice(call: &Call<'_>) -> Inferred {
     let first = call.input(0)?;
     let output = Value::new(first.elem, first.dims.clone());
@@ -265,7 +265,7 @@ fn batch_normalization(call: &Call<'_>) -> Inferred {
     Ok(outputs)
 }
 
-/// The normalised input, and statistics of what was normalised together.
+/// The normalised input, and statistics of each normalised part.
 fn layer_normalization(call: &Call<'_>) -> Inferred {
     let value = call.input(0)?;
     let axis = call.axis(call.int("axis").unwrap_or(-1), value.rank())?;

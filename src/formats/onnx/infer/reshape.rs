@@ -1,4 +1,4 @@
-//! Operators that make shapes and constants, or see the same elements under another shape.
+//! Operators that make shapes and constants, or reshape their input.
 
 use super::super::call::{Call, Inferred, contradiction, unknown};
 use super::super::proto::tensor_proto::DataType;
@@ -70,7 +70,7 @@ pub(super) fn range(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(call.input(0)?.elem, vec![call.dim(count as i128)?]).with(content)])
 }
 
-/// Dimensions from numbers, all of them given.
+/// Converts numbers to dimensions, none of which may be open.
 pub(super) fn sizes(call: &Call<'_>, shape: &[f64]) -> Inferred<Vec<u64>> {
     if shape.len() > LARGEST_RANK {
         return contradiction(format!("a shape of {} dimensions", shape.len()));

@@ -1,19 +1,19 @@
-//! Convolutions and pools: a window that moves over the spatial axes.
+//! Convolutions and pooling: a window that moves over the spatial axes.
 
 use super::super::call::{Call, Inferred, contradiction};
 use super::super::proto::tensor_proto::DataType;
 use super::super::value::Value;
 
-/// The spatial attributes of a node, one entry for each spatial axis.
+/// Spatial attributes of a node, one entry per spatial axis.
 struct Window {
     kernel: Vec<i64>,
     strides: Vec<i64>,
     dilations: Vec<i64>,
-    /// Before and after.
+    /// Padding before and after.
     pads: Vec<(i64, i64)>,
 }
 
-/// Attributes beyond this are no window; below it nothing here overflows.
+/// Largest plausible attribute; up to it nothing here overflows.
 const LARGEST: i64 = 1 << 40;
 
 impl Window {
@@ -36,12 +36,12 @@ impl Window {
         Ok(Window { kernel, strides, dilations, pads })
     }
 
-    /// What a window with its gaps covers of an axis.
+    /// Extent of the dilated window along an axis.
     fn extent(&self, axis: usize) -> i128 {
         i128::from(self.dilations[axis]) * i128::from(self.kernel[axis] - 1) + 1
     }
 
-    /// The output along an axis: how many positions the window has.
+    /// Output size along an axis: the number of positions of the window.
     fn positions(&self, call: &Call<'_>, axis: usize, input: u64) -> Inferred<u64> {
         let (input, stride) = (i128::from(input), i128::from(self.strides[axis]));
         let (before, after) = self.pads[axis];
@@ -61,7 +61,7 @@ impl Window {
                     false => room / stride + 1,
                     true => {
                         let positions = (room + stride - 1) / stride + 1;
-                        // The last window has to begin inside the input or the padding before it.
+                        // The last window must start inside the input or the padding before it.
                         let beyond = (positions - 1) * stride >= input + i128::from(before);
                         positions - i128::from(beyond)
                     }
@@ -72,12 +72,12 @@ impl Window {
     }
 }
 
-/// Whether data have their channels after the spatial axes, as ONNX Runtime's optimiser rearranges them. Weights do not.
+/// Whether data are channels-last, as ONNX Runtime's optimiser rearranges them. Weights are not.
 fn has_channels_last(call: &Call<'_>) -> bool {
     call.kind().starts_with("Nhwc") || call.flag("channels_last", false)
 }
 
-/// A shape with its batch, channels and at least one spatial axis apart.
+/// Splits a shape into batch, channels and at least one spatial axis.
 fn spatial(value: &Value, has_channels_last: bool) -> Inferred<(u64, u64, &[u64])> {
     match value.dims.as_slice() {
         [batch, spatial @ .., channels] if !spatial.is_empty() && has_channels_last => {
@@ -90,7 +90,7 @@ fn spatial(value: &Value, has_channels_last: bool) -> Inferred<(u64, u64, &[u64]
     }
 }
 
-/// A shape of batch, channels and spatial axes, in the order of the data.
+/// A shape of batch, channels and spatial axes, in the layout of the data.
 fn together(call: &Call<'_>, batch: u64, channels: u64, axes: &[u64]) -> Vec<u64> {
     match has_channels_last(call) {
         true => [&[batch], axes, &[channels]].concat(),

@@ -6,7 +6,7 @@ use super::*;
 use proto::tensor_proto::DataType::{Bool, Int64};
 use proto::{AttributeProto, FunctionProto, NodeProto, OperatorSetIdProto};
 
-/// The body of a loop: what it carries, times a weight of the body, plus what it reads from outside.
+/// Loop body: the carried value times a weight of the body, plus a value from outside.
 fn step() -> AttributeProto {
     let mut body = Model::new(17);
     body.input("trip", &[]).input("condition", &[]).input("carried", &[]);
@@ -18,7 +18,7 @@ fn step() -> AttributeProto {
     body.output("goes_on").output("next").output("kept").body("body")
 }
 
-/// A loop of `trips` trips, or of as many as an input says.
+/// A loop of `trips` trips, or with the trip count as an input.
 fn looped(trips: Option<i64>) -> Model {
     let mut model = Model::new(17);
     model.input("x", &[Of(2), Of(3)]).input("outer", &[Of(2), Of(3)]);
@@ -50,7 +50,7 @@ fn a_loop_is_one_operator_with_the_work_of_its_trips() {
     earlier(&looped(Some(7)), None);
 }
 
-/// What makes a captured value is before the loop.
+/// The producer of a captured value comes before the loop.
 #[test]
 fn what_a_body_reads_from_outside_is_an_input() {
     let mut model = looped(Some(2));
@@ -69,11 +69,11 @@ fn a_loop_without_a_known_end_says_what_would_make_it_one() {
     assert_eq!(code, "M011");
     assert!(text.contains("graph.node[0] (Loop `y`)") && text.contains("input `trips`"), "{text}");
     assert!(!text.contains("--dim"), "{text}");
-    // What the help says does help.
+    // Following the help fixes the model.
     open.scalar("trips", 5);
     assert_eq!(graph_of(&open, None).tensors[1].bytes, 5.0 * 24.0);
 
-    // As it does where the count is a view of the input.
+    // The help also works if the count is a view of the input.
     let mut viewed = looped(None);
     viewed.node("Identity", &["trips"], &["count"], vec![]).graph().node.rotate_right(1);
     viewed.graph().node[1].input[0] = "count".into();
@@ -81,7 +81,7 @@ fn a_loop_without_a_known_end_says_what_would_make_it_one() {
     viewed.scalar("trips", 5);
     assert_eq!(graph_of(&viewed, None).tensors[1].bytes, 5.0 * 24.0);
 
-    // A condition that is computed may end it at any time.
+    // A computed condition may end the loop at any time.
     let mut early = looped(Some(7));
     let body = early.graph().node[0].attribute[0].g.as_mut().unwrap();
     body.node[2].input[0] = "trip".into();
@@ -91,7 +91,7 @@ fn a_loop_without_a_known_end_says_what_would_make_it_one() {
     assert_eq!(code, "M011");
     assert!(text.contains("condition") && !text.contains("numpy"), "{text}");
 
-    // A count that is none.
+    // An invalid trip count.
     assert_eq!(rejection(&looped(Some(i64::MAX))).0, "M011");
 
     // Every trip has another shape.
@@ -152,7 +152,7 @@ fn a_scan_runs_once_for_every_slice() {
     assert_eq!(rejection(&misfit).0, "M009");
 }
 
-/// A branch: products of `x` with weights, the first of these by a weight of the name.
+/// A branch: the product of `x` with a weight.
 fn branch(attribute: &str, weight: &str, columns: i64) -> AttributeProto {
     let mut body = Model::new(17);
     body.weight(weight, &[3, columns]);
@@ -169,7 +169,7 @@ fn of_two_branches_the_one_with_more_work_is_priced() {
     assert_eq!(graph.operators[0].flop, Some(2.0 * 18.0 * 3.0));
     assert_eq!(graph.operators[0].parameter_bytes, 4.0 * 3.0 * (5.0 + 9.0), "weights of both are there");
     assert_eq!(graph.operators[1].flop, Some(18.0));
-    // A condition that is known decides, and the nodes of the branch are the model's.
+    // A known condition selects a branch, whose nodes join the model.
     for (which, columns) in [(1, 5.0), (0, 9.0)] {
         let mut known = model.proto.clone();
         let constant = Model::new(17).scalar("which", which).graph().initializer.remove(0);
@@ -232,14 +232,14 @@ fn faulty_bodies_are_errors() {
     let mut outside = looped(Some(2));
     outside.node("Relu", &["product"], &["late"], vec![]);
     assert_eq!(rejection(&outside).0, "M002", "a value of the body is seen outside");
-    // Work and sizes without end.
+    // Unbounded work and sizes.
     let mut endless = looped(Some(1 << 40));
     endless.graph().node[0].attribute[0].g.as_mut().unwrap().initializer[0].dims = vec![3, 1 << 40];
     endless.graph().node[0].attribute[0].g.as_mut().unwrap().output.truncate(1);
     assert_eq!(rejection(&endless).0, "M009");
 }
 
-/// A function: a product, and a softmax along an axis that the call says.
+/// A function of a product and a softmax along an axis given by the call, and a function that calls it twice.
 fn functions(model: &mut Model) {
     let opset =
         |domain: &str, version| OperatorSetIdProto { domain: Some(domain.into()), version: Some(version) };
@@ -298,7 +298,7 @@ fn functions_stand_in_the_place_of_their_calls() {
     assert!(graph.operators[0].name.starts_with("block.0/Layer/MatMul"), "{}", graph.operators[0].name);
     assert_eq!(graph.parameters.len(), 1);
     assert_eq!((graph.parameters[0].name.as_str(), graph.parameters[0].readers.len()), ("v", 4));
-    // A call in a body reads what is outside of it.
+    // A call in a body reads values from outside.
     let mut model = calling();
     let mut body = Model::new(17);
     body.node("Two", &["x", "v"], &["made"], vec![]);
@@ -310,7 +310,7 @@ fn functions_stand_in_the_place_of_their_calls() {
     assert_eq!(graph_of(&model, None).operators[8].flop, Some(2.0 * (36.0 + 30.0)));
 }
 
-/// A function that calls itself, and functions that call each other twice, level after level.
+/// A function that calls itself, and functions that call one another repeatedly, level after level.
 #[test]
 fn functions_without_end_are_errors() {
     let mut own = calling();

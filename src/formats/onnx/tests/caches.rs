@@ -1,4 +1,4 @@
-//! Caches of keys and values: their sizes by options, and what is appended to them in place.
+//! Key-value caches: sizes from options, and appending in place.
 
 use super::model::Dim::{Named, Of};
 use super::model::{Model, int};
@@ -55,20 +55,20 @@ fn appending_to_a_cache_moves_the_new_tokens_alone() {
     let token = 3.0 * 64.0;
     assert_eq!(append(&short).bytes_moved, Some(2.0 * token));
     assert_eq!(append(&long).bytes_moved, Some(2.0 * token));
-    // Who reads it, reads it where it is: no tensor has its bytes.
+    // Readers read it in place: no tensor has its bytes.
     assert!(long.tensors.iter().all(|tensor| tensor.bytes <= 3.0 * 2.0 * 4096.0 * 4.0), "{:?}", long.tensors);
     let readers = &cache(&long, "past_key.0").readers;
     assert!(
         readers.contains(&"scores".to_owned()) && readers.contains(&"present_key.0".to_owned()),
         "{readers:?}"
     );
-    // What is no output of the model is another tensor.
+    // If it is not an output of the model, it is an ordinary tensor.
     let mut copied = appended();
     copied.graph().output.remove(0);
     assert_eq!(append(&sized(&copied, 7, 3)).bytes_moved, Some(2.0 * 8.0 * token));
 }
 
-/// A cache of a fixed length, into which tokens are written: as long as before, so it holds no more than before.
+/// A cache of fixed length, into which tokens are written: its size does not change.
 #[test]
 fn writing_into_a_cache_moves_the_new_tokens_alone() {
     let mut model = Model::new(24);
@@ -83,7 +83,7 @@ fn writing_into_a_cache_moves_the_new_tokens_alone() {
     assert_eq!(cache(&graph, "past_key.0").bytes, 64.0 * token);
 }
 
-/// A decoder's attention in one piece, of six heads in two groups, whose cache has a length that is open.
+/// A decoder's fused attention of six heads in two groups, with a cache of open length.
 fn grouped(total: Option<i64>) -> Model {
     let mut model = Model::new(21);
     model.input("q", &[Named("batch"), Of(1), Of(48)]);

@@ -27,7 +27,7 @@ fn a_model_cut_off_anywhere_is_an_error() {
             &bytes[..end],
             &ImportOptions { format: Some(Format::Onnx), ..Default::default() },
         ) {
-            // Between two fields nothing is missing that could be missed.
+            // A cut between two fields may lose nothing that matters.
             Ok(imported) => assert_eq!(imported.graph, whole, "{end}"),
             Err(error) => assert!(matches!(error.code, "M007" | "M004"), "{end}: {error}"),
         }
@@ -73,7 +73,7 @@ fn what_is_wrong_is_named() {
     window.node("Conv", &["x", "w"], &["y"], vec![ints("kernel_shape", &[1, 1])]);
     assert_eq!(rejection(&window).0, "M009", "a window of another size than its weights");
 
-    // Nothing is as large as a number divided by zero.
+    // A division by zero yields no size.
     let mut divided = Model::new(13);
     divided.input("x", &[Of(0)]).integers("zero", &[0]).node("Shape", &["x"], &["s"], vec![]);
     divided.node("Div", &["s", "zero"], &["q"], vec![]).node("Reshape", &["x", "q"], &["y"], vec![]);
@@ -97,7 +97,7 @@ fn the_first_shape_that_is_not_known_is_named_with_the_command_that_helps() {
     assert_eq!(code, "M008");
     assert!(text.contains("graph.node[2] (NonZero `places`)"), "{text}");
     assert!(text.contains("infer_shapes_path('model.onnx'"), "{text}");
-    // A declaration is as good as an inference; an unknown operator is then priced by its bytes.
+    // A declared shape is as good as an inferred one; an unknown operator is then priced by its bytes.
     model.graph().node[2].op_type = Some("Mystery".into());
     model.graph().value_info.push(value_info("places", &[Of(1), Of(8)]));
     let graph = graph_of(&model, None);
@@ -109,16 +109,17 @@ fn the_first_shape_that_is_not_known_is_named_with_the_command_that_helps() {
     assert_eq!(rejection(&open).0, "M008");
 }
 
-/// Graphs in attributes of nodes in graphs, far deeper than a stack is.
+/// Graphs in attributes of nodes in graphs, nested far deeper than the stack allows.
 #[test]
 fn a_million_graphs_inside_one_another_are_an_error() {
-    // The lengths of all levels would make it quadratic, so each claims the same, more than there is.
+    // Correct lengths at all levels would be quadratic, so each level claims the same length, more than there
+    // is.
     let level: &[u8] =
         &[0x0a, 0xff, 0xff, 0xff, 0x7f, 0x2a, 0xff, 0xff, 0xff, 0x7f, 0x32, 0xff, 0xff, 0xff, 0x7f];
     let mut bytes = vec![0x08, 0x08, 0x3a, 0xff, 0xff, 0xff, 0x7f];
     bytes.extend(level.repeat(1_000_000));
     assert_eq!(import_bytes(&bytes, None).unwrap_err().code, "M007");
-    // With lengths that hold, as deep as a file of some size can be.
+    // With correct lengths, as deep as a file of some size can be.
     let mut graph = GraphProto::default();
     for _ in 0..200 {
         let attribute = AttributeProto { g: Some(graph), ..Default::default() };
@@ -155,7 +156,8 @@ fn sizes_that_overflow_are_errors() {
     assert_eq!(rejection(&axis).0, "M009");
 }
 
-/// Small files that ask for much memory or time: what a node costs does not grow with the nodes before it.
+/// Small files that could demand much memory or time: the cost of a node does not grow with the nodes before
+/// it.
 #[test]
 fn what_a_node_takes_is_bounded() {
     let chain = |kind: &str, inputs: &[&str], model: &mut Model, count: usize| {
@@ -177,12 +179,12 @@ fn what_a_node_takes_is_bounded() {
         )
     };
     assert!(walked(&copies).unwrap() < 100_000);
-    // Every node would have a dimension more than the one before.
+    // Every node would have one dimension more than the one before.
     let mut deep = Model::new(13);
     deep.input("v0", &[Of(1)]).integers("depth", &[1]).weight("values", &[2]);
     chain("OneHot", &["depth", "values"], &mut deep, 100);
     assert_eq!(rejection(&deep).0, "M009");
-    // An operator with very many inputs, each of which is one.
+    // An operator with very many distinct inputs.
     let mut wide = Model::new(13);
     wide.input("v0", &[Of(1)]);
     chain("Relu", &[], &mut wide, 300_000);
@@ -191,7 +193,7 @@ fn what_a_node_takes_is_bounded() {
     assert_eq!(graph_of(&wide, None).operators.len(), 300_001);
 }
 
-/// A file of which a middle part is zeros that are nowhere: more than memory holds, and none of it read.
+/// A file with a virtual middle part of zeros: larger than memory, and never read.
 struct Sparse {
     head: Vec<u8>,
     hole: u64,
@@ -245,7 +247,7 @@ fn weights_of_fifty_gigabytes_are_not_read() {
         out.push(value as u8);
     };
     let hole = 50_u64 << 30;
-    // A tensor called `large` with raw data, in a graph.
+    // A tensor named `large` with raw data, in a graph.
     let mut tensor = vec![0x08, 4, 0x10, 1, 0x42, 5];
     tensor.extend(b"large");
     tensor.push(0x4a);
@@ -265,10 +267,11 @@ fn weights_of_fifty_gigabytes_are_not_read() {
         ..Default::default()
     });
     model.node("Add", &["z", "other"], &["b"], vec![]);
-    // Eight elements and a hole do not fit together, which nobody minds: values of weights are not looked at.
+    // The shape and the length of the hole disagree, which is not an error: values of weights are not looked
+    // at.
     let mut sparse = Sparse { head, hole, tail: model.bytes(), at: 0, read: 0 };
     let error = import_file("large.onnx", &mut sparse, &ImportOptions::default()).unwrap_err();
-    // Its shape, [4], does not go with [8].
+    // Its shape, [4], is incompatible with [8].
     assert_eq!(error.code, "M009");
     assert!(error.message.contains("[8] and [4]"), "{error}");
     assert!(sparse.read < 1 << 20, "{} bytes were read", sparse.read);

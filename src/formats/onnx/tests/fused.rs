@@ -1,5 +1,5 @@
-//! Operators of ONNX Runtime and newer ones of ONNX. The shapes are those that ONNX Runtime 1.32 makes of such nodes, for
-//! the few that its processor build cannot run those of its schema.
+//! Operators of ONNX Runtime, and newer ones of ONNX. Expected shapes are those of ONNX Runtime 1.32 for such
+//! nodes, or of its schema for the few that its CPU build cannot run.
 
 use super::model::Dim::{self, Of};
 use super::model::{Model, int, ints};
@@ -8,7 +8,7 @@ use proto::AttributeProto;
 use proto::tensor_proto::DataType;
 use proto::tensor_proto::DataType::{Float, Int8, Int32, Int64, Uint8};
 
-/// An input of a node: left out, or a type and a shape.
+/// An input of a node: omitted, or a type and a shape.
 type Input = Option<(DataType, Vec<i64>)>;
 
 fn float(dims: &[i64]) -> Input {
@@ -23,7 +23,7 @@ fn dims(dims: &[i64]) -> Vec<Dim> {
     dims.iter().map(|&dim| Of(dim)).collect()
 }
 
-/// A model of one node, of a domain, with so many outputs.
+/// A model of one node of `domain` with `outputs` outputs.
 fn model(
     domain: &str,
     kind: &str,
@@ -71,7 +71,7 @@ fn standard(
     costs(&model("", kind, inputs, outputs, attributes))
 }
 
-/// FLOP of an attention: two products and a softmax of `scores`, with keys and values of these widths.
+/// FLOP of attention: two products and a softmax of `scores`, with keys and values of these widths.
 fn attention(scores: f64, key: f64, value: f64) -> f64 {
     scores * (2.0 * key + 2.0 * value + 5.0)
 }
@@ -115,7 +115,7 @@ fn attention_in_groups_reads_as_far_as_its_cache_goes() {
     let lengths = [of(Int32, &[3]), of(Int32, &[])];
     let of_parts =
         |parts: &[&[Input]]| model("com.microsoft", "GroupQueryAttention", &parts.concat(), 3, heads());
-    // How many tokens there are then is data: all that were, and the new ones.
+    // The number of tokens is data: all past and new ones count.
     let shapes: [&[i64]; 3] = [&[3, 4, 48], &[3, 2, 11, 8], &[3, 2, 11, 8]];
     let flop = attention(3.0 * 6.0 * 4.0 * 11.0, 8.0, 8.0);
     assert_eq!(costs(&of_parts(&[&rows, &past(7), &lengths])), (bytes(&shapes), flop));
@@ -128,7 +128,7 @@ fn attention_in_groups_reads_as_far_as_its_cache_goes() {
     shared.scalar("x6", 11);
     let shapes: [&[i64]; 3] = [&[3, 4, 48], &[3, 2, 64, 8], &[3, 2, 64, 8]];
     assert_eq!(costs(&shared), (bytes(&shapes), flop));
-    // Nothing is past.
+    // No past tokens.
     let shapes: [&[i64]; 3] = [&[3, 4, 48], &[3, 2, 4, 8], &[3, 2, 4, 8]];
     let flop = attention(3.0 * 6.0 * 4.0 * 4.0, 8.0, 8.0);
     assert_eq!(costs(&of_parts(&[&rows, &[None, None], &lengths])), (bytes(&shapes), flop));
@@ -151,7 +151,7 @@ fn attention_with_as_many_keys_as_heads_takes_them_in_several_forms() {
     assert_eq!(found(&[float(&[2, 4, 3, 3, 8])], 1), (made, own));
     let wide = found(&[float(&[2, 4, 24]), float(&[2, 5, 24]), float(&[2, 5, 48])], 1);
     assert_eq!(wide, (bytes(&[&[2, 4, 48]]), attention(2.0 * 3.0 * 4.0 * 5.0, 8.0, 16.0)));
-    // Appended to, and written into a buffer whose use is data.
+    // Appending, and writing into a buffer whose fill level is data.
     let row = || float(&[2, 1, 24]);
     let past = || float(&[2, 3, 7, 8]);
     let rows = [row(), row(), row(), None, None, None, past(), past()];
@@ -214,7 +214,7 @@ fn products_with_few_bits_are_priced_as_products() {
     assert_eq!(contrib("MatMulBnb4", &floats, 1, sizes()), (bytes(&[&[2, 3, 27]]), product));
     let misfit = [float(&[2, 3, 65]), of(Uint8, &[27, 2, 16]), float(&[27, 2])];
     assert_eq!(rejection(&model("com.microsoft", "MatMulNBits", &misfit, 1, sizes())).0, "M009");
-    // What is read are the bytes of the weights as they are.
+    // Weights are read in their stored form.
     let mut weights = Model::new(21);
     weights.input("x", &[Of(6), Of(64)]);
     weights.typed_weight("w", Uint8, &[27, 2, 16]).weight("scales", &[27, 2]);
@@ -278,7 +278,7 @@ fn products_of_whole_numbers_have_the_type_that_comes_out() {
     assert_eq!(contrib("QGemm", &whole, 1, turned()), (vec![15.0], 225.0));
     let product = [byte(&[3, 7]), scale(), zero(), byte(&[7, 5]), scale(), zero(), scale(), zero()];
     assert_eq!(standard("QLinearMatMul", &product, 1, vec![]), (vec![15.0], 210.0));
-    // Channels after the axes of an image, and weights as ever.
+    // Channels-last data, with weights in the usual layout.
     let conv = [byte(&[2, 9, 8, 4]), scale(), zero(), byte(&[6, 4, 3, 3]), scale(), zero(), scale(), zero()];
     let strides = || vec![int("channels_last", 1), ints("strides", &[2, 1])];
     assert_eq!(contrib("QLinearConv", &conv, 1, strides()), (vec![288.0], 2.0 * 288.0 * 36.0));
@@ -335,7 +335,7 @@ fn normalisations_have_statistics_and_sums() {
     assert_eq!(standard("RMSNormalization", &[rows.clone(), width.clone()], 1, vec![]).0, bytes(&all[..1]));
     let plain = standard("SimplifiedLayerNormalization", &[rows, width], 2, vec![]);
     assert_eq!(plain.0, bytes(&all[..2]));
-    // Only the rows that are taken are read of the tables.
+    // Only the selected rows of the tables are read.
     let mut model = Model::new(21);
     model.typed_input("ids", Int32, &[Of(2), Of(3)]);
     model.weight("words", &[1000, 8]).weight("places", &[12, 8]).weight("gamma", &[8]).weight("beta", &[8]);
@@ -385,7 +385,7 @@ fn experts_are_read_as_far_as_tokens_choose_them() {
     assert_eq!(operator.parameter_bytes, weights);
     let moved = operator.bytes_moved.unwrap();
     assert!((moved - weights * 6.0 / 16.0 - 4.0 * 3.0 * (64.0 + 16.0 + 64.0)).abs() < 1e-6, "{moved}");
-    // A gate of its own.
+    // A separate gate.
     let parts = [
         float(&[3, 64]),
         float(&[3, 4]),
@@ -399,7 +399,7 @@ fn experts_are_read_as_far_as_tokens_choose_them() {
     assert_eq!(found, (bytes(&[&[3, 64]]), 3.0 * 2.0 * 3.0 * 64.0 * 48.0));
 }
 
-/// Heads, groups and sizes that make no sense are errors and no division by zero.
+/// Invalid heads, groups and sizes are errors, without a division by zero.
 #[test]
 fn attributes_of_attention_are_checked() {
     for (heads, groups) in [(0, 1), (1, 0), (-1, 1), (i64::MAX, i64::MAX), (7, 1)] {

@@ -1,4 +1,4 @@
-//! The importer on models of our own, written with the same structures that it reads.
+//! The importer on small models, written with the same structures that it reads.
 
 mod bodies;
 mod caches;
@@ -25,19 +25,19 @@ fn graph_of(model: &Model, batch: Option<u64>) -> GraphDocument {
     import_bytes(&model.bytes(), batch).unwrap_or_else(|error| panic!("{error}")).graph
 }
 
-/// Every operator a kernel of its own, every tensor with its bytes.
+/// Imports without fusion: every operator is a kernel, every tensor has its bytes.
 fn unfused(model: &Model, batch: Option<u64>) -> GraphDocument {
     let options = ImportOptions { batch, fusion: Fusion::Off, ..ImportOptions::default() };
     import_model("model.onnx", &model.bytes(), &options).unwrap_or_else(|error| panic!("{error}")).graph
 }
 
-/// As version 1 has it.
+/// Imports by the first cost rules.
 fn earlier(model: &Model, batch: Option<u64>) -> GraphDocument {
     let options = ImportOptions { batch, cost_rules: CostRules::One, ..ImportOptions::default() };
     import_model("model.onnx", &model.bytes(), &options).unwrap_or_else(|error| panic!("{error}")).graph
 }
 
-/// The code of the error and the help that it gives.
+/// Code and text of the error.
 fn rejection(model: &Model) -> (&'static str, String) {
     let error = import_bytes(&model.bytes(), None).expect_err("a faulty model");
     (error.code, error.to_string())

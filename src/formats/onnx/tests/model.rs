@@ -1,4 +1,4 @@
-//! Writing small models.
+//! Builder of small models.
 
 use prost::Message;
 
@@ -43,7 +43,7 @@ impl Model {
         self
     }
 
-    /// A weight without values, as if it lay in a file beside the model.
+    /// A weight without values, as if stored in a file beside the model.
     pub(super) fn weight(&mut self, name: &str, dims: &[i64]) -> &mut Self {
         let tensor = TensorProto {
             name: Some(name.into()),
@@ -56,7 +56,7 @@ impl Model {
         self
     }
 
-    /// An input of another type than 32-bit numbers.
+    /// An input of a type other than 32-bit floats.
     pub(super) fn typed_input(&mut self, name: &str, elem: DataType, dims: &[Dim]) -> &mut Self {
         let mut info = value_info(name, dims);
         if let Some(type_proto::Value::TensorType(tensor)) =
@@ -68,7 +68,7 @@ impl Model {
         self
     }
 
-    /// A weight of another type than 32-bit numbers.
+    /// A weight of a type other than 32-bit floats.
     pub(super) fn typed_weight(&mut self, name: &str, elem: DataType, dims: &[i64]) -> &mut Self {
         self.weight(name, dims);
         if let Some(tensor) = self.graph().initializer.last_mut() {
@@ -77,7 +77,7 @@ impl Model {
         self
     }
 
-    /// A single number.
+    /// An integer scalar.
     pub(super) fn scalar(&mut self, name: &str, value: i64) -> &mut Self {
         self.integers(name, &[value]);
         if let Some(tensor) = self.graph().initializer.last_mut() {
@@ -108,7 +108,7 @@ impl Model {
         self
     }
 
-    /// What was built as the body of a node: its inputs are those of the body.
+    /// The graph so far as the body of a node; its inputs are those of the body.
     pub(super) fn body(&mut self, name: &str) -> AttributeProto {
         AttributeProto {
             name: Some(name.into()),

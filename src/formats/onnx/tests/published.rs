@@ -1,5 +1,5 @@
-//! The light models that the `onnx` Python package carries, where it is installed: published convolutional
-//! networks whose weights are made by `ConstantOfShape`.
+//! Light models of the `onnx` Python package, if it is installed: published convolutional networks whose
+//! weights are made by `ConstantOfShape`.
 //!
 //! The folder is `STAGEWRIGHT_ONNX_MODELS`, or else found by asking `python3` (or `STAGEWRIGHT_PYTHON`) for
 //! the package.
@@ -65,7 +65,7 @@ fn cluster() -> ClusterDocument {
 }
 
 /// Millions of parameters and billions of multiply-adds, as published for each (torchvision's and Caffe's
-/// tables), and how far the light model may be from them: some were converted with layers that others fold.
+/// tables). The light models deviate a little: some were converted with layers that others fold.
 const PUBLISHED: [(&str, f64, f64); 5] = [
     ("light_resnet50", 25.557032, 4.09),
     ("light_vgg19", 143.667240, 19.63),

@@ -1,4 +1,4 @@
-//! Precision: of casts, of quantised models; and weights that are gathered by token.
+//! Precision of casts and of quantised models, and weights gathered by token.
 
 use super::model::Dim::Of;
 use super::model::{Model, int, ints};
@@ -10,8 +10,8 @@ use stagewright_core::cost::CostTable;
 use stagewright_core::document::Precision;
 use stagewright_core::graph::Graph;
 
-/// Two convolutions with a bias and an activation each; quantised, with a pair of nodes around every value and a node before
-/// every weight, as ONNX Runtime's quantiser writes them.
+/// Two convolutions with a bias and an activation each; if quantised, with a pair of nodes around every value
+/// and a node before every weight, as ONNX Runtime's quantiser writes them.
 fn network(is_quantized: bool) -> Model {
     let mut model = Model::new(13);
     model.input("x0", &[Of(8), Of(64), Of(56), Of(56)]);
@@ -45,7 +45,7 @@ fn network(is_quantized: bool) -> Model {
     model
 }
 
-/// Seconds of all operators on an accelerator of a cluster.
+/// Total seconds of all operators on an accelerator of a cluster.
 fn seconds(graph: GraphDocument, cluster: &str) -> f64 {
     let graph = Graph::from_document(graph).expect("a sound graph");
     let cluster =
@@ -64,9 +64,9 @@ fn quantisation_is_part_of_the_kernels_around_it() {
         "{convolutions:?}"
     );
     let launches = |graph: &GraphDocument| total(graph, |operator| operator.launches.unwrap_or(1.0));
-    // One for each convolution, and one that quantises the input.
+    // One per convolution, and one that quantises the input.
     assert_eq!((launches(&graph_of(&network(false), None)), launches(&quantized)), (2.0, 3.0));
-    // Between the convolutions are bytes, and every weight is one.
+    // Values between the convolutions are bytes, and so are all weights.
     let weights = total(&quantized, |operator| operator.parameter_bytes);
     assert!(weights <= 2.0 * (64.0 * 64.0 * 9.0 + 5.0 * 64.0), "{weights}");
 }
@@ -78,7 +78,7 @@ fn a_quantised_model_is_faster_at_int8() {
         let [plain, quantized] =
             [false, true].map(|is_quantized| seconds(graph_of(&network(is_quantized), None), device));
         assert!(quantized < plain, "{device}: {quantized} against {plain}");
-        // Kernel by kernel it would be slower than it has to be.
+        // Without fusion it would be slower than necessary.
         let apart = seconds(unfused(&network(true), None), device);
         assert!(quantized < 0.7 * apart, "{device}: {quantized} against {apart}");
     }
@@ -102,10 +102,10 @@ fn a_cast_changes_bytes_and_peak_of_numbers_alone() {
         assert_eq!(product(graph).parameter_bytes, product(&own).parameter_bytes / share);
         assert_eq!(product(graph).bytes_moved, product(&own).bytes_moved.map(|bytes| bytes / share));
         assert_eq!(product(graph).flop, product(&own).flop);
-        // Indices stay what they are: 48 bytes of them, and rows read and written.
+        // Indices keep their type: 48 bytes of them, and rows read and written.
         assert_eq!(graph.operators[0].bytes_moved, Some(2.0 * 2.0 * 3.0 * 8.0 * 4.0 / share + 48.0));
     }
-    // A cast inside that becomes one to the same type is none.
+    // A cast that becomes one to the same type is free.
     let mut mixed = Model::new(17);
     mixed.input("x", &[Of(4)]).node("Cast", &["x"], &["h"], vec![int("to", Float16 as i64)]);
     mixed.node("Relu", &["h"], &["y"], vec![]).output("y");
@@ -139,10 +139,10 @@ fn gathered_weights_of_experts_are_read_where_they_are() {
     assert_eq!(total(&graph, |operator| operator.flop.unwrap_or(0.0)), 2.0 * tokens * 64.0 * 256.0);
     let held: f64 = graph.parameters.iter().map(|parameter| parameter.bytes).sum();
     assert_eq!(held + total(&graph, |operator| operator.parameter_bytes), weights);
-    // Few tokens read no more than their matrices.
+    // Few tokens read no more than their own matrices.
     let few = total(&graph_of(&experts(2), None), |operator| operator.bytes_moved.unwrap_or(0.0));
     assert!(few < weights / 4.0 + 1e4, "{few}");
-    // What reads something else than a product needs them side by side.
+    // A reader other than a product needs the matrices side by side.
     let mut copied = experts(100_000);
     copied.node("Relu", &["gathered"], &["z"], vec![]).output("z");
     assert!(graph_of(&copied, None).tensors.iter().any(|tensor| tensor.bytes > 1e9));

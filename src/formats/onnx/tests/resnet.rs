@@ -1,8 +1,8 @@
 //! ResNet-50: the published figures.
 //!
 //! The network of He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016), with the stride in
-//! the 3×3 convolutions, as torchvision has it, whose documentation gives 25,557,032 parameters and 4.09
-//! GFLOPS (counting a multiply-add once) for 224×224 images.
+//! the 3×3 convolutions as in torchvision, whose documentation gives 25,557,032 parameters and 4.09 GFLOPS
+//! (counting a multiply-add once) for 224×224 images.
 
 use super::model::Dim::{Named, Of};
 use super::model::{Model, int, ints, value_info};
@@ -80,7 +80,7 @@ fn resnet50_has_its_published_parameters_and_flop() {
     assert_eq!(total(&graph, |operator| operator.parameter_bytes), 4.0 * PARAMETERS);
     let flop = total(&graph, |operator| operator.flop.expect("every operator is known"));
     assert!((flop - FLOP).abs() <= 0.02 * FLOP, "{flop}");
-    // Running means and variances are there, and are no parameters.
+    // Running means and variances take memory, but are not parameters.
     let earlier = earlier(&resnet50(), Some(1));
     assert_eq!(total(&earlier, |operator| operator.workspace_bytes), 4.0 * 53_120.0);
     assert_eq!(total(&graph, |operator| operator.workspace_bytes), 0.0);
@@ -133,7 +133,7 @@ fn a_batch_that_is_open_has_to_be_given_and_one_that_is_not_cannot_be() {
     let given = ImportOptions { batch: Some(8), dims, ..ImportOptions::default() };
     let graph = import_model("model.onnx", &open.bytes(), &given).expect("all sizes are given").graph;
     assert_eq!(graph.operators[0].bytes_moved, Some(2.0 * 4.0 * 40.0));
-    // Nor are those that have no name either.
+    // The same holds for dimensions without a name.
     open.graph().input[0] = value_info("x", &[Named(""), Named(""), Of(4)]);
     let error = import_bytes(&open.bytes(), Some(2)).unwrap_err();
     assert!(error.code == "M010" && error.message.contains("dimension 1"), "{error}");

@@ -1,11 +1,11 @@
-//! Shape inference, one operator or one idiom at a time.
+//! Shape inference, one operator or idiom at a time.
 
 use super::model::Dim::Of;
 use super::model::{Model, int, ints};
 use super::*;
 use crate::formats::options::Tied;
 
-/// Bytes of the output of one node whose inputs have these shapes, as a tensor that a `Relu` reads.
+/// Elements of the output of one node whose inputs have these shapes, as a tensor that a `Relu` reads.
 fn output(
     kind: &str,
     inputs: &[&[i64]],
@@ -90,7 +90,7 @@ fn the_ellipsis_of_an_equation_stands_for_axes() {
     assert_eq!(einsum("...ij,jk->...ik", &[stacked, matrix]), Ok(product));
     assert_eq!(einsum("...ij,jk", &[stacked, matrix]), Ok(product));
     assert_eq!(einsum("ij,jk->ik", &[&[2, 3], matrix]), Ok((48.0, 8.0)));
-    // Shapes under it broadcast from the last axis.
+    // Shapes under the ellipsis broadcast from the last axis.
     assert_eq!(einsum("...i,...i->...", &[&[2, 1, 3], &[4, 3]]), Ok((48.0, 8.0)));
     assert_eq!(einsum("i...->...", &[&[3, 4, 5]]), Ok((60.0, 20.0)));
     for nonsense in ["....ij->ij", "i.j->ij", "ij->iij", "ij->ik", "ijk->i"] {
@@ -111,11 +111,11 @@ fn shapes_that_the_graph_computes_are_followed() {
     model.node("Reshape", &["x", "new"], &["y"], vec![]);
     model.weight("w", &[40, 7]).node("MatMul", &["y", "w"], &["z"], vec![]);
     let graph = graph_of(&model, None);
-    // What computes shapes is folded away.
+    // Shape computations are folded.
     let kinds: Vec<_> = graph.operators.iter().map(|operator| operator.kind.as_deref().unwrap()).collect();
     assert_eq!(kinds, ["Reshape", "MatMul"]);
     assert_eq!(graph.operators[1].flop, Some(2.0 * 3.0 * 40.0 * 7.0));
-    // A reshape only renames bytes.
+    // A reshape is a view and moves no bytes.
     assert_eq!(graph.operators[0].bytes_moved, Some(0.0));
 }
 
@@ -143,7 +143,7 @@ fn large_shared_constants_tie_their_readers_together_and_small_ones_do_not() {
     let options = ImportOptions { tied: Tied::Together, ..ImportOptions::default() };
     let together = import_model("model.onnx", &model.bytes(), &options).expect("the same model").graph;
     assert!(together.parameters[0].together);
-    // As version 1 has it.
+    // By the first cost rules.
     let graph = earlier(&model, None);
     let colocation: Vec<_> = graph.operators.iter().map(|operator| operator.colocation.as_deref()).collect();
     assert_eq!(colocation, [Some("tied"), None, None, Some("tied")]);

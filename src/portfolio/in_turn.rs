@@ -70,8 +70,8 @@ static CALLS: Course = Course {
     turns: &[(&Dp, 0.5), (&Local, 0.3), (&Lns, 0.5), (&Milp, 0.5), (&Local, 1.0)],
 };
 
-/// Makespan: list schedulers within milliseconds, linear orders for steps that are nearly sequential, then local
-/// search.
+/// Makespan: list schedulers within milliseconds, linear orders for steps that are nearly sequential, then multilevel
+/// partitioning, tabu search and annealing.
 static STEPS: Course = Course {
     summary: "list schedulers, splits of linear orders, multilevel partitioning, tabu search and annealing in turn",
     missing: |objective| missing(&STEPS, ObjectiveKind::Makespan, objective),

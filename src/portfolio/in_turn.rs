@@ -45,12 +45,12 @@ impl std::fmt::Debug for Course {
 
 /// Splits without a stage order.
 ///
-/// The best contiguous split comes first, so the result is never worse than what was found of it. Local search follows,
-/// because it finds a good plan quickly. Column generation proves most problems optimal. Large neighbourhood search
-/// finds the last tenths of a percent on the others, and also gets the remaining time. The integer program between its
-/// two turns raises the bound where, with hundreds of small units, that of column generation is hardly above the bound
-/// of the work alone, or where uplinks matter, which column generation ignores. In large graphs, methods that move
-/// single operators or replan a few devices hardly improve on the contiguous split, so it gets more time there.
+/// The contiguous splitter comes first, so the result is never worse than its best plan. Local search follows, because
+/// it finds a good plan quickly. Column generation proves most problems optimal. Large neighbourhood search finds the
+/// last tenths of a percent on the others, and also gets the remaining time. The integer program between its two turns
+/// raises the bound where, with hundreds of small units, column generation's bound is hardly above that of the work
+/// alone, or where uplinks matter, which column generation ignores. In large graphs, methods that move single operators
+/// or replan a few devices hardly improve on the contiguous split, so it gets more time there.
 static SPLITS: Course = Course {
     summary: "the contiguous splitter, local search, column generation, large neighbourhoods and the integer program in turn",
     missing: |objective| missing(&SPLITS, ObjectiveKind::Throughput, objective),

@@ -18,7 +18,7 @@ pub struct Choice {
     pub rule: &'static str,
 }
 
-/// No solver that `auto` may choose takes the objective.
+/// No solver that `auto` may choose supports the objective.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("there is no solver for {what} yet{}", others(.able))]
 pub struct NoSolver {

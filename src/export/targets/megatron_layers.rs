@@ -7,7 +7,7 @@
 //! one stage per device, so it is never written.
 //!
 //! Source: `get_num_layers_to_build` in `megatron/core/transformer/transformer_block.py` and
-//! `megatron/training/arguments.py` of Megatron Core, as they were before layouts and still are beside them.
+//! `megatron/training/arguments.py` of Megatron Core, as they were before layouts and still are alongside them.
 
 use crate::export::stack::Stack;
 use crate::export::{Export, ExportError, Placed, Target};

@@ -1,6 +1,6 @@
-//! Synthetic lattices: parallel chains, whose ideals multiply.
+//! Synthetic lattices: parallel chains, with the product of their ideals.
 //!
-//! c chains of n operators have (n + 1)^c ideals. Costs are uniform in [1, 2], transfers too, on six equal devices.
+//! c chains of n operators have (n + 1)^c ideals. Costs and transfers are uniform in [1, 2], on six equal devices.
 //! For each seed the bench prints status, gap, time and the peak size of the tables:
 //!
 //!     cargo bench --bench lattice              # 5 chains of 15 and 7 chains of 9, seeds 0 to 9, two threads
@@ -28,7 +28,7 @@ const LIMITS: Limits =
     Limits { time: Some(Duration::from_secs(60)), memory: Some(4 << 30), gap: 0.0, simulations: None };
 
 fn main() {
-    // Cargo passes flags of its own; what is left are the numbers.
+    // Cargo adds flags; the remaining arguments are the numbers.
     let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
     println!("| chains | length | ideals | seed | status | value | gap | seconds | ideals kept | MB |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");

@@ -1,9 +1,9 @@
-//! The exact splitter on the published instances, from bytes to a proof, on one thread; and the textbook program
-//! beside it where that finishes.
+//! The exact splitter on the published instances, from bytes to a proof, on one thread, next to the textbook
+//! program on the instances where that finishes.
 //!
 //!     STAGEWRIGHT_SHARED=../shared cargo bench --bench splitter
 //!
-//! Without `STAGEWRIGHT_SHARED` there is nothing to measure, and the bench says so.
+//! Without `STAGEWRIGHT_SHARED` the bench has no instances, and reports so.
 
 #![allow(
     missing_docs,
@@ -29,7 +29,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solver};
 use stagewright_dp::Dp;
 
-/// Ideals above which the textbook program is left out: its time grows with the square.
+/// Number of ideals above which the textbook program is skipped: its time is quadratic in them.
 const TEXTBOOK_IDEALS: usize = 500;
 
 fn problem(name: &str, bytes: &[u8]) -> Problem {

@@ -1,4 +1,4 @@
-//! Calls for a plan document that has none: the step between a split and its latency.
+//! Calls for a plan document without calls: the step between a split and its latency.
 
 use stagewright_core::calls::assign;
 use stagewright_core::cluster::Cluster;
@@ -10,8 +10,9 @@ use stagewright_core::problem::Problem;
 
 use crate::placement::placement;
 
-/// Gives the accelerators of a split their calls, by [`assign`], where the plan's objective is latency and no device has
-/// any; whether it did. A plan that does not fit the documents is left as it is, for a checker to say what is wrong with it.
+/// Adds calls to the accelerators of a split, by [`assign`], if the plan's objective is latency and no device has any.
+/// Returns whether it did. Leaves a plan that does not match the documents unchanged, so that a checker can report the
+/// error.
 pub fn assign_calls(graph: &GraphDocument, cluster: &ClusterDocument, plan: &mut PlanDocument) -> bool {
     let has_calls = plan.devices.iter().any(|device| device.calls.is_some());
     if plan.objective.kind != ObjectiveKind::Latency || has_calls || plan.devices.is_empty() {
@@ -20,7 +21,7 @@ pub fn assign_calls(graph: &GraphDocument, cluster: &ClusterDocument, plan: &mut
     let Some((problem, placement)) = read(graph, cluster, plan) else { return false };
     let placement = assign(&problem, &placement);
     for device in &mut plan.devices {
-        // A split of the reference package numbers its devices; a call has no place in a pipeline.
+        // A split of the reference package numbers its devices, but calls have no pipeline order.
         device.stage = None;
         let Some(id) = problem.cluster().device_named(&device.name) else { continue };
         if problem.pools()[problem.pool_of(id)].host {
@@ -37,7 +38,7 @@ pub fn assign_calls(graph: &GraphDocument, cluster: &ClusterDocument, plan: &mut
     true
 }
 
-/// The problem of the documents, and the placement if every operator has one device of the cluster.
+/// The problem of the documents, and its placement if every operator is on one device of the cluster.
 fn read(
     graph: &GraphDocument,
     cluster: &ClusterDocument,

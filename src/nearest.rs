@@ -1,15 +1,15 @@
-//! The names that were meant by a slip of the keyboard.
+//! Suggestions for mistyped names.
 
-/// How like a name has to be to be taken for what was meant, from 0 to 1 (Jaro–Winkler).
+/// Jaro–Winkler similarity, from 0 to 1, above which a name counts as mistyped.
 const ALIKE: f64 = 0.8;
 
-/// Longest text that is compared with names: nothing longer is a slip of one of them.
+/// Longest text compared with names; a longer one is not a typing error.
 const LONGEST_SLIP: usize = 64;
 
-/// Names that are told of a longer list.
+/// Maximum number of names listed.
 const TOLD: usize = 3;
 
-/// The candidate that is most like a name, the first of them where several are; none where none is like it.
+/// The candidate most similar to a name, with ties going to the first; `None` if none is similar.
 ///
 /// ```
 /// use stagewright::nearest::nearest;
@@ -21,7 +21,8 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     (alike > ALIKE).then(|| best.to_owned())
 }
 
-/// The three candidates that are most like a name, the most alike first, each once; all where there are no more.
+/// The three candidates most similar to a name, in descending similarity, without duplicates; fewer if there are not
+/// as many.
 ///
 /// Takes time O(candidates · (length of a name² + log candidates)).
 ///
@@ -34,8 +35,7 @@ pub fn nearest_three<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) 
     ranked(name, candidates).into_iter().map(|(_, candidate)| candidate).take(TOLD).collect()
 }
 
-/// What to use instead of a name that is not known: all names where they are few, else the three that are most
-/// like it, and how many there are.
+/// A suggestion for an unknown name: all names if they are few, else their number and the three most similar ones.
 ///
 /// ```
 /// use stagewright::nearest::instead;
@@ -52,8 +52,8 @@ pub fn instead<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Str
     format!("the nearest of {} are {told}", candidates.len())
 }
 
-/// The candidates, each once, the most alike first; as they come where they are equally so or the name is too long to
-/// be a slip.
+/// The candidates in descending similarity, without duplicates; in their given order if they are equally similar or
+/// the name is too long to be mistyped.
 fn ranked<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<(f64, &'a str)> {
     let alike = |candidate: &'a str| {
         let alike = if name.len() > LONGEST_SLIP { 0.0 } else { strsim::jaro_winkler(name, candidate) };

@@ -1,9 +1,9 @@
-//! From a plan document back to the placement that it describes.
+//! Recovers the placement that a plan document describes.
 //!
-//! The way back of [`plan_document`](crate::report::document::plan_document). What it reads beside the
-//! devices of the operators depends on the objective that the plan names: stages and replicas for throughput,
-//! calls for latency, the priority for makespan. Whether the placement is feasible, and worth what the plan
-//! says, is for others to judge; it only has to say where every operator runs.
+//! The inverse of [`plan_document`](crate::report::document::plan_document). In addition to the devices of
+//! the operators it reads the data of the plan's objective: stages and replicas for throughput, calls for
+//! latency, the priority for makespan. It does not check whether the placement is feasible or has the claimed
+//! value; the plan only has to state the device of every operator.
 
 use std::collections::BTreeMap;
 
@@ -14,32 +14,32 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use thiserror::Error;
 
-/// Why a plan describes no placement for a problem.
+/// A plan describes no placement for a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PlacementError {
-    /// A device that is none of the cluster's.
+    /// The cluster does not have this device.
     #[error("the cluster has no device `{0}`")]
     UnknownDevice(String),
-    /// An operator that the model lacks.
+    /// The model does not have this operator.
     #[error("{place} names operator `{operator}`, which the model lacks")]
     UnknownOperator {
         /// The operator.
         operator: String,
-        /// Where it is named.
+        /// Where the plan names it.
         place: String,
     },
-    /// An operator on two devices, or twice on one.
+    /// An operator is on two devices, or twice on one.
     #[error("operator `{0}` is placed twice")]
     PlacedTwice(String),
-    /// Operators without a device.
+    /// Some operators have no device.
     #[error("{count} operators are placed nowhere, the first of them `{first}`")]
     NotPlaced {
         /// The first of them.
         first: String,
-        /// How many there are.
+        /// Their number.
         count: usize,
     },
-    /// An operator in a call of a device that it is not on.
+    /// A call of a device runs an operator of another device.
     #[error("a call of {device} runs operator `{operator}`, which is placed elsewhere")]
     Elsewhere {
         /// The operator.
@@ -50,7 +50,7 @@ pub enum PlacementError {
 }
 
 impl PlacementError {
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             PlacementError::UnknownDevice(_) => "L001",
@@ -61,7 +61,7 @@ impl PlacementError {
         }
     }
 
-    /// What to do about it.
+    /// A hint for fixing the error.
     pub fn help(&self) -> &'static str {
         match self {
             PlacementError::UnknownDevice(_) => "give the cluster that the plan was made for",
@@ -81,7 +81,7 @@ impl PlacementError {
 /// The placement that a plan describes, in O((operators + names) log operators).
 ///
 /// # Errors
-/// The first reason why it describes none for this problem.
+/// If it describes no placement for this problem; returns the first reason.
 pub fn placement(problem: &Problem, plan: &PlanDocument) -> Result<Placement, PlacementError> {
     let names = Names::of(problem);
     let device_of = names.devices(plan)?;
@@ -149,8 +149,8 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The devices in pipeline order, none where the plan does not give all that are in use a place of their
-    /// own, and those that stand for several.
+    /// The devices in pipeline order, empty unless the plan gives every device in use a distinct stage; and
+    /// the devices with replicas.
     fn stages(
         &self,
         plan: &PlanDocument,
@@ -173,7 +173,7 @@ impl<'a> Names<'a> {
         Ok((stages, replicas))
     }
 
-    /// The number of the call that runs each operator; none where no device has calls.
+    /// The call number of each operator; `None` if no device has calls.
     fn calls(&self, plan: &PlanDocument, device_of: &[DeviceId]) -> Result<Option<Vec<u32>>, PlacementError> {
         let mut call_of = None;
         for device in &plan.devices {

@@ -1,7 +1,7 @@
-//! The solvers and the lower bounds by name.
+//! The solvers and lower bounds by name.
 //!
-//! A new solver is one row of [`SOLVERS`], a new bound one row of [`BOUNDS`]; the command line, the portfolio and
-//! `bench` know nothing else of them.
+//! A new solver is a row of [`SOLVERS`], a new bound a row of [`BOUNDS`]; the command line, the portfolio and `bench`
+//! need no other change.
 
 use stagewright_core::bound::{Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine};
 use stagewright_core::objective::Objective;
@@ -19,19 +19,19 @@ use stagewright_search::{
 use crate::integer::{Bnp, Lns, Milp};
 use crate::learned;
 
-/// What a solver is for.
+/// The purpose of a solver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Proves optimality, given time.
     Exact,
     /// Finds good plans.
     Search,
-    /// Something to compare with, mostly in moments; never chosen automatically.
+    /// A baseline for comparison, mostly within milliseconds; never chosen automatically.
     Baseline,
-    /// A learned system of the field, to compare with, which takes all the time that it is given; never chosen automatically.
-    Learned,
-    /// A solver with a part of it left out, or with nothing left but chance, to tell what the rest is worth; never chosen
+    /// A learned system of the literature, for comparison; uses all the time it is given and is never chosen
     /// automatically.
+    Learned,
+    /// An ablation of a solver, without one of its parts or with nothing but chance; never chosen automatically.
     Variant,
 }
 
@@ -39,11 +39,11 @@ pub enum Role {
 pub struct Entry {
     /// The solver.
     pub solver: &'static dyn Solver,
-    /// What it is for.
+    /// Its purpose.
     pub role: Role,
 }
 
-/// The solvers, those that `auto` prefers first.
+/// All solvers, in order of preference for `auto`.
 pub const SOLVERS: &[Entry] = &[
     Entry { solver: &Dp, role: Role::Exact },
     Entry { solver: &Bnp, role: Role::Exact },
@@ -90,7 +90,7 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &RandomPlacements, role: Role::Variant },
 ];
 
-/// The bounds that need no solver, the cheapest first.
+/// The bounds that need no solver, cheapest first.
 pub const BOUNDS: &[&dyn Bound] = &[
     &Fluid,
     &HeaviestUnit,
@@ -102,7 +102,7 @@ pub const BOUNDS: &[&dyn Bound] = &[
     &CallChains { effort: bound::Effort::DEFAULT },
 ];
 
-/// The solver of a name.
+/// Looks up a solver by name.
 ///
 /// ```
 /// assert!(stagewright::registry::named("dp").is_some());
@@ -112,7 +112,7 @@ pub fn named(name: &str) -> Option<&'static dyn Solver> {
     SOLVERS.iter().map(|entry| entry.solver).find(|solver| solver.name() == name)
 }
 
-/// The names of the solvers that take an objective.
+/// The names of the solvers that support an objective.
 pub fn able(objective: &Objective) -> Vec<&'static str> {
     SOLVERS
         .iter()

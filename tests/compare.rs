@@ -1,4 +1,5 @@
-//! `compare`: every row is what the same solver says alone, in order, against the right baseline and bound.
+//! `compare`: every row equals the result of the solver run alone, in order, with the right baseline and
+//! bound.
 
 use std::process::{Command, Output};
 
@@ -51,7 +52,7 @@ fn rows_are_what_solvers_say_alone() {
         let value = number(row, "value_s");
         assert_eq!(number(&alone["objective"], "value_s"), value, "{name}");
         assert_eq!(number(row, "speedup"), unit.expect("it takes part") / value, "{name}");
-        // The exact solver's proof is a bound for all.
+        // The proof of the exact solver is a bound for all rows.
         assert!((number(row, "bound_s") / best - 1.0).abs() < 1e-9, "{name}");
         let gap = (value - number(row, "bound_s")) / value;
         assert!((number(row, "gap") - gap).abs() < 1e-9, "{name}");
@@ -71,7 +72,7 @@ fn given_plans_take_part_and_broken_ones_stand_behind() {
     let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
     let sound = path("model.json");
     assert!(run(&["plan", &model, "--cluster", &cluster, "--out", &sound]).status.success());
-    // Everything on one device, and a claim that is not true.
+    // Swaps the operators of two devices, and claims a wrong value.
     let mut plan: Value =
         serde_json::from_str(&std::fs::read_to_string(&sound).expect("a plan")).expect("JSON");
     let devices = plan["devices"].as_array_mut().expect("devices");
@@ -106,7 +107,7 @@ fn no_unit_breaks_the_rules_and_no_plan_takes_a_solvers_name() {
     assert!(run(&["plan", &model, "--cluster", &cluster, "--out", &plan]).status.success());
     let twice = compare(&["--solvers", "dp", "--plan", &format!("dp={plan}")]);
     assert!(text(&twice.stderr).contains("error[U001]"), "{}", text(&twice.stderr));
-    // Stages the other way round go against the order.
+    // Reversed stages contradict the tensor order.
     let mut document: Value =
         serde_json::from_str(&std::fs::read_to_string(&plan).expect("a plan")).expect("JSON");
     for (device, stage) in document["devices"].as_array_mut().expect("devices").iter_mut().zip([3, 2, 1, 0]) {
@@ -133,7 +134,7 @@ fn the_page_of_a_comparison_names_every_contender() {
     for solver in solvers {
         assert_eq!(table.matches(&format!("<bdi>{solver}</bdi></th>")).count(), 1, "{solver}");
     }
-    // Headed as the page of a plan is: by the name of the model, not of its file.
+    // The page title is the name of the model, as in the page of a plan, not the name of its file.
     let other = folder.path().join("plan.html");
     let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
     let of_plan = other.display().to_string();

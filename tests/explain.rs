@@ -1,4 +1,4 @@
-//! Explanations: what they say adds up to the value, and no change is said to bring what it does not.
+//! Explanations: their parts add up to the value, and no what-if exceeds what a change can bring.
 
 #[path = "simulate/problems.rs"]
 mod steps;
@@ -31,7 +31,7 @@ fn close(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1e-9 * one.abs().max(other.abs()).max(1e-12)
 }
 
-/// Compute and communication as the objective adds them, and what comes on top.
+/// Compute and communication combined as in the objective, plus the synchronisation of replicas.
 fn combined(problem: &Problem, bottleneck: &Bottleneck) -> f64 {
     let of = |name: &str| {
         let part = bottleneck.parts.iter().find(|part| part.name == name);
@@ -51,7 +51,7 @@ fn the_parts_of_a_bottleneck_are_the_value() {
         let problem = random::problem(number, SIZE);
         let devices = problem.cluster().device_count() as u32;
         let device_of = problem.graph().operators().map(|_| DeviceId(rng.random_range(0..devices))).collect();
-        // Any device may stand for several, whether or not there are so many.
+        // Any device may have replicas, whether or not there are that many devices.
         let replicas = problem.cluster().devices().map(|device| (device, rng.random_range(1..=3))).collect();
         let placement = Placement::with_stages(device_of, Vec::new(), replicas);
         let evaluation = evaluate(&problem, &placement);

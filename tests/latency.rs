@@ -1,5 +1,5 @@
-//! Latency on random small problems: the evaluation agrees with the independent checker on placements with random calls,
-//! and the solvers with brute force over all placements.
+//! Latency on small random problems: the evaluation agrees with the independent checker on placements with random
+//! calls, and the solvers with brute force over all placements.
 
 #[path = "../solvers/dp/tests/support/random.rs"]
 mod random;
@@ -29,7 +29,7 @@ use stagewright_search::Local;
 use stagewright_search::latency::blocks::Ideals;
 use stagewright_verify::{Report, ViolationKind, check};
 
-/// Most placements of a problem that brute force tries.
+/// Maximum number of placements that brute force tries.
 const MOST_PLACEMENTS: f64 = 20_000.0;
 
 fn latency(calls: u32) -> Objective {
@@ -48,7 +48,7 @@ fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
     solver.solve(problem, &mut context).unwrap_or_else(|error| panic!("{}: {error}", solver.name()))
 }
 
-/// The solution as written and read again, checked.
+/// Writes the solution, reads it back and checks it.
 fn checked(problem: &Problem, solution: &Solution) -> Report {
     let provenance = Provenance { solver: solution.solver.into(), seconds: 0.0, seed: 0 };
     let written = serde_json::to_string(&plan_document(problem, solution, provenance)).expect("JSON");
@@ -56,8 +56,8 @@ fn checked(problem: &Problem, solution: &Solution) -> Report {
     check(problem.graph().document(), problem.cluster().document(), None, &plan).expect("a sound problem")
 }
 
-/// The least value over every assignment of operators to hosts and calls, infinite where none is feasible; none where
-/// there are too many to try.
+/// The minimum over every assignment of operators to hosts and calls, infinite if none is feasible; `None` if there are
+/// too many to try.
 fn optimum(problem: &Problem) -> Option<f64> {
     let calls = problem.objective().calls;
     let seats: Vec<(DeviceId, u32)> = problem
@@ -98,7 +98,7 @@ fn evaluation_and_checker_agree_on_random_calls() {
         let of_class: Vec<u32> =
             (0..graph.class_count()).map(|_| few[rng.random_range(0..few.len())]).collect();
         let device_of = graph.operators().map(|op| DeviceId(of_class[graph.class_of(op)])).collect();
-        // Calls mostly along the order of the graph, so that many are feasible.
+        // Calls mostly follow the topological order, so that many are feasible.
         let most = problem.objective().calls + 1;
         let mut call_of = vec![0; graph.operator_count()];
         for (at, &op) in graph.topological().iter().enumerate() {
@@ -119,7 +119,7 @@ fn evaluation_and_checker_agree_on_random_calls() {
         let broken = report.violations.iter().find(|violation| violation.kind.breaks_feasibility());
         assert_eq!(core, broken.is_none(), "{number}: {broken:?}");
         if core {
-            // Value, loads and memory of every device are claims of the plan.
+            // The value, loads and memory of every device are claims of the plan.
             assert!(report.violations.is_empty(), "{number}: {:?}", report.violations);
         }
         if stuck {
@@ -163,7 +163,7 @@ fn no_solver_is_below_brute_force_and_every_plan_is_what_it_says() {
                 proved += u32::from(name == auto.name() && solution.status == Status::Optimal);
             } else {
                 assert!(solution.reason.is_some(), "{number} {name}");
-                // What contraction leaves out is for the integer program to find.
+                // Plans excluded by contraction are left to the integer program.
                 let contracted = Units::new(&problem).len() < problem.graph().operator_count();
                 let excused = role == Role::Baseline || contracted || problem.objective().calls > 1;
                 assert!(excused || optimum.is_infinite(), "{number} {name} has no plan");
@@ -177,7 +177,7 @@ fn no_solver_is_below_brute_force_and_every_plan_is_what_it_says() {
     assert!(best * 100 >= feasible * 95, "auto has the optimum of {best} of {feasible}, {proved} proved");
 }
 
-/// As many ideals as subsets: the listing ends by its limit and what was found before stands.
+/// Every subset is an ideal: the listing reaches its limit, and the plan found before is kept.
 #[test]
 fn ideals_that_memory_cannot_hold_lose_no_plan() {
     let operator =
@@ -206,7 +206,7 @@ fn more_calls_than_could_ever_be_made_are_no_harm() {
     }
 }
 
-/// A chain of operators as documents, each with its seconds on a host and on accelerators.
+/// Builds a problem from its documents.
 fn problem(graph: serde_json::Value, cluster: serde_json::Value, calls: u32) -> Problem {
     let graph: GraphDocument = serde_json::from_value(graph).expect("a graph");
     let cluster: ClusterDocument = serde_json::from_value(cluster).expect("a cluster");
@@ -253,8 +253,8 @@ fn the_block_program_is_exact_on_chains() {
     assert!(below_the_host > 100, "only {below_the_host} plans call an accelerator");
 }
 
-/// A slow operator that only the host runs stands between two halves that share the memory of one accelerator: with one
-/// call it can run one half, with two calls both.
+/// Between two halves that share the memory of one accelerator there is a slow operator that only the host runs: one
+/// call can run one half, two calls both.
 fn sandwich(calls: u32) -> Problem {
     let graph = serde_json::json!({"schema": "stagewright.graph/1",
         "operators": [
@@ -311,7 +311,7 @@ fn calls_are_assigned_in_an_order_and_few() {
         let evaluation = evaluate(&problem, &placement);
         let stuck = evaluation.violations.iter().any(|broken| matches!(broken, Violation::CallOrder { .. }));
         assert!(!stuck, "{number}: the calls wait for one another");
-        // One call each, where that is possible, is what a placement without calls is evaluated with.
+        // A placement without calls is evaluated with one call per accelerator, where that is possible.
         let merged = evaluate(
             &problem,
             &Placement::new(problem.graph().operators().map(|op| placement.device_of(op)).collect()),
@@ -324,7 +324,7 @@ fn calls_are_assigned_in_an_order_and_few() {
     assert!(several > 200, "only {several} need several calls");
 }
 
-/// Without memory the hosts' would be the best place for everything, which hides the plans that fit them.
+/// Without its memory limit the host would be the best device for all operators, which hides the plans that fit it.
 #[test]
 fn what_overfills_a_host_is_no_proof_that_nothing_fits() {
     let operator = |name: &str, bytes: u32, gpu: bool| {
@@ -348,7 +348,7 @@ fn what_overfills_a_host_is_no_proof_that_nothing_fits() {
     assert_eq!(found.value(), cfg!(feature = "milp").then_some(103.0));
 }
 
-/// A marker for "never" that leaves a sum again takes nothing with it.
+/// A huge transfer time that means "never" leaves no rounding error in a sum after it is subtracted again.
 #[test]
 fn absurd_transfers_cost_no_precision() {
     let operator = |name: &str, cpu: f64, gpu: Option<f64>| match gpu {

@@ -1,6 +1,6 @@
-//! One step under dataflow execution, on random small problems: the evaluation agrees with the independent checker, with
-//! ports and without contention, the timeline of a plan that is reported feasible never holds more than a device has, and
-//! `auto` announces what it answers.
+//! One step under dataflow execution, on small random problems: the evaluation agrees with the independent checker,
+//! with ports and without contention; in the timeline of a plan reported feasible no device exceeds its memory; and
+//! `auto` announces the plan it returns.
 
 #[path = "simulate/problems.rs"]
 mod problems;
@@ -28,7 +28,7 @@ use stagewright_core::solver::{Context, Event, Limits, Observer, Plan, Solution}
 use stagewright_core::tolerance;
 use stagewright_verify::{Report, ViolationKind, check};
 
-/// The plan as written and read again.
+/// Writes the plan and reads it back.
 fn written(problem: &Problem, placement: &Placement, evaluation: &Evaluation) -> PlanDocument {
     let plan = Plan { placement: placement.clone(), evaluation: evaluation.clone() };
     let solution = Solution::with_plan("none", plan, LowerBound::TRIVIAL, None);
@@ -37,7 +37,7 @@ fn written(problem: &Problem, placement: &Placement, evaluation: &Evaluation) ->
     serde_json::from_str(&text).expect("the same document")
 }
 
-/// What the checker should find, which finds figures only where it can say when every operator runs.
+/// Expected violations of the checker, which computes figures only if it can determine when every operator runs.
 fn expected(evaluation: &Evaluation, report: &Report) -> BTreeSet<ViolationKind> {
     let kind = |violation: &Violation| match violation {
         Violation::Unsupported { .. } => Some(ViolationKind::Support),
@@ -49,8 +49,8 @@ fn expected(evaluation: &Evaluation, report: &Report) -> BTreeSet<ViolationKind>
     evaluation.violations.iter().filter_map(kind).collect()
 }
 
-/// What the checker found. It tells pins from what a device cannot run; the evaluation does not, and gives
-/// what runs where it must not no time, so that no figure of either can be compared.
+/// Violations found by the checker. It distinguishes pins from missing support. The evaluation does not, and gives no
+/// time to an operator on a device that must not run it, so no figures of the two can be compared then.
 fn found(report: &Report) -> BTreeSet<ViolationKind> {
     let kinds = report.violations.iter().map(|violation| match violation.kind {
         ViolationKind::Pins => ViolationKind::Support,
@@ -63,14 +63,14 @@ fn found(report: &Report) -> BTreeSet<ViolationKind> {
     kinds
 }
 
-/// Evaluates a placement, writes it as a plan and has it checked; asserts that both find the same.
+/// Evaluates a placement, writes it as a plan and checks that; asserts that both find the same violations.
 fn agreed(problem: &Problem, chosen: &Placement, number: u64) -> (Evaluation, Report) {
     let evaluation = evaluate(problem, chosen);
     let plan = written(problem, chosen, &evaluation);
     assert_eq!(placement(problem, &plan).as_ref(), Ok(chosen), "{number}");
     let report = check(problem.graph().document(), problem.cluster().document(), None, &plan);
     let report = report.expect("a sound problem");
-    // Value, loads, peaks and uplinks are claims of the plan, so that none may be among what is found.
+    // Value, loads, peaks and uplinks are claims of the plan, so none of them may be among the violations.
     let said = &report.violations;
     let mut expected = expected(&evaluation, &report);
     if expected.contains(&ViolationKind::Support) {
@@ -100,7 +100,7 @@ fn evaluation_and_checker_agree_on_random_steps() {
     assert!(seen.iter().all(|&count| count > 300), "{seen:?}");
 }
 
-/// The same problem without contention, its tensors naming their readers in any order.
+/// The same problem without contention, with the readers of each tensor in random order.
 fn without_contention(problem: &Problem, number: u64) -> Problem {
     let mut rng = seed::stream(0x57EB, number);
     let mut graph = problem.graph().document().clone();
@@ -134,7 +134,7 @@ fn evaluation_and_checker_agree_without_contention() {
     assert!(seen.iter().all(|&count| count > 300), "{seen:?}");
 }
 
-/// Bytes on every device at a moment, by the intervals of the timeline: from a start until before an end.
+/// Bytes on every device at a given time, from the half-open intervals of the timeline.
 fn bytes_at(
     problem: &Problem,
     placement: &Placement,
@@ -212,7 +212,7 @@ fn a_feasible_plan_never_holds_more_than_a_device_has() {
             let (shown, limit) =
                 (most[device.device.index()], problem.pools()[problem.pool_of(device.device)].memory);
             assert!(tolerance::fits(shown, limit), "{number}: {shown} of {limit}");
-            // What takes no time is in no interval and still counts in the peak.
+            // Activities of zero duration are in no interval but count in the peak.
             assert!(tolerance::fits(shown, device.memory_bytes), "{number}: {shown}, {device:?}");
             assert!(
                 !takes_time || tolerance::same(shown, device.memory_bytes),
@@ -225,7 +225,7 @@ fn a_feasible_plan_never_holds_more_than_a_device_has() {
     assert!(feasible > 1_000 && limited > 1_000 && exact > 50, "{feasible}, {limited}, {exact}");
 }
 
-/// The values that a solver announces.
+/// The values announced by a solver.
 struct Announced(Vec<f64>);
 
 impl Observer for Announced {
@@ -237,7 +237,7 @@ impl Observer for Announced {
     }
 }
 
-/// Without time a single device and list schedulers are all that there is; whoever watches hears of their plans as well.
+/// Without time only a single device and list schedulers run; observers receive their plans too.
 #[test]
 fn auto_announces_the_plans_that_it_begins_with() {
     let mut plans = 0;
@@ -246,7 +246,7 @@ fn auto_announces_the_plans_that_it_begins_with() {
         let auto = portfolio::auto(problem.objective()).expect("auto takes steps").solver;
         let limits = Limits { time: Some(Duration::ZERO), ..Limits::default() };
         let mut warm_start = None;
-        // The second time from the first's answer, and then nothing else is looked at.
+        // The second run starts from the answer of the first and tries nothing else.
         for most in [usize::MAX, 1] {
             let mut announced = Announced(Vec::new());
             let mut context = Context::new(limits, Default::default(), &mut announced);

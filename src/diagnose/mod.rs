@@ -1,10 +1,10 @@
-//! Why a problem has no plan, and the smallest change that would give it one.
+//! Diagnosis of infeasible problems: the cause, and the smallest change that makes the problem feasible.
 //!
-//! Three causes can be read off the problem: operators that no device may run, a unit (operators that must share
-//! a device) larger than every device that may run it, and more bytes in all than there is memory. Whatever they
-//! say, the module `smallest` then asks the solver itself at growing device counts and memory sizes, one kind at a time:
-//! both only ever make more plans feasible, so doubling and bisection find the smallest of each. A probe that its
-//! time limit ends counts as infeasible, which makes the answer one that suffices but need not be the smallest.
+//! Three causes follow from the problem directly: operators that no device may run, a unit (operators that must share a
+//! device) larger than every device that may run it, and more bytes in total than memory. In any case, the module
+//! `smallest` then solves the problem at growing device counts and memory sizes, one kind at a time: both only ever
+//! make more plans feasible, so doubling and bisection find the smallest of each. A probe that reaches its time limit
+//! counts as infeasible, so the result suffices but need not be the smallest.
 
 mod smallest;
 
@@ -22,42 +22,42 @@ use stagewright_core::tolerance;
 
 use crate::report::units::{bytes, bytes_closely};
 
-/// What the diagnosis may spend.
+/// Limits of a diagnosis.
 pub struct Effort {
-    /// The solver to ask.
+    /// The solver for the probes.
     pub solver: &'static dyn Solver,
-    /// Time in all.
+    /// Total time.
     pub time: Duration,
     /// Bytes for the solver's tables.
     pub memory: Option<u64>,
     /// Worker threads.
     pub threads: usize,
-    /// Ends the diagnosis early.
+    /// Flag that ends the diagnosis early.
     pub interrupt: Arc<AtomicBool>,
 }
 
-/// One thing that is wrong, or that would help.
+/// A cause of infeasibility, or a change that would help.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Finding {
-    /// Operators that nothing in the cluster may run.
+    /// No device of the cluster may run some operators.
     NowhereToRun {
-        /// Some of them.
+        /// The first few of them.
         operators: Vec<String>,
-        /// How many there are.
+        /// Their number.
         count: usize,
-        /// Classes that have a time for the first of them, pinned or not.
+        /// Classes that have a time for the first of them, regardless of pins.
         timed_on: Vec<String>,
-        /// Whether a pin stands in the way of the first of them.
+        /// Whether a pin excludes devices for the first of them.
         pinned: bool,
     },
-    /// Operators that must share a device, and that no one device may run all of.
+    /// Operators that must share a device have no device that may run all of them.
     NothingInCommon {
-        /// What the operators are, for people.
+        /// Description of the operators, for display.
         unit: String,
     },
-    /// A unit larger than every device that may run it.
+    /// A unit is larger than every device that may run it.
     UnitTooLarge {
-        /// What the unit is, for people.
+        /// Description of the unit, for display.
         unit: String,
         /// Bytes it needs.
         bytes: f64,
@@ -66,32 +66,32 @@ pub enum Finding {
         /// The kind of that device.
         kind: String,
     },
-    /// More bytes than memory.
+    /// The model needs more bytes than all devices have.
     TotalMemory {
         /// Bytes of the model.
         bytes: f64,
         /// Bytes of all devices.
         available: f64,
     },
-    /// More devices of one kind suffice.
+    /// More devices of one kind are enough.
     MoreDevices {
         /// The kind.
         kind: String,
-        /// Devices that suffice.
+        /// A sufficient number of devices.
         count: u32,
-        /// Whether one device fewer is proved not to.
+        /// Whether one device fewer is proved insufficient.
         smallest: bool,
     },
-    /// More memory on each device of one kind suffices.
+    /// More memory on each device of one kind is enough.
     MoreMemory {
         /// The kind.
         kind: String,
-        /// Bytes that suffice.
+        /// A sufficient number of bytes.
         bytes: f64,
-        /// Bytes that are proved not to, where any are.
+        /// A number of bytes proved insufficient, if there is one.
         too_few: Option<f64>,
     },
-    /// Nothing that was tried helps.
+    /// No change that was tried helps.
     NothingHelps,
 }
 
@@ -103,7 +103,7 @@ pub fn diagnose(problem: &Problem, effort: &Effort) -> Vec<Finding> {
         findings = nothing_in_common(problem, &units);
     }
     if !findings.is_empty() {
-        // Neither more devices nor more memory give an operator a time.
+        // Neither more devices nor more memory would let any device run these operators.
         return findings;
     }
     let too_large = largest_misfit(problem, &units);
@@ -153,9 +153,9 @@ fn nothing_in_common(problem: &Problem, units: &Units) -> Vec<Finding> {
         .collect()
 }
 
-/// The unit that misses its best device by most.
+/// The unit that exceeds its largest device by the most bytes.
 fn largest_misfit(problem: &Problem, units: &Units) -> Option<Finding> {
-    // The last stage keeps the fewest microbatches, so what does not fit there fits nowhere.
+    // The last stage holds the fewest microbatches, so a unit that does not fit there fits nowhere.
     let in_flight = problem.objective().in_flight(1);
     let mut worst: Option<(f64, Finding)> = None;
     for unit in 0..units.len() {
@@ -196,7 +196,7 @@ fn total_memory(problem: &Problem) -> Option<Finding> {
     (!tolerance::fits(bytes, available)).then_some(Finding::TotalMemory { bytes, available })
 }
 
-/// Bytes of the whole model with some microbatches in flight.
+/// Bytes of the whole model with `in_flight` microbatches in flight.
 fn total_bytes(problem: &Problem, in_flight: u32) -> f64 {
     let graph = problem.graph();
     let shared = graph.parameters().iter().map(|parameter| parameter.bytes + parameter.optimizer_bytes);
@@ -225,13 +225,13 @@ fn total_bytes(problem: &Problem, in_flight: u32) -> f64 {
         .sum()
 }
 
-/// Bytes of an operator that are always on its device under makespan: the others come and go.
+/// Bytes of an operator that are always on its device under makespan; all others come and go.
 fn standing_bytes(problem: &Problem, op: OpId) -> f64 {
     let operator = problem.graph().operator(op);
     operator.parameter_bytes + operator.optimizer_bytes
 }
 
-/// A unit in words: its colocation group where it is one, else its operators.
+/// Describes a unit by its colocation group, or else by its operators.
 fn describe(problem: &Problem, units: &Units, unit: usize) -> String {
     let graph = problem.graph();
     let members = units.members(unit);

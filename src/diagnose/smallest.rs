@@ -13,14 +13,14 @@ use stagewright_core::solver::{Context, Event, Limits, Observer, Status};
 
 use super::{Effort, Finding, total_bytes};
 
-/// Most devices of a kind that are tried.
+/// Maximum number of devices of a kind that are tried.
 const MOST_DEVICES: u32 = 4096;
 /// Relative width at which the bisection over memory ends.
 const MEMORY_WIDTH: f64 = 0.005;
-/// Share of the time left that one probe may take.
+/// A probe may take the remaining time divided by this.
 const PROBE_SHARE: u32 = 4;
 
-/// For every kind but hosts, the smallest count that suffices.
+/// The smallest sufficient count for every kind except hosts.
 pub(super) fn counts(problem: &Problem, units: usize, effort: &Effort) -> Vec<Finding> {
     let mut probe = Probe::new(problem, effort);
     let mut found = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn counts(problem: &Problem, units: usize, effort: &Effort) -> Vec<Fi
         if kind.host {
             continue;
         }
-        // One unit a device is as far as more devices can go.
+        // More devices than one per unit cannot help.
         let most = kind.count.saturating_add((units as u32).max(1)).min(MOST_DEVICES);
         let feasible =
             |probe: &mut Probe<'_>, count: u32| probe.with(|cluster| cluster.kinds[at].count = count);
@@ -60,7 +60,7 @@ pub(super) fn counts(problem: &Problem, units: usize, effort: &Effort) -> Vec<Fi
     found
 }
 
-/// For every kind with a memory limit, the smallest memory that suffices, to [`MEMORY_WIDTH`].
+/// The smallest sufficient memory for every kind with a memory limit, up to [`MEMORY_WIDTH`].
 pub(super) fn memories(problem: &Problem, effort: &Effort) -> Vec<Finding> {
     let mut probe = Probe::new(problem, effort);
     let mut found = Vec::new();
@@ -101,7 +101,7 @@ enum Answer {
     Unknown,
 }
 
-/// Asks the solver whether the problem on a changed cluster has any plan.
+/// Solves the problem on changed clusters to decide whether it has any plan.
 struct Probe<'a> {
     problem: &'a Problem,
     graph: Arc<Graph>,
@@ -109,7 +109,7 @@ struct Probe<'a> {
     deadline: Option<Instant>,
 }
 
-/// Stops at the first plan, or when the user has had enough.
+/// Stops at the first plan, or when the user interrupts.
 struct FirstPlan<'a> {
     found: bool,
     interrupt: &'a AtomicBool,
@@ -156,7 +156,7 @@ impl<'a> Probe<'a> {
             simulations: None,
         };
         let mut observer = FirstPlan { found: false, interrupt: &self.effort.interrupt };
-        // The first plan stops the solve through a flag of its own: the user's would stop everything.
+        // The first plan stops the solve by a separate flag: the user's flag would stop everything.
         let mut context = Context::new(limits, Arc::new(AtomicBool::new(false)), &mut observer);
         context.threads = self.effort.threads;
         match self.effort.solver.solve(&problem, &mut context) {

@@ -66,7 +66,7 @@ fn the_smallest_count_is_exact() {
 
 #[test]
 fn the_smallest_memory_is_bracketed() {
-    // Nine on two devices: five of 6 GiB on one of them.
+    // Nine operators on two devices: five of 6 GiB on one of them.
     let findings = run(&chain(9, 2, 16.0 * GIB, PinsDocument::default()));
     let bracket = findings.iter().find_map(|finding| match finding {
         Finding::MoreMemory { bytes, too_few: Some(too_few), .. } => Some((*too_few, *bytes)),

@@ -1,18 +1,18 @@
-//! What decides a value.
+//! The bottleneck of a plan.
 
 use serde::Serialize;
 
-/// A resource, or a chain of activities, that takes as long as the value.
+/// A resource, or a chain of activities, whose time is the value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bottleneck {
-    /// What it is: `device acc3`, `uplink of group rack0`, `critical path`.
+    /// Name of the resource: `device acc3`, `uplink of group rack0`, `critical path`.
     pub resource: String,
-    /// Seconds that it takes.
+    /// Its time in seconds.
     pub seconds: f64,
-    /// What of it takes how long. Compute and communication make up the whole as the objective has it: their sum, or
-    /// the largest where one passes beside the other; the synchronisation of replicas comes on top.
+    /// Breakdown of the time. Compute and communication combine as in the objective: by their sum, or by the maximum
+    /// if they overlap; the synchronisation of replicas is added to that.
     pub parts: Vec<Part>,
-    /// What takes longest in it, the longest first.
+    /// Its longest items, in descending order.
     pub items: Vec<Item>,
 }
 
@@ -28,18 +28,18 @@ pub struct Part {
 /// An operator or a tensor in a bottleneck.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Item {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is, and where it comes from or goes to.
+    /// Its role, and its source or destination.
     pub role: String,
-    /// Seconds of the bottleneck that it takes.
+    /// Its seconds of the bottleneck.
     pub seconds: f64,
 }
 
-/// Items of each sort that are kept.
+/// Number of items of each sort that are kept.
 const KEPT: usize = 5;
 
-/// The longest of them.
+/// The longest of the items.
 pub(super) fn longest(mut items: Vec<Item>) -> Vec<Item> {
     items.retain(|item| item.seconds > 0.0);
     items.sort_by(|one, other| other.seconds.total_cmp(&one.seconds).then_with(|| one.name.cmp(&other.name)));

@@ -1,4 +1,4 @@
-//! Changes to a problem that might be worth their price.
+//! Changes to a problem that may improve its value.
 
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{ClusterDocument, GraphDocument, ObjectiveKind, Split};
@@ -11,25 +11,25 @@ use crate::report::units::name;
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// None: what the problem has as it is.
+    /// No change.
     Nothing,
     /// One more device of a kind.
     Device {
         /// The kind.
         kind: String,
     },
-    /// Twice the bandwidth of all links, the latency as it is; measured transfers take half as long.
+    /// Twice the bandwidth of all links at unchanged latency; measured transfers take half as long.
     Bandwidth,
     /// Twice the memory of all devices.
     Memory,
-    /// Any split.
+    /// No restriction on the split.
     FreeSplit,
     /// One more call of every accelerator.
     Call,
 }
 
 impl Change {
-    /// In a few words.
+    /// A short description.
     pub fn describe(&self) -> String {
         match self {
             Change::Nothing => "nothing changes".into(),
@@ -41,10 +41,10 @@ impl Change {
         }
     }
 
-    /// The problem with the change.
+    /// Applies the change to a problem.
     ///
     /// # Errors
-    /// Why there is no such problem.
+    /// If there is no such problem; returns the reason.
     pub fn apply(&self, problem: &Problem) -> Result<Problem, String> {
         let mut objective = *problem.objective();
         let mut cluster = problem.cluster().document().clone();
@@ -69,12 +69,12 @@ impl Change {
     }
 }
 
-/// The changes that a problem admits, and first none.
+/// The changes that a problem admits, preceded by [`Change::Nothing`].
 pub fn changes(problem: &Problem) -> Vec<Change> {
     let cluster = problem.cluster().document();
     let objective = problem.objective();
     let mut changes = vec![Change::Nothing];
-    // A matrix has no row for another device.
+    // The matrix would have no row for another device.
     if cluster.matrix.is_none() {
         let kinds = cluster.kinds.iter().filter(|kind| !kind.host);
         changes.extend(kinds.map(|kind| Change::Device { kind: kind.name.clone() }));

@@ -10,7 +10,8 @@ use stagewright_core::problem::Problem;
 
 use super::bottleneck::{Bottleneck, Item, Part, longest};
 
-/// The bottleneck of each pass, in O(operators + pins + operators log operators); under a schedule, the slowest stage.
+/// The bottleneck of each pass, or under a schedule the slowest stage, in O(operators + pins + operators log
+/// operators).
 pub(super) fn bottlenecks(
     problem: &Problem,
     placement: &Placement,
@@ -128,7 +129,7 @@ fn of_uplink(
     }
 }
 
-/// Where a tensor comes from and goes to.
+/// The source and the destinations of a tensor.
 fn ways(problem: &Problem, placement: &Placement, tensor: TensorId) -> String {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let home = placement.device_of(graph.producer(tensor));

@@ -1,8 +1,8 @@
-//! Work that colocation makes one piece of.
+//! Work that colocation merges into one unit.
 //!
-//! No device runs less than a whole unit, so a unit with much of the work bounds the value by itself, and no other plan
-//! helps against that. Whether it has to be one piece is a question about the model: a tied weight, a constant with many
-//! readers or a layer kept whole are choices.
+//! A unit runs on a single device, so a unit with much of the work bounds the value alone, and no other plan improves
+//! on that. Whether it must be one unit is a modelling decision: a tied weight, a constant with many readers or a layer
+//! kept whole are choices.
 
 use serde::Serialize;
 use stagewright_core::bound::{Bound, HeaviestUnit};
@@ -14,29 +14,31 @@ use stagewright_core::tolerance::round_down;
 
 use crate::report::units::{name, percent, seconds};
 
-/// The share of the work from which a unit is worth a word.
+/// Minimum share of the work for a unit to be reported.
 const MUCH: f64 = 0.2;
 
 /// A unit with much of the work.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Merged {
-    /// Its colocation group; of several, the one with the most work.
+    /// Its colocation group; the one with the most work if there are several.
     pub group: String,
-    /// Colocation groups in it, and operators without one: of a contiguous split, those on a cycle of its order.
+    /// Number of its colocation groups and of operators without one; in a contiguous split these are on a cycle of its
+    /// order.
     pub groups: usize,
-    /// Its operators.
+    /// Number of its operators.
     pub operators: usize,
     /// Its share of the work of all operators, each on the fastest class of devices.
     pub share: f64,
-    /// Seconds that no value is below, for this unit alone.
+    /// Lower bound on the value in seconds, from this unit alone.
     pub bound_s: f64,
 }
 
 impl Merged {
-    /// The unit with the most work, if colocation made it and it has more than a fifth of all. Operators that belong to
-    /// one forward operator, its gradients and updates, are no merged work. O(pools · operators) beyond the contraction.
+    /// The unit with the most work, if colocation made it and it has more than a fifth of all work. The gradients and
+    /// updates of a forward operator do not count as merged with it. Takes time O(pools · operators) beyond the
+    /// contraction.
     pub fn of(problem: &Problem) -> Option<Merged> {
-        // What runs outside the calls of an accelerator overlaps, so a unit bounds nothing there.
+        // Operators outside of accelerator calls overlap, so a unit bounds nothing there.
         if !HeaviestUnit.applies(problem) {
             return None;
         }
@@ -75,7 +77,7 @@ impl Merged {
         })
     }
 
-    /// In a sentence.
+    /// Describes the unit in a sentence.
     pub fn text(&self) -> String {
         let group = name(&self.group);
         let others = match self.groups {
@@ -93,7 +95,7 @@ impl Merged {
     }
 }
 
-/// As for [`HeaviestUnit`], whose proof holds for any operators that share a device.
+/// The bound of [`HeaviestUnit`], whose proof holds for any operators that share a device.
 fn bound(problem: &Problem, units: &Units, unit: usize) -> f64 {
     let objective = problem.objective();
     let on = |(pool, spec): (usize, &stagewright_core::problem::Pool)| {
@@ -114,7 +116,7 @@ mod tests {
     use super::*;
     use crate::clusters;
 
-    /// A chain of forward operators of a second each, some of them in the group `tied`.
+    /// A chain of forward operators of one second each, some of them in the group `tied`.
     fn chain(length: usize, tied: &[usize]) -> Problem {
         let mut builder = GraphBuilder::new("chain");
         for at in 0..length {

@@ -1,8 +1,8 @@
-//! Why a plan is worth what it is, and what would make it worth more.
+//! Explanation of a plan's value, and of what would improve it.
 //!
-//! [`Bottleneck`] says which resource decides the value and what of it takes how long, [`Slack`] how far the other
-//! devices are from that, [`Tight`] which constraints leave no room. What would change the value is not guessed:
-//! [`WhatIf`] has each change put into the problem, which is then solved and bounded again.
+//! [`Bottleneck`] is the resource that determines the value, with a breakdown of its time; [`Slack`] is the distance
+//! of the other devices from it; [`Tight`] lists the constraints that leave little room. The effect of a change is not
+//! estimated: [`WhatIf`] applies the change to the problem, then solves and bounds it again.
 
 mod bottleneck;
 mod change;
@@ -26,14 +26,14 @@ pub use what_if::{Effort, WhatIf, what_if};
 
 use crate::registry::BOUNDS;
 
-/// What can be said of a plan without solving anything.
+/// The part of an explanation that needs no solver.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
     /// The value, recomputed.
     pub value_s: f64,
-    /// The constraints that it breaks; empty of a feasible plan.
+    /// The violated constraints; empty for a feasible plan.
     pub violations: Vec<String>,
-    /// What decides the value; one for each pass where the passes are scored apart.
+    /// The bottleneck; one per pass if the passes are scored separately.
     pub bottlenecks: Vec<Bottleneck>,
     /// The devices in use, the most loaded first.
     pub slack: Vec<Slack>,
@@ -41,24 +41,24 @@ pub struct Explanation {
     pub tight: Vec<Tight>,
     /// Lower bounds by source, the strongest first.
     pub bounds: Vec<BoundDocument>,
-    /// What colocation merges, where it is much of the work.
+    /// Work that colocation merges, if it is a large share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
 }
 
-/// How much more a device could do.
+/// The slack of a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Slack {
     /// The device.
     pub device: String,
-    /// Seconds that it is in use.
+    /// Seconds for which it is busy.
     pub load_s: f64,
-    /// Seconds of the value that it is not: of both passes where they are scored apart, of the slowest stage or uplink
-    /// under a schedule. Of a step or a sample, seconds in which it is idle.
+    /// Seconds from its load to the value (of both passes, if they are scored separately), or under a schedule to the
+    /// slowest stage or uplink. For a step or a sample, its idle seconds.
     pub slack_s: f64,
     /// Bytes in use.
     pub memory_bytes: f64,
-    /// Bytes that are free; none where memory is unlimited.
+    /// Free bytes; `None` if memory is unlimited.
     pub free_bytes: Option<f64>,
 }
 
@@ -77,19 +77,19 @@ pub enum Tight {
     Devices {
         /// The kind.
         kind: String,
-        /// How many there are.
+        /// Their number.
         count: u32,
     },
-    /// An accelerator is called as often as it may be.
+    /// An accelerator has the maximum number of calls.
     Calls {
         /// The accelerator.
         device: String,
-        /// How often that is.
+        /// The number of calls.
         calls: u32,
     },
 }
 
-/// The share of a memory from which it is called nearly full.
+/// Share of a memory above which it counts as nearly full.
 const FULL: f64 = 0.9;
 
 /// Explains a placement, in the time of the bounds and of one step of the simulator.
@@ -111,13 +111,13 @@ pub fn explain(problem: &Problem, placement: &Placement) -> Explanation {
     }
 }
 
-/// The placement of a plan in a problem that has all of its devices, if it has.
+/// The placement of a plan in a problem, if that has all of its devices.
 fn placement_in(problem: &Problem, plan: &PlanDocument) -> Option<Placement> {
     crate::placement::placement(problem, plan).ok()
 }
 
 fn slack(problem: &Problem, evaluation: &Evaluation) -> Vec<Slack> {
-    // Of an iteration, the slowest stage decides and not the whole.
+    // Under a schedule the slowest stage is decisive, not the whole iteration.
     let most = match problem.objective().times_iteration() {
         true => evaluation
             .devices
@@ -132,7 +132,7 @@ fn slack(problem: &Problem, evaluation: &Evaluation) -> Vec<Slack> {
         .devices
         .iter()
         .map(|device| {
-            // Beside a device of a step its link works.
+            // In a step, transfers overlap with computation.
             let load_s = if is_step { device.compute() } else { device.load() };
             let memory = problem.pools()[problem.pool_of(device.device)].memory;
             Slack {

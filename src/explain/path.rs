@@ -1,4 +1,4 @@
-//! What a step, or a sample through its calls, waits for.
+//! The critical path of a step, or of a sample through its calls.
 
 use stagewright_core::evaluate::Evaluation;
 use stagewright_core::placement::Placement;
@@ -41,7 +41,7 @@ pub(super) fn of_step(problem: &Problem, placement: &Placement) -> Bottleneck {
     }
 }
 
-/// The calls of a sample. They may pass beside one another, so parts can add up to more than the latency.
+/// The calls of a sample. They may overlap, so the parts can add up to more than the latency.
 pub(super) fn of_sample(problem: &Problem, placement: &Placement, evaluation: &Evaluation) -> Bottleneck {
     let mut parts = ["calls: inputs", "calls: compute", "calls: outputs", "hosts"]
         .map(|name| Part { name, seconds: 0.0 });

@@ -1,4 +1,4 @@
-//! An explanation for people.
+//! Text form of an explanation.
 
 use stagewright_core::document::{ObjectiveDocument, ObjectiveKind, Schedule, ThroughputDocument};
 
@@ -8,7 +8,8 @@ use crate::report::table;
 use crate::report::units::{bytes, name, percent, seconds};
 use crate::report::wrap::facts;
 
-/// The whole explanation, for a terminal of so many characters; `known` is what the value is in a second.
+/// Renders the whole explanation for a terminal `width` characters wide; `known` is the value as a
+/// throughput.
 pub fn text(
     objective: &ObjectiveDocument,
     explanation: &Explanation,
@@ -38,7 +39,7 @@ pub fn text(
     sections.join("\n")
 }
 
-/// The strongest bound: a closed form, or what solving the problem as it is has proved.
+/// The strongest bound: in closed form, or proved by solving the unchanged problem.
 fn bound(explanation: &Explanation, what_ifs: &[WhatIf]) -> String {
     let closed = explanation.bounds.first().and_then(|bound| Some((bound.value_s?, &bound.source)));
     let solved = what_ifs.first().and_then(|as_it_is| Some((as_it_is.bound_s?, &as_it_is.source)));
@@ -80,7 +81,7 @@ fn tight(tight: &Tight) -> String {
     }
 }
 
-/// What takes longest in a bottleneck, if anything does.
+/// The longest items of a bottleneck, if there are any.
 fn items(bottleneck: &Bottleneck) -> Option<Grid> {
     let title = format!("longest in {}", name(&bottleneck.resource));
     let mut grid = Grid::new([
@@ -142,7 +143,7 @@ fn changes(value: f64, what_ifs: &[WhatIf]) -> Grid {
     grid
 }
 
-/// By how much a change makes the plan faster: exactly where that is proved, else from and to.
+/// The speedup of a change: exact if it is proved, otherwise a range.
 fn gain(value: f64, what_if: &WhatIf) -> String {
     let times = |over: f64| match over {
         over if over == value => "1.000×".into(),

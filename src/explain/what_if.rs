@@ -1,4 +1,4 @@
-//! What a change would bring: solved and bounded, not guessed.
+//! The effect of a change, by solving the changed problem.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,42 +13,42 @@ use stagewright_core::solver::{Context, Limits, Silent, SolveError, Status};
 use super::{Change, placement_in};
 use crate::portfolio;
 
-/// What one what-if may spend.
+/// Limits of one what-if.
 #[derive(Debug, Clone)]
 pub struct Effort {
-    /// Time; none is without end.
+    /// Time; `None` means unlimited.
     pub time: Option<Duration>,
     /// Bytes for the solver's tables.
     pub memory: Option<u64>,
     /// Worker threads.
     pub threads: usize,
-    /// Gap at which it ends.
+    /// Gap at which the solve ends.
     pub gap: f64,
     /// Seed.
     pub seed: u64,
-    /// Ends it early.
+    /// Flag that ends it early.
     pub interrupt: Arc<AtomicBool>,
 }
 
-/// What a change would bring.
+/// The effect of a change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WhatIf {
     /// The change.
     pub change: String,
-    /// The best value found under it, that of the plan as it is included: no more than this is reachable.
+    /// Best value found after the change, including the value of the current plan: an upper bound.
     pub value_s: Option<f64>,
-    /// The lower bound under it: no less than this is reachable.
+    /// Lower bound on the value after the change.
     pub bound_s: Option<f64>,
-    /// What proves the bound.
+    /// Source of the bound.
     pub source: String,
-    /// Whether the value is proved to be the best.
+    /// Whether the value is proved optimal.
     pub is_optimal: bool,
 }
 
-/// Solves the problem of a change, starting from the plan as it is.
+/// Solves the problem after a change, starting from the current plan.
 ///
 /// # Errors
-/// As the solver has them.
+/// If the solver fails.
 pub fn what_if(
     change: &Change,
     changed: &Problem,

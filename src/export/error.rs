@@ -1,6 +1,6 @@
-//! Why a plan cannot be carried into a runtime.
+//! Errors of exporting a plan to a runtime.
 //!
-//! `data/errors.md` says what every code means.
+//! `data/errors.md` documents every code.
 
 use thiserror::Error;
 
@@ -8,64 +8,64 @@ use crate::clusters::suggestion;
 use crate::nearest::instead;
 use crate::report::units::name as shown;
 
-/// How to get a plan that keeps layers whole.
+/// Advice for plans that cut layers.
 const WHOLE_LAYERS: &str = "plan with --whole-layers, which keeps the operators of every layer together; or give \
                             them one `colocation` in the model or pin them to one device; of a workload at \
                             `--granularity layer` that is two operators a layer";
 
-/// An operator of a plan, for errors.
+/// An operator with its place in a plan, for error messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sited {
     /// The operator.
     pub operator: String,
     /// Its device.
     pub device: String,
-    /// Where the plan says so, such as `devices[1].ops[3]`.
+    /// Path in the plan, such as `devices[1].ops[3]`.
     pub at: String,
 }
 
-/// Why a plan cannot be carried into a runtime.
+/// A plan cannot be exported to a runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExportError {
-    /// No target is called this.
+    /// No target has this name.
     #[error("there is no target called `{}`{}", shown(.name), suggestion(.nearest))]
     UnknownTarget {
         /// The name.
         name: String,
-        /// The target that is most like it.
+        /// The most similar target name.
         nearest: Option<String>,
-        /// The targets there are.
+        /// The known targets.
         known: Vec<&'static str>,
     },
-    /// Nothing is placed.
+    /// The plan places no operators.
     #[error("the document has no plan: its status is {status}")]
     NoPlan {
         /// The status of the document.
         status: &'static str,
     },
-    /// An operator that the model lacks.
+    /// The model does not have this operator.
     #[error("the model has no operator `{}`", shown(&.0.operator))]
     UnknownOperator(Sited),
-    /// Operators without a device.
+    /// Some operators have no device.
     #[error("{count} operators of the model are placed nowhere, the first of them `{}`", shown(.first))]
     NotPlaced {
         /// The first of them.
         first: String,
-        /// How many there are.
+        /// Their number.
         count: usize,
     },
-    /// An operator on two devices, or twice on one.
+    /// An operator is on two devices, or twice on one.
     #[error("operator `{}` is placed twice", shown(&.0.operator))]
     PlacedTwice(Sited),
-    /// What the target has to know is in the model alone.
+    /// The target needs information that only the model has.
     #[error("`{target}` needs the model: {why}")]
     NeedsModel {
         /// The target.
         target: &'static str,
-        /// What is not in the plan.
+        /// The information that the plan lacks.
         why: &'static str,
     },
-    /// Data parallel stages.
+    /// The runtime does not support data-parallel stages.
     #[error("{} stands for {count} devices, and {runtime} has no stages of several devices in this notation", shown(.device))]
     Replicas {
         /// The runtime.
@@ -74,28 +74,28 @@ pub enum ExportError {
         device: String,
         /// Devices that run its stage.
         count: u32,
-        /// Where the plan says so.
+        /// Path in the plan.
         at: String,
     },
-    /// A latency plan with more than one call.
+    /// A device of a latency plan has more than one call.
     #[error("{} is called {count} times, and {runtime} runs what is on a device in one go", shown(.device))]
     Calls {
         /// The runtime.
         runtime: &'static str,
         /// The device.
         device: String,
-        /// Its calls.
+        /// Number of its calls.
         count: usize,
-        /// Where the plan says so.
+        /// Path in the plan.
         at: String,
     },
-    /// The devices have no order.
+    /// The devices have no pipeline order.
     #[error("the devices of the plan have no pipeline order, and {runtime} runs pipelines alone")]
     NoOrder {
         /// The runtime.
         runtime: &'static str,
     },
-    /// A tensor against the order.
+    /// A tensor goes against the pipeline order.
     #[error(
         "`{}` on {} reads `{}` on {}, a later stage, and {runtime} runs pipelines alone",
         shown(&.reader.operator), shown(&.reader.device), shown(&.producer.operator), shown(&.producer.device)
@@ -103,12 +103,12 @@ pub enum ExportError {
     Backwards {
         /// The runtime.
         runtime: &'static str,
-        /// Who makes the tensor.
+        /// The producer of the tensor.
         producer: Box<Sited>,
-        /// Who reads it.
+        /// Its reader.
         reader: Box<Sited>,
     },
-    /// A layer on two devices.
+    /// A layer is on two devices.
     #[error(
         "the plan cuts inside `{}`: `{}` is on {}, `{}` on {}",
         shown(.layer), shown(&.left.operator), shown(&.left.device), shown(&.right.operator), shown(&.right.device)
@@ -121,7 +121,7 @@ pub enum ExportError {
         /// An operator on the other.
         right: Box<Sited>,
     },
-    /// A gradient elsewhere than what it is of.
+    /// A backward or update operator is not on the device of its forward operator.
     #[error(
         "`{}` is on {} and its forward operator `{}` on {}: the runtime runs them in one place",
         shown(&.operator.operator), shown(&.operator.device), shown(&.forward.operator), shown(&.forward.device)
@@ -132,10 +132,10 @@ pub enum ExportError {
         /// Its forward operator.
         forward: Box<Sited>,
     },
-    /// A gradient of nothing.
+    /// A backward or update operator has no forward operator.
     #[error("`{}` is a backward or update operator, and no forward operator is known to be its own", shown(&.0.operator))]
     Orphan(Sited),
-    /// An operator of a module whose parts are on several devices.
+    /// An operator belongs to no part of a module that is on several devices.
     #[error(
         "`{}` on {} belongs to no part of `{}`, which is on several devices, {why}",
         shown(&.operator.operator), shown(&.operator.device), shown(.module)
@@ -145,64 +145,64 @@ pub enum ExportError {
         module: String,
         /// The operator.
         operator: Sited,
-        /// Why it is not clear that it would run there.
+        /// Why it might run elsewhere.
         why: &'static str,
     },
-    /// An operator of no module.
+    /// An operator belongs to no module.
     #[error(
         "`{}` on {} is in no module, and what it reads and what reads it is on other devices",
         shown(&.0.operator), shown(&.0.device)
     )]
     NoModule(Sited),
-    /// No layers that can be counted.
+    /// The model has no single stack of layers that can be counted.
     #[error("{runtime} counts the layers of one stack, and {why}")]
     NoStack {
         /// The runtime.
         runtime: &'static str,
-        /// What there is instead.
+        /// The reason.
         why: String,
     },
-    /// A layer in the wrong stage.
+    /// A layer is in a stage where the runtime does not run it.
     #[error("`{}` is on {}, stage {stage} of {stages}, and {rule}", shown(&.operator.operator), shown(&.operator.device))]
     Misplaced {
         /// The operator.
         operator: Box<Sited>,
-        /// Its stage, from 1.
+        /// Its stage, counted from 1.
         stage: usize,
-        /// How many there are.
+        /// Number of stages.
         stages: usize,
-        /// What the runtime does.
+        /// The runtime's rule.
         rule: &'static str,
-        /// What to do about it.
+        /// A hint for fixing the error.
         help: &'static str,
     },
-    /// Devices that the runtime does not have.
+    /// The plan uses devices that the runtime does not have.
     #[error("the plan uses {what}, and {rule}")]
     Devices {
         /// The devices.
         what: String,
-        /// What the runtime has.
+        /// The runtime's rule.
         rule: &'static str,
     },
-    /// Numbers of layers that the runtime does not take.
+    /// The runtime does not accept these numbers of layers per stage.
     #[error("the stages have {} layers, and {rule}", listed(.counts))]
     Counts {
         /// Layers of each stage.
         counts: Vec<usize>,
-        /// What the runtime takes.
+        /// The runtime's rule.
         rule: &'static str,
-        /// What to do instead.
+        /// A hint for fixing the error.
         help: &'static str,
     },
-    /// Layers that read from one another.
+    /// Layers read from one another in a cycle.
     #[error("{} read from one another in a ring, so they cannot run one after the other", shown_all(.layers))]
     Ring {
         /// The layers, each read by the next and the last by the first.
         layers: Vec<String>,
-        /// The first operator of the first of them.
+        /// The first operator of the first layer.
         first: Box<Sited>,
     },
-    /// A layer that reads another than the one before it.
+    /// A layer reads another layer than the previous one.
     #[error(
         "`{}` reads `{}` of `{}` and comes after `{}`: {runtime} gives each layer what the one before it returns",
         shown(.layer), shown(.tensor), shown(.producer), shown(.before)
@@ -212,16 +212,16 @@ pub enum ExportError {
         runtime: &'static str,
         /// The tensor.
         tensor: Box<str>,
-        /// The layer that makes it.
+        /// The layer that produces it.
         producer: Box<str>,
         /// The layer that reads it.
         layer: Box<str>,
-        /// The layer before that.
+        /// The previous layer.
         before: Box<str>,
-        /// The operator that reads it.
+        /// The operator that reads the tensor.
         reader: Box<Sited>,
     },
-    /// A layer that reads no other.
+    /// A layer does not read the previous one.
     #[error(
         "`{}` reads nothing of `{}`, which comes before it: {runtime} gives each layer what the one before it returns",
         shown(.layer), shown(.before)
@@ -231,25 +231,25 @@ pub enum ExportError {
         runtime: &'static str,
         /// The layer.
         layer: String,
-        /// The layer before it.
+        /// The previous layer.
         before: String,
         /// Its first operator.
         first: Box<Sited>,
     },
-    /// A name without an address.
+    /// The runtime cannot address a module by its name.
     #[error("`{}` is a module that {runtime} cannot address: {why}", shown(.module))]
     Name {
         /// The runtime.
         runtime: &'static str,
         /// The module.
         module: String,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }
 
 impl ExportError {
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             ExportError::UnknownTarget { .. } => "E001",
@@ -276,8 +276,8 @@ impl ExportError {
         }
     }
 
-    /// Where the plan says what cannot be carried over, such as `devices[1].ops[3]`; none where it is no
-    /// single place.
+    /// Path of the offending entry of the plan, such as `devices[1].ops[3]`; `None` if there is no
+    /// single one.
     pub fn place(&self) -> Option<&str> {
         match self {
             ExportError::UnknownOperator(sited)
@@ -299,7 +299,7 @@ impl ExportError {
         }
     }
 
-    /// What to do about it.
+    /// A hint for fixing the error.
     pub fn help(&self) -> String {
         match self {
             ExportError::UnknownTarget { name, known, .. } => {
@@ -356,7 +356,7 @@ impl ExportError {
     }
 }
 
-/// Layers, the first few by name.
+/// Lists layers, the first few by name.
 pub(super) fn shown_all(layers: &[String]) -> String {
     const NAMED: usize = 4;
     let mut names: Vec<String> =

@@ -1,4 +1,5 @@
-//! Layers of a plan, each with its operators. A backward operator is in the layer of its forward operator.
+//! Layers of a plan with their operators. A backward operator belongs to the layer of its forward
+//! operator.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,16 +15,16 @@ pub use crate::layers::{Numbered, parts};
 pub struct Layer {
     /// Its path.
     pub path: String,
-    /// Further layers that its operators run after it, where an operator stands for several.
+    /// Paths of the layers that run after it, if an operator represents several.
     pub further: Vec<String>,
-    /// Where it stands in a stack.
+    /// Its position in a stack, if it has one.
     pub number: Option<Numbered>,
     /// Its operators, of all passes, in the order of [`Placed::operators`]; never empty.
     pub operators: Vec<usize>,
 }
 
 impl Layer {
-    /// The path and those of further layers, in the order in which they run.
+    /// Its path and those of further layers, in execution order.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.path).chain(&self.further).map(String::as_str)
     }
@@ -31,7 +32,7 @@ impl Layer {
     /// Its device.
     ///
     /// # Errors
-    /// E010: it is on several.
+    /// If it is on several devices (E010).
     pub fn device(&self, placed: &Placed) -> Result<usize, ExportError> {
         let first = &placed.operators[self.operators[0]];
         let elsewhere =
@@ -47,12 +48,12 @@ impl Layer {
     }
 }
 
-/// The layers in the order in which they first appear.
+/// The layers in order of first appearance.
 ///
 /// Takes time O(operators · length of a path · log operators).
 ///
 /// # Errors
-/// E011, E012 and E021.
+/// If the operators cannot be assigned to layers (E011, E012 and E021).
 pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>, ExportError> {
     let homes = placed.homes()?;
     let count = placed.operators.len();
@@ -86,10 +87,10 @@ pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>, ExportError>
     Ok(layers)
 }
 
-/// Checks that a runtime finds a module by its path: no part of it may be empty.
+/// Checks that a runtime can look up a module by its path: no component of it may be empty.
 ///
 /// # Errors
-/// E018.
+/// If a component is empty (E018).
 pub fn addressable(runtime: &'static str, module: &str) -> Result<(), ExportError> {
     if module.split('.').any(str::is_empty) {
         let why = "a part of its path is empty";
@@ -98,7 +99,7 @@ pub fn addressable(runtime: &'static str, module: &str) -> Result<(), ExportErro
     Ok(())
 }
 
-/// The path of an operator in the model itself.
+/// The path of an operator in the model.
 pub fn path<'a>(operator: &Operator<'a>) -> Cow<'a, str> {
     crate::layers::path(operator.name, operator.document.and_then(|document| document.layer.as_deref()))
 }

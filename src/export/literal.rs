@@ -1,7 +1,7 @@
-//! Strings and lists for JSON and Python, which are the same: everything that JSON escapes, Python reads
-//! alike, and other characters stand for themselves in both.
+//! Literals that are valid in both JSON and Python: Python reads every JSON escape alike, and all other
+//! characters are literal in both.
 
-/// A string.
+/// A string literal.
 pub(super) fn string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -11,7 +11,7 @@ pub(super) fn list(items: impl IntoIterator<Item = String>) -> String {
     format!("[{}]", items.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// A list or a dictionary with a line for each of its items.
+/// A list or a dictionary with one item per line.
 pub(super) fn lines(open: char, items: impl IntoIterator<Item = String>, close: char) -> String {
     let items: Vec<String> = items.into_iter().map(|item| format!("    {item}")).collect();
     if items.is_empty() {

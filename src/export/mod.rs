@@ -1,28 +1,26 @@
-//! Plans in the notation of the runtimes that people use.
+//! Export of plans to the notations of runtimes.
 //!
-//! A plan is read once, into [`Placed`], which has every operator exactly once. A target then says the same
-//! in its runtime's own words, or refuses: nothing is left out or moved to make a plan fit. What targets
-//! share stands in between, by what their runtimes divide:
+//! A plan is read once, into [`Placed`], which has every operator exactly once. A target then writes it in the
+//! notation of its runtime, or refuses: nothing is left out or moved to make a plan fit. Code shared by several
+//! targets is organised by what their runtimes divide:
 //!
 //! | runtimes divide | module | targets |
 //! | --- | --- | --- |
 //! | operators | [`placed`] | `openvino`, `onnxruntime`, `dot`, `mermaid` |
-//! | modules, anyhow | [`modules`] | `accelerate` |
+//! | modules, in any way | [`modules`] | `accelerate` |
 //! | modules, in the order of the program | [`pipeline`] | `torch-pipelining` |
 //! | a sequence of layers | [`sequence`] | `torchgpipe`, `deepspeed`, `pipedream` |
 //! | one stack of layers, by counting | [`stack`] | `megatron`, `megatron-layers`, `vllm`, `sglang`, `llama-cpp` |
-//! | either of these two | | `torchtitan` |
+//! | either of the last two | | `torchtitan` |
 //!
-//! Which layer or module an operator belongs to is read off its path: see [`layers`] and, for built-in workloads and
-//! for what is in no module, [`paths`]. Operators of the
-//! backward pass and of the update follow their forward operator in every runtime that trains, so a plan has
-//! to have them in one place.
-//!
+//! The layer or module of an operator is derived from its path: see [`layers`] and, for built-in workloads and
+//! operators outside of all modules, [`paths`]. Every runtime that trains runs the operators of the backward pass
+//! and of the update with their forward operator, so a plan must have them on one device.
 //! Each target names the page or the source that its syntax comes from and the version looked at.
-//!
+//! Each target names the source of its syntax and the version it was written for.
 //! # Adding a target
 //!
-//! A file in `targets` with a `static TARGET`, and its row in [`TARGETS`].
+//! Add a file in `targets` with a `static TARGET`, and its row in [`TARGETS`].
 
 pub mod error;
 pub mod layers;
@@ -42,16 +40,16 @@ pub use targets::TARGETS;
 
 use crate::nearest::nearest;
 
-/// A runtime, or a notation of one.
+/// A runtime, or one of its notations.
 #[derive(Debug)]
 pub struct Target {
-    /// What it is called on a command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What is written, for people.
+    /// Description of the output, for display.
     pub summary: &'static str,
     /// What it cannot express, in one line.
     pub limits: &'static str,
-    /// Writes a plan, or says why it cannot.
+    /// Writes a plan, or returns the reason why it cannot.
     pub write: fn(&Placed) -> Result<Export, ExportError>,
 }
 
@@ -60,9 +58,9 @@ pub struct Target {
 pub struct Export {
     /// The text, ending in a newline.
     pub text: String,
-    /// What has to go with it, for people.
+    /// Usage notes, for display.
     pub notes: Vec<String>,
-    /// Whether a runtime runs it, in an order of its own; a drawing is only looked at.
+    /// Whether a runtime executes it, in its own order; false for drawings.
     pub runs: bool,
 }
 
@@ -82,14 +80,14 @@ impl Export {
         self
     }
 
-    /// A note that there may be.
+    /// Adds an optional note.
     fn also(mut self, note: Option<String>) -> Export {
         self.notes.extend(note);
         self
     }
 }
 
-/// The target of a name.
+/// Looks up a target by name.
 ///
 /// ```
 /// use stagewright::export::target;
@@ -99,7 +97,7 @@ impl Export {
 /// ```
 ///
 /// # Errors
-/// E001, with the name that is most like it.
+/// If there is no such target (E001, with the most similar name).
 pub fn target(name: &str) -> Result<&'static Target, ExportError> {
     if let Some(target) = TARGETS.iter().find(|target| target.name == name) {
         return Ok(target);

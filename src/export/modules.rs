@@ -1,4 +1,4 @@
-//! Modules: the tree of the paths of operators, and the fewest of its nodes that say where everything runs.
+//! Modules: the tree of operator paths, and the smallest set of its nodes that determines every device.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,21 +9,21 @@ use super::layers::{addressable, parts};
 use super::paths::Paths;
 use super::placed::Placed;
 
-/// A module with its device; the root of the model has an empty path.
+/// A module with its device; the root of the model has the empty path.
 pub type Assigned = (String, usize);
 
-/// The highest modules that are on one device each, in the order in which they first appear. What is an input
-/// of the model is no module. A module on several devices runs its own operators where their inputs are, so
-/// these have to be without parameters and on the device of all that they read. Inputs of the model are given to the
-/// first device that is no host.
+/// The topmost modules that are on one device each, in order of first appearance. Inputs of the model are not
+/// modules. A module on several devices runs its own operators where their inputs are, so these must have no
+/// parameters and be on the device of all that they read. Inputs of the model go to the first device that is not a
+/// host.
 ///
-/// Modules that no operator runs and that the model keeps beside others, such as those of shared parameters, are
-/// with the first operator that reads them.
+/// Modules that no operator runs and that the model keeps beside others, such as those of shared parameters, go with
+/// the first operator that reads them.
 ///
 /// Takes time O(operators · length of a path · log operators).
 ///
 /// # Errors
-/// E010 to E013, E018 and E021.
+/// If the modules cannot express the plan (E010 to E013, E018 and E021).
 pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result<Vec<Assigned>, ExportError> {
     let homes = placed.homes()?;
     let data: Vec<bool> = (0..placed.operators.len()).map(|at| placed.is_input(at)).collect();
@@ -77,19 +77,19 @@ fn beside(placed: &Placed, paths: &Paths, tree: &BTreeMap<&str, Node>) -> Vec<As
         published.iter().filter_map(|(module, with)| Some(((*module).to_owned(), tree.get(with)?.only()?)));
     let devices: BTreeMap<&str, usize> =
         placed.operators.iter().map(|operator| (operator.name, operator.device)).collect();
-    // A workload's own names of its parameters are no modules of the published checkpoint.
+    // The parameter names of a workload are not modules of the published checkpoint.
     let shared = placed.graph.filter(|_| paths.published.is_none());
     let shared = shared.map_or(&[][..], |graph| &graph.document().parameters);
     let shared = shared.iter().filter_map(|parameter| {
         let (module, _) = parameter.name.rsplit_once('.')?;
         let device = parameter.readers.iter().find_map(|reader| devices.get(reader.as_str()))?;
-        // What lies in a module that is here is here already, unless that is divided.
+        // A module inside a listed module is covered by it, unless that one is divided.
         Some((module.to_owned(), *device))
     });
     published.chain(shared).collect()
 }
 
-/// What is known of a module: the devices of what is in it, as far as it matters.
+/// The devices of a module's contents, reduced to one of them and whether there are several.
 #[derive(Debug, Default, Clone, Copy)]
 struct Node {
     device: Option<usize>,
@@ -102,14 +102,14 @@ impl Node {
         self.device = Some(device);
     }
 
-    /// The device, if it is one.
+    /// The device, if there is only one.
     fn only(self) -> Option<usize> {
         self.device.filter(|_| !self.several)
     }
 }
 
-/// Checks an operator of a module that is on several devices: it has to run where the plan has it all the
-/// same. `main` is the device that the inputs of the model are given to.
+/// Checks that an operator of a module on several devices still runs on its device in the plan. `main` is the device
+/// that receives the inputs of the model.
 fn check_loose(
     placed: &Placed,
     at: usize,
@@ -135,7 +135,7 @@ fn check_loose(
     let (Some(graph), Some(document)) = (placed.graph, operator.document) else {
         return loose("and without the model it is not known where its inputs are");
     };
-    // It runs where its forward operator ran.
+    // It runs on the device of its forward operator.
     if at != home {
         return Ok(());
     }

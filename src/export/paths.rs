@@ -1,11 +1,11 @@
-//! The modules that operators belong to, as runtimes call them.
+//! The modules of operators, by the names that runtimes use.
 //!
-//! That is the path of an operator, or for a built-in workload what the [published](super::published) implementation
-//! calls it. An operator without a path, in a model whose other operators have layers, is what the model computes
-//! outside of its modules: the exporter of a program calls it after the operation, `alias` or `add_3`. No runtime
-//! has a module of that name, so it goes with what it reads or, failing that, with what reads it. Where layers are
-//! counted, so does what a module that holds them all computes itself. What runs in the kernel of another layer
-//! goes with that.
+//! The module of an operator is given by its path, or for a built-in workload by the [published](super::published)
+//! implementation. In a model whose other operators have layers, an operator without a path is computed outside of
+//! the model's modules: the exporter names it after the operation, `alias` or `add_3`. No runtime has a module of
+//! that name, so the operator goes with its producers or, failing that, with its readers. Where layers are counted,
+//! the same holds for operators that a module above all layers computes itself. An operator that runs in the kernel
+//! of another layer goes with that layer.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,18 +21,18 @@ use crate::layers::{Found, layers_of};
 #[derive(Debug)]
 pub struct Paths {
     modules: Vec<Vec<String>>,
-    /// Of what a module above all layers computes itself, an operator of the layer that it goes with.
+    /// For operators that a module above all layers computes itself, an operator of the layer they go with.
     beside: BTreeMap<usize, usize>,
     bare: Vec<bool>,
-    /// The implementation that the names are from; none where they are the model's own.
+    /// The implementation that defines the names; `None` if they are the model's own.
     pub published: Option<&'static Published>,
 }
 
 impl Paths {
-    /// Reads the modules of a plan's operators, in O(operators · length of a path + pins).
+    /// Derives the modules of a plan's operators, in O(operators · length of a path + pins).
     ///
     /// # Errors
-    /// E021: an operator outside of all modules that nothing on its device is beside.
+    /// If an operator outside of all modules has no module on its device to go with (E021).
     pub fn of(placed: &Placed) -> Result<Paths, ExportError> {
         let own: Vec<_> = placed.operators.iter().map(path).collect();
         let forward: Vec<&str> = own
@@ -77,7 +77,7 @@ impl Paths {
         Ok(Paths { modules, beside, bare, published })
     }
 
-    /// The modules that an operator runs, in the order in which they run; never empty.
+    /// The modules that an operator runs, in execution order; never empty.
     pub fn all(&self, at: usize) -> &[String] {
         &self.modules[at]
     }
@@ -87,23 +87,23 @@ impl Paths {
         self.all(self.beside.get(&at).copied().unwrap_or(at))
     }
 
-    /// The first of them.
+    /// The first module that an operator runs.
     pub fn first(&self, at: usize) -> &str {
         &self.modules[at][0]
     }
 
-    /// Whether an operator is in no module of its own.
+    /// Whether an operator has no module of its own.
     pub fn is_bare(&self, at: usize) -> bool {
         self.bare[at]
     }
 
-    /// Where the names are from, for people.
+    /// The source of the names, for display.
     pub fn source(&self) -> Option<String> {
         self.published.map(|published| format!("modules are called as in {}", published.class))
     }
 }
 
-/// Which forward operators have no path, where other operators have a layer.
+/// Marks forward operators without a path, in models whose other operators have layers.
 fn bare(placed: &Placed) -> Vec<bool> {
     let layer = |at: usize| placed.operators[at].document.and_then(|document| document.layer.as_deref());
     let count = placed.operators.len();
@@ -120,8 +120,8 @@ fn bare(placed: &Placed) -> Vec<bool> {
     (0..count).map(is_bare).collect()
 }
 
-/// Forward operators without a kernel of their own, each with one of another layer that it is colocated with: the
-/// last that comes before it in the model or, failing that, the first.
+/// Forward operators without a kernel of their own, each with a colocated operator of another layer: the last that
+/// precedes it in the model or, failing that, the first.
 fn ridden(placed: &Placed, found: &[Found], between: &[bool]) -> Vec<(usize, usize)> {
     let mut kernels: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut riders = Vec::new();
@@ -144,8 +144,8 @@ fn ridden(placed: &Placed, found: &[Found], between: &[bool]) -> Vec<(usize, usi
     riders.into_iter().filter_map(of_another).collect()
 }
 
-/// For every bare operator one in a module on the same device, from which tensors lead to it, or else to which they
-/// lead from it, over bare operators of that device alone, or else one that it is colocated with.
+/// Maps every bare operator to an operator of a module on the same device: one that reaches it by tensors over bare
+/// operators of that device alone, else one that it reaches in this way, else one that it is colocated with.
 fn adopted(placed: &Placed, bare: &[bool]) -> Vec<Option<usize>> {
     let mut beside: Vec<Option<usize>> = vec![None; bare.len()];
     let Some(graph) = placed.graph else { return beside };

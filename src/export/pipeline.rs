@@ -1,4 +1,4 @@
-//! The pipeline of a plan: its devices in an order in which forward tensors only go forward.
+//! The pipeline of a plan: an order of its devices in which all forward tensors go forward.
 
 use std::collections::BTreeSet;
 
@@ -12,28 +12,28 @@ use super::placed::Placed;
 /// The stages of a plan.
 #[derive(Debug)]
 pub struct Pipeline {
-    /// The devices, in the order of the stages.
+    /// The devices, in stage order.
     pub devices: Vec<usize>,
     /// The stage of each device.
     pub stage_of: Vec<usize>,
 }
 
 impl Pipeline {
-    /// The stages that the plan gives; where it gives none, an order that the tensors of the model allow.
+    /// The stages of the plan if it has them, else an order that the tensors of the model allow.
     ///
     /// Takes time O(pins) with the model, else O(devices · log devices).
     ///
     /// # Errors
-    /// E007 to E009.
+    /// If a stage has several devices, a device has several calls, or there is no such order (E007 to E009).
     pub fn of(placed: &Placed, runtime: &'static str) -> Result<Pipeline, ExportError> {
         placed.one_device_each(runtime)?;
         Pipeline::replicated(placed, runtime)
     }
 
-    /// The same for a runtime that has stages of several devices.
+    /// Like [`Pipeline::of`], for a runtime that supports stages of several devices.
     ///
     /// # Errors
-    /// E008 and E009.
+    /// If a device has several calls or there is no order (E008 and E009).
     pub fn replicated(placed: &Placed, runtime: &'static str) -> Result<Pipeline, ExportError> {
         placed.one_call_each(runtime)?;
         let devices = given(placed).or_else(|| derived(placed)).ok_or(ExportError::NoOrder { runtime })?;
@@ -56,13 +56,13 @@ impl Pipeline {
         self.devices.len()
     }
 
-    /// The devices in the order of the stages, for people.
+    /// The devices in stage order, for display.
     pub fn ranks(&self, placed: &Placed) -> String {
         let names: Vec<String> = self.devices.iter().map(|&device| placed.shown(device)).collect();
         format!("stages in order: {}", names.join(", "))
     }
 
-    /// Whether operators are in the first or the last stage, where runtimes have what is no layer of a stack.
+    /// Whether a stage is the first or the last, where runtimes have the operators outside of the stack.
     pub fn is_end(&self, stage: usize) -> bool {
         stage == 0 || stage + 1 == self.stages()
     }
@@ -70,7 +70,7 @@ impl Pipeline {
     /// Refuses hosts, for runtimes whose stages are accelerators.
     ///
     /// # Errors
-    /// E016.
+    /// If a stage is on a host (E016).
     pub fn on_accelerators(&self, placed: &Placed, rule: &'static str) -> Result<(), ExportError> {
         match (0..placed.devices.len()).find(|&device| placed.devices[device].host) {
             Some(host) => {
@@ -80,8 +80,7 @@ impl Pipeline {
         }
     }
 
-    /// The error of an operator in a stage where the runtime has it not, with what the runtime does and what to do
-    /// about it.
+    /// The error for an operator in a stage where the runtime does not run it, with the runtime's rule and a hint.
     pub fn misplaced(
         &self,
         placed: &Placed,
@@ -111,7 +110,7 @@ impl Pipeline {
     }
 }
 
-/// The stages in the plan, where every device has one of its own.
+/// The stages of the plan, if every device has a distinct one.
 fn given(placed: &Placed) -> Option<Vec<usize>> {
     let stages: Option<Vec<u32>> = placed.devices.iter().map(|device| device.document.stage).collect();
     let stages = stages?;
@@ -121,7 +120,7 @@ fn given(placed: &Placed) -> Option<Vec<usize>> {
     (distinct.len() == stages.len()).then_some(devices)
 }
 
-/// An order in which forward tensors only go forward, where the model is given and has one.
+/// An order in which all forward tensors go forward, if the model is given and has one.
 fn derived(placed: &Placed) -> Option<Vec<usize>> {
     placed.graph?;
     let mut quotient: DiGraph<(), ()> = DiGraph::new();
@@ -138,7 +137,7 @@ fn derived(placed: &Placed) -> Option<Vec<usize>> {
     Some(order.into_iter().map(NodeIndex::index).collect())
 }
 
-/// Producers and readers of the tensors between forward operators; none without the model.
+/// Producers and readers of the tensors between forward operators; empty without the model.
 pub fn forward_edges(placed: &Placed) -> impl Iterator<Item = (usize, usize)> {
     let forward = |op: &OpId| placed.operators[op.index()].is_forward();
     placed.graph.into_iter().flat_map(move |graph| {

@@ -1,4 +1,4 @@
-//! A plan as the targets read it: every operator once, with its device, and with the model where that is
+//! A plan in the form that targets read: every operator once, with its device, and with the model if that is
 //! given.
 
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ use super::error::{ExportError, Sited};
 use crate::clusters::{Role, device};
 use crate::report::units::name;
 
-/// Kind of the operators that stand for the data a model is given, which no runtime has a module for.
+/// Kind of the operators that represent inputs of the model; no runtime has a module for them.
 const INPUT: &str = "input";
 
-/// A plan, checked to place every operator once.
+/// A plan, checked to place every operator exactly once.
 #[derive(Debug)]
 pub struct Placed<'a> {
-    /// The devices in use, as the plan lists them.
+    /// The devices in use, in the order of the plan.
     pub devices: Vec<Device<'a>>,
-    /// The operators: as the model lists them, or device by device where it is not given.
+    /// The operators, in the order of the model, or device by device without the model.
     pub operators: Vec<Operator<'a>>,
     /// The model.
     pub graph: Option<&'a Graph>,
@@ -31,44 +31,44 @@ pub struct Placed<'a> {
 /// A device in use.
 #[derive(Debug)]
 pub struct Device<'a> {
-    /// What the plan says of it.
+    /// Its entry in the plan.
     pub document: &'a DeviceDocument,
     /// Whether it is a host.
     pub host: bool,
-    /// Where its kind stands in the cluster, or among the kinds of the plan.
+    /// Index of its kind in the cluster, or among the kinds of the plan.
     kind: usize,
     /// Its index in the plan.
     at: usize,
 }
 
-/// An operator and where it runs.
+/// An operator with its device.
 #[derive(Debug, Clone, Copy)]
 pub struct Operator<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its device, an index into [`Placed::devices`].
     pub device: usize,
-    /// What the model says of it.
+    /// Its entry in the model.
     pub document: Option<&'a OperatorDocument>,
     /// Its index among the operators of the device.
     at: usize,
 }
 
 impl Operator<'_> {
-    /// Whether it is of the forward pass. Without the model all operators are.
+    /// Whether it belongs to the forward pass. Without the model, all operators do.
     pub fn is_forward(&self) -> bool {
         self.document.is_none_or(|document| document.pass == Pass::Forward)
     }
 }
 
 impl<'a> Placed<'a> {
-    /// Reads a plan. The cluster says which kinds are hosts; for kinds that it lacks the name does, as a
-    /// built-in processor, `cpu` or `host`.
+    /// Reads a plan. The cluster determines which kinds are hosts; a kind that it lacks is a host if it is
+    /// named like a built-in processor, `cpu` or `host`.
     ///
     /// Takes time O(operators · log operators).
     ///
     /// # Errors
-    /// E002 to E005.
+    /// If the plan does not place every operator exactly once (E002 to E005).
     pub fn of(
         plan: &'a PlanDocument,
         graph: Option<&'a Graph>,
@@ -129,7 +129,7 @@ impl<'a> Placed<'a> {
         }
     }
 
-    /// An operator with its place, for an error.
+    /// An operator with its place in the plan, for an error.
     pub fn sited(&self, operator: &Operator) -> Sited {
         let device = &self.devices[operator.device];
         Sited {
@@ -139,16 +139,16 @@ impl<'a> Placed<'a> {
         }
     }
 
-    /// The model, which the target cannot do without.
+    /// The model, for a target that needs it.
     ///
     /// # Errors
-    /// E006, with what is not in the plan.
+    /// If it is not given (E006); `why` names what the plan lacks.
     pub fn model(&self, target: &'static str, why: &'static str) -> Result<&'a Graph, ExportError> {
         self.graph.ok_or(ExportError::NeedsModel { target, why })
     }
 
-    /// Whether an operator stands for data that the model is given: of kind `input`, reading nothing and
-    /// holding no parameters.
+    /// Whether an operator represents an input of the model: it has kind `input`, reads nothing and has no
+    /// parameters.
     pub fn is_input(&self, at: usize) -> bool {
         let (Some(graph), Some(document)) = (self.graph, self.operators[at].document) else { return false };
         document.kind.as_deref() == Some(INPUT)
@@ -159,7 +159,7 @@ impl<'a> Placed<'a> {
     /// Refuses stages of several devices and devices that are called more than once.
     ///
     /// # Errors
-    /// E007 and E008.
+    /// If there are any (E007 and E008).
     pub fn one_run_each(&self, runtime: &'static str) -> Result<(), ExportError> {
         self.one_device_each(runtime)?;
         self.one_call_each(runtime)
@@ -168,7 +168,7 @@ impl<'a> Placed<'a> {
     /// Refuses stages of several devices.
     ///
     /// # Errors
-    /// E007.
+    /// If there are any (E007).
     pub fn one_device_each(&self, runtime: &'static str) -> Result<(), ExportError> {
         match self.devices.iter().find(|device| device.document.replicas != 1) {
             Some(device) => Err(ExportError::Replicas {
@@ -184,7 +184,7 @@ impl<'a> Placed<'a> {
     /// Refuses devices that are called more than once.
     ///
     /// # Errors
-    /// E008.
+    /// If there are any (E008).
     pub fn one_call_each(&self, runtime: &'static str) -> Result<(), ExportError> {
         let calls = |device: &Device| device.document.calls.as_ref().map_or(1, Vec::len);
         match self.devices.iter().find(|device| calls(device) > 1) {
@@ -198,8 +198,7 @@ impl<'a> Placed<'a> {
         }
     }
 
-    /// A number for every device that is no host, from 0: by kind, and within a kind by the number in the
-    /// name.
+    /// Numbers the accelerators from 0: by kind, and within a kind by the number in the name.
     pub fn numbers(&self) -> Vec<Option<usize>> {
         let mut accelerators: Vec<usize> =
             (0..self.devices.len()).filter(|&device| !self.devices[device].host).collect();
@@ -215,12 +214,12 @@ impl<'a> Placed<'a> {
         numbers
     }
 
-    /// The name of a device, for people.
+    /// The name of a device, for display.
     pub fn shown(&self, device: usize) -> String {
         name(&self.devices[device].document.name)
     }
 
-    /// Which device has which of these numbers, for people.
+    /// The devices with these numbers, for display.
     pub fn numbered(&self, numbers: &[Option<usize>]) -> String {
         let mut listed: Vec<(usize, String)> = numbers
             .iter()
@@ -233,11 +232,11 @@ impl<'a> Placed<'a> {
     }
 
     /// The forward operator of every operator: itself, or for one of another pass the first of its colocation
-    /// class, else the one whose name its own begins with, else the first of its layer. They are on one
-    /// device.
+    /// class, else the one whose name is its longest proper prefix, else the first of its layer. It must be
+    /// on the same device.
     ///
     /// # Errors
-    /// E011 and E012.
+    /// If an operator has no forward operator or is not on its device (E011 and E012).
     pub fn homes(&self) -> Result<Vec<usize>, ExportError> {
         let mut by_class: BTreeMap<&str, usize> = BTreeMap::new();
         let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
@@ -277,7 +276,7 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// The leading parts of a dotted name, the longest first, the name itself left out.
+/// The proper prefixes of a dotted name, longest first.
 fn prefixes(name: &str) -> impl Iterator<Item = &str> {
     name.rmatch_indices('.').map(|(end, _)| &name[..end])
 }

@@ -1,11 +1,10 @@
-//! Models as sequences of layers, which runtimes divide by boundaries.
+//! Models as sequences of layers, for runtimes that divide them by boundaries.
 //!
-//! The layers are those of [`layers`], in an order in which they can run: by stage, and within a stage every
-//! layer after those that it reads. Of layers that may run in any order the one that the model lists first
-//! comes first.
+//! The layers are those of [`layers`] in an execution order: by stage, and within a stage every layer after
+//! those that it reads. Ties go to the layer that the model lists first.
 //!
-//! Some runtimes hand every layer what the one before it returns and nothing else. For these the sequence has
-//! to be a [chain](Sequence::chain).
+//! Some runtimes pass to every layer only the output of the previous one. For these the sequence must be a
+//! [chain](Sequence::chain).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -18,7 +17,7 @@ use super::paths::Paths;
 use super::pipeline::{Pipeline, forward_edges};
 use super::placed::Placed;
 
-/// Why a sequence cannot be made of a plan alone.
+/// Why a plan alone does not determine a sequence.
 const WHY: &str = "which operators are inputs, and in which order layers run, is not in the plan";
 
 /// A sequence of layers divided among stages.
@@ -26,19 +25,19 @@ const WHY: &str = "which operators are inputs, and in which order layers run, is
 pub struct Sequence {
     /// The stages.
     pub pipeline: Pipeline,
-    /// The layers of each stage, in the order in which they run.
+    /// The layers of each stage, in execution order.
     pub stages: Vec<Vec<Layer>>,
-    /// Where the names of the layers are from, for people; none where they are the model's own.
+    /// The source of the layer names, for display; `None` if they are the model's own.
     pub source: Option<String>,
 }
 
 impl Sequence {
     /// Divides the layers of a plan among the stages of its pipeline.
     ///
-    /// Takes time O((operators + tensors) · log operators), beside that of [`layers`].
+    /// Takes time O((operators + tensors) · log operators), in addition to [`layers`].
     ///
     /// # Errors
-    /// E006, E010 to E012, E015, E018, E019 and E021.
+    /// If the plan does not divide into such a sequence (E006, E010 to E012, E015, E018, E019 and E021).
     pub fn of(placed: &Placed, target: &'static str, pipeline: Pipeline) -> Result<Sequence, ExportError> {
         placed.model(target, WHY)?;
         let paths = Paths::of(placed)?;
@@ -73,10 +72,10 @@ impl Sequence {
         self.stages.iter().map(|layers| layers.iter().map(|layer| layer.paths().count()).sum()).collect()
     }
 
-    /// Refuses stages that hold nothing but inputs.
+    /// Refuses stages that contain nothing but inputs.
     ///
     /// # Errors
-    /// E017.
+    /// If there is one (E017).
     pub fn no_stage_empty(&self, rule: &'static str) -> Result<(), ExportError> {
         let help = "plan with fewer devices, or pin the inputs to a device that runs a layer";
         if self.stages.iter().any(Vec::is_empty) {
@@ -85,11 +84,11 @@ impl Sequence {
         Ok(())
     }
 
-    /// Refuses whatever is no chain: every layer but the first has to read the one right before it, and may
-    /// read no other. Inputs of the model may be read by all.
+    /// Refuses sequences that are not chains: every layer but the first must read the previous one and may
+    /// read no other. All layers may read inputs of the model.
     ///
     /// # Errors
-    /// E020.
+    /// If the sequence is not a chain (E020).
     pub fn chain(&self, placed: &Placed, runtime: &'static str) -> Result<(), ExportError> {
         let layers: Vec<&Layer> = self.stages.iter().flatten().collect();
         let layer_of = layer_of(placed, layers.iter().copied());
@@ -119,13 +118,13 @@ impl Sequence {
     }
 }
 
-/// Whether a layer is nothing but inputs of the model.
+/// Whether a layer consists of inputs of the model only.
 pub fn is_data(placed: &Placed, layer: &Layer) -> bool {
     layer.operators.iter().all(|&at| placed.is_input(at))
 }
 
-/// Layers, each after those that it reads, and by stage. Since forward tensors never go back to an earlier
-/// stage, a layer of the earliest stage left can always run next, unless layers read from one another.
+/// Sorts layers topologically and by stage. Since forward tensors never go back to an earlier stage, a layer
+/// of the earliest remaining stage can always run next, unless layers read from one another in a cycle.
 fn in_order(placed: &Placed, found: Vec<(usize, Layer)>) -> Result<Vec<(usize, Layer)>, ExportError> {
     let layer_of = layer_of(placed, found.iter().map(|(_, layer)| layer));
     let mut producers: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); found.len()];
@@ -158,8 +157,8 @@ fn in_order(placed: &Placed, found: Vec<(usize, Layer)>) -> Result<Vec<(usize, L
     Ok(order.into_iter().filter_map(|layer| found[layer].take()).collect())
 }
 
-/// Layers that read from one another in a ring, in the order in which tensors go, the first that is listed
-/// first. What waits for ever reads something that does, so going back from it ends in a ring.
+/// A cycle of layers in the direction of the tensors, rotated so that the layer listed first comes first.
+/// Every blocked layer reads another blocked layer, so going back from `stuck` ends in a cycle.
 fn ring(stuck: usize, producers: &[BTreeSet<usize>], waits: &[usize]) -> Vec<usize> {
     let mut way = vec![stuck];
     let mut place: Vec<Option<usize>> = vec![None; waits.len()];
@@ -178,7 +177,7 @@ fn ring(stuck: usize, producers: &[BTreeSet<usize>], waits: &[usize]) -> Vec<usi
     way
 }
 
-/// The layer of every operator, as an index; none for what is in none of them.
+/// The layer index of every operator; `None` for operators outside of all layers.
 fn layer_of<'a>(placed: &Placed, layers: impl Iterator<Item = &'a Layer>) -> Vec<Option<usize>> {
     let mut layer_of = vec![None; placed.operators.len()];
     for (index, layer) in layers.enumerate() {

@@ -1,8 +1,9 @@
-//! Models of one stack of layers, which runtimes for language models divide by counting.
+//! Models with a single stack of layers, for language model runtimes that divide it by counts.
 //!
-//! What is before the stack is in the first stage and what is after it in the last. Which is which the tensors
-//! of the model say. Without the model it is clear only where a stage has nothing of the stack, since forward
-//! tensors only go forward: an operator beside layers of the stack may feed them or read them.
+//! Operators before the stack are in the first stage and operators after it in the last. The tensors of the
+//! model distinguish the two. Without the model they are known only in stages that have no layer of the stack,
+//! since forward tensors only go forward: an operator in a stage with layers of the stack may feed them or read
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use super::pipeline::Pipeline;
 use super::placed::Placed;
 use crate::report::units::name as shown;
 
-/// What to do about an embedding or a head in the wrong stage.
+/// Hint for an embedding or a head in the wrong stage.
 const PIN_ENDS: &str = "pin what is before the stack to the device of the first stage and what is after it to that of \
                         the last with --pins, and plan again";
 
@@ -24,11 +25,12 @@ const PIN_ENDS: &str = "pin what is before the stack to the device of the first 
 pub struct Stack {
     /// The stages.
     pub pipeline: Pipeline,
-    /// Layers of the stack in each stage.
+    /// Number of layers of the stack in each stage.
     pub counts: Vec<usize>,
-    /// The stages that run something else than the stack, with the first such operator.
+    /// The stages with operators outside of the stack, each with the first such operator.
     pub others: BTreeMap<usize, usize>,
-    /// The paths of the layers before the stack. Of a single stage without the model, of all beside the stack.
+    /// The paths of the layers before the stack; for a single stage without the model, of all layers outside of
+    /// it.
     pub before: Vec<String>,
     /// The paths of the layers after the stack.
     pub after: Vec<String>,
@@ -36,8 +38,8 @@ pub struct Stack {
 
 impl Stack {
     /// Divides the stack of a plan.
-    ///
     /// # Errors
+    /// If the plan does not divide one stack into stages (E006 to E012, E014, E015 and E021).
     /// E006 to E012, E014, E015 and E021.
     pub fn of(placed: &Placed, runtime: &'static str) -> Result<Stack, ExportError> {
         let pipeline = Pipeline::of(placed, runtime)?;
@@ -100,10 +102,11 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Which of the operators beside the stack are after it: those that tensors lead to from it. None is in the
-    /// first stage, and in the last nothing leads to the stack.
+    /// Marks the operators after the stack, which tensors from the stack lead to. Checks that none of them is
+    /// in the first stage and that no operator in the last stage leads to the stack.
     ///
-    /// Without the model that is clear where a stage has nothing of the stack: forward tensors only go forward.
+    /// Without the model, only stages without layers of the stack can be decided: forward tensors only go
+    /// forward.
     fn after(
         &self,
         placed: &Placed,
@@ -142,11 +145,11 @@ impl Stack {
                 return Err(self.pipeline.misplaced(placed, at, rule));
             }
         }
-        // What has no tensor to or from the stack is where its stage says.
+        // An operator without a path to or from the stack is placed by its stage.
         Ok((0..beside.len()).map(|at| after[at] || (last > 0 && !before[at] && stage(at) == last)).collect())
     }
 
-    /// Layers of the whole stack.
+    /// Number of layers in the stack.
     pub fn layers(&self) -> usize {
         self.counts.iter().sum()
     }
@@ -154,7 +157,7 @@ impl Stack {
     /// Refuses stages without a layer.
     ///
     /// # Errors
-    /// E017.
+    /// If there is one (E017).
     pub fn no_stage_empty(&self, rule: &'static str, help: &'static str) -> Result<(), ExportError> {
         if self.counts.contains(&0) {
             return Err(ExportError::Counts { counts: self.counts.clone(), rule, help });
@@ -162,13 +165,13 @@ impl Stack {
         Ok(())
     }
 
-    /// The counts, with commas.
+    /// The counts, separated by commas.
     pub fn listed(&self) -> String {
         self.counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }
 }
 
-/// The forward operators that tensors lead to from some, one way or the other.
+/// The forward operators reachable from `from` along tensors in one direction.
 fn reached(placed: &Placed, from: &[usize], beyond: fn(&Graph, OpId) -> &[OpId]) -> Vec<bool> {
     let mut reached = vec![false; placed.operators.len()];
     let Some(graph) = placed.graph else { return reached };

@@ -1,4 +1,4 @@
-//! Solvers one after the other on one budget, each from the best plan so far.
+//! Runs solvers one after the other within one budget, each from the best plan so far.
 
 use stagewright_core::bound::LowerBound;
 use stagewright_core::calls::assign_if_missing;
@@ -18,20 +18,20 @@ use stagewright_search::{
 
 use crate::integer::{Bnp, Lns, Milp};
 
-/// The best plan of several solvers with the best bound of all.
+/// Returns the best plan and the best bound of several solvers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InTurn(&'static Course);
 
-/// Which solvers run, in which order.
+/// A sequence of solvers.
 struct Course {
     summary: &'static str,
-    /// What it lacks for an objective.
+    /// What the objective needs that it lacks; `None` if it supports the objective.
     missing: fn(&Objective) -> Option<&'static str>,
     /// The plan to start from.
     seed: Seed,
-    /// Its share of the time in small graphs and in large ones.
+    /// Time share of the start plan, in small and in large graphs.
     seed_shares: [f64; 2],
-    /// The solvers, each with the share of the time left that it gets.
+    /// The solvers, each with its share of the remaining time.
     turns: &'static [(&'static dyn Solver, f64)],
 }
 
@@ -43,14 +43,14 @@ impl std::fmt::Debug for Course {
     }
 }
 
-/// Splits without an order of stages.
+/// Splits without a stage order.
 ///
-/// The best contiguous split comes first, so that no plan is worse than what was found of it, then local search because it
-/// has a good plan at once. Column generation proves most problems. Large neighbourhoods find the last tenths of a percent
-/// of the others, and have the rest of the time as well; the integer program between their two turns raises the bound
-/// where hundreds of small units leave column generation hardly above the bound of the work alone, or where uplinks
-/// matter, which it does not see. What moves single operators or plans a few devices hardly gets beyond the contiguous
-/// split in large graphs, so there it has more of the time.
+/// The contiguous splitter comes first, so the result is never worse than its best plan. Local search follows, because
+/// it finds a good plan quickly. Column generation proves most problems optimal. Large neighbourhood search finds the
+/// last tenths of a percent on the others, and also gets the remaining time. The integer program between its two turns
+/// raises the bound where, with hundreds of small units, column generation's bound is hardly above that of the work
+/// alone, or where uplinks matter, which column generation ignores. In large graphs, methods that move single operators
+/// or replan a few devices hardly improve on the contiguous split, so it gets more time there.
 static SPLITS: Course = Course {
     summary: "the contiguous splitter, local search, column generation, large neighbourhoods and the integer program in turn",
     missing: |objective| missing(&SPLITS, ObjectiveKind::Throughput, objective),
@@ -59,8 +59,9 @@ static SPLITS: Course = Course {
     turns: &[(&Local, 0.15), (&Bnp, 0.5), (&Lns, 0.35), (&Milp, 0.75), (&Lns, 1.0)],
 };
 
-/// Latency: the best order of blocks and the best chain of calls take moments, and the chain often proves its plan; local
-/// search and large neighbourhoods find what overlaps besides, and the integer program is exact where the graph is small.
+/// Latency: the best order of blocks and the best chain of calls take milliseconds, and the chain often proves its plan
+/// optimal. Local search and large neighbourhoods find plans with further overlap, and the integer program is exact on
+/// small graphs.
 static CALLS: Course = Course {
     summary: "the block program, local search, large neighbourhoods and the integer program in turn",
     missing: |objective| missing(&CALLS, ObjectiveKind::Latency, objective),
@@ -69,7 +70,8 @@ static CALLS: Course = Course {
     turns: &[(&Dp, 0.5), (&Local, 0.3), (&Lns, 0.5), (&Milp, 0.5), (&Local, 1.0)],
 };
 
-/// Makespan: list schedulers in moments, linear orders where a step is nearly one, and then the walks.
+/// Makespan: list schedulers within milliseconds, linear orders for steps that are nearly sequential, then multilevel
+/// partitioning, tabu search and annealing.
 static STEPS: Course = Course {
     summary: "list schedulers, splits of linear orders, multilevel partitioning, tabu search and annealing in turn",
     missing: |objective| missing(&STEPS, ObjectiveKind::Makespan, objective),
@@ -78,16 +80,16 @@ static STEPS: Course = Course {
     turns: &[(&OrderSplit, 0.1), (&Multilevel, 0.45), (&Tabu, 0.5), (&Annealing, 1.0)],
 };
 
-/// The courses, for any objective that one of their solvers takes.
+/// All courses; each applies to any objective that one of its solvers supports.
 pub(super) static COURSES: [InTurn; 3] = [InTurn(&SPLITS), InTurn(&CALLS), InTurn(&STEPS)];
 
-/// Source of the bound of the integer program, and the gap that is none for it: its arithmetic resolves no less.
+/// Source of the integer program's bounds, and the gap that counts as closed for them: its arithmetic resolves no less.
 const INTEGER_PROGRAM: &str = "milp";
 const SOLVED: f64 = 2e-6;
-/// Operators that make a graph large.
+/// Number of operators above which a graph counts as large.
 const LARGE: usize = 10_000;
 
-/// The solvers of a course that take an objective.
+/// The solvers of a course that support an objective.
 fn able(course: &Course, objective: &Objective) -> impl Iterator<Item = (&'static dyn Solver, f64)> {
     let takes = |solver: &dyn Solver| (solver.capabilities().missing)(objective).is_none();
     course.turns.iter().copied().filter(move |&(solver, _)| takes(solver))
@@ -129,7 +131,7 @@ impl Solver for InTurn {
             }
             context.emit(Event::Phase { name: solver.name().into() });
             let mut part = context.part(share);
-            // A solver that has two turns looks elsewhere in the second.
+            // A different seed makes the second turn of a solver explore elsewhere.
             part.seed = part.seed.wrapping_add(turn);
             if let Some(plan) = &so_far.plan {
                 part.warm_start = Some(plan.placement.clone());
@@ -150,14 +152,14 @@ impl Solver for InTurn {
     }
 }
 
-/// The better of the warm start and of what people would take, so that no plan is worse: accelerators filled in turn, and
+/// The better of the warm start and of the common baselines, so that no plan is worse: accelerators filled in turn, and
 /// the pipeline of least load.
 fn baselines(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
     let warm = context.warm_start.take().map(|warm| assign_if_missing(problem, warm));
     best_of(&[&LatencyGreedy, &MaxLoadSplit], problem, context, warm)
 }
 
-/// The better of the warm start and of what list schedulers and a single device give.
+/// The best of the warm start, list schedulers and a single device.
 fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
     let warm = context.warm_start.take();
     best_of(
@@ -168,7 +170,7 @@ fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Pla
     )
 }
 
-/// The plan of a warm start, if it is one.
+/// The plan of a warm start, if it is valid; announces it.
 fn announced(warm: Option<Placement>, problem: &Problem, context: &mut Context<'_>) -> Option<Plan> {
     let plan = warm.and_then(|warm| Plan::new(problem, warm).ok());
     if let Some(plan) = &plan {
@@ -191,7 +193,7 @@ fn best_of(
         }
         let Some(found) = solver.solve(problem, &mut context.part(1.0))?.plan else { continue };
         if best.as_ref().is_none_or(|best| found.value() < best.value()) {
-            // A solver that finds one plan need not announce it itself.
+            // A solver that finds a single plan may not have announced it.
             context.emit(Event::Incumbent { value: found.value() });
             best = Some(found);
         }
@@ -216,7 +218,7 @@ fn contiguous(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Pla
 struct SoFar {
     plan: Option<Plan>,
     bound: LowerBound,
-    /// What the solver of the bound, or of the lack of a plan, said about it.
+    /// The reason given by the solver of the bound, or of the missing plan.
     reason: Option<String>,
     statistics: Vec<(&'static str, u64)>,
 }
@@ -263,7 +265,7 @@ impl SoFar {
             let solution = Solution::without_plan(name, Status::Unknown, self.bound, stop, reason);
             return Ok(Solution { statistics: self.statistics, ..solution });
         };
-        // One solver's plan below another's bound would disprove the bound.
+        // A plan of one solver below the bound of another would refute the bound.
         if self.bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
             let (bound, value) = (self.bound.value, plan.value());
             return Err(SolveError::Invariant(format!("a plan of {value} s below the bound of {bound} s")));

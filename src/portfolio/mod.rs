@@ -1,4 +1,4 @@
-//! Which solver a problem goes to when the user leaves the choice open.
+//! Automatic choice of a solver for a problem.
 
 mod in_turn;
 
@@ -10,21 +10,21 @@ use thiserror::Error;
 
 use crate::registry::{Role, SOLVERS, able};
 
-/// A solver, and why this one.
+/// A solver with the reason for its choice.
 pub struct Choice {
     /// The solver.
     pub solver: &'static dyn Solver,
-    /// The rule that chose it, for people.
+    /// The rule that chose it, for display.
     pub rule: &'static str,
 }
 
-/// No solver that `auto` may choose takes the objective.
+/// No solver that `auto` may choose supports the objective.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("there is no solver for {what} yet{}", others(.able))]
 pub struct NoSolver {
-    /// The objective, for people.
+    /// The objective, for display.
     pub what: String,
-    /// Baselines that take it when asked for by name.
+    /// Baselines that support it and can be requested by name.
     pub able: Vec<&'static str>,
 }
 
@@ -38,16 +38,16 @@ fn others(able: &[&str]) -> String {
 
 /// Chooses by the first rule that applies:
 ///
-/// 1. the throughput of a split without an order of stages, latency, and the makespan: the searches, exact methods
-///    and bounds for it in turn, as far as they are built and take the objective;
-/// 2. an exact solver that takes the objective; the one for contiguous throughput seeds itself with the DP over
-///    linear orders and keeps its best plan and bound when a limit ends it, so size needs no rule of its own;
-/// 3. a search that takes it.
+/// 1. for the throughput of a split without a stage order, latency, and makespan: the searches, exact methods and
+///    bounds for it in turn, restricted to those that are built and support the objective;
+/// 2. an exact solver that supports the objective; the one for contiguous throughput seeds itself with the DP over
+///    linear orders and keeps its best plan and bound when a limit ends it, so size needs no separate rule;
+/// 3. a search that supports it.
 ///
 /// Baselines are never chosen.
 ///
 /// # Errors
-/// Where no rule applies.
+/// If no rule applies.
 pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
     let takes = |role: Role| {
         SOLVERS
@@ -68,7 +68,7 @@ pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
     }
 }
 
-/// The objective as people would say it.
+/// Describes the objective in words.
 fn describe(objective: &Objective) -> String {
     let kind = match objective.kind {
         ObjectiveKind::Throughput => "throughput",

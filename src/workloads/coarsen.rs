@@ -1,12 +1,11 @@
-//! Layer granularity: the operators of a layer path as one operator for each pass.
+//! Layer granularity: merges the operators of a layer path into one operator per pass.
 //!
-//! Layers that feed each other (a decoder layer and the attention that it steers, unrolled) are merged until
-//! the graph of layers has no cycle: the strongly connected components of the forward tensors and the
-//! backward ones, which run the other way. Costs add up; workspace, which one operator after another uses, is
-//! the largest. Tensors inside a merged operator vanish, and tensors with the same producer and consumers
-//! become one, so that what a layer stashes for its own backward pass is one tensor. Under the second rules, the
-//! launches of a layer are those of its operators, and its workspace is what they need at most, one after the other,
-//! with the tensors that vanish.
+//! Layers that feed each other (a decoder layer and the attention it steers, unrolled) are merged until the graph of
+//! layers is acyclic: into the strongly connected components of the forward tensors and the reversed backward tensors.
+//! Costs add up; the workspace is the maximum, since one operator after another uses it. Tensors inside a merged
+//! operator vanish, and tensors with the same producer and consumers are merged, so that all that a layer stashes for
+//! its own backward pass is one tensor. Under the second rules, the launches of a layer are the sum over its operators,
+//! and its workspace is the peak of what they need one after the other, tensors inside the layer included.
 
 use std::collections::BTreeMap;
 
@@ -66,9 +65,9 @@ pub(super) fn layers(draft: Draft) -> Draft {
     merged
 }
 
-/// Per merged operator the most bytes of workspace and of the tensors inside it, while its operators run in their order.
+/// Peak bytes per merged operator of workspace and inner tensors while its operators run in order.
 fn inside(draft: &Draft, target: &[u32]) -> Vec<f64> {
-    // What comes and goes with every operator; a tensor inside lasts from its producer to its last reader.
+    // Bytes allocated and freed at each operator; an inner tensor lives from its producer to its last reader.
     let mut comes = vec![0.0; target.len()];
     let mut goes = vec![0.0; target.len()];
     for edge in &draft.edges {
@@ -105,14 +104,14 @@ fn add(sum: &mut OperatorDocument, part: &OperatorDocument) {
     sum.workspace_bytes = sum.workspace_bytes.max(part.workspace_bytes);
 }
 
-/// Per operator its layer, and the names of the layers in order of first appearance.
+/// The layer of each operator, and the names of the layers in order of first appearance.
 fn acyclic_layers(draft: &Draft) -> (Vec<u32>, Vec<String>) {
     let mut by_name: BTreeMap<&str, u32> = BTreeMap::new();
     let mut names: Vec<&str> = Vec::new();
     let mut graph: DiGraph<(), ()> = DiGraph::new();
     let mut layer_of = Vec::with_capacity(draft.operators.len());
     for operator in &draft.operators {
-        // An operator without a layer is one of its own, with whatever belongs to it.
+        // An operator without a layer forms one of its own, together with the operators colocated with it.
         let own = operator.colocation.as_deref().unwrap_or(&operator.name);
         let name = operator.layer.as_deref().unwrap_or(own);
         layer_of.push(*by_name.entry(name).or_insert_with(|| {
@@ -143,7 +142,7 @@ fn acyclic_layers(draft: &Draft) -> (Vec<u32>, Vec<String>) {
         let parts: Vec<&str> = members.iter().map(|&member| names[member]).collect();
         joined.push((members.first().map_or(0, |&first| first as u32), parts.join("+")));
     }
-    // Components are numbered by their first layer, whatever the order in which they were found.
+    // Components are numbered by their first layer, independently of the order in which they were found.
     let mut order: Vec<usize> = (0..joined.len()).collect();
     order.sort_unstable_by_key(|&component| joined[component].0);
     let mut rank = vec![0; joined.len()];
@@ -155,7 +154,7 @@ fn acyclic_layers(draft: &Draft) -> (Vec<u32>, Vec<String>) {
     (layer_of, names)
 }
 
-/// The tensors between merged operators, those of the same pins as one.
+/// The tensors between merged operators; tensors with the same pins become one.
 fn edges(edges: &[Edge], target: &[u32]) -> Vec<Edge> {
     let mut merged: Vec<Edge> = Vec::new();
     let mut index: BTreeMap<(u32, Vec<u32>, bool), usize> = BTreeMap::new();
@@ -188,7 +187,7 @@ mod tests {
     use super::super::tape::Tape;
     use super::*;
 
-    /// Two layers that feed each other, step by step, and one that reads both.
+    /// Two layers that feed each other at every step, and one that reads both.
     fn braid() -> Tape {
         let mut tape = Tape::new(Precision::Fp32, true);
         let mut x = tape.input("x", [2, 4]);
@@ -220,7 +219,7 @@ mod tests {
             .filter(|edge| edge.producer == forward && edge.consumers == [backward])
             .map(|edge| edge.bytes)
             .collect();
-        // The inputs of five of the six products; that of the first comes from outside.
+        // The inputs of five of the six products; the input of the first comes from outside.
         assert_eq!(stash, [5.0 * 4.0 * 8.0]);
     }
 }

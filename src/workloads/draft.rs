@@ -1,4 +1,4 @@
-//! A graph whose tensors name operators by index: between the tape and the document.
+//! A graph whose tensors refer to operators by index; the form between tape and document.
 
 use stagewright_core::document::{
     GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument,
@@ -7,13 +7,13 @@ use stagewright_core::document::{
 use crate::formats::CostRules;
 use crate::fusion::{self, Role, role};
 
-/// A tensor by indices of operators.
+/// A tensor, by indices of operators.
 #[derive(Debug, Clone)]
 pub(super) struct Edge {
     pub(super) producer: u32,
     pub(super) consumers: Vec<u32>,
     pub(super) bytes: f64,
-    /// Whether it is an output of the model, which stays where nothing reads it.
+    /// Whether it is an output of the model, which is kept even if nothing reads it.
     pub(super) is_output: bool,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Edge {
 #[derive(Debug, Clone)]
 pub(super) struct Shared {
     pub(super) name: String,
-    /// The operator of the tape whose parameters they are.
+    /// The operator of the tape that owns the parameters.
     pub(super) owner: u32,
     pub(super) bytes: f64,
     pub(super) optimizer_bytes: f64,
@@ -31,7 +31,7 @@ pub(super) struct Shared {
 /// Operators and the tensors between them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Draft {
-    /// By which operators are priced, and with that the version of the document.
+    /// Cost rules for pricing operators; they also determine the version of the document.
     pub(super) rules: CostRules,
     pub(super) operators: Vec<OperatorDocument>,
     pub(super) edges: Vec<Edge>,
@@ -52,7 +52,7 @@ impl Draft {
         self.edges.len() as u32 - 1
     }
 
-    /// Lets an operator read a tensor; an operator reads all it does before the next one reads anything.
+    /// Adds a reader to a tensor. Each operator must add all its reads before the next one adds any.
     pub(super) fn read(&mut self, edge: u32, reader: u32) {
         let consumers = &mut self.edges[edge as usize].consumers;
         if consumers.last() != Some(&reader) {
@@ -60,8 +60,8 @@ impl Draft {
         }
     }
 
-    /// Leaves out operators, with the tensors that they make, and puts the updates behind all else: until the step is over
-    /// there are all gradients.
+    /// Removes operators together with their output tensors, and moves the updates behind all other operators: all
+    /// gradients exist until the end of the step.
     pub(super) fn ordered(mut self, is_left_out: impl Fn(&OperatorDocument) -> bool) -> Draft {
         let mut order: Vec<usize> =
             (0..self.operators.len()).filter(|&at| !is_left_out(&self.operators[at])).collect();
@@ -84,8 +84,8 @@ impl Draft {
         self
     }
 
-    /// Fuses operators by what they are called. Time and memory are linear in operators and pins, but for sorting names.
-    /// Operators of which `together` does not hold share no kernel.
+    /// Fuses operators by their kinds. Operators for which `together` is false share no kernel. Time and memory are
+    /// linear in operators and pins, except for sorting names.
     pub(super) fn fused(mut self, together: impl Fn(usize, usize) -> bool) -> Draft {
         let role_of = |operator: &OperatorDocument| operator.kind.as_deref().map_or(Role::Apart, role);
         let roles: Vec<Role> = self.operators.iter().map(role_of).collect();
@@ -101,7 +101,7 @@ impl Draft {
         self
     }
 
-    /// The document. Tensors that nothing reads are left out, but for outputs of the model.
+    /// The document. Tensors without readers are left out, except for outputs of the model.
     pub(super) fn document(mut self, name: String) -> GraphDocument {
         let parameters = self.parameters();
         GraphDocument {
@@ -125,7 +125,7 @@ impl Draft {
         self.edges.iter().filter(|edge| edge.is_there()).map(tensor).collect()
     }
 
-    /// Shared parameters, of which those whose readers always share a device are given to the first of them.
+    /// Shared parameters. A parameter whose readers are all colocated goes to the first of them instead.
     fn parameters(&mut self) -> Vec<ParameterDocument> {
         let mut parameters = Vec::new();
         for shared in std::mem::take(&mut self.shared) {
@@ -159,7 +159,7 @@ impl Draft {
 }
 
 impl Edge {
-    /// Whether it is a tensor: something reads it, or it stays.
+    /// Whether it is a tensor of the document: it has readers or is an output.
     fn is_there(&self) -> bool {
         self.is_output || !self.consumers.is_empty()
     }

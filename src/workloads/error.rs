@@ -1,11 +1,11 @@
-//! Why no workload can be generated.
+//! Errors of workload generation.
 
 use thiserror::Error;
 
 use super::sizes::Size;
 use crate::nearest::instead;
 
-/// Why hyperparameters give no graph.
+/// The hyperparameters describe no valid graph.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WorkloadError {
     /// No family has this name.
@@ -13,67 +13,67 @@ pub enum WorkloadError {
     UnknownFamily {
         /// The name.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: Vec<&'static str>,
     },
-    /// The family has no such variant.
+    /// The family does not have this variant.
     #[error("`{family}` has no variant `{name}`")]
     UnknownVariant {
         /// The family.
         family: &'static str,
         /// The name.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: Vec<&'static str>,
     },
-    /// A size that means nothing for the family.
+    /// The size does not apply to the family.
     #[error("`{family}` has no size `{size}`")]
     NoSuchSize {
         /// The family.
         family: &'static str,
         /// The size.
         size: Size,
-        /// The sizes that it has.
+        /// The sizes of the family.
         known: Vec<Size>,
     },
-    /// A size that is too small or too large.
+    /// The size is too small or too large.
     #[error("{size} is {value}, expected {least} to {most}")]
     OutOfRange {
         /// The size.
         size: Size,
         /// Its value.
         value: u64,
-        /// The smallest that is allowed.
+        /// Smallest allowed value.
         least: u64,
-        /// The largest that is allowed.
+        /// Largest allowed value.
         most: u64,
     },
-    /// A size that another divides.
+    /// The size is not a multiple of the required divisor.
     #[error("{size} is {value}, expected a multiple of {of}")]
     NotAMultiple {
         /// The size.
         size: Size,
         /// Its value.
         value: u64,
-        /// What it must be a multiple of.
+        /// The required divisor.
         of: u64,
     },
-    /// An image that has shrunk to nothing.
+    /// The image is smaller than a window.
     #[error("the image is smaller than the window of `{operator}`")]
     ImageTooSmall {
         /// The operator.
         operator: String,
     },
-    /// A graph of more operators than anything here can use.
+    /// The graph is too large for anything here to use.
     #[error("the graph has more than {most} operators")]
     TooManyOperators {
-        /// The most there may be.
+        /// Maximum number of operators.
         most: usize,
     },
 }
 
 impl WorkloadError {
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             WorkloadError::UnknownFamily { .. } => "W001",
@@ -86,7 +86,7 @@ impl WorkloadError {
         }
     }
 
-    /// The parameter that is wrong, as the command line calls it.
+    /// The invalid parameter, named as on the command line.
     pub fn place(&self) -> String {
         match self {
             WorkloadError::UnknownFamily { .. } => "FAMILY".into(),
@@ -99,7 +99,7 @@ impl WorkloadError {
         }
     }
 
-    /// What to do about it.
+    /// A hint for fixing the error.
     pub fn help(&self) -> String {
         match self {
             WorkloadError::UnknownFamily { name, known } => {

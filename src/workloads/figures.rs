@@ -1,4 +1,4 @@
-//! What a graph adds up to.
+//! Totals of a graph.
 
 use stagewright_core::document::GraphDocument;
 
@@ -18,7 +18,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The figures of a workload generated with a precision.
+    /// Computes the figures of a workload generated with `precision`.
     pub fn of(graph: &GraphDocument, precision: Precision) -> Figures {
         let own: f64 = graph.operators.iter().map(|operator| operator.parameter_bytes).sum();
         let shared: f64 = graph.parameters.iter().map(|parameter| parameter.bytes).sum();

@@ -1,16 +1,15 @@
 //! Built-in workloads: graphs of well-known models from their hyperparameters.
 //!
-//! A family describes a model as its paper does, operator by operator, on a tape. From the tape come the
-//! graph of inference or, with the backward pass and the update derived from it, of a training step; at the
-//! granularity of operators or of layers. Costs are FLOP and bytes, so that the roofline of any cluster
-//! prices them.
+//! A family records its model on a tape, operator by operator, as its paper describes it. The tape yields the
+//! graph of inference or, with the derived backward pass and update, of a training step, at the granularity
+//! of operators or of layers. Costs are FLOP and bytes, so the roofline model can price them on any cluster.
 //!
 //! Data flows one way: [`Sizes`] and a variant → family → tape → step → layers → document. The families are
-//! the rows of [`FAMILIES`].
+//! listed in [`FAMILIES`].
 //!
-//! What the figures of a graph mean is said where they are made: FLOP and bytes moved in `tape`, activations
-//! in `step`, parameters and states in `optimizer`, workspace in `operators`. A test holds the parameters and
-//! the FLOP of every variant against published figures.
+//! Each figure of a graph is defined where it is computed: FLOP and bytes moved in `tape`, activations in
+//! `step`, parameters and states in `optimizer`, workspace in `operators`. A test compares the parameters and
+//! the FLOP of every variant with published figures.
 
 mod blocks;
 mod coarsen;
@@ -36,7 +35,7 @@ pub use optimizer::Optimizer;
 pub use sizes::{Size, Sizes};
 use tape::Tape;
 
-/// How numbers are kept. Weights, activations and gradients have the same width.
+/// Number format of weights, activations and gradients, which all have the same width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
     /// 4 bytes.
@@ -61,7 +60,7 @@ impl Precision {
     }
 }
 
-/// What an operator of the graph stands for.
+/// The unit that an operator of the graph represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Granularity {
     /// A kernel.
@@ -71,41 +70,42 @@ pub enum Granularity {
     Layer,
 }
 
-/// What to generate of a model.
+/// Options of generation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Sizes other than those of the variant.
+    /// Sizes that override those of the variant.
     pub sizes: Sizes,
-    /// A training step with this optimiser; inference where there is none.
+    /// Optimiser of the training step; `None` for inference.
     pub training: Option<Optimizer>,
-    /// How numbers are kept; `fp32` by default.
+    /// Number format; `fp32` by default.
     pub precision: Precision,
-    /// What an operator stands for; a kernel by default.
+    /// The unit that an operator represents; a kernel by default.
     pub granularity: Granularity,
-    /// How operators are priced, and with that the version of the document; the second by default.
+    /// Cost rules for pricing operators; they also determine the version of the document. The second by
+    /// default.
     pub cost_rules: CostRules,
 }
 
 /// A family of models.
 pub trait Family: Sync {
-    /// What it is called on a command line.
+    /// Name on the command line.
     fn name(&self) -> &'static str;
 
-    /// What it is, for people.
+    /// Short description for display.
     fn summary(&self) -> &'static str;
 
-    /// The names of its variants, the default first.
+    /// Names of its variants, the default first.
     fn variants(&self) -> Vec<&'static str>;
 
     /// The sizes that can be overridden.
     fn sizes(&self) -> &'static [Size];
 
-    /// The graph of a variant, or of the default.
+    /// Generates the graph of a variant, the default one if `None`.
     ///
-    /// Takes time and memory proportional to the operators and the tensors' pins.
+    /// Takes time and memory proportional to the number of operators and pins.
     ///
     /// # Errors
-    /// An unknown variant, and sizes that make no model.
+    /// If the variant is unknown or the sizes describe no valid model.
     ///
     /// ```
     /// use stagewright::workloads::{Figures, Options, Precision, family};
@@ -117,10 +117,10 @@ pub trait Family: Sync {
     fn generate(&self, variant: Option<&str>, options: &Options) -> Result<GraphDocument, WorkloadError>;
 }
 
-/// The family of a name.
+/// Looks up a family by name.
 ///
 /// # Errors
-/// No family has it.
+/// If no family has this name.
 pub fn family(name: &str) -> Result<&'static dyn Family, WorkloadError> {
     FAMILIES.iter().copied().find(|family| family.name() == name).ok_or_else(|| {
         WorkloadError::UnknownFamily {
@@ -130,7 +130,7 @@ pub fn family(name: &str) -> Result<&'static dyn Family, WorkloadError> {
     })
 }
 
-/// A family as its file defines it: variants with their hyperparameters, and how to record one.
+/// A family as its file defines it: its variants with their hyperparameters, and a function that records one.
 struct Definition<H: 'static> {
     name: &'static str,
     summary: &'static str,

@@ -1,6 +1,6 @@
-//! Optimisers: what an update costs and what it keeps.
+//! Optimisers: the cost and the memory of an update.
 //!
-//! In bytes for each parameter, with a width of w bytes:
+//! In bytes per parameter, with a width of w bytes:
 //!
 //! | | parameters | gradient | moments, fp32 | master weights, where w < 4 |
 //! | --- | --- | --- | --- | --- |
@@ -8,13 +8,13 @@
 //! | `momentum` | w | w | 4 | 4 |
 //! | `adam` | w | w | 8 | 4 |
 //!
-//! `optimizer_bytes` of the update operator holds all but the parameters, so that mixed-precision Adam takes
+//! `optimizer_bytes` of the update operator is everything but the parameters, so mixed-precision Adam takes
 //! the 16 bytes of Rajbhandari et al., "ZeRO" (SC 2020), section 3.1.
 
-/// Bytes of a number that optimisers keep.
+/// Bytes per number of optimiser state.
 const STATE_WIDTH: f64 = 4.0;
 
-/// How parameters are updated.
+/// Update rule of the parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Optimizer {
     /// Stochastic gradient descent without state.
@@ -26,10 +26,10 @@ pub enum Optimizer {
 }
 
 impl Optimizer {
-    /// The optimisers.
+    /// All optimisers.
     pub const ALL: [Optimizer; 3] = [Optimizer::Sgd, Optimizer::Momentum, Optimizer::Adam];
 
-    /// What it is called.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Optimizer::Sgd => "sgd",
@@ -38,7 +38,7 @@ impl Optimizer {
         }
     }
 
-    /// Bytes kept for each parameter of some width, besides its gradient.
+    /// Bytes of state per parameter besides its gradient, for parameters of `width` bytes.
     pub(super) fn state_bytes(self, width: f64) -> f64 {
         let moments = match self {
             Optimizer::Sgd => 0.0,
@@ -49,7 +49,7 @@ impl Optimizer {
         (moments + master) * STATE_WIDTH
     }
 
-    /// FLOP for each parameter: a scaled step, one more multiply-add for each first moment, and for Adam the
+    /// FLOP per parameter: a scaled step, one more multiply-add for each first moment, and for Adam the
     /// second moment, two bias corrections, a root, a sum and a quotient.
     pub(super) fn flop(self) -> f64 {
         match self {

@@ -1,40 +1,40 @@
-//! The description of an operator: what it costs and how its gradients come about.
+//! Description of an operator: its cost and its gradient rule.
 //!
 //! A gradient rule has two parts. *Pieces* are operators of the backward pass; each reads the gradients of
-//! all outputs and perhaps saved inputs, outputs or weights, and yields gradients of inputs or parameters.
-//! Inputs that are *passed through* get the gradient of the output as it is and need no operator (both sides
-//! of a sum, say). The products of a bilinear operator are separate pieces, since schedules such as
-//! zero-bubble run the gradient of weights apart from that of inputs.
+//! all outputs, and possibly saved inputs, outputs or weights, and yields gradients of inputs or parameters.
+//! Inputs that are *passed through* receive the gradient of the output unchanged and need no operator (both
+//! sides of a sum, for example). The two products of a bilinear operator are separate pieces, since schedules
+//! such as zero-bubble run the gradient of the weights apart from that of the inputs.
 
 use super::tensor::Tensor;
 
-/// An operator with parameters, for those that share them.
+/// An operator with parameters, referenced by operators that share them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Owner(pub(super) u32);
 
-/// What a piece reads besides the gradients of the outputs.
+/// A tensor that a piece reads besides the gradients of the outputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Read {
     /// An input.
     Input(usize),
     /// The first output.
     Output,
-    /// What the forward operator saved for it alone.
+    /// A tensor that the forward operator saved for this purpose alone.
     Saved,
-    /// Its parameters.
+    /// The parameters.
     Weights,
 }
 
 /// An operator of the backward pass.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
-    /// Ending of its name and kind.
+    /// Suffix of its name and kind.
     pub(crate) suffix: &'static str,
     pub(crate) flop: f64,
     pub(crate) reads: Vec<Read>,
     /// Inputs whose gradients it yields.
     pub(crate) inputs: Vec<usize>,
-    /// Elements of the gradient of the parameters, where it yields that.
+    /// Elements of the gradient of the parameters, if it yields one.
     pub(crate) parameters: Option<f64>,
     pub(crate) workspace: f64,
 }
@@ -52,17 +52,17 @@ impl Piece {
         }
     }
 
-    /// The gradient of the only input, or of the first where no other has one.
+    /// The gradient of the only input, or of the first if no other input has one.
     pub(crate) fn whole(flop: f64, reads: &[Read]) -> Piece {
         Piece::of_inputs("grad", &[0], flop, reads)
     }
 
-    /// The gradient of parameters.
+    /// The gradient of the parameters.
     pub(crate) fn of_weights(elements: f64, flop: f64, reads: &[Read]) -> Piece {
         Piece { parameters: Some(elements), ..Piece::of_inputs("grad_weight", &[], flop, reads) }
     }
 
-    /// Also the gradient of parameters.
+    /// Adds the gradient of the parameters.
     pub(crate) fn and_weights(mut self, elements: f64) -> Piece {
         self.parameters = Some(elements);
         self
@@ -74,7 +74,7 @@ impl Piece {
     }
 }
 
-/// An operator being described; see `Tape::record`.
+/// Builder of an operator; see `Tape::record`.
 #[derive(Debug, Clone)]
 pub(crate) struct Record<'a> {
     pub(crate) kind: &'static str,
@@ -90,7 +90,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// An operator of a kind on some inputs that costs nothing yet and passes no gradient.
+    /// An operator of a kind on some inputs, initially without costs or gradients.
     pub(crate) fn new(kind: &'static str, inputs: &'a [Tensor]) -> Record<'a> {
         Record {
             kind,
@@ -111,20 +111,20 @@ impl<'a> Record<'a> {
         self
     }
 
-    /// Elements of its own parameters.
+    /// Sets the number of elements of its own parameters.
     pub(crate) fn parameters(mut self, elements: f64) -> Self {
         self.parameters = elements;
         self
     }
 
-    /// Elements of parameters that it shares with the operator that owns them. It holds a copy, as the stages
-    /// of a pipeline do.
+    /// Sets the number of elements of parameters that it shares with their owner. It holds a copy, like the
+    /// stages of a pipeline.
     pub(crate) fn shares(mut self, owner: Owner, elements: f64) -> Self {
         self.shared = Some((owner, elements));
         self
     }
 
-    /// Bytes moved, where it is not all inputs, weights and outputs.
+    /// Sets the bytes moved, if they are not all inputs, weights and outputs.
     pub(crate) fn moved(mut self, bytes: f64) -> Self {
         self.moved = Some(bytes);
         self
@@ -135,13 +135,13 @@ impl<'a> Record<'a> {
         self
     }
 
-    /// Bytes kept for the backward pass that no other operator reads.
+    /// Sets the bytes saved for its own backward pass, which no other operator reads.
     pub(crate) fn saves(mut self, bytes: f64) -> Self {
         self.saved = bytes;
         self
     }
 
-    /// The gradient of an input is that of the output.
+    /// Passes the gradient of the output through to an input.
     pub(crate) fn passes(mut self, input: usize) -> Self {
         self.pass_through.push(input);
         self

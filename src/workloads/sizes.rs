@@ -1,4 +1,4 @@
-//! Sizes: what a variant sets, what a caller overrides, and which values make sense.
+//! Sizes: defaults of a variant, overrides of a caller, and allowed ranges.
 
 use std::fmt;
 
@@ -22,11 +22,11 @@ pub enum Size {
 }
 
 impl Size {
-    /// All of them.
+    /// All sizes.
     pub const ALL: [Size; 6] =
         [Size::Batch, Size::Sequence, Size::Image, Size::Hidden, Size::Layers, Size::Vocabulary];
 
-    /// What it is called on a command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Size::Batch => "batch",
@@ -38,7 +38,8 @@ impl Size {
         }
     }
 
-    /// The largest value. Products of any three sizes stay within 64 bits; costs are kept as `f64`.
+    /// Largest allowed value. Products of any three sizes fit into 64 bits; costs are kept as
+    /// `f64`.
     pub fn most(self) -> u64 {
         match self {
             Size::Batch => 1 << 16,
@@ -57,20 +58,20 @@ impl fmt::Display for Size {
     }
 }
 
-/// The sizes that a caller gave; what is left out is up to the variant.
+/// Sizes given by the caller; the variant supplies the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sizes {
     given: [Option<u64>; Size::ALL.len()],
 }
 
 impl Sizes {
-    /// The same sizes with one more.
+    /// Sets a size.
     pub fn with(mut self, size: Size, value: u64) -> Sizes {
         self.given[size as usize] = Some(value);
         self
     }
 
-    /// Rejects what the family does not have and what is out of any range.
+    /// Rejects sizes that the family does not have and values out of range.
     pub(super) fn check(&self, family: &'static str, known: &[Size]) -> Result<(), WorkloadError> {
         for size in Size::ALL {
             if self.given[size as usize].is_some() && !known.contains(&size) {
@@ -81,7 +82,7 @@ impl Sizes {
         Ok(())
     }
 
-    /// The given value or else the default, from `least` up.
+    /// The given value or else the default, which must be at least `least`.
     pub(super) fn or(&self, size: Size, default: u64, least: u64) -> Result<u64, WorkloadError> {
         let value = self.given[size as usize].unwrap_or(default);
         let most = size.most();
@@ -92,7 +93,7 @@ impl Sizes {
         }
     }
 
-    /// As [`Sizes::or`], for a size that must be a multiple.
+    /// Like [`Sizes::or`], for a size that must be a multiple of `of`.
     pub(super) fn multiple(&self, size: Size, default: u64, of: u64) -> Result<u64, WorkloadError> {
         let value = self.or(size, default, of)?;
         if value.is_multiple_of(of) {

@@ -1,23 +1,23 @@
 //! One step: the forward pass of a tape and, for training, the backward pass and the update derived from it.
 //!
-//! Reverse mode (Linnainmaa 1970; Griewank and Walther, "Evaluating Derivatives", 2nd ed., chapter 3):
-//! operators are visited from the last to the first. The gradient of a tensor is the sum of what its readers
-//! contribute, by an `accumulate` operator where there are several; an operator's pieces read the gradients
-//! of its outputs and contribute those of its inputs and parameters. Only gradients that parameters depend on
-//! are computed. Every parameterised operator gets one update.
+//! Reverse mode (Linnainmaa 1970; Griewank and Walther, "Evaluating Derivatives", 2nd ed., chapter 3): operators are
+//! visited from the last to the first. The gradient of a tensor is the sum of the contributions of its readers,
+//! computed by an `accumulate` operator if there are several; the pieces of an operator read the gradients of its
+//! outputs and contribute those of its inputs and parameters. Only gradients that parameters depend on are computed.
+//! Every operator with parameters gets one update.
 //!
-//! Backward and update operators are colocated with their forward operator, an accumulation with the first of
-//! the readers whose contributions it adds up; the parts of a variable's gradient are added one by one, each beside
+//! Backward and update operators are colocated with their forward operator, and an accumulation with the first of the
+//! readers whose contributions it sums; contributions to the gradient of a variable are added one by one, each beside
 //! its reader.
 //!
-//! `optimizer` says what an update holds. The rest is by the rules of costs:
+//! `optimizer` defines the contents of an update. The rest depends on the cost rules:
 //!
 //! | | first rules | second rules |
 //! | --- | --- | --- |
-//! | what the backward pass reads of the forward pass | `activation_bytes`, every tensor once, at the first operator whose gradient needs it | the tensors themselves |
+//! | forward tensors that the backward pass reads | `activation_bytes`, every tensor once, at the first operator whose gradient needs it | the tensors themselves |
 //! | weights that two operators read | the owner's; a copy is workspace of the other; one update of the sum of the gradients | a shared parameter; an update beside each gradient |
-//! | weights of an unrolled layer (`variable`) | an operator that sends them to its readers; the sum of the gradients goes from step to step | a shared parameter; every step adds to the gradient where it is, and one update follows |
-//! | inputs | a kernel | nothing is launched |
+//! | weights of an unrolled layer (`variable`) | an operator that sends them to its readers; the sum of the gradients goes from step to step | a shared parameter; every step adds to the gradient in place, and one update follows |
+//! | inputs | a kernel | no launch |
 //! | outputs of inference | left out | tensors without readers |
 //! | precision, fusion | none | as the options say; see [`fusion`](crate::fusion) |
 
@@ -65,7 +65,7 @@ fn forward(tape: &Tape, rules: CostRules) -> Draft {
             ..OperatorDocument::named(operator.name.clone())
         });
     }
-    // Edges have the indices of the tape's values.
+    // Edges have the same indices as the values of the tape.
     for value in &tape.values {
         draft.edge(value.producer, value.bytes);
     }
@@ -80,7 +80,7 @@ fn forward(tape: &Tape, rules: CostRules) -> Draft {
     draft
 }
 
-/// Makes shared parameters of what several operators read.
+/// Turns parameters with several readers into shared parameters.
 fn share(tape: &Tape, draft: &mut Draft) {
     let mut readers: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (at, operator) in (0..).zip(&tape.operators) {
@@ -105,7 +105,7 @@ fn share(tape: &Tape, draft: &mut Draft) {
 /// The forward pass, the backward pass and the update.
 ///
 /// # Errors
-/// More operators than [`MOST_OPERATORS`].
+/// If there are more than [`MOST_OPERATORS`] operators.
 pub(super) fn training(tape: &Tape, optimizer: Optimizer, rules: CostRules) -> Result<Draft, WorkloadError> {
     let mut draft = forward(tape, rules);
     for operator in &mut draft.operators {
@@ -140,7 +140,7 @@ fn layer_of(operator: &Operator) -> Option<String> {
     (operator.layer > 0).then(|| operator.name[..operator.layer].to_owned())
 }
 
-/// Whether parameters depend on what a piece yields.
+/// Whether parameters depend on the output of a piece.
 fn wanted(tape: &Tape, operator: &Operator, piece: &Piece) -> bool {
     let needs = |&input: &usize| tape.values[operator.inputs[input] as usize].differentiable;
     piece.parameters.is_some() || piece.inputs.iter().any(needs)
@@ -158,16 +158,16 @@ struct Step<'a> {
     tape: &'a Tape,
     optimizer: Optimizer,
     draft: Draft,
-    /// Per value what its readers contribute.
+    /// Per value, the contributions of its readers.
     gradients: Vec<Vec<Gradient>>,
-    /// Per operator what contributes to the gradient of its parameters.
+    /// Per operator, the contributions to the gradient of its parameters.
     of_parameters: Vec<Vec<Gradient>>,
-    /// Per value the first operator whose gradient needs it.
+    /// Per value, the first operator whose gradient needs it.
     stashed_by: Vec<Option<u32>>,
 }
 
 impl Step<'_> {
-    /// Everything after the forward pass that belongs to one operator. All its readers have been visited.
+    /// Records the backward pass of one operator. All its readers have been visited.
     fn backward(&mut self, at: usize) {
         let tape = self.tape;
         let operator = &tape.operators[at];
@@ -189,13 +189,13 @@ impl Step<'_> {
                     }
                     _ => {}
                 }
-                // Beside the first reader, so that one gradient and not all parts goes back to the producer.
+                // Beside the first reader, so that a single gradient goes back to the producer instead of all
+                // contributions.
                 let home = parts.iter().map(|part| part.from).min()? as usize;
                 self.sum(at, home, &name, parts)
             })
             .collect();
-        // The outputs of a loss have no gradient; what only feeds something without parameters has none
-        // either.
+        // The outputs of a loss have no gradient, and neither do tensors that only feed operators without parameters.
         let ends = operator.kind == LOSS;
         if !outputs.is_empty() || ends {
             for piece in operator.pieces.iter().filter(|piece| wanted(tape, operator, piece)) {
@@ -219,7 +219,7 @@ impl Step<'_> {
             }
             return;
         }
-        // Where a copy is, its gradient is, and with that its update.
+        // The gradient, and with it the update, is on the device of the copy.
         let mut by_reader: BTreeMap<u32, Vec<Gradient>> = BTreeMap::new();
         for part in parts {
             by_reader.entry(part.from).or_default().push(part);
@@ -231,8 +231,8 @@ impl Step<'_> {
         }
     }
 
-    /// Adds up the gradient of a variable where it is: every step after the first that is computed reads what there is
-    /// and adds to it. The update waits for all of them.
+    /// Sums the gradient of a variable in place: every step after the first computed one reads the current sum and adds
+    /// to it. The update waits for all of them.
     fn sum_in_place(&mut self, at: usize, parts: &[Gradient]) {
         let Some(home) = parts.iter().map(|part| part.from).min() else { return };
         for (place, part) in parts.iter().enumerate() {
@@ -251,7 +251,7 @@ impl Step<'_> {
         }
     }
 
-    /// The shared parameter that an operator owns.
+    /// The shared parameter owned by an operator.
     fn shared(&mut self, owner: usize) -> Option<&mut Shared> {
         self.draft.shared.iter_mut().find(|shared| shared.owner as usize == owner)
     }
@@ -281,8 +281,8 @@ impl Step<'_> {
             let bytes = tape.values[value as usize].bytes;
             moved += bytes;
             self.draft.read(value, own);
-            // Weights of a variable are no activations. Operators come in reverse, so the last to ask is the
-            // first.
+            // Weights of a variable are not activations. Operators come in reverse order, so the last to read the value
+            // is the first.
             if tape.operators[tape.values[value as usize].producer as usize].kind != VARIABLE {
                 self.stashed_by[value as usize] = Some(at as u32);
             }
@@ -308,8 +308,7 @@ impl Step<'_> {
         document.workspace_bytes = piece.workspace;
     }
 
-    /// The sum of what is contributed to the gradient of an operator, by one beside `home` where there are
-    /// several.
+    /// Sums the contributions to the gradient of an operator, in an operator beside `home` if there are several.
     fn sum(&mut self, at: usize, home: usize, name: &str, parts: Vec<Gradient>) -> Option<Gradient> {
         let (&first, more) = parts.split_first()?;
         if more.is_empty() {
@@ -329,9 +328,9 @@ impl Step<'_> {
         Some(Gradient { edge, bytes, from: home as u32 })
     }
 
-    /// The sum of what is contributed to the gradient of a variable, one addition beside each further reader: the
-    /// steps of an unrolled layer add to what the steps after them left, so a split between steps sends one sum and
-    /// not the parts.
+    /// Sums the contributions to the gradient of a variable, with one addition beside each further reader: the steps of
+    /// an unrolled layer add to the sum of the steps after them, so a split between steps sends one sum instead of all
+    /// contributions.
     fn running_sum(&mut self, at: usize, parts: Vec<Gradient>) -> Option<Gradient> {
         let (&first, more) = parts.split_first()?;
         let sum = more.iter().enumerate().fold(first, |sum, (place, &part)| {
@@ -341,7 +340,8 @@ impl Step<'_> {
         Some(sum)
     }
 
-    /// The update of the parameters that `owner` has, beside an operator that reads them, when their gradient is there.
+    /// Records the update of the parameters of `owner` beside an operator that reads them, once their gradient is
+    /// available.
     fn update(&mut self, owner: usize, reader: usize, gradient_bytes: f64, gradients: &[Gradient]) {
         let width = self.tape.width;
         let own = match self.tape.operators[owner].kind {
@@ -353,7 +353,7 @@ impl Step<'_> {
         }
         let state = self.optimizer.state_bytes(width);
         let held = self.tape.operators[owner].parameters * state;
-        // Rows of an embedding that no index names have no gradient and are left alone.
+        // Rows of an embedding without an index have no gradient and are left alone.
         let touched = gradient_bytes / width;
         let first = self.draft.rules == CostRules::One;
         let document = &mut self.draft.operators[own as usize];
@@ -372,7 +372,7 @@ impl Step<'_> {
         }
     }
 
-    /// A new operator of a forward operator, colocated with `home`.
+    /// A new operator derived from a forward operator and colocated with `home`.
     fn beside(&mut self, at: usize, home: usize, suffix: &str, pass: Pass) -> u32 {
         let (operator, home) = (&self.tape.operators[at], &self.tape.operators[home]);
         self.draft.operator(OperatorDocument {
@@ -386,10 +386,10 @@ impl Step<'_> {
     }
 }
 
-/// Kind of the operators that a backward pass starts from.
+/// Kind of the operators that start a backward pass.
 pub(super) const LOSS: &str = "loss";
 
-/// Kind of the operators that stand for what the model is given.
+/// Kind of the operators that represent inputs of the model.
 pub(super) const INPUT: &str = "input";
 
 /// Kind of the operators that only hold parameters.
@@ -401,7 +401,7 @@ mod tests {
     use super::super::operators::Loss;
     use super::*;
 
-    /// x → a → (b, shortcut) → sum → loss, ten samples, four bytes a number.
+    /// x → a → (b, shortcut) → sum → loss, ten samples, four bytes per number.
     fn residual() -> Tape {
         let mut tape = Tape::new(Kept::Fp32, true);
         let x = tape.input("x", [10, 3]);
@@ -416,7 +416,7 @@ mod tests {
         draft.operators.iter().find(|operator| operator.name == name).unwrap()
     }
 
-    /// Names of the operators that read what an operator makes.
+    /// Names of the readers of each output of an operator.
     fn readers(draft: &Draft, name: &str) -> Vec<Vec<String>> {
         let edges = draft.edges.iter().filter(|edge| draft.operators[edge.producer as usize].name == name);
         let names = |consumers: &[u32]| {
@@ -430,7 +430,7 @@ mod tests {
         let draft = training(&residual(), Optimizer::Adam, CostRules::One).unwrap();
         let names: Vec<&str> = draft.operators[5..].iter().map(|operator| operator.name.as_str()).collect();
         assert_eq!(names, ["loss.grad", "b.grad", "a.grad_sum", "a.grad_weight", "a.update"]);
-        // One gradient of the sum serves both its sides; that of the input is not wanted.
+        // One gradient of the sum serves both its sides; the gradient of the input is not needed.
         assert_eq!(readers(&draft, "loss.grad"), [["b.grad", "a.grad_sum"]]);
         assert_eq!(readers(&draft, "b.grad"), [["a.grad_sum"]]);
         assert_eq!(readers(&draft, "a.grad_sum"), [["a.grad_weight"]]);
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!((sum.flop, sum.bytes_moved), (Some(50.0), Some(3.0 * y)));
         let update = operator(&draft, "a.update");
         assert_eq!((update.pass, update.optimizer_bytes), (Pass::Update, 3.0 * weights));
-        // Gradient read; parameters and two moments read and written.
+        // Reads the gradient; reads and writes the parameters and two moments.
         assert_eq!(update.bytes_moved, Some(weights + 2.0 * 3.0 * weights));
         let stashed = |name: &str| operator(&draft, name).activation_bytes;
         assert_eq!((stashed("a"), stashed("b"), stashed("sum"), stashed("loss")), (x, y, 0.0, y));
@@ -483,7 +483,7 @@ mod tests {
         }
         tape.loss("loss", x, Loss::Square);
         let draft = training(&tape.finish().unwrap(), Optimizer::Sgd, CostRules::One).unwrap();
-        // The last step hands its part to the one before it, which adds its own, and so on.
+        // The last step sends its contribution to the one before it, which adds its own, and so on.
         let beside = |name: &str| operator(&draft, name).colocation.clone();
         assert_eq!(beside("w.grad_sum.0").as_deref(), Some("step1"));
         assert_eq!(beside("w.grad_sum.1").as_deref(), Some("step0"));

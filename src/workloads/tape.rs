@@ -1,13 +1,13 @@
-//! The tape: a forward pass written down operator by operator.
+//! The tape: records a forward pass operator by operator.
 //!
 //! A family describes its model by calling operator constructors (`operators`) on tensors. Each call records
-//! what the operator costs, what it makes, and how its gradients come about (`record`).
+//! the cost, the outputs and the gradient rule of an operator (`record`).
 //!
 //! Conventions for costs:
 //!
-//! - a multiply-add is two FLOP; the bias of a product counts nothing, since it starts the accumulator;
-//! - bytes moved are what is read and written once: inputs, weights, outputs;
-//! - views (a reshape, the split of heads) are free and no operators; dropout is left out.
+//! - a multiply-add is two FLOP; the bias of a product is free, since it initialises the accumulator;
+//! - bytes moved count every input, weight and output once;
+//! - views (reshapes, splits into heads) are free and not operators; dropout is left out.
 
 use std::fmt::Display;
 
@@ -18,7 +18,7 @@ use super::error::WorkloadError;
 use super::record::{Owner, Piece, Record};
 use super::tensor::{Shape, Tensor};
 
-/// The most operators of a graph, each of which takes about a kilobyte while it is made.
+/// Maximum number of operators of a graph; each takes about a kilobyte during generation.
 pub(crate) const MOST_OPERATORS: usize = 1_000_000;
 
 /// Data between operators.
@@ -26,7 +26,7 @@ pub(crate) const MOST_OPERATORS: usize = 1_000_000;
 pub(crate) struct Value {
     pub(crate) producer: u32,
     pub(crate) bytes: f64,
-    /// Whether parameters had a part in it.
+    /// Whether it depends on parameters.
     pub(crate) differentiable: bool,
 }
 
@@ -35,46 +35,46 @@ pub(crate) struct Value {
 pub(crate) struct Operator {
     pub(crate) name: String,
     pub(crate) kind: &'static str,
-    /// Length of the part of the name that is the layer path.
+    /// Length of the prefix of the name that is the layer path.
     pub(crate) layer: usize,
     pub(crate) inputs: Vec<u32>,
     pub(crate) outputs: Vec<u32>,
-    /// Elements of the parameters.
+    /// Number of elements of its parameters.
     pub(crate) parameters: f64,
     /// The operator that owns the parameters it reads.
     pub(crate) owner: u32,
     pub(crate) flop: f64,
     pub(crate) moved: f64,
     pub(crate) workspace: f64,
-    /// Bytes of the parameters of another operator that it reads.
+    /// Bytes of its copy of another operator's parameters.
     pub(crate) copy: f64,
-    /// What is kept for the backward pass besides inputs and outputs.
+    /// Value saved for the backward pass besides inputs and outputs.
     pub(crate) saved: Option<u32>,
     pub(crate) pass_through: Vec<usize>,
     pub(crate) pieces: Vec<Piece>,
-    /// Bytes that reading the parameters moves.
+    /// Bytes moved by reading the parameters.
     pub(crate) weight_bytes: f64,
 }
 
 /// A forward pass.
 #[derive(Debug)]
 pub(crate) struct Tape {
-    /// Bytes of an element.
+    /// Bytes per element.
     pub(crate) width: f64,
-    /// How elements are kept.
+    /// Number format of elements.
     pub(crate) precision: document::Precision,
     /// Whether losses are recorded.
     pub(crate) training: bool,
     pub(crate) operators: Vec<Operator>,
     pub(crate) values: Vec<Value>,
     path: String,
-    /// Length of the part of the path that is the layer path.
+    /// Length of the prefix of the path that is the layer path.
     layer: usize,
     failure: Option<WorkloadError>,
 }
 
 impl Tape {
-    /// An empty tape for elements of some precision.
+    /// An empty tape for elements of a precision.
     pub(crate) fn new(precision: Precision, training: bool) -> Tape {
         Tape {
             width: f64::from(precision.bytes()),
@@ -93,7 +93,7 @@ impl Tape {
         }
     }
 
-    /// Records under a layer path one step deeper.
+    /// Records within a layer path one level deeper.
     pub(crate) fn scope<R>(&mut self, name: impl Display, body: impl FnOnce(&mut Tape) -> R) -> R {
         self.under(name, |tape| {
             let outer = std::mem::replace(&mut tape.layer, tape.path.len());
@@ -103,7 +103,7 @@ impl Tape {
         })
     }
 
-    /// Records under longer names in the same layer: a step of an unrolled one.
+    /// Records under a longer name in the same layer, such as a step of an unrolled layer.
     pub(crate) fn under<R>(&mut self, name: impl Display, body: impl FnOnce(&mut Tape) -> R) -> R {
         let outer = self.path.len();
         if outer > 0 {
@@ -115,13 +115,14 @@ impl Tape {
         result
     }
 
-    /// The most operators that may be recorded. The backward pass of all there is has at least as many.
+    /// Maximum number of operators that may be recorded. The backward pass of a full tape has at least as
+    /// many.
     fn most(&self) -> usize {
         if self.training { MOST_OPERATORS / 2 } else { MOST_OPERATORS }
     }
 
-    /// Announces that at least so many operators follow, so that an absurd model is refused before it is
-    /// built.
+    /// Checks an announced minimum number of further operators, so that an absurd model is refused before it
+    /// is built.
     pub(crate) fn expect(&self, operators: u64) -> Result<(), WorkloadError> {
         if operators > self.most() as u64 {
             return Err(WorkloadError::TooManyOperators { most: MOST_OPERATORS });
@@ -129,12 +130,13 @@ impl Tape {
         Ok(())
     }
 
-    /// Notes the first failure. A tape that has failed records nothing more, and [`Tape::finish`] says why.
+    /// Stores the first failure. A failed tape records nothing more, and [`Tape::finish`] returns the
+    /// failure.
     pub(crate) fn fail(&mut self, error: WorkloadError) {
         self.failure.get_or_insert(error);
     }
 
-    /// The full name of an operator recorded here.
+    /// Full name of an operator recorded at the current path.
     pub(crate) fn full_name(&self, name: &str) -> String {
         if self.path.is_empty() { name.into() } else { format!("{}.{name}", self.path) }
     }
@@ -142,7 +144,7 @@ impl Tape {
     /// Ends the recording.
     ///
     /// # Errors
-    /// What failed first.
+    /// If recording failed; returns the first failure.
     pub(crate) fn finish(self) -> Result<Tape, WorkloadError> {
         match self.failure {
             Some(error) => Err(error),
@@ -156,7 +158,7 @@ impl Tape {
         self.record_all(name, record, &[shape]).0[0]
     }
 
-    /// Records an operator with one output that others share the parameters of.
+    /// Records an operator with one output whose parameters others share.
     pub(crate) fn record_owner(
         &mut self,
         name: &str,
@@ -168,7 +170,7 @@ impl Tape {
         (tensors[0], owner)
     }
 
-    /// Records an operator with an output of each shape.
+    /// Records an operator with one output per shape.
     pub(crate) fn record_all(
         &mut self,
         name: &str,
@@ -180,7 +182,7 @@ impl Tape {
         self.record_bytes(name, record, shapes, &sizes)
     }
 
-    /// Records an operator whose outputs have elements of other widths, indices for example.
+    /// Records an operator whose outputs have elements of other widths, such as indices.
     pub(crate) fn record_bytes(
         &mut self,
         name: &str,
@@ -193,7 +195,7 @@ impl Tape {
             self.fail(WorkloadError::TooManyOperators { most: MOST_OPERATORS });
         }
         if self.failure.is_some() {
-            // Whatever is made of these records nothing either.
+            // Operators built on these tensors record nothing either.
             return (shapes.iter().map(|&shape| Tensor { value: 0, shape }).collect(), Owner(0));
         }
         let differentiable = record.parameters > 0.0

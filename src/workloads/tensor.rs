@@ -1,9 +1,9 @@
-//! Tensors: shapes, and what was made in which shape.
+//! Tensors and their shapes.
 
-/// The most dimensions of a tensor.
+/// Maximum number of dimensions of a tensor.
 const RANK: usize = 5;
 
-/// Dimensions of a tensor, images as `[batch, channels, height, width]`, sequences as `[batch, steps,
+/// Dimensions of a tensor: images are `[batch, channels, height, width]`, sequences `[batch, steps,
 /// width]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Shape {
@@ -26,12 +26,12 @@ impl Shape {
         self.dims[..self.rank].iter().map(|&dim| dim as f64).product()
     }
 
-    /// Number of elements, exactly; sizes are small enough for it.
+    /// Exact number of elements; sizes are small enough for it.
     fn count(&self) -> u128 {
         self.dims[..self.rank].iter().map(|&dim| u128::from(dim)).product()
     }
 
-    /// The dimension at a place.
+    /// The dimension at an index.
     pub(crate) fn dim(&self, at: usize) -> u64 {
         self.dims[at]
     }
@@ -41,19 +41,19 @@ impl Shape {
         self.dims[self.rank - 1]
     }
 
-    /// The same shape with another last dimension.
+    /// Replaces the last dimension.
     pub(crate) fn with_last(self, last: u64) -> Shape {
         self.with(self.rank - 1, last)
     }
 
-    /// The same shape with another dimension at a place.
+    /// Replaces the dimension at an index.
     pub(crate) fn with(mut self, at: usize, dim: u64) -> Shape {
         self.dims[at] = dim;
         self
     }
 }
 
-/// What an operator made, seen with a shape.
+/// An output of an operator, viewed with a shape.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Tensor {
     pub(crate) value: u32,
@@ -61,14 +61,14 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// The same data in another shape, for nothing.
+    /// Views the same data with another shape, free of cost.
     pub(crate) fn view(self, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
         debug_assert_eq!(shape.count(), self.shape.count());
         Tensor { shape, ..self }
     }
 
-    /// The dimension at a place.
+    /// The dimension at an index.
     pub(crate) fn dim(&self, at: usize) -> u64 {
         self.shape.dim(at)
     }

@@ -14,7 +14,7 @@ fn outcome(output: &Output) -> (Option<i32>, &str, &str) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// A folder with files.
+/// A folder with the given files.
 fn folder(files: &[(&str, &Value)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     for (name, document) in files {
@@ -27,7 +27,7 @@ fn path(folder: &tempfile::TempDir, name: &str) -> String {
     folder.path().join(name).display().to_string()
 }
 
-/// A model of some operators in a row, and a cluster of two devices that hold half of it each.
+/// A chain of operators, and a cluster of two devices that each hold half of them.
 fn model(names: &[&str]) -> Value {
     let operators: Vec<Value> = names
         .iter()
@@ -43,7 +43,7 @@ fn model(names: &[&str]) -> Value {
     json!({"schema": "stagewright.graph/1", "operators": operators, "tensors": tensors, "cluster": cluster})
 }
 
-/// Plans a model of these operators; the folder has `model.json` and `plan.json`.
+/// Plans a chain of operators; the folder has `model.json` and `plan.json`.
 fn planned(names: &[&str]) -> tempfile::TempDir {
     let folder = folder(&[("model.json", &model(names))]);
     let output = run(&["plan", &path(&folder, "model.json"), "--out", &path(&folder, "plan.json")]);
@@ -98,7 +98,7 @@ fn hostile_names_stay_inside_their_quotes_and_out_of_the_terminal() {
     let output = run(&["export", &plan, "--to", "accelerate", "--model", &model]);
     let map: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     assert_eq!(map[names[0]], json!(0));
-    // Names in errors are escaped as well.
+    // Names in errors are escaped too.
     let cut = folder_with_cut(&names);
     let output = run(&["export", &path(&cut, "plan.json"), "--to", "vllm"]);
     let (code, _, story) = outcome(&output);
@@ -126,7 +126,7 @@ fn hostile_names_stay_inside_their_quotes_and_out_of_the_terminal() {
     }
 }
 
-/// The plan of the model with `layers.0` moved to both devices.
+/// The plan of the model with `layers.0` split between both devices.
 fn folder_with_cut(names: &[&str]) -> tempfile::TempDir {
     let folder = planned(names);
     let text = std::fs::read_to_string(folder.path().join("plan.json")).expect("it was written");
@@ -194,7 +194,7 @@ fn the_demo_has_two_towers_and_is_no_chain() {
     }
 }
 
-/// A model of other operators.
+/// A model with other operators.
 fn another_model(folder: &tempfile::TempDir) -> String {
     std::fs::write(folder.path().join("other.json"), model(&["x", "y"]).to_string()).expect("there is room");
     path(folder, "other.json")
@@ -202,7 +202,7 @@ fn another_model(folder: &tempfile::TempDir) -> String {
 
 #[test]
 fn a_document_without_a_plan_is_no_plan() {
-    // Eight operators of 4 bytes on two devices of 4 bytes: there is none.
+    // Eight operators of 4 bytes on two devices of 4 bytes: there is no plan.
     let mut crowded = model(&["a", "b", "c", "d"]);
     crowded["cluster"]["kinds"][0]["memory_bytes"] = json!(4.0);
     let folder = folder(&[("model.json", &crowded)]);
@@ -228,7 +228,7 @@ fn a_split_of_the_reference_package_is_a_plan_with_its_model() {
     let split = json!({"fpgas": [{"nodes": [1]}, {"nodes": [0]}], "cpus": []});
     let folder = folder(&[("model.json", &model), ("split.json", &split)]);
     let (model, split) = (path(&folder, "model.json"), path(&folder, "split.json"));
-    // It has no stages: the tensors say which of its devices comes first.
+    // It has no stages: the tensors determine which of its devices comes first.
     let output = run(&["export", &split, "--to", "torchgpipe", "--model", &model]);
     let (code, text, story) = outcome(&output);
     assert_eq!(code, Some(0), "{story}");

@@ -1,5 +1,5 @@
-//! Random pipelines: every export is read as its runtime reads it, and puts every operator where the plan has
-//! it.
+//! Random pipelines: every export is interpreted as its runtime does, and must place every operator as the plan
+//! does.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use stagewright::export::ExportError;
 use super::plans::{device, export, graph, operator, pipeline};
 use super::random::{ROUNDS, above, assigned};
 
-/// A model of one stack, as a chain, and a plan that cuts it anywhere.
+/// A model that is a chain with one stack, and a plan with random cuts.
 struct Case {
     graph: Graph,
     plan: PlanDocument,
     /// The stage of each operator.
     stage: Vec<usize>,
-    /// The layer of the stack that each operator is in.
+    /// The layer of the stack that each operator belongs to.
     block: Vec<Option<usize>>,
     /// Whether each operator is before the stack.
     before: Vec<bool>,
@@ -47,7 +47,7 @@ impl Case {
         }
         let count = paths.len();
         let stages = rng.random_range(1..=count.min(4));
-        // Mostly between layers, so that there is something to write.
+        // Cuts are mostly between layers, so that many plans can be exported.
         let ends: Vec<usize> =
             (1..count).filter(|&at| paths[at].1 != paths[at - 1].1 || paths[at].1.is_none()).collect();
         let anywhere = rng.random_bool(0.3) || ends.len() < stages;
@@ -96,13 +96,13 @@ impl Case {
         })
     }
 
-    /// Whether what is before the stack is elsewhere than in the first stage, or what is after it than in the last.
+    /// Whether an operator before the stack is not in the first stage, or one after it not in the last.
     fn has_strays(&self) -> bool {
         let end = |at: usize| if self.before[at] { 0 } else { self.stages - 1 };
         (0..self.stage.len()).any(|at| self.block[at].is_none() && self.stage[at] != end(at))
     }
 
-    /// Whether a stage of several has both layers of the stack and something else.
+    /// Whether one of several stages has both layers of the stack and other operators.
     fn has_doubts(&self) -> bool {
         let beside = |at: usize| self.block[at].is_none();
         let shared = |at: usize| (0..self.stage.len()).any(|b| !beside(b) && self.stage[b] == self.stage[at]);
@@ -116,15 +116,15 @@ impl Case {
         (0..self.stage.len()).all(|a| (0..a).all(|b| together(a, b)))
     }
 
-    /// Layers of the stack in each stage.
+    /// Number of layers of the stack in each stage.
     fn counts(&self) -> Vec<usize> {
         let stage_of =
             |block: usize| self.stage[self.block.iter().position(|own| *own == Some(block)).expect("some")];
         (0..self.stages).map(|own| (0..self.blocks).filter(|&block| stage_of(block) == own).count()).collect()
     }
 
-    /// Checks that every operator is where stages with these numbers of layers have it: what is before the
-    /// stack in the first, what is after it in the last.
+    /// Checks that stages with these numbers of layers place every operator as the plan does, with operators before
+    /// the stack in the first stage and operators after it in the last.
     fn check(&self, counts: &[usize]) {
         assert_eq!(counts.len(), self.stages);
         for at in 0..self.stage.len() {
@@ -144,13 +144,13 @@ impl Case {
         }
     }
 
-    /// The export with the model and without it, which have to agree unless the model is asked for.
+    /// Exports with and without the model; the results must agree unless the model is required.
     fn export(&self, to: &str) -> Result<String, ExportError> {
         let with = export(to, &self.plan, Some(&self.graph));
         let without = export(to, &self.plan, None);
         match without.as_ref().map_err(ExportError::code) {
             Err("E006") => assert!(self.has_doubts() || (to == "torchtitan" && self.stages == 1)),
-            // Which of two faults is told may depend on the order in which operators are listed.
+            // Which of two errors is reported may depend on the order of the operators.
             Err(_) => assert!(with.is_err()),
             Ok(without) => {
                 let with = with.as_ref().unwrap_or_else(|error| panic!("{error}"));
@@ -161,7 +161,7 @@ impl Case {
     }
 }
 
-/// An export without the order in which torchtitan lists the modules of a stage, which means nothing.
+/// Normalises the order of modules within a stage of torchtitan, which is irrelevant.
 fn unordered(to: &str, text: &str) -> String {
     if to != "torchtitan" {
         return text.to_owned();
@@ -171,7 +171,7 @@ fn unordered(to: &str, text: &str) -> String {
     format!("{parts:?}")
 }
 
-/// Runs cases until enough were written and enough refused.
+/// Runs cases until enough were exported and enough refused.
 fn cases(body: impl Fn(&Case) -> bool) {
     let mut outcomes = [0, 0];
     for seed in 0..ROUNDS {
@@ -204,7 +204,7 @@ fn servers_put_every_layer_where_the_plan_has_it() {
     }
 }
 
-/// A layout as `PipelineParallelLayerLayout.parse_str_to_list` reads it, for those without brackets.
+/// Parses a layout without brackets like `PipelineParallelLayerLayout.parse_str_to_list`.
 fn stages_of_layout(layout: &str) -> Vec<String> {
     let mut unrolled = String::new();
     let mut rest = layout.chars().peekable();
@@ -237,7 +237,7 @@ fn layouts_of_megatron_put_every_layer_where_the_plan_has_it() {
             let layout = value(&text, "--pipeline-model-parallel-layout").expect("a layout");
             let stages = stages_of_layout(layout.trim_matches('\''));
             let all = stages.concat();
-            // As `validate_layer_layout` has it.
+            // The checks of `validate_layer_layout`.
             assert!(all.starts_with('E') && all.ends_with('L'), "{layout}");
             assert_eq!((all.matches('E').count(), all.matches('L').count()), (1, 1));
             let count = |stage: &String| stage.matches('t').count();
@@ -254,7 +254,7 @@ fn layouts_of_megatron_put_every_layer_where_the_plan_has_it() {
     });
 }
 
-/// Layers of every stage as `get_num_layers_to_build` has them.
+/// The layers of every stage according to `get_num_layers_to_build`.
 fn counts_of_flags(flags: &str) -> Vec<usize> {
     let number = |option| value(flags, option).map(|value| value.parse::<usize>().expect("a number"));
     let (mut layers, size) =
@@ -293,7 +293,7 @@ fn counts_of_megatron_put_every_layer_where_the_plan_has_it() {
     });
 }
 
-/// The device of every layer and of the output as `load_tensors` has it, 0 being the host.
+/// The device of every layer and of the output according to `load_tensors`, with 0 for the host.
 fn devices_of_llama(flags: &str, layers: usize) -> Vec<usize> {
     let offloaded: usize = value(flags, "--n-gpu-layers").expect("it is given").parse().expect("a number");
     let split = value(flags, "--tensor-split").map(numbers).unwrap_or_default();
@@ -332,7 +332,7 @@ fn llama_cpp_puts_every_layer_where_the_plan_has_it() {
                         None if case.before[at] => 0,
                         None => devices[case.blocks],
                     };
-                    // Device 0 is the host, which is stage 0 where there is one.
+                    // Device 0 is the host, which is stage 0 if the plan has a host.
                     assert_eq!(case.stage[at] + 1 - hosts, device, "{} in {text}", case.paths[at]);
                 }
                 true
@@ -348,7 +348,7 @@ fn llama_cpp_puts_every_layer_where_the_plan_has_it() {
     });
 }
 
-/// The layer of a path in the cases: what is in the stack by its number, what is not by its first part.
+/// The layer of a path in the cases: inside the stack by its number, outside by the first component.
 fn layer(case: &Case, at: usize) -> &str {
     let path = &case.paths[at];
     match case.block[at] {
@@ -416,8 +416,8 @@ fn sequences_are_divided_where_the_plan_divides_them() {
 #[test]
 fn titans_modules_are_those_of_the_plan() {
     cases(|case| {
-        // Children of the model and of its list of layers go by their own names, others by those of
-        // torchtitan's models.
+        // Children of the model and of its list of layers keep their names; others get those of torchtitan's
+        // models.
         let named = case.paths.iter().any(|path| path.starts_with("layers."));
         match case.export("torchtitan") {
             Ok(text) => {
@@ -459,7 +459,7 @@ fn titans_modules_are_those_of_the_plan() {
 #[test]
 fn a_program_is_cut_where_the_plan_cuts_it() {
     cases(|case| {
-        // Operators that are no modules themselves, in modules that are the layers of the case.
+        // Operators that are not modules themselves, in modules that are the layers of the case.
         let count = case.stage.len();
         let modules: Vec<&str> = (0..count).map(|at| layer(case, at)).collect();
         let names: Vec<String> = (0..count).map(|at| format!("op{at}")).collect();
@@ -472,7 +472,7 @@ fn a_program_is_cut_where_the_plan_cuts_it() {
         for device in &mut plan.devices {
             device.ops = next.by_ref().take(device.ops.len()).cloned().collect();
         }
-        // A module begins at an operator if that is the first of its operators, which follow one another.
+        // A module begins at an operator if that is the first of its operators and these are contiguous.
         let begins = |module: &str, at: usize| {
             let own: Vec<usize> =
                 (0..count).filter(|&other| above(modules[other]).contains(&module)).collect();

@@ -1,7 +1,7 @@
-//! Exports of built-in workloads, worked out by hand from the documentation of each runtime.
+//! Exports of built-in workloads, derived by hand from the documentation of each runtime.
 //!
-//! The models are cut at layer granularity, where a decoder layer is its attention and its feed-forward
-//! block.
+//! The models have layer granularity, where a decoder layer consists of its attention and its
+//! feed-forward block.
 
 use super::plans::{cut_before, device, pipeline, text, workload};
 
@@ -18,7 +18,7 @@ fn megatron_has_the_embedding_first_and_the_loss_last() {
     let layout =
         "--num-layers 8 --pipeline-model-parallel-size 3 --pipeline-model-parallel-layout 'Et*2|t*3|t*3L'\n";
     assert_eq!(text("megatron", &plan, Some(&graph)), layout);
-    // One layer is `t`, and a stage may have none.
+    // A single layer is `t`, and a stage may have none.
     let alone = cut_before(&graph, &["decoder.layer.0.attention", "decoder.layer.1.attention", "head"]);
     let layout =
         "--num-layers 8 --pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'E|t|t*7|L'\n";
@@ -140,7 +140,7 @@ fn a_device_map_has_the_highest_modules_that_are_on_one_device() {
 
 #[test]
 fn devices_are_numbered_by_kind_and_number() {
-    // Kinds as they first appear, numbers as numbers, whatever the order of the stages.
+    // Kinds in order of first appearance, numbers in numeric order, independent of the stage order.
     let plan = pipeline(vec![
         device("a10", "a", &["m.0"]),
         device("cpu0", "cpu", &["m.1"]),

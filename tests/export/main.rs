@@ -1,4 +1,4 @@
-//! Plans carried into runtimes: every operator once, worked examples, and the command.
+//! Plans exported to runtimes: every operator exactly once, worked examples, and the command.
 
 mod command;
 mod divided;

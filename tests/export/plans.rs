@@ -1,4 +1,4 @@
-//! Plans and models made for a test.
+//! Plans and models for tests.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(crate) fn device(name: &str, kind: &str, ops: &[&str]) -> DeviceDocument {
     }
 }
 
-/// A plan of devices in the order of their stages.
+/// A plan of devices in stage order.
 pub(crate) fn pipeline(mut devices: Vec<DeviceDocument>) -> PlanDocument {
     for (stage, device) in (0..).zip(&mut devices) {
         device.stage = Some(stage);
@@ -47,12 +47,12 @@ pub(crate) fn unordered(devices: Vec<DeviceDocument>) -> PlanDocument {
     import_plan_alone("plan.json", document.to_string().as_bytes()).expect("it is a plan")
 }
 
-/// A forward operator of a layer.
+/// A forward operator in a layer.
 pub(crate) fn operator(name: &str, layer: Option<&str>) -> OperatorDocument {
     OperatorDocument { layer: layer.map(str::to_owned), ..OperatorDocument::named(name) }
 }
 
-/// The same of another pass.
+/// Like [`operator`], for another pass.
 pub(crate) fn of_pass(name: &str, layer: Option<&str>, pass: Pass) -> OperatorDocument {
     OperatorDocument { pass, ..operator(name, layer) }
 }
@@ -86,8 +86,8 @@ pub(crate) fn workload(name: &str, variant: &str, layers: u64) -> Graph {
     Graph::from_document(document.unwrap_or_else(|error| panic!("{name}: {error}"))).expect("it is a graph")
 }
 
-/// A plan that puts operator after operator of a model on devices: `ends` has the first operator that is no
-/// longer on each device but the last, which takes the rest.
+/// A plan that assigns consecutive operators of a model to devices: `ends` has the first operator after
+/// each device but the last, which takes the rest.
 pub(crate) fn cut_before(graph: &Graph, ends: &[&str]) -> PlanDocument {
     let names: Vec<&str> = graph.operators().map(|op| graph.operator(op).name.as_str()).collect();
     let mut cuts: Vec<usize> = ends
@@ -114,7 +114,7 @@ pub(crate) fn export_on(
     (target(to)?.write)(&Placed::of(plan, graph, cluster)?)
 }
 
-/// The text of an export that has to succeed.
+/// The text of an export that must succeed.
 pub(crate) fn text(to: &str, plan: &PlanDocument, graph: Option<&Graph>) -> String {
     export(to, plan, graph).unwrap_or_else(|error| panic!("{to}: {error}")).text
 }

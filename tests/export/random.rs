@@ -1,4 +1,5 @@
-//! Random plans: every export is parsed and compared with the plan, and every refusal is checked to be due.
+//! Random plans: every export is parsed and compared with the plan, and every refusal is checked to be
+//! justified.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +21,7 @@ fn rounds(body: impl Fn(&mut ChaCha8Rng)) {
     }
 }
 
-/// Pieces of names that break naive writers.
+/// Name fragments that break naive writers.
 const PIECES: [&str; 20] = [
     "\"",
     "'",
@@ -52,7 +53,7 @@ fn hostile(rng: &mut ChaCha8Rng, number: usize) -> String {
     format!("{name}{number}{}", PIECES.choose(rng).expect("there are some"))
 }
 
-/// A plan of some of the devices, in some order, with what `place` says of each operator.
+/// A plan of devices without an order, with the device index of each operator in `place`.
 fn plan(names: &[String], place: &[usize], kinds: &[(&str, &str)]) -> PlanDocument {
     let devices = kinds.iter().enumerate().map(|(at, (name, kind))| {
         let ops: Vec<&str> =
@@ -62,7 +63,7 @@ fn plan(names: &[String], place: &[usize], kinds: &[(&str, &str)]) -> PlanDocume
     unordered(devices.collect())
 }
 
-/// A dictionary with all its entries, in order: none is lost to another of the same key.
+/// A dictionary with all its entries in order, including duplicate keys.
 struct Entries(Vec<(String, serde_json::Value)>);
 
 impl<'de> Deserialize<'de> for Entries {
@@ -85,7 +86,7 @@ impl<'de> Deserialize<'de> for Entries {
     }
 }
 
-/// The literal that a Python module gives a name: Python reads it as JSON does.
+/// The literal assigned to a name in a Python module; Python reads it as JSON does.
 pub(crate) fn assigned<T: for<'de> Deserialize<'de>>(module: &str, name: &str) -> T {
     let start = module
         .lines()
@@ -108,7 +109,7 @@ fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
         let place: Vec<usize> = names.iter().map(|_| rng.random_range(0..3)).collect();
         let kinds = [("acc0", "acc"), ("acc1", "acc"), ("cpu0", "cpu")];
         let plan = plan(&names, &place, &kinds);
-        // The devices in use, in the order of the plan, as drawings number them.
+        // The devices in use in the order of the plan, as drawings number them.
         let used: Vec<usize> = (0..3).filter(|device| place.contains(device)).collect();
         let numbered = |at: usize| used.iter().position(|&device| device == place[at]).expect("it is used");
         let layers = ["", "l\"]\n;end", "é\\"];
@@ -133,7 +134,7 @@ fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
                 assert_eq!(operators, expected);
             }
             let Entries(found) = assigned(&text("openvino"), "AFFINITY");
-            // Accelerators by their numbers, those that are not used left out.
+            // Accelerators are numbered, without the unused ones.
             let accelerators: Vec<usize> = used.iter().copied().filter(|&device| device < 2).collect();
             let called = |at: usize| match accelerators.iter().position(|&device| device == place[at]) {
                 Some(number) => format!("GPU.{number}"),
@@ -168,7 +169,7 @@ fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
 /// Operators with their devices, and the number of tensors.
 type Drawn = (Vec<(String, usize)>, usize);
 
-/// Reads what `dot` writes, and nothing else: a name that gets out of its label fails.
+/// Parses the output of `dot` and nothing else: a name that escapes its label fails.
 fn drawn_by_graphviz(text: &str) -> Drawn {
     let mut drawn: Drawn = Default::default();
     for line in text.lines() {
@@ -202,7 +203,7 @@ fn drawn_by_graphviz(text: &str) -> Drawn {
     drawn
 }
 
-/// A quoted string of Graphviz as it is shown, and where it ends.
+/// A quoted string of Graphviz as displayed, and its end.
 fn quoted_by_graphviz(text: &str) -> (String, usize) {
     assert!(text.starts_with('"'), "{text}");
     let mut shown = String::new();
@@ -234,7 +235,7 @@ fn quoted_by_graphviz(text: &str) -> (String, usize) {
     }
 }
 
-/// Reads what `mermaid` writes, and nothing else.
+/// Parses the output of `mermaid` and nothing else.
 fn drawn_by_mermaid(text: &str) -> Drawn {
     let mut drawn: Drawn = Default::default();
     for line in text.lines() {
@@ -278,7 +279,7 @@ fn shown_by_mermaid(label: &str) -> String {
     shown
 }
 
-/// The dotted path of an operator and those above it.
+/// The dotted path of an operator and its ancestors.
 pub(crate) fn above(path: &str) -> Vec<&str> {
     path.match_indices('.').map(|(end, _)| &path[..end]).chain([path]).collect()
 }
@@ -343,7 +344,7 @@ fn a_device_map_gives_every_operator_its_device() {
     assert!(written > 50 && refused > 50, "{written} written, {refused} refused");
 }
 
-/// Operators in nested modules, some of them of the backward pass, with the module and the forward operator
+/// Operators in nested modules, some of them in the backward pass, with the module and the forward operator
 /// of each.
 fn modules(rng: &mut ChaCha8Rng) -> (Graph, Vec<String>, Vec<usize>) {
     let mut operators: Vec<OperatorDocument> = Vec::new();
@@ -376,8 +377,8 @@ fn modules(rng: &mut ChaCha8Rng) -> (Graph, Vec<String>, Vec<usize>) {
     (graph(operators, &edges), layers, homes)
 }
 
-/// A device for every operator: one for each of the outer modules, with a few exceptions. Backward operators
-/// are where their forward operators are.
+/// A device for every operator: one per outer module, with a few exceptions. Backward operators are on the
+/// device of their forward operator.
 fn by_module(rng: &mut ChaCha8Rng, layers: &[String], homes: &[usize]) -> Vec<usize> {
     let mut of_module: BTreeMap<String, usize> = BTreeMap::new();
     let depth = rng.random_range(1..4);

@@ -1,4 +1,4 @@
-//! What cannot be expressed is refused, with code, place and help; and nothing else is.
+//! Plans that a target cannot express are refused, with code, place and help; no others are.
 
 use stagewright::core::document::{Pass, PlanDocument};
 use stagewright::core::graph::Graph;
@@ -14,7 +14,7 @@ fn refused(to: &str, plan: &PlanDocument, graph: Option<&Graph>) -> (&'static st
     (error.code(), error.place().map(str::to_owned), error.to_string())
 }
 
-/// Targets that run pipelines alone.
+/// Targets that only run pipelines.
 const PIPELINES: [&str; 10] = [
     "torch-pipelining",
     "torchtitan",
@@ -82,7 +82,7 @@ fn several_calls_are_refused_but_in_drawings() {
         let (code, place, _) = refused(target.name, &plan, Some(&graph));
         assert_eq!((code, place.as_deref()), ("E008", Some("devices[0].calls")), "{}", target.name);
     }
-    // And nothing is said of the order in which a runtime would run a drawing.
+    // The order in which a runtime would run a drawing is not mentioned.
     for (to, runs) in [("dot", false), ("mermaid", false), ("openvino", true)] {
         let plan = cut_before(&graph, &[]);
         assert_eq!(export(to, &plan, None).expect("it is taken").runs, runs, "{to}");
@@ -118,20 +118,20 @@ fn what_is_no_pipeline_is_refused_where_there_are_only_pipelines() {
     let there_and_back =
         vec![device("acc0", "acc", &["m.layers.0", "m.layers.2"]), device("acc1", "acc", &["m.layers.1"])];
     for to in PIPELINES {
-        // Without an order, and none can be found.
+        // Without an order, and none exists.
         assert_eq!(refused(to, &unordered(there_and_back.clone()), Some(&model)).0, "E009", "{to}");
-        // With one that the tensors do not follow.
+        // With an order that the tensors contradict.
         let (code, place, message) = refused(to, &pipeline(there_and_back.clone()), Some(&model));
         let place = place.as_deref();
         assert_eq!((code, place), ("E009", Some("devices[0].ops[1]")), "{to}: {message}");
     }
     for to in ["megatron", "vllm", "sglang", "llama-cpp"] {
         assert_eq!(refused(to, &unordered(there_and_back.clone()), None).0, "E009", "{to}");
-        // The layers go back, which the numbers tell without the model.
+        // The layers go backwards, which their numbers show without the model.
         let (code, _, message) = refused(to, &pipeline(there_and_back.clone()), None);
         assert_eq!(code, "E015", "{to}: {message}");
     }
-    // Not refused where operators may be anywhere, and where an order can be found.
+    // Accepted by targets with arbitrary placement, and if an order exists.
     text("accelerate", &unordered(there_and_back), Some(&model));
     let backwards =
         vec![device("acc1", "acc", &["m.layers.2"]), device("acc0", "acc", &["m.layers.0", "m.layers.1"])];
@@ -163,7 +163,7 @@ fn backward_operators_are_with_their_forward_operators() {
     for to in targets() {
         assert_eq!(refused(to, &together, Some(&model(None, None))).0, "E012", "{to}");
     }
-    // Where operators are placed one by one, all may be anywhere.
+    // Targets that place single operators accept any device.
     for to in ["openvino", "dot", "mermaid"] {
         text(to, &apart, Some(&model(Some("layers.0"), None)));
     }
@@ -182,7 +182,7 @@ fn what_is_no_layer_belongs_to_the_ends() {
         let (code, place, message) = refused(to, &plan("norm"), None);
         assert_eq!((code, place.as_deref()), ("E015", Some("devices[1].ops[1]")), "{to}");
         assert!(message.starts_with("`norm` is on acc1, stage 2 of 3"), "{message}");
-        // The layers have to have all their numbers, and to be of one stack.
+        // The layers must be numbered without gaps, and belong to one stack.
         assert_eq!(refused(to, &plan("layers.4"), None).0, "E014", "{to}");
         assert_eq!(refused(to, &plan("encoder.0"), None).0, "E014", "{to}");
         let none = pipeline(vec![device("acc0", "acc", &["a"]), device("acc1", "acc", &["b"])]);
@@ -200,7 +200,7 @@ fn what_is_no_layer_belongs_to_the_ends() {
     let expected =
         "--num-layers 1 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et|L'\n";
     assert_eq!(text("megatron", &flat, Some(&row)), expected);
-    // Beside all of the stack: only the model says whether that is before it.
+    // In the same stage as the whole stack: only the model shows whether it comes before the stack.
     assert_eq!(refused("megatron", &flat, None).0, "E006");
     let after = model(&[("layers.0", "embed"), ("layers.0", "head")]);
     assert_eq!(refused("megatron", &flat, Some(&after)).0, "E015");
@@ -210,7 +210,8 @@ fn what_is_no_layer_belongs_to_the_ends() {
     text("megatron", &last, Some(&row));
     let before = model(&[("embed", "layers.0"), ("head", "layers.0")]);
     assert_eq!(refused("megatron", &last, Some(&before)).0, "E015");
-    // A stack in several stages: what else is in the first may read layers of it, what is in the last feed them.
+    // In a stack of several stages, another operator of the first stage may read its layers, and one of the last
+    // may feed them.
     let names = ["embed", "layers.0", "aux", "layers.1", "head"];
     let plan = pipeline(vec![device("acc0", "acc", &names[..3]), device("acc1", "acc", &names[3..])]);
     let model = |edges: &[(&str, &str)]| {
@@ -227,14 +228,14 @@ fn what_is_no_layer_belongs_to_the_ends() {
         let (code, place, message) = refused(to, &plan, Some(&model(&[("head", "layers.1")])));
         assert_eq!((code, place.as_deref()), ("E015", Some("devices[1].ops[1]")), "{to}: {message}");
     }
-    // A stage without a layer of the stack leaves no doubt.
+    // A stage without a layer of the stack is unambiguous.
     let ends = pipeline(vec![
         device("acc0", "acc", &["embed"]),
         device("acc1", "acc", &["layers.0", "layers.1"]),
         device("acc2", "acc", &["head"]),
     ]);
     assert!(text("megatron", &ends, None).contains("'E|t*2|L'"));
-    // llama.cpp has the embedding on the host, and the host first.
+    // llama.cpp keeps the embedding on the host, and the host comes first.
     let (code, _, message) = refused("llama-cpp", &flat, Some(&row));
     assert_eq!(code, "E015");
     assert!(message.ends_with("llama.cpp keeps the token embedding on the host"), "{message}");
@@ -261,7 +262,7 @@ fn hosts_are_told_by_the_cluster_before_the_name() {
     };
     assert_eq!(map(cluster(true)), "{\n    \"layers.0\": \"cpu\",\n    \"layers.1\": 0\n}\n");
     assert_eq!(map(cluster(false)), "{\n    \"layers.0\": 0,\n    \"layers.1\": \"cpu\"\n}\n");
-    // A built-in processor is a host by its name.
+    // A built-in processor is recognised as a host by its name.
     let built_in = pipeline(vec![device("epyc-77420", "epyc-7742", &["layers.0"])]);
     assert_eq!(refused("vllm", &built_in, None).0, "E016");
 }
@@ -345,14 +346,14 @@ fn a_plan_of_another_model_is_refused_by_every_target() {
 
 #[test]
 fn a_module_that_runs_twice_is_no_place_to_cut() {
-    // `shared` runs at both ends, so that a cut before it would make one more stage.
+    // `shared` runs at both ends, so a cut before it would add a stage.
     let model = graph(
         vec![operator("a", Some("shared")), operator("b", Some("body")), operator("c", Some("shared"))],
         &[("a", "b"), ("b", "c")],
     );
     let plan = pipeline(vec![device("acc0", "acc", &["a", "b"]), device("acc1", "acc", &["c"])]);
     assert_eq!(refused("torch-pipelining", &plan, Some(&model)).0, "E010");
-    // And a program that runs a stage after a later one is not divided by cuts.
+    // A program that runs a stage after a later one cannot be divided by cuts.
     let branches = graph(vec![operator("a", None), operator("b", None), operator("c", None)], &[("a", "c")]);
     let plan = pipeline(vec![device("acc0", "acc", &["a", "c"]), device("acc1", "acc", &["b"])]);
     assert_eq!(refused("torch-pipelining", &plan, Some(&branches)).0, "E015");
@@ -368,7 +369,7 @@ fn modules_without_an_address_are_refused() {
         assert!(message.contains("a part of its path is empty"), "{message}");
     };
     for to in ["accelerate", "torch-pipelining"] {
-        // `a` itself is on both devices, so that no shorter path will do.
+        // `a` is on both devices, so no shorter path works.
         for name in ["a..b", "a.", ".", ".a", "a..0"] {
             refused(to, "a.x", name);
         }
@@ -408,7 +409,7 @@ fn torchtitans_own_names_stand_for_an_embedding_a_norm_and_a_head() {
             assert!(message.contains(told), "{message}");
         }
     }
-    // Of one stage the plan does not say what is before the stack.
+    // With a single stage, the plan does not show which operators precede the stack.
     let whole = pipeline(vec![device("acc0", "acc", &["m.embed", "m.layers.0"])]);
     assert_eq!(refused("torchtitan", &whole, None).0, "E006");
 }
@@ -459,7 +460,7 @@ fn a_branch_is_no_chain() {
         graph(operators, edges)
     };
     let plan = pipeline(vec![device("acc0", "acc", &names[..4]), device("acc1", "acc", &names[4..])]);
-    // Inputs may be read by any layer.
+    // Any layer may read inputs.
     let masked = model(&[&chain[..], &[("in", "layers.1")]].concat());
     let skip = model(&[&chain[..], &[("embed", "head")]].concat());
     let apart = model(&[&chain[..2], &[("in", "aux")], &chain[3..]].concat());

@@ -1,4 +1,4 @@
-//! `simulate` and `plan --trace` from end to end, on the built binary.
+//! `simulate` and `plan --trace` end to end, with the built binary.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -38,7 +38,7 @@ fn written(path: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).expect("it was written")).expect("it is JSON")
 }
 
-/// x of 4 s and y of 1 s on `acc0`, which are ready at once; y feeds z of 5 s on `acc1`.
+/// x of 4 s and y of 1 s on `acc0`, both ready at the start; y feeds z of 5 s on `acc1`.
 fn queue(folder: &tempfile::TempDir) -> [String; 3] {
     let operator = |name: &str, seconds: f64| {
         let seconds = serde_json::json!({"gpu": seconds});
@@ -81,7 +81,7 @@ fn a_plan_for_makespan_is_checked_and_played() {
 
     let played = run(&["simulate", &model, &plan, "--cluster", &cluster]);
     assert_eq!((code(&played), stderr(&played).as_str()), (Some(0), ""));
-    // y until 1, its tensor until 3, z until 8.
+    // y ends at 1, its tensor arrives at 3, z ends at 8.
     let text = stdout(&played);
     assert!(text.starts_with("makespan       8.0000 s\n"), "{text}");
     let parts = "75.00% compute, 25.00% transfers, 0% waiting for a device, 0% waiting for a link";
@@ -231,7 +231,7 @@ fn an_iteration_takes_what_its_plan_says() {
     assert_eq!(code(&same), Some(0), "{}", stderr(&same));
     let seconds = |played: &Output| json(played)["iteration_s"].as_f64().expect("an iteration");
     assert!((seconds(&same) - value).abs() <= 1e-9 * value, "{} and {value}", seconds(&same));
-    // Every stage runs every microbatch forward and backward, one after the other.
+    // Every stage runs every microbatch forward and backward, sequentially.
     for device in json(&same)["devices"].as_array().expect("devices") {
         let tasks = device["tasks"].as_array().expect("tasks");
         assert_eq!(tasks.len(), 8);
@@ -239,7 +239,8 @@ fn an_iteration_takes_what_its_plan_says() {
         let starts = tasks.iter().skip(1).map(|task| task["start_s"].as_f64().expect("a start"));
         assert!(ends.zip(starts).all(|(end, start)| end <= start));
     }
-    // All forward passes first take no less in flight, and no less time in a pipeline whose loads are the same.
+    // Running all forward passes first has no fewer microbatches in flight and, at equal loads, takes no less
+    // time.
     let gpipe = simulate(&["--schedule", "gpipe"]);
     assert!(seconds(&gpipe) >= seconds(&same) * (1.0 - 1e-9));
     assert!(

@@ -1,4 +1,4 @@
-//! Random small problems of one step, and placements for them.
+//! Small random problems of one step, and placements for them.
 
 #![allow(dead_code, reason = "each test target uses its own part")]
 
@@ -15,8 +15,8 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 
-/// A random problem with workspace and optimiser state, two groups and at times a matrix. Every figure is a
-/// multiple of a quarter and many are zero, so that much happens at one moment.
+/// A random problem with workspace and optimiser state, two groups and sometimes a matrix. Every figure is a
+/// multiple of a quarter and many are zero, so that many events coincide.
 pub(crate) fn problem(number: u64) -> Problem {
     let base = random::problem(number, Size { operators: 12, devices: 6, groups: true });
     let mut rng = seed::stream(0x57E9, number);
@@ -48,8 +48,8 @@ pub(crate) fn problem(number: u64) -> Problem {
     Problem::new(graph, cluster, objective, base.pins().clone()).expect("a problem")
 }
 
-/// A random placement: mostly of whole classes on devices that can run them, mostly with a sound priority if
-/// any.
+/// A random placement: mostly of whole classes on devices that can run them, mostly with no priority or a
+/// valid one.
 pub(crate) fn placed(problem: &Problem, number: u64) -> Placement {
     let mut rng = seed::stream(0x57EA, number);
     let graph = problem.graph();

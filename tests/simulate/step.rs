@@ -1,4 +1,4 @@
-//! The figures of a step agree with one another and with the evaluation.
+//! The figures of a step are consistent with each other and with the evaluation.
 
 use super::problems::{placed, problem};
 use serde_json::Value;

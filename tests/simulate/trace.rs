@@ -1,4 +1,4 @@
-//! Traces are what viewers read: valid JSON, everything inside the makespan, nothing over another in its row.
+//! Traces are readable by viewers: valid JSON, all events within the makespan, no overlaps within a row.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ fn of_phase<'a>(events: &'a [Value], phase: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["ph"] == phase).collect()
 }
 
-/// Whole nanoseconds of a field in microseconds.
+/// A field in microseconds, rounded to nanoseconds.
 fn nanoseconds(value: &Value) -> i64 {
     (value.as_f64().expect("a number") * 1e3).round() as i64
 }
@@ -94,7 +94,7 @@ fn counters_are_what_devices_hold() {
             let most = mine.iter().map(|event| bytes(event)).fold(0.0, f64::max);
             assert!(most <= device.peak_bytes, "{number}: {most} of {}", device.peak_bytes);
             reached += u32::from(most == device.peak_bytes);
-            // At the end only what is always there is left, and in version 2 outputs of the model.
+            // At the end only permanent bytes remain, and in version 2 the outputs of the model.
             let graph = problem.graph();
             let operators: Vec<_> =
                 graph.operators().filter(|&op| chosen.device_of(op) == device.device).collect();
@@ -120,7 +120,7 @@ fn counters_are_what_devices_hold() {
     assert!(reached > 1_000, "{reached}");
 }
 
-/// A chain with skips over two servers, each operator and tensor called so.
+/// A chain with skip connections over two servers; `name` gives the names of operators and tensors.
 fn chain(length: usize, name: impl Fn(usize) -> String) -> Problem {
     let mut graph = GraphBuilder::new("chain");
     for at in 0..length {
@@ -169,7 +169,7 @@ fn chain(length: usize, name: impl Fn(usize) -> String) -> Problem {
         .expect("a problem")
 }
 
-/// One operator after the other on one device after the other.
+/// Assigns the operators to the devices round-robin.
 fn dealt(problem: &Problem) -> Placement {
     let devices = problem.cluster().device_count() as u32;
     Placement::new(problem.graph().operators().map(|op| DeviceId(op.0 % devices)).collect())

@@ -1,7 +1,7 @@
-//! Parameters and FLOP against published figures, or a closed form where nothing is published.
+//! Parameters and FLOP compared with published figures, or with a closed form if nothing is published.
 //!
-//! Figures are of one sample in inference; the files of the families name the sources. Published FLOP are
-//! multiply-adds (a FLOP count of ours is twice as much) and count products alone: no norms, no activations.
+//! Figures are for one sample in inference; the files of the families cite the sources. Published FLOP are
+//! multiply-adds (each is two FLOP here) and count products only, without norms and activations.
 
 use stagewright::workloads::{FAMILIES, Optimizer, Options, Size, Sizes};
 use stagewright_core::document::{GraphDocument, Pass};
@@ -12,7 +12,7 @@ fn parameters(graph: &GraphDocument) -> f64 {
     parameter_bytes(graph) / 4.0
 }
 
-/// Every variant; published to the last one.
+/// All variants published to the last digit.
 const PARAMETERS: &[(&str, &str, u64)] = &[
     ("resnet", "50", 25_557_032),
     ("resnet", "101", 44_549_160),
@@ -47,7 +47,7 @@ const PARAMETERS: &[(&str, &str, u64)] = &[
     ("mixtral", "8x22b", 140_620_634_112),
 ];
 
-/// Published to some digits: the figure and half of its last digit.
+/// Parameters published to some digits, with half a unit of the last one.
 const ROUNDED_PARAMETERS: &[(&str, &str, f64, f64)] = &[
     ("amoebanet-d", "18-208", 81.5e6, 0.05e6),
     ("amoebanet-d", "18-416", 319.0e6, 0.05e6),
@@ -63,7 +63,7 @@ const ROUNDED_PARAMETERS: &[(&str, &str, f64, f64)] = &[
     ("transformer-xl", "24", 277e6, 0.5e6),
 ];
 
-/// From the definition: nothing, or nothing closer, is published.
+/// Parameters derived from the definition, where nothing, or nothing more precise, is published.
 fn closed_forms() -> Vec<(&'static str, &'static str, f64)> {
     let lstm = |input: f64, hidden: f64, biases: f64| 4.0 * hidden * (input + hidden + biases);
     let rnnlm = |layers: f64| {
@@ -150,8 +150,8 @@ fn every_variant_has_a_figure() {
     }
 }
 
-/// Published multiply-adds, as relative to the last digit that is given: torchvision for all but NASNet,
-/// whose are in its paper.
+/// Published multiply-adds with the relative precision of their last digit: torchvision for all but NASNet,
+/// whose figures are in its paper.
 const MULTIPLY_ADDS: &[(&str, &str, f64, f64)] = &[
     ("resnet", "50", 4.09e9, 1e-3),
     ("resnet", "101", 7.80e9, 1e-3),
@@ -178,19 +178,19 @@ fn multiply_adds_of_images_are_as_published() {
     }
 }
 
-/// 338,749,194,240 by the authors of BK-SDM (`Nota-NetsPresso/BK-SDM`, issue 53), with a counter that knows
-/// layers with weights, and four operations for each element of a layer norm; the products of attention add
-/// 63 G.
+/// 338,749,194,240 according to the authors of BK-SDM (`Nota-NetsPresso/BK-SDM`, issue 53), with a counter of
+/// layers with weights and of four operations per element of a layer norm; the products of attention add 63
+/// G.
 #[test]
 fn multiply_adds_of_the_denoiser_are_as_published() {
     let graph = one("unet", "stable-diffusion-1", Sizes::default());
-    // Each element of a norm takes eight FLOP here.
+    // A norm takes eight FLOP per element here.
     let normed = multiply_adds(&graph, &["layer_norm"]) * 2.0 / 8.0;
     assert_eq!(multiply_adds(&graph, &WEIGHTED) + 4.0 * normed, 338_749_194_240.0);
 }
 
-/// The table of `MrYxJ/calculate-flops.pytorch` for 128 tokens: 11.17 G for an encoder of the size of BERT
-/// base, 850 G for Llama 2 7B.
+/// From the table of `MrYxJ/calculate-flops.pytorch` for 128 tokens: 11.17 G for an encoder of the size of
+/// BERT base, 850 G for Llama 2 7B.
 #[test]
 fn multiply_adds_of_short_texts_are_as_published() {
     let short = Sizes::default().with(Size::Sequence, 128);
@@ -235,9 +235,9 @@ fn flop_of_gpt_follow_the_published_formula() {
     }
 }
 
-/// Products with weights take a multiply-add for each token and active parameter but the token table. Llama 3
-/// 405B: 3.8 × 10²⁵ FLOP for 15.6 T tokens (Grattafiori et al. 2024, section 1). Mixtral: 12.9 G and 39 G
-/// active parameters (Mistral AI, release notes of 8x7B and 8x22B).
+/// Products with weights take one multiply-add per token and active parameter, except for the token table.
+/// Llama 3 405B: 3.8 × 10²⁵ FLOP for 15.6 T tokens (Grattafiori et al. 2024, section 1). Mixtral: 12.9 G and
+/// 39 G active parameters (Mistral AI, release notes of 8x7B and 8x22B).
 #[test]
 fn multiply_adds_of_a_token_match_the_active_parameters() {
     let per_token = |family, variant| {
@@ -261,7 +261,7 @@ fn multiply_adds_of_a_token_match_the_active_parameters() {
     }
 }
 
-/// No figures are published for one step of these; the products follow from the definitions.
+/// No figures are published for one step of these models; the products follow from the definitions.
 #[test]
 fn multiply_adds_of_the_rest_follow_from_the_definition() {
     let expect = |family: &str, variant: &str, expected: f64| {
@@ -274,7 +274,7 @@ fn multiply_adds_of_the_rest_follow_from_the_definition() {
         let (t, h) = (50.0, 1024.0);
         let plain = layers * lstm(h, h) + lstm(h, h);
         let wide = layers * lstm(2.0 * h, h);
-        // Keys once, then for each query its own product, the scores and the mixture.
+        // Keys once; then for each query its projection, the scores and the mixture.
         let attention = t * h * h + t * (h * h + 2.0 * t * h);
         expect("gnmt", variant, t * (plain + wide + h * 32_320.0) + attention);
     }
@@ -286,8 +286,8 @@ fn multiply_adds_of_the_rest_follow_from_the_definition() {
         ("24", 24.0, 1024.0, 3072.0),
     ] {
         let s = 512.0;
-        // Query and output over the segment; keys, values and positions over twice that; three products of s
-        // × 2s.
+        // Query and output over the segment; keys, values and positions over twice its length; three products
+        // of s × 2s.
         let layer = 2.0 * s * h * h + 6.0 * s * h * h + 3.0 * 2.0 * s * s * h + 2.0 * s * h * inner;
         expect("transformer-xl", variant, layers * layer + s * h * 204.0);
     }
@@ -305,8 +305,8 @@ fn multiply_adds_of_the_rest_follow_from_the_definition() {
     expect("dlrm", "terabyte", bottom + top + 27.0 * 27.0 * 128.0);
 }
 
-/// A convolution takes a multiply-add for each weight and output position, so AmoebaNet's follow from the
-/// weights of its cells, counted here apart from the graph, and the positions of its stages.
+/// A convolution takes one multiply-add per weight and output position, so the figures of AmoebaNet follow
+/// from the weights of its cells, counted here independently of the graph, and the positions of its stages.
 #[test]
 fn multiply_adds_of_amoebanet_follow_from_its_cells() {
     for (variant, layers, filters) in [
@@ -322,7 +322,7 @@ fn multiply_adds_of_amoebanet_follow_from_its_cells() {
         let mut total = 27.0 * width * side * side;
         let mut after_reduction = false;
         let reductions = [0, 0, layers / 3, 0, layers / 3, 0, layers / 3];
-        // Two reductions, then normal cells with one reduction between each third.
+        // Two reductions, then normal cells with one reduction between thirds.
         let plan = [true, true, false, true, false, true, false];
         for (&count, reduces) in reductions.iter().zip(plan) {
             for _ in 0..if reduces { 1 } else { count } {
@@ -330,7 +330,7 @@ fn multiply_adds_of_amoebanet_follow_from_its_cells() {
                     width *= 2.0;
                 }
                 let here: f64 = side * side;
-                // Both inputs come to the width at the size of the later one.
+                // Both inputs are projected to the width, at the size of the later one.
                 total += now * width * here;
                 if after_reduction || before != width {
                     total += before * width * here;
@@ -338,8 +338,8 @@ fn multiply_adds_of_amoebanet_follow_from_its_cells() {
                 if reduces {
                     side /= 2.0;
                     let half = side * side;
-                    // Through a quarter at full size, 3 × 3 with a stride, back; and two operators after
-                    // that.
+                    // A bottleneck of a quarter: in at full size, 3 × 3 with stride, out; and two operators
+                    // after it.
                     let q = width / 4.0;
                     total += width * q * here + (9.0 * q * q + q * width) * half;
                     total += (seven(width) + width * width) * half;

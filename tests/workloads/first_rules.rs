@@ -1,11 +1,11 @@
-//! Graphs of the first rules of costs, byte for byte as they were before there were others.
+//! Graphs under the first cost rules, byte for byte as before the second rules existed.
 
 use sha2::{Digest, Sha256};
 use stagewright::workloads::{CostRules, Granularity, Optimizer, Options};
 
 use super::generate;
 
-/// Lines of family, variant, granularity, pass and the first eight bytes of a SHA-256 of the document as it is written.
+/// Each line has family, variant, granularity, pass and the first eight bytes of the SHA-256 of the written document.
 const PINNED: &str = include_str!("first_rules.txt");
 
 #[test]

@@ -1,4 +1,4 @@
-//! What must hold of every graph, whatever the family.
+//! Invariants of every graph, independent of the family.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ fn cluster() -> Cluster {
     Cluster::from_document(document).unwrap()
 }
 
-/// Loading checks names, numbers, pins and cycles; the problem prices every operator by the roofline.
+/// Loading checks names, numbers, pins and cycles; the problem prices every operator by the roofline model.
 #[test]
 fn every_graph_makes_a_problem() {
     let cluster = std::sync::Arc::new(cluster());
@@ -76,7 +76,7 @@ fn whatever_follows_the_forward_pass_stays_with_its_forward_operator() {
             for operator in graph.operators.iter().filter(|operator| operator.pass != Pass::Forward) {
                 assert!(forward.contains(&operator.colocation.as_deref()), "{}", operator.name);
                 assert!(operator.parameter_bytes == 0.0 && operator.activation_bytes == 0.0);
-                // A sum of gradients stays with a reader, all else with the operator that it is named after.
+                // A sum of gradients is colocated with a reader, any other operator with its namesake.
                 let home = operator.colocation.as_deref().unwrap_or_default();
                 let own = operator.name.strip_prefix(home).is_some_and(|rest| rest.starts_with('.'));
                 assert!(own || operator.kind.as_deref() == Some("accumulate"), "{}", operator.name);
@@ -92,7 +92,7 @@ fn every_parameterised_operator_is_updated_once() {
         let mut updates: BTreeMap<Option<&str>, usize> = BTreeMap::new();
         for update in of_pass(&graph, Pass::Update) {
             *updates.entry(update.colocation.as_deref()).or_default() += 1;
-            // Two moments for each parameter, and the gradient.
+            // Two moments per parameter, and the gradient.
             assert!(update.optimizer_bytes > 0.0);
         }
         for operator in of_pass(&graph, Pass::Forward) {
@@ -146,7 +146,7 @@ fn layers_keep_the_sums_of_their_operators() {
     });
 }
 
-/// What a model computes and holds does not depend on the rules; what is launched, moved and kept does.
+/// Computation and parameters do not depend on the rules; launches, bytes moved and stashed tensors do.
 #[test]
 fn both_rules_count_the_same_flop_and_parameters() {
     each_variant(|family, variant| {
@@ -159,7 +159,7 @@ fn both_rules_count_the_same_flop_and_parameters() {
                 for pass in [Pass::Forward, Pass::Backward] {
                     let flop = |graph: &GraphDocument| of_pass(graph, pass).map(flop).sum::<f64>();
                     let (found, expected) = (flop(&second), flop(&first));
-                    // Sums over the readers of a tied table are not computed, since each has a copy.
+                    // Gradients of a tied table are not summed over its readers, since each has a copy.
                     assert!(close(found, expected, 1e-3), "{} {variant}: {found}, {expected}", family.name());
                 }
                 let moved =
@@ -173,7 +173,8 @@ fn both_rules_count_the_same_flop_and_parameters() {
     });
 }
 
-/// The readers of a shared parameter need not be together: each has its copy and, in training, an update of it.
+/// The readers of a shared parameter may be on different devices: each has its copy and, in training, an update
+/// of it.
 #[test]
 fn tied_tables_are_shared_parameters_that_each_reader_updates() {
     let graph = generate("gpt", "2-small", &training(Granularity::Operator));
@@ -198,7 +199,8 @@ fn tied_tables_are_shared_parameters_that_each_reader_updates() {
     assert_eq!(homes.len(), 2, "they are free of one another");
 }
 
-/// Steps of an unrolled layer read one variable, which is no operator, and leave one gradient for one update.
+/// Steps of an unrolled layer read one variable, which is not an operator, and produce one gradient for one
+/// update.
 #[test]
 fn unrolled_layers_share_their_weights() {
     let graph = generate("gnmt", "2", &training(Granularity::Operator));
@@ -213,7 +215,7 @@ fn unrolled_layers_share_their_weights() {
     }
 }
 
-/// What inference answers is held until it is read, and nothing else lacks a reader.
+/// The output of inference has no reader and is kept; all other tensors have readers.
 #[test]
 fn the_answer_of_inference_is_a_tensor_without_readers() {
     for (name, variant, outputs) in [("resnet", "50", 1), ("gpt", "2-small", 1), ("bert", "base", 1)] {
@@ -226,7 +228,7 @@ fn the_answer_of_inference_is_a_tensor_without_readers() {
     }
 }
 
-/// One class token serves all images of a batch; nothing else that is concatenated is repeated.
+/// One class token is broadcast over the images of a batch; no other concatenated tensor is.
 #[test]
 fn the_gradient_of_a_repeated_part_is_summed_over_the_batch() {
     for (name, variant, expected) in [("vit", "b16", 31.0 * 768.0), ("inception-v3", "plain", 0.0)] {
@@ -237,7 +239,7 @@ fn the_gradient_of_a_repeated_part_is_summed_over_the_batch() {
     }
 }
 
-/// Where a token goes is known only once the router has weighed the experts.
+/// The destination of a token is known only after the router has weighed the experts.
 #[test]
 fn experts_wait_for_the_router() {
     let graph = generate("mixtral", "8x7b", &Options::default());
@@ -246,7 +248,7 @@ fn experts_wait_for_the_router() {
     assert_eq!(weights.consumers, ["decoder.layer.0.router.dispatch", "decoder.layer.0.combine.combine"]);
 }
 
-/// Two products back for one forward; other operators shift that a little.
+/// Two backward products per forward product; other operators shift the ratio a little.
 #[test]
 fn backward_takes_about_twice_the_forward_pass() {
     for (name, variant) in [
@@ -268,7 +270,7 @@ fn backward_takes_about_twice_the_forward_pass() {
     }
 }
 
-/// Rajbhandari et al., "ZeRO" (SC 2020), section 3.1: mixed-precision Adam takes 16 bytes for each parameter.
+/// Rajbhandari et al., "ZeRO" (SC 2020), section 3.1: mixed-precision Adam takes 16 bytes per parameter.
 #[test]
 fn mixed_precision_adam_takes_sixteen_bytes_a_parameter() {
     let options = Options { precision: Precision::Bf16, ..training(Granularity::Operator) };
@@ -278,21 +280,21 @@ fn mixed_precision_adam_takes_sixteen_bytes_a_parameter() {
             + graph.parameters.iter().map(|shared| shared.bytes + shared.optimizer_bytes).sum::<f64>()
     };
     assert_eq!(states(&generate("resnet", "50", &first_rules(options.clone()))), 16.0 * 25_557_032.0);
-    // Under the second rules gradients are tensors, of two bytes a parameter.
+    // Under the second rules gradients are tensors of two bytes per parameter.
     let graph = generate("resnet", "50", &options);
     let updates: BTreeSet<&str> = of_pass(&graph, Pass::Update).map(|update| update.name.as_str()).collect();
     let is_gradient = |consumers: &[String]| consumers.iter().any(|name| updates.contains(name.as_str()));
     let gradients: f64 =
         graph.tensors.iter().filter(|tensor| is_gradient(&tensor.consumers)).map(|tensor| tensor.bytes).sum();
     assert_eq!((states(&graph), gradients), (14.0 * 25_557_032.0, 2.0 * 25_557_032.0));
-    // Tied tables are held once, with one state.
+    // Tied tables are stored once, with one state.
     let graph = generate("gpt", "2-small", &options);
     assert_eq!(states(&graph), 14.0 * 124_439_808.0);
 }
 
 /// Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), section 4.1,
-/// counts sbh (34 + 5as / h) bytes for a layer in 16 bits, of which the masks and copies of dropout are sbh
-/// (2 + 3as / h); what is left here is the rest, and two statistics in 32 bits for each token of the two
+/// counts sbh (34 + 5as / h) bytes for a layer in 16 bits, of which the masks and copies of dropout are sbh (2
+/// + 3as / h). The layer here has the remainder, and two statistics in 32 bits per token for each of the two
 /// norms.
 #[test]
 fn a_transformer_layer_stashes_what_is_published() {
@@ -310,7 +312,7 @@ fn a_transformer_layer_stashes_what_is_published() {
         graph.operators.iter().filter(|operator| layer(operator)).map(|op| op.activation_bytes).sum();
     let published = s * b * h * (32.0 + 2.0 * a * s / h) + 16.0 * s * b;
     assert_eq!(found, published);
-    // Under the second rules these are the tensors that the backward pass of the layer reads.
+    // Under the second rules these are the tensors read by the backward pass of the layer.
     let graph = generate("gpt", "2-medium", &options);
     let forward: BTreeSet<&str> = of_pass(&graph, Pass::Forward).map(|op| op.name.as_str()).collect();
     let backward: BTreeSet<&str> =
@@ -400,13 +402,13 @@ fn nonsense_is_refused_with_a_code() {
         let error = refused(name, None, &Options { sizes: long.clone(), ..Options::default() });
         assert_eq!(error.code(), "W007", "{name}");
     }
-    // Few enough forward, too many with the backward pass.
+    // The forward pass is within the limit, but not with the backward pass.
     let long = Sizes::default().with(Size::Sequence, 4_000).with(Size::Layers, 8);
     let error = refused("rnnlm", None, &Options { sizes: long, ..training(Granularity::Operator) });
     assert_eq!(error.code(), "W007");
 }
 
-/// The smallest and largest sizes there are: a graph or a code, never a panic.
+/// The smallest and largest sizes give a graph or an error code, never a panic.
 #[test]
 fn extreme_sizes_are_taken_or_refused() {
     for &family in FAMILIES {

@@ -1,4 +1,4 @@
-//! Built-in workloads: published figures, what must hold of every graph, and the command.
+//! Built-in workloads: published figures, invariants of every graph, and the command.
 
 mod command;
 mod figures;
@@ -27,7 +27,7 @@ fn sum(graph: &GraphDocument, of: impl Fn(&OperatorDocument) -> f64) -> f64 {
     graph.operators.iter().map(of).sum()
 }
 
-/// Bytes of all parameters, those that several operators read included.
+/// Bytes of all parameters, including those with several readers.
 fn parameter_bytes(graph: &GraphDocument) -> f64 {
     sum(graph, |operator| operator.parameter_bytes)
         + graph.parameters.iter().map(|shared| shared.bytes).sum::<f64>()
@@ -37,7 +37,7 @@ fn flop(operator: &OperatorDocument) -> f64 {
     operator.flop.unwrap_or(0.0)
 }
 
-/// Multiply-adds of the forward operators of some kinds.
+/// Multiply-adds of the forward operators of the given kinds.
 fn multiply_adds(graph: &GraphDocument, kinds: &[&str]) -> f64 {
     let counts = |operator: &&OperatorDocument| kinds.contains(&operator.kind.as_deref().unwrap_or(""));
     of_pass(graph, Pass::Forward).filter(counts).map(flop).sum::<f64>() / 2.0

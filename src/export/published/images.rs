@@ -1,4 +1,4 @@
-//! Models of images.
+//! Image models.
 
 use super::Published;
 
@@ -45,7 +45,7 @@ pub(super) static RESNET: Published = Published {
         ("stem.norm", &["bn1"]),
         ("stem.relu", &["relu"]),
         ("pool", &["maxpool"]),
-        // One rectifier is called three times in a block, so the block runs it.
+        // One ReLU module is called three times in a block, so the block runs it.
         ("layer{}.{}", &["layer{}.{}"]),
         ("layer{}.{}.conv1", &["layer{}.{}.conv1", "layer{}.{}.bn1"]),
         ("layer{}.{}.conv1.conv", &["layer{}.{}.conv1"]),

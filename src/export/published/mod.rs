@@ -1,40 +1,39 @@
-//! Built-in workloads by the modules of the published implementation: those of transformers, and for ResNet those of
-//! torchvision.
+//! Module names of built-in workloads in published implementations: transformers, and for ResNet torchvision.
 //!
-//! A workload calls its operators after the paper: `decoder.layer.3.attention.query`. A runtime that loads the model
-//! looks for `model.layers.3.self_attn.q_proj`. A table says for the paths of a family which modules those are; the
-//! documents of workloads stay as they are. An operator that stands for a whole layer path may run several modules.
-//! What a block computes itself, such as its residual sum, belongs to the block, and the loss to the module that
-//! makes the logits.
+//! A workload names its operators after the paper: `decoder.layer.3.attention.query`. A runtime that loads the model
+//! looks up `model.layers.3.self_attn.q_proj`. A table per family maps paths to such modules; the documents of
+//! workloads are not changed. An operator that represents a whole layer path may run several modules. Operators that
+//! a block computes itself, such as its residual sum, belong to the block, and the loss belongs to the module that
+//! computes the logits.
 //!
-//! A table holds for a graph that has the name of its family and nothing else than operators that it knows, so that
-//! no model of somebody else is renamed. The other families (Inception, VGG, NASNet, AmoebaNet, U-Net,
-//! Transformer-XL, RNNLM, GNMT, WaveNet, DLRM) keep their own paths: transformers has no such model today.
+//! A table applies to a graph that has the name of its family and only operators that it knows, so no other model is
+//! renamed. The other families (Inception, VGG, NASNet, AmoebaNet, U-Net, Transformer-XL, RNNLM, GNMT, WaveNet,
+//! DLRM) keep their own paths: transformers has no such model today.
 //!
-//! Source: the modules of transformers 5.23 and torchvision 0.29, with which `tests/runtimes` compares them.
+//! Source: the modules of transformers 5.23 and torchvision 0.29; `tests/runtimes` compares the tables with them.
 
 mod images;
 mod language;
 
 use stagewright_core::graph::Graph;
 
-/// A family in a published implementation.
+/// A family with its modules in a published implementation.
 #[derive(Debug)]
 pub struct Published {
-    /// What the implementation is called, for people.
+    /// Name of the implementation, for display.
     pub class: &'static str,
-    /// Beginnings of the names of its graphs.
+    /// Name prefixes of its graphs.
     graphs: &'static [&'static str],
-    /// An implementation that this one contains, and where.
+    /// An implementation that this one contains, with its path prefix.
     base: Option<(&'static str, &'static Published)>,
-    /// Paths with the modules that they run, in the order in which these run; `{}` is any number.
+    /// Paths with the modules that they run, in execution order; `{}` matches any number.
     rows: &'static [(&'static str, &'static [&'static str])],
-    /// Modules that no operator stands for, with the modules that they are kept with.
+    /// Modules that no operator represents, each with the module it goes with.
     pub beside: &'static [(&'static str, &'static str)],
 }
 
 impl Published {
-    /// The implementation of a graph; none where it is no built-in workload or has none.
+    /// The implementation of a graph; `None` if it is not a built-in workload or has none.
     pub fn of(graph: &Graph, paths: &[impl AsRef<str>]) -> Option<&'static Published> {
         let named = |known: &&Published| known.graphs.iter().any(|start| graph.name().starts_with(start));
         ALL.iter()
@@ -52,7 +51,7 @@ impl Published {
         modules.iter().map(fill).collect()
     }
 
-    /// The longest pattern that a path begins with.
+    /// The row with the longest pattern that is a prefix of a path.
     fn row<'p>(&self, path: &'p str) -> Option<Row<'p>> {
         let fits = |&(pattern, modules): &(&'static str, &'static [&'static str])| {
             matched(pattern, path).map(|numbers| (pattern.len(), Row { at: "", modules, numbers }))
@@ -64,20 +63,20 @@ impl Published {
     }
 }
 
-/// What a table says of a path.
+/// A matching row of a table.
 struct Row<'p> {
-    /// What comes before the names of the modules.
+    /// Prefix of the module names.
     at: &'static str,
     /// The modules.
     modules: &'static [&'static str],
-    /// The numbers that stand in for holes.
+    /// The numbers that fill the holes.
     numbers: Vec<&'p str>,
 }
 
-/// What a number stands in for.
+/// Placeholder of a number.
 const HOLE: &str = "{}";
 
-/// The numbers of a path that begins with a pattern.
+/// The numbers in a path that starts with a pattern.
 fn matched<'p>(pattern: &str, path: &'p str) -> Option<Vec<&'p str>> {
     let mut parts = path.split('.');
     let mut numbers = Vec::new();
@@ -96,7 +95,7 @@ fn matched<'p>(pattern: &str, path: &'p str) -> Option<Vec<&'p str>> {
     Some(numbers)
 }
 
-/// All of them.
+/// All implementations.
 const ALL: [&Published; 7] = [
     &language::LLAMA,
     &language::MIXTRAL,

@@ -1,13 +1,13 @@
 //! Hugging Face Accelerate and Transformers: a `device_map`, as JSON.
 //!
-//! Every key is the name of a module, whose parameters and computation the map puts on a device with all that
-//! is inside; the empty name is the whole model. Accelerators are numbers, the host is `cpu`. `disk`, where
-//! weights rest until they are needed, is never written: a plan has none there. As long as an accelerator is
-//! in the map too, Accelerate takes `cpu` for a place where weights rest as well, and runs the modules on
-//! an accelerator, unless `dispatch_model` is told `main_device="cpu"`.
+//! Every key is the name of a module; the map puts its parameters and its computation on a device, with all
+//! submodules. The empty name is the whole model. Accelerators are numbers, the host is `cpu`. `disk`, where
+//! weights are offloaded until they are needed, is never written, since plans do not use it. If the map also
+//! has an accelerator, Accelerate treats `cpu` as offloading too and runs the modules on an accelerator,
+//! unless `dispatch_model` is given `main_device="cpu"`.
 //!
 //! Source: `dispatch_model` in `src/accelerate/big_modeling.py` and `check_device_map` in
-//! `src/accelerate/utils/modeling.py` of Accelerate 1.15, which it was run with.
+//! `src/accelerate/utils/modeling.py` of Accelerate 1.15, with which it was run.
 
 use crate::export::modules::assigned;
 use crate::export::paths::Paths;

@@ -1,12 +1,12 @@
 //! DeepSpeed: the boundaries of a `PipelineModule`.
 //!
-//! `PipelineModule` takes `num_stages` and the name of a `partition_method` but no boundaries: it computes
-//! them in `_partition_layers` and keeps them in `parts`, stage s having the layers from `parts[s]` to
-//! `parts[s + 1]`. What is written is a subclass that puts those of the plan there. The layers that are
-//! counted are listed with them, since `layers` of the module has to be just these.
+//! `PipelineModule` takes `num_stages` and the name of a `partition_method`, but no boundaries: it
+//! computes them in `_partition_layers` and stores them in `parts`, where stage s has the layers from
+//! `parts[s]` to `parts[s + 1]`. The output is a subclass that stores the boundaries of the plan there. It
+//! also lists the counted layers, since `layers` of the module must be exactly these.
 //!
-//! Source: `deepspeed/runtime/pipe/module.py` of DeepSpeed at 12e65a6. `_partition_layers` is no part
-//! of its public interface; the subclass checks what it relies on.
+//! Source: `deepspeed/runtime/pipe/module.py` of DeepSpeed at 12e65a6. `_partition_layers` is not part of
+//! its public interface; the subclass checks what it relies on.
 
 use crate::export::pipeline::Pipeline;
 use crate::export::sequence::Sequence;

@@ -1,8 +1,8 @@
 //! Graphviz: a directed graph, operators coloured by device, layers as clusters.
 //!
-//! Names appear in labels alone, nodes being numbered, as quoted strings: `\"` is the only escape of the
-//! language, a backslash begins an escape of the label, and labels know character references. So quotes and
-//! backslashes are escaped, and ampersands and control characters are written as references.
+//! Nodes are numbered, and names appear only in labels, as quoted strings: `\"` is the only escape of the
+//! language, a backslash starts an escape of the label, and labels may contain character references. So
+//! quotes and backslashes are escaped, and ampersands and control characters are written as references.
 //!
 //! Source: "DOT Language", "escString" and "Character encodings" in the documentation of Graphviz.
 

@@ -1,4 +1,4 @@
-//! What a drawing of a plan shows, whatever the notation: operators by layer, coloured by device.
+//! Drawings of plans, independent of the notation: operators by layer, coloured by device.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,14 +10,14 @@ use crate::report::table::replicated;
 
 /// A drawing.
 pub(super) struct Drawing {
-    /// Operators by layer, the layers as they first appear. A layer that is a single operator of the same name has
-    /// an empty one.
+    /// Operators by layer, in order of first appearance. A layer that is a single operator of the same name has an
+    /// empty name.
     pub(super) layers: Vec<(String, Vec<usize>)>,
-    /// Producers and readers, each pair once; none without the model.
+    /// Producers and readers, each pair once; empty without the model.
     pub(super) edges: Vec<(usize, usize)>,
     /// The colour of each device, as `#rrggbb`.
     pub(super) colours: Vec<String>,
-    /// What to call each device: its name, how often it is there, its stage.
+    /// The label of each device: its name, replicas and stage.
     pub(super) devices: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl Drawing {
     }
 }
 
-/// A light colour for black text. Hues advance by the golden angle, so that any number of them are apart.
+/// A light colour for black text. Hues advance by the golden angle, so any number of them are apart.
 fn colour(device: usize) -> String {
     const GOLDEN: f64 = 137.507_764_050_037_85;
     let hue = (210.0 + device as f64 * GOLDEN) % 360.0;

@@ -1,13 +1,13 @@
 //! llama.cpp: `--n-gpu-layers` and `--tensor-split`.
 //!
-//! Of a model of n blocks the last k + 1 layers of n + 1, the output being the last, are on accelerators
-//! where `--n-gpu-layers` is k + 1; the others and the token embedding are on the host. With `--split-mode
-//! layer` those on accelerators are divided in the proportions of `--tensor-split`: with numbers that add up
-//! to k + 1 every accelerator gets just as many, since layer i goes where the sum of the proportions first
-//! exceeds i / (k + 1), and both are quotients of the same whole numbers.
+//! A model of n blocks has n + 1 layers, the last being the output. `--n-gpu-layers` of k + 1 puts the last k
+//! + 1 of them on accelerators; the others and the token embedding are on the host. `--split-mode layer`
+//! divides the layers on accelerators in the proportions of `--tensor-split`: if these add up to k + 1, every
+//! accelerator gets exactly its number, since layer i goes where the prefix sum of the proportions first
+//! exceeds i / (k + 1), and both are quotients of the same integers.
 //!
-//! Source: `load_tensors` in `src/llama-model.cpp` of llama.cpp, builds b9993 and b10437. Older builds counted
-//! `--n-gpu-layers` without the output layer where blocks stayed on the host.
+//! Source: `load_tensors` in `src/llama-model.cpp` of llama.cpp, builds b9993 and b10437. Older builds did not
+//! count the output layer in `--n-gpu-layers` if blocks stayed on the host.
 
 use crate::export::pipeline::Pipeline;
 use crate::export::stack::Stack;
@@ -52,7 +52,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     Ok(Export::new(text).note(listed(placed, pipeline, &accelerators)))
 }
 
-/// In which order the accelerators have to be given.
+/// The required order of the accelerators.
 fn listed(placed: &Placed, pipeline: &Pipeline, stages: &[usize]) -> String {
     let names = stages.iter().map(|&stage| placed.shown(pipeline.devices[stage])).collect::<Vec<_>>();
     format!("give the accelerators with --device in this order: {}", names.join(", "))

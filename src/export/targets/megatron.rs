@@ -1,13 +1,13 @@
 //! Megatron-LM and Megatron Core: `--pipeline-model-parallel-layout`.
 //!
-//! Stages are divided by `|`; in a stage `E` is the embedding, `t` a decoder layer, `L` the loss with the
-//! head, and `t*3` stands for `ttt`. `E` has to be the first and `L` the last of all, and a stage may be
-//! without a decoder layer.
+//! `|` separates stages; within a stage, `E` is the embedding, `t` a decoder layer, `L` the loss with the
+//! head, and `t*3` stands for `ttt`. `E` must come first and `L` last of all, and a stage may have no
+//! decoder layer.
 //!
 //! Source: `megatron/core/transformer/pipeline_parallel_layer_layout.py` of Megatron-LM at 00caa53, with its
-//! page "Custom Pipeline Model Parallel Layout", where the option is called experimental (Megatron Core 0.14
-//! and later). A layout may have several chunks a rank and `m`, layers that predict several tokens; a plan
-//! has neither.
+//! page "Custom Pipeline Model Parallel Layout", which calls the option experimental (Megatron Core 0.14 and
+//! later). A layout may have several chunks per rank and `m`, layers for multi-token prediction; a plan has
+//! neither.
 
 use crate::export::stack::Stack;
 use crate::export::{Export, ExportError, Placed, Target};

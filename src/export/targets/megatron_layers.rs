@@ -1,13 +1,13 @@
 //! Megatron-LM before layouts: `--decoder-first-pipeline-num-layers` and
 //! `--decoder-last-pipeline-num-layers`.
 //!
-//! Decoder layers of the first and the last stage; those left over are divided evenly among the others, and
-//! have to divide. Without the two all stages have as many. `--num-layers-per-virtual-pipeline-stage` divides
-//! a stage into chunks of so many layers, all stages alike; a plan has one stage a device, so it is never
-//! written.
+//! The numbers of decoder layers of the first and the last stage; the remaining layers are divided evenly
+//! among the other stages and must be divisible. Without the two options all stages have equally many layers.
+//! `--num-layers-per-virtual-pipeline-stage` divides every stage into chunks of that many layers; a plan has
+//! one stage per device, so it is never written.
 //!
 //! Source: `get_num_layers_to_build` in `megatron/core/transformer/transformer_block.py` and
-//! `megatron/training/arguments.py` of Megatron Core, as they were before layouts and still are beside them.
+//! `megatron/training/arguments.py` of Megatron Core, as they were before layouts and still are alongside them.
 
 use crate::export::stack::Stack;
 use crate::export::{Export, ExportError, Placed, Target};

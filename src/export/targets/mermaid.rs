@@ -1,10 +1,11 @@
 //! Mermaid: a flowchart, operators coloured by device, layers as subgraphs.
 //!
-//! Names appear in quoted labels alone, nodes being numbered. Of a label everything but letters, digits and a
-//! few harmless marks is written as a code `#34;`, since labels may otherwise be read as HTML or Markdown.
+//! Nodes are numbered, and names appear only in quoted labels. All characters but letters, digits and a few
+//! harmless marks are written as codes such as `#34;`, since Mermaid may otherwise read a label as HTML or
+//! Markdown.
 //!
 //! Source: "Flowcharts - Basic Syntax" in the documentation of Mermaid, sections "Entity codes to escape
-//! characters", "Subgraphs" and "Classes". Mermaid draws no more than 500 edges unless `maxEdges` is raised.
+//! characters", "Subgraphs" and "Classes". Mermaid draws at most 500 edges unless `maxEdges` is raised.
 
 use crate::export::targets::drawing::Drawing;
 use crate::export::{Export, ExportError, Placed, Target};
@@ -16,7 +17,7 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-/// Edges that Mermaid draws unless told otherwise.
+/// Mermaid's default limit of edges.
 const MOST_EDGES: usize = 500;
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
@@ -59,7 +60,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     })
 }
 
-/// A label without anything that Mermaid would read as more than text; an empty one is a blank.
+/// A label that Mermaid reads as plain text; an empty one becomes a blank.
 fn escaped(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ',' | ' ');
     let code = |c: char| if plain(c) { c.to_string() } else { format!("#{};", u32::from(c)) };

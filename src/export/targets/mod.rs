@@ -19,7 +19,7 @@ mod vllm;
 
 use super::Target;
 
-/// The targets, in the order in which they are listed.
+/// All targets, in display order.
 pub static TARGETS: &[&Target] = &[
     &torch_pipelining::TARGET,
     &torchtitan::TARGET,

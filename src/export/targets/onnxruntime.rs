@@ -1,15 +1,14 @@
 //! ONNX Runtime: layer annotations of nodes and the session option that maps them to devices.
 //!
-//! A node may carry the metadata `layer_ann`; `session.layer_assignment_settings` says for annotations on
-//! which device their nodes run, as `accelerator(=a); cpu(=b)`, where `=` asks for the whole annotation and
-//! not for its beginning. What is written is a Python module with the device of every node by its name, a
-//! function that annotates a model, and the value of the option. A session has one execution provider of a
-//! type, so a plan may use one accelerator and one host. Nodes that the importer folded away are left to the
-//! runtime, which folds them too.
+//! A node may carry the metadata `layer_ann`; `session.layer_assignment_settings` maps annotations to
+//! devices, as in `accelerator(=a); cpu(=b)`, where `=` matches the whole annotation instead of a prefix. The
+//! output is a Python module with the device of every node by name, a function that annotates a model, and
+//! the value of the option. A session has one execution provider per type, so a plan may use one accelerator
+//! and one host. Nodes that the importer folded are left to the runtime, which folds them too.
 //!
 //! Source: "Graph Partitioning with Annotations and Memory Constraints" in the documentation of ONNX Runtime
-//! and `core/framework/layering_annotations.cc`; run with ONNX Runtime 1.31.1. By the same page an annotation
-//! is a preference: a node that the provider has no kernel for runs on the next.
+//! and `core/framework/layering_annotations.cc`; run with ONNX Runtime 1.31.1. According to that page, an
+//! annotation is a preference: a node for which the provider has no kernel runs on the next one.
 
 use crate::export::{Export, ExportError, Placed, Target, literal};
 
@@ -70,8 +69,8 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     Ok(Export::new(text).note("give the session the provider of the accelerator before CPUExecutionProvider"))
 }
 
-/// What ONNX Runtime calls any device that is no CPU, and the annotation of what runs there.
+/// ONNX Runtime's name of any device other than the CPU, and the annotation of its nodes.
 const ACCELERATOR: (&str, &str) = ("accelerator", "stagewright_accelerator");
 
-/// What it calls the CPU, and the annotation of what runs there.
+/// ONNX Runtime's name of the CPU, and the annotation of its nodes.
 const HOST: (&str, &str) = ("cpu", "stagewright_host");

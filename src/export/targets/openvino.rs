@@ -1,13 +1,13 @@
-//! OpenVINO: the affinity of every operation, for the device `HETERO`.
+//! OpenVINO: the affinity of every operation, for the `HETERO` device.
 //!
-//! A Python module with the device of every operation by its friendly name, and a function that writes it
-//! into the run-time information of a model under the key `affinity`, which is how affinities are set by
-//! hand. They have to be set for all operations, and the importer leaves some out: parameters, constants and
-//! what is computed from constants alone run with the first that reads them, results with what they read. OpenVINO
-//! calls an operation that makes an output of an ONNX model after that output; it is found by the names of its
-//! tensors, or as the one operation without a device that there is.
+//! The output is a Python module with the device of every operation by its friendly name, and a function that
+//! writes it into the run-time information of a model under the key `affinity`, which is how affinities are set
+//! manually. All operations need one, but the importer leaves some out: parameters, constants and constant
+//! subexpressions get the device of their first reader, results the device of their producer. OpenVINO names an
+//! operation that makes an output of an ONNX model after that output; it is found by the names of its tensors, or
+//! as the only operation without a device.
 //!
-//! Accelerators are `GPU.0`, `GPU.1`, …, those of kind `npu` are `NPU`, and the host is `CPU`.
+//! Accelerators are `GPU.0`, `GPU.1`, …; those of kind `npu` are `NPU`, and the host is `CPU`.
 //!
 //! Source: "Heterogeneous Execution" in the documentation of OpenVINO 2025, "The Manual Mode", and "Inference
 //! Devices and Modes" for the names of devices; run with OpenVINO 2026.4.1.
@@ -77,7 +77,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     Ok(Export::new(text).note(devices.join(", ")))
 }
 
-/// The tensors with names of their own, by the operators that make them; none without the model.
+/// The named tensors by producer; empty without the model.
 fn tensors(placed: &Placed) -> Vec<String> {
     let mut made: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for tensor in placed.graph.map_or(&[][..], |graph| &graph.document().tensors) {
@@ -88,7 +88,7 @@ fn tensors(placed: &Placed) -> Vec<String> {
     made.into_iter().map(|(operator, names)| literal::entry(operator, &literal::list(names))).collect()
 }
 
-/// What OpenVINO calls each device.
+/// OpenVINO's name of each device.
 fn names(placed: &Placed) -> Result<Vec<String>, ExportError> {
     let numbers = placed.numbers();
     let is_npu = |device: usize| placed.devices[device].document.kind.eq_ignore_ascii_case("npu");
@@ -111,7 +111,7 @@ fn names(placed: &Placed) -> Result<Vec<String>, ExportError> {
     Ok(names)
 }
 
-/// The devices as HETERO is told of them, accelerators first.
+/// The device priorities for HETERO, accelerators first.
 fn priorities(names: &[String]) -> Vec<&str> {
     let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
     sorted.sort_by_key(|name| (*name == "CPU", name.len(), *name));

@@ -1,11 +1,11 @@
 //! PipeDream: the configuration of its runtime, `--config_path`.
 //!
-//! `module_to_stage_map` has the stage of every module in the list that the model's `model(criterion)`
-//! returns, of which the last is the criterion; `stage_to_rank_map` the ranks of every stage, of which there
-//! may be several. The runtime reads these keys by name; `modules` says for people which layer is which.
+//! `module_to_stage_map` is the stage of every module in the list that the model's `model(criterion)`
+//! returns, the last of which is the criterion; `stage_to_rank_map` has the ranks of every stage, possibly
+//! several. The runtime reads these keys by name; `modules` maps modules to layers for human readers.
 //!
 //! Source: `runtime/runtime.py` and the `mp_conf.json` and `hybrid_conf.json` of the models in `runtime` of
-//! msr-fiddle/pipedream, whose last change is of 2021.
+//! msr-fiddle/pipedream, last changed in 2021.
 
 use crate::export::pipeline::Pipeline;
 use crate::export::sequence::Sequence;
@@ -39,7 +39,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
         ranks.push(literal::entry(&stage.to_string(), &literal::list(own)));
         next += replicas;
     }
-    // The criterion runs where its input is.
+    // The criterion runs on the stage of its input.
     stages.push((sequence.pipeline.stages() - 1).to_string());
     let modules = sequence.layers().into_iter().map(literal::string);
     let text = literal::lines(
@@ -57,5 +57,5 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
         .also(sequence.source))
 }
 
-/// Most ranks that are listed for a stage: the number is whatever the plan says.
+/// Maximum number of ranks listed for a stage; the plan may ask for any number.
 const MOST_RANKS: u64 = 1 << 16;

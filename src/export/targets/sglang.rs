@@ -1,10 +1,10 @@
 //! SGLang: the environment variable `SGLANG_PP_LAYER_PARTITION`.
 //!
-//! Layers of each pipeline rank, with commas; as many as `--pp-size`, adding up to the hidden layers of the
-//! model. The embedding is built on the first rank, the norm and the head on the last.
+//! The number of layers of each pipeline rank, separated by commas: `--pp-size` numbers that add up to the
+//! hidden layers of the model. The embedding is built on the first rank, the norm and the head on the last.
 //!
-//! The function that reads the variable checks how many numbers there are and their sum, as in vLLM, not that
-//! each is above 0. Not every model need run on a rank without a layer, so such a stage is refused.
+//! As in vLLM, the function that reads the variable checks how many numbers there are and their sum, but not
+//! that each is above 0. A model need not support ranks without layers, so such a stage is refused.
 //!
 //! Source: `get_pp_indices` in `python/sglang/srt/distributed/utils.py`, SGLang at 1107be1, and the option
 //! `--pp-size` of `sglang.launch_server`.

@@ -1,9 +1,9 @@
 //! `torch.distributed.pipelining`: the `split_spec` of `pipeline`, as a Python module.
 //!
-//! A dictionary from modules to `SplitPoint.BEGINNING`: a stage begins when such a module is called. The
-//! program is traced and cut there, in the order in which it runs. So a plan fits where its stages follow one
-//! another in that order, which is the order of the operators of the model as the torch exporter writes them,
-//! and each begins with the first operator of a module that the program calls once.
+//! The output is a dictionary from modules to `SplitPoint.BEGINNING`: a stage begins where such a module is
+//! called. The program is traced and cut there, in program order. So a plan fits if its stages follow one
+//! another in that order, which is the order of the model's operators as the torch exporter writes them, and if
+//! each stage begins with the first operator of a module that the program calls once.
 //!
 //! Source: `annotate_split_points` and `pipeline` in `torch/distributed/pipelining/_IR.py`, PyTorch at 0c16800,
 //! and the page "Pipeline Parallelism" of its documentation; run with PyTorch 2.4.1.
@@ -25,7 +25,7 @@ pub(super) static TARGET: Target = Target {
 
 const RUNTIME: &str = "torch.distributed.pipelining";
 
-/// Why a program cannot be cut by a plan alone.
+/// Why a plan alone does not determine the cuts.
 const WHY: &str = "the order in which the program runs is not in the plan";
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
@@ -46,7 +46,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
         }
         let begins =
             |part: &&str| spans.get(part).is_some_and(|span| span.first == place + 1 && span.is_one_call());
-        // What is in no module begins none.
+        // An operator outside of all modules does not begin one.
         let own = (!paths.is_bare(at)).then(|| parts(paths.first(at)));
         match own.into_iter().flatten().find(begins) {
             Some(module) => {
@@ -73,7 +73,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
         .also(paths.source()))
 }
 
-/// Checks that the program runs the stages one after the other, and all of them.
+/// Checks that the program runs all stages, one after the other.
 fn check_order(placed: &Placed, pipeline: &Pipeline, program: &[usize]) -> Result<(), ExportError> {
     let mut counts = vec![0; pipeline.stages()];
     let mut latest = 0;
@@ -100,7 +100,7 @@ fn check_order(placed: &Placed, pipeline: &Pipeline, program: &[usize]) -> Resul
     Ok(())
 }
 
-/// Where the operators of a module are in the program.
+/// The range of a module's operators in the program.
 struct Span {
     first: usize,
     last: usize,
@@ -108,7 +108,7 @@ struct Span {
 }
 
 impl Span {
-    /// Whether nothing else runs in between: a module that is called again would begin another stage.
+    /// Whether its operators are contiguous: a module that is called again would begin another stage.
     fn is_one_call(&self) -> bool {
         self.last - self.first + 1 == self.count
     }

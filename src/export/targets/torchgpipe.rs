@@ -1,7 +1,7 @@
 //! torchgpipe: the arguments `balance` and `devices` of `GPipe`.
 //!
-//! `balance` has the number of layers in each partition of an `nn.Sequential`, `devices` the device of each.
-//! The layers that are counted are listed with them, since the model has to be a sequence of just these.
+//! `balance` is the number of layers in each partition of an `nn.Sequential`, `devices` the device of each.
+//! The counted layers are listed too, since the model must be a sequence of exactly these.
 //!
 //! Source: the user guide, `docs/guide.rst`, of torchgpipe at 0aa8484.
 

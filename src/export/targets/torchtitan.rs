@@ -1,17 +1,17 @@
 //! torchtitan: `module_fqns_per_model_part`.
 //!
-//! A list with the names of the modules of each stage, in the order of the stages. A name is that of a child
-//! of the model, or of one in a list or dictionary of layers that is such a child: `tok_embeddings`,
-//! `layers.3`, `norm`, `output`. Where the paths of a plan are no such names, the model is taken to be one of
-//! torchtitan's own, which have just these four: then what is before the stack is `tok_embeddings`, and what
-//! is after it `norm` and `lm_head`; another embedding or a pooler has no name there.
+//! A list of the module names of each stage, in stage order. A name is that of a child of the model, or of an entry in
+//! a list or dictionary of layers that is a child: `tok_embeddings`, `layers.3`, `norm`, `output`. If the paths of a
+//! plan are not such names, the model is taken to be one of torchtitan's own, which have exactly these four: operators
+//! before the stack are `tok_embeddings`, and operators after it `norm` and `lm_head`; another embedding or a pooler
+//! has no name there.
 //!
-//! A name that is no child is passed over, and a child that no stage names is left out, both without a word. Until
-//! April 2026 the head was `output`. A plan whose modules are just those of torchtitan's own models with that head
-//! is therefore written with `lm_head`.
+//! torchtitan silently skips a name that is not a child, and silently drops a child that no stage names. Until April
+//! 2026 the head was `output`. A plan whose modules are exactly those of torchtitan's own models with that head is
+//! therefore written with `lm_head`.
 //!
 //! Source: `_split_module` and `_generate_llm_fqn_per_model_part` in `torchtitan/distributed/pipeline_parallel.py` and
-//! the field of `ParallelismConfig` in `torchtitan/config/configs.py`, torchtitan 0.3.0, which it was run with.
+//! the field of `ParallelismConfig` in `torchtitan/config/configs.py`, torchtitan 0.3.0, with which it was run.
 
 use crate::export::error::shown_all;
 use crate::export::layers::{addressable, layers};
@@ -24,13 +24,13 @@ use crate::export::{Export, ExportError, Placed, Target};
 
 const RUNTIME: &str = "torchtitan";
 
-/// The head of torchtitan's own models.
+/// Name of the head in torchtitan's own models.
 const HEAD: &str = "lm_head";
 
-/// What the head was called before.
+/// Former name of the head.
 const FORMER_HEAD: &str = "output";
 
-/// What torchtitan's own models have beside the layers and the head.
+/// Modules of torchtitan's own models besides the layers and the head.
 const OWN: [&str; 2] = ["tok_embeddings", "norm"];
 
 pub(super) static TARGET: Target = Target {
@@ -68,11 +68,11 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     })
 }
 
-/// The modules by their own names, where torchtitan could address these.
+/// The modules by their own names, if torchtitan can address these.
 fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Vec<Vec<String>>>, ExportError> {
     let mut stages = vec![Vec::new(); pipeline.stages()];
     let paths = Paths::of(placed)?;
-    // Names of another implementation are not torchtitan's, even where they have its form.
+    // The names of another implementation are not torchtitan's, even if they have the same form.
     if paths.published.is_some() {
         return Ok(None);
     }
@@ -92,12 +92,12 @@ fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Vec<Vec<Strin
         }
         stages[stage].push(layer.path);
     }
-    // A stage of inputs alone has no module; only a stack can say what that means.
+    // A stage with nothing but inputs has no module; only a stack can express it.
     Ok(stages.iter().all(|names| !names.is_empty()).then_some(stages))
 }
 
-/// Gives the head of a model that is torchtitan's own by all other names the name that it has now; whether it had the
-/// former one.
+/// Renames the former head to its present name if all other modules are those of torchtitan's own models. Returns
+/// whether it did.
 fn rename_head(stages: &mut [Vec<String>]) -> bool {
     let has = |name: &str| stages.iter().flatten().any(|module| module == name);
     let own = |module: &String| {
@@ -110,8 +110,8 @@ fn rename_head(stages: &mut [Vec<String>]) -> bool {
     head.map(|module| HEAD.clone_into(module)).is_some()
 }
 
-/// Refuses what the names of torchtitan's own models leave out: they have one embedding before the stack, and
-/// a norm and a head after it.
+/// Refuses layers without a name in torchtitan's own models, which have one embedding before the stack, and a norm and
+/// a head after it.
 fn check_ends(stack: &Stack) -> Result<(), ExportError> {
     let refuse = |layers: &[String], have: &str| {
         let why = format!("the model has {} {have} alone", shown_all(layers));
@@ -122,13 +122,13 @@ fn check_ends(stack: &Stack) -> Result<(), ExportError> {
     }
     let ends: Vec<End> = stack.after.iter().map(|path| end(path)).collect();
     match ends.as_slice() {
-        // In which order the model lists the two means nothing.
+        // The order in which the model lists the two is irrelevant.
         [] | [End::Norm | End::Head] | [End::Norm, End::Head] | [End::Head, End::Norm] => Ok(()),
         _ => refuse(&stack.after, "after it, where its own models have `norm` and `lm_head`"),
     }
 }
 
-/// What a layer after the stack is called.
+/// Name of a layer after the stack.
 enum End {
     Norm,
     Head,
@@ -146,7 +146,7 @@ fn end(path: &str) -> End {
     }
 }
 
-/// The modules by the names that they have in torchtitan's own models.
+/// The modules by their names in torchtitan's own models.
 fn by_convention(placed: &Placed) -> Result<Vec<Vec<String>>, ExportError> {
     let stack = Stack::of(placed, RUNTIME)?;
     if stack.pipeline.stages() == 1 && !stack.others.is_empty() {

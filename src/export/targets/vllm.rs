@@ -1,13 +1,14 @@
 //! vLLM: the environment variable `VLLM_PP_LAYER_PARTITION`.
 //!
-//! Decoder layers of each pipeline rank, with commas; as many as `--pipeline-parallel-size`, adding up to the
-//! layers of the model. The embedding is built on the first rank, the norm and the head on the last.
+//! The number of decoder layers of each pipeline rank, separated by commas: `--pipeline-parallel-size` numbers
+//! that add up to the layers of the model. The embedding is built on the first rank, the norm and the head on
+//! the last.
 //!
-//! The function that reads the variable checks how many numbers there are and their sum, not that each is above
-//! 0. Not every model need run on a rank without a layer, so such a stage is refused.
+//! The function that reads the variable checks how many numbers there are and their sum, but not that each is
+//! above 0. A model need not support ranks without layers, so such a stage is refused.
 //!
-//! Source: `get_pp_indices` in `vllm/distributed/utils.py` and `tests/distributed/test_pipeline_partition.py`,
-//! as they are in the sources of vLLM of 2025.
+//! Source: `get_pp_indices` in `vllm/distributed/utils.py` and `tests/distributed/test_pipeline_partition.py`
+//! in the 2025 sources of vLLM.
 
 use crate::export::stack::Stack;
 use crate::export::{Export, ExportError, Placed, Target};

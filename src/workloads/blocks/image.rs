@@ -1,4 +1,4 @@
-//! Convolutions with what usually surrounds them.
+//! Convolutions with their normalisation and activation.
 
 use super::super::operators::Conv;
 use super::super::tape::Tape;

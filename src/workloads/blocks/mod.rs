@@ -1,4 +1,4 @@
-//! Blocks that several families are built of.
+//! Building blocks shared by several families.
 
 pub(crate) mod image;
 pub(crate) mod recurrent;

@@ -1,4 +1,4 @@
-//! Long short-term memory, unrolled: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al.
+//! Unrolled long short-term memory: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al.
 //! 2000.
 //!
 //! ```text
@@ -11,10 +11,10 @@ use super::super::operators::Activation;
 use super::super::tape::Tape;
 use super::super::tensor::Tensor;
 
-/// Operators of a step with one bias; for estimates.
+/// Operators of a step with one bias, for estimates.
 pub(crate) const STEP_OPERATORS: u64 = 14;
 
-/// What steps hand on.
+/// The state passed from step to step.
 #[derive(Debug, Clone, Copy)]
 struct State {
     hidden: Tensor,
@@ -24,13 +24,13 @@ struct State {
 /// Biases of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Biases {
-    /// One of `[4 hidden]`.
+    /// One bias of `[4 hidden]`.
     One,
-    /// One for each product, as cuDNN has it.
+    /// One bias per product, as in cuDNN.
     Two,
 }
 
-/// A layer: from `[batch, input]` at each step to `[batch, hidden]`.
+/// A layer: maps `[batch, input]` to `[batch, hidden]` at each step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lstm {
     hidden: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Lstm {
 }
 
 impl Lstm {
-    /// A layer before its first step, in the layer path of the tape.
+    /// A layer before its first step, recorded under the tape's current layer path.
     pub(crate) fn new(tape: &mut Tape, batch: u64, input: u64, hidden: u64, biases: Biases) -> Lstm {
         Lstm {
             hidden,
@@ -57,7 +57,7 @@ impl Lstm {
         }
     }
 
-    /// One step.
+    /// Records one step.
     pub(crate) fn step(&mut self, tape: &mut Tape, at: usize, x: Tensor) -> Tensor {
         tape.under(format!("step{at}"), |tape| self.gates(tape, x))
     }
@@ -87,7 +87,7 @@ impl Lstm {
     }
 }
 
-/// A layer over a whole sequence, from the first step to the last or the other way.
+/// Unrolls a layer over a whole sequence, forwards or backwards.
 pub(crate) fn unroll(tape: &mut Tape, mut layer: Lstm, steps: &[Tensor], backwards: bool) -> Vec<Tensor> {
     let mut outputs = steps.to_vec();
     for count in 0..steps.len() {
@@ -97,14 +97,14 @@ pub(crate) fn unroll(tape: &mut Tape, mut layer: Lstm, steps: &[Tensor], backwar
     outputs
 }
 
-/// A sequence of `[batch, steps, width]` as its steps.
+/// Splits a sequence of `[batch, steps, width]` into its steps.
 pub(crate) fn steps_of(tape: &mut Tape, name: &str, x: Tensor) -> Vec<Tensor> {
     let (batch, count, width) = (x.dim(0), x.dim(1), x.dim(2));
     let parts = tape.split(name, x, 1, &vec![1; count as usize]);
     parts.into_iter().map(|part| part.view([batch, width])).collect()
 }
 
-/// Steps of `[batch, width]` as one sequence.
+/// Joins steps of `[batch, width]` into one sequence.
 pub(crate) fn sequence_of(tape: &mut Tape, name: &str, steps: &[Tensor]) -> Tensor {
     let steps: Vec<Tensor> = steps.iter().map(|step| step.view([step.dim(0), 1, step.last()])).collect();
     tape.concat(name, &steps, 1)

@@ -1,37 +1,37 @@
 //! Attention and feed-forward blocks: Vaswani et al., "Attention Is All You Need" (2017), with the variations
-//! that later models made: grouped queries (Ainslie et al. 2023), rotary positions (Su et al. 2021), gates
-//! (Shazeer 2020).
+//! of later models: grouped queries (Ainslie et al. 2023), rotary positions (Su et al. 2021), gates (Shazeer
+//! 2020).
 
 use super::super::operators::Activation;
 use super::super::tape::Tape;
 use super::super::tensor::Tensor;
 
-/// Multi-head attention. All scores are computed, those that a causal mask hides as well, as published
-/// figures count.
+/// Multi-head attention. All scores are counted, including those that a causal mask hides, as in published
+/// figures.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attention {
     /// Query heads.
     pub(crate) heads: u64,
-    /// Heads of keys and values; fewer than query heads where queries are grouped.
+    /// Heads of keys and values; fewer than query heads for grouped queries.
     pub(crate) shared: u64,
     /// Width of a head.
     pub(crate) width: u64,
     /// Whether queries, keys and values have biases.
     pub(crate) bias: bool,
-    /// Whether the output has one.
+    /// Whether the output projection has a bias.
     pub(crate) output_bias: bool,
-    /// Whether positions turn queries and keys.
+    /// Whether queries and keys get rotary position embeddings.
     pub(crate) rotary: bool,
 }
 
 impl Attention {
-    /// As in the original: as many key as query heads, biases everywhere.
+    /// As in the original: equally many key and query heads, biases everywhere.
     pub(crate) fn plain(heads: u64, width: u64) -> Attention {
         Attention { heads, shared: heads, width, bias: true, output_bias: true, rotary: false }
     }
 
-    /// What `[batch, steps, …]` takes from a memory of `[batch, length, …]`, which may be itself. The width
-    /// of the result is that of `x`.
+    /// Attention of `[batch, steps, …]` over a memory of `[batch, length, …]`, which may be `x` itself. The
+    /// result has the width of `x`.
     pub(crate) fn record(&self, tape: &mut Tape, x: Tensor, memory: Tensor) -> Tensor {
         let (batch, steps, length) = (x.dim(0), x.dim(1), memory.dim(1));
         let project = |tape: &mut Tape, name: &str, from: Tensor, heads: u64| {
@@ -54,14 +54,14 @@ impl Attention {
     }
 }
 
-/// Up to an inner width, through an activation, and down again; with biases.
+/// Projects up to an inner width, applies an activation and projects down again; with biases.
 pub(crate) fn feed_forward(tape: &mut Tape, x: Tensor, inner: u64, activation: Activation) -> Tensor {
     let y = tape.linear("up", x, inner);
     let y = tape.activate("activation", y, activation);
     tape.linear("down", y, x.last())
 }
 
-/// As [`feed_forward`], with a gate beside the upward product and no biases (SwiGLU).
+/// Like [`feed_forward`], with a gate beside the up projection and no biases (SwiGLU).
 pub(crate) fn gated_feed_forward(tape: &mut Tape, x: Tensor, inner: u64) -> Tensor {
     let gate = tape.project("gate", x, inner);
     let gate = tape.activate("activation", gate, Activation::Silu);

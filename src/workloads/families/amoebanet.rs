@@ -1,5 +1,5 @@
 //! AmoebaNet-D: Real, Aggarwal, Huang and Le, "Regularized Evolution for Image Classifier Architecture
-//! Search" (AAAI 2019), in the sizes of Huang et al., "GPipe" (NeurIPS 2019), table 1; written (L, D) for L
+//! Search" (AAAI 2019), in the sizes of Huang et al., "GPipe" (NeurIPS 2019), table 1, written (L, D) for L
 //! normal cells and D filters.
 //!
 //! | variant | parameters |
@@ -10,8 +10,8 @@
 //! | 36-544 | 1.06 G |
 //! | 72-512 | 1.84 G |
 //!
-//! Source: the memory benchmark of torchgpipe (Kim et al. 2020), which reproduces that table; the normal cell
-//! joins its states 0, 3, 4 and 6, as the implementation behind the published parameters does.
+//! Source: the memory benchmark of torchgpipe (Kim et al. 2020), which reproduces that table. The normal cell
+//! concatenates its states 0, 3, 4 and 6, as the implementation behind the published parameters does.
 
 use super::super::operators::{Conv, Loss, Window};
 use super::super::tape::Tape;
@@ -38,21 +38,21 @@ pub(crate) static FAMILY: Definition<AmoebaNet> = Definition {
     record,
 };
 
-/// What stands on an edge of a cell.
+/// The operation on an edge of a cell.
 #[derive(Clone, Copy)]
 enum Edge {
     Identity,
     AveragePool,
-    /// Over a square of some pixels.
+    /// Over a square window of this side.
     MaxPool(u64),
-    /// Through a quarter of the channels.
+    /// A 3 × 3 convolution, bottlenecked to a quarter of the channels.
     Square,
-    /// As `Square`, with a row and a column of seven.
+    /// As `Square`, with a 1 × 7 and a 7 × 1 convolution.
     Seven,
     Pointwise,
 }
 
-/// A cell: for each new state two edges from earlier ones, and the states that are joined.
+/// A cell: two incoming edges per new state, and the states that are concatenated.
 struct Cell {
     pairs: [[(usize, Edge); 2]; 5],
     joined: &'static [usize],
@@ -135,7 +135,7 @@ impl Cell {
         for (at, pair) in self.pairs.iter().enumerate() {
             let [left, right] = [0, 1].map(|side| {
                 let (from, edge) = pair[side];
-                // Only what starts from an input shrinks.
+                // Only edges from an input have the stride of the cell.
                 let stride = if from < 2 { self.stride } else { 1 };
                 tape.scope(format!("{at}.{side}"), |tape| edge.record(tape, states[from], stride))
             });
@@ -179,14 +179,14 @@ fn pointwise(out: u64) -> Conv {
     Conv::new(out, Window::square(1))
 }
 
-/// Rectifier, convolution, normalisation.
+/// ReLU, convolution, normalisation.
 fn unit(tape: &mut Tape, suffix: &str, x: Tensor, conv: Conv) -> Tensor {
     let x = tape.relu(&format!("relu{suffix}"), x);
     let x = tape.conv(&format!("conv{suffix}"), x, conv);
     tape.batch_norm(&format!("norm{suffix}"), x)
 }
 
-/// Half the size by two pointwise convolutions of every other pixel, a pixel apart.
+/// Factorised reduction: halves the size by two strided pointwise convolutions, offset by one pixel.
 fn factorised(tape: &mut Tape, x: Tensor, width: u64) -> Tensor {
     let half = Conv::new(width / 2, Window::square(1).stride(2).same());
     let x = tape.relu("relu", x);

@@ -1,8 +1,8 @@
 //! BERT: Devlin, Chang, Lee and Toutanova, "BERT: Pre-training of Deep Bidirectional Transformers for
 //! Language Understanding" (NAACL 2019), section 3; vocabulary of the uncased models.
 //!
-//! `base` and `large` end in the pooled first token, `…-pretraining` in the two heads of the pre-training
-//! task.
+//! `base` and `large` end in the pooled first token, the `…-pretraining` variants in the two heads of the
+//! pre-training task.
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -50,7 +50,7 @@ pub(crate) static FAMILY: Definition<Bert> = Definition {
 /// Width of a head in every variant.
 const HEAD: u64 = 64;
 
-/// Positions that have an embedding.
+/// Positions with an embedding.
 const POSITIONS: u64 = 512;
 
 fn record(tape: &mut Tape, bert: &Bert, sizes: &Sizes) -> Result<(), WorkloadError> {

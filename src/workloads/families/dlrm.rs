@@ -6,9 +6,9 @@
 //! | kaggle | 540,677,217 | 540,201,232 |
 //! | terabyte | 24,036,595,969 | 24,034,227,072 |
 //!
-//! `kaggle` is the paper's model on the Criteo Kaggle data, `terabyte` that of the MLPerf training benchmark
-//! on the Criteo Terabyte data with at most 40 M rows a table. Source: the closed form of the table sizes and
-//! layers in the reference implementation (`facebookresearch/dlrm`, `bench`).
+//! `kaggle` is the paper's model on the Criteo Kaggle data; `terabyte` is the model of the MLPerf training
+//! benchmark on the Criteo Terabyte data, with at most 40 M rows per table. Source: the closed form of the
+//! table sizes and layers in the reference implementation (`facebookresearch/dlrm`, `bench`).
 
 use super::super::operators::Loss;
 use super::super::tape::Tape;
@@ -20,9 +20,9 @@ pub(crate) struct Dlrm {
     tables: &'static [u64; 26],
     /// Width of an embedding.
     width: u64,
-    /// Layers over the dense features.
+    /// Layers of the MLP over the dense features.
     bottom: &'static [u64],
-    /// Layers over the interactions.
+    /// Layers of the MLP over the interactions.
     top: &'static [u64],
 }
 
@@ -84,8 +84,8 @@ fn rectified(tape: &mut Tape, x: Tensor, out: u64) -> Tensor {
     tape.relu("relu", x)
 }
 
-/// The dense vector beside the products of all pairs of vectors. All products are computed, one of each pair
-/// is kept.
+/// Concatenates the dense vector with the dot products of all pairs of vectors. All products are computed,
+/// and one per pair is kept.
 fn interact(tape: &mut Tape, vectors: &[Tensor]) -> Tensor {
     let (batch, width, count) = (vectors[0].dim(0), vectors[0].last(), vectors.len() as u64);
     let all = tape.concat("concat", vectors, 1).view([batch, count, width]);

@@ -1,7 +1,8 @@
-//! GNMT: Wu et al., "Google's Neural Machine Translation System" (2016), as the MLPerf training benchmark has
-//! it (GNMT v2): the first encoder layer runs both ways, the first decoder layer steers one additive
-//! attention (Bahdanau, Cho and Bengio 2015) whose context every later decoder layer reads, and residuals
-//! start at the third layer. Source and target have the same length here, and every step is unrolled.
+//! GNMT: Wu et al., "Google's Neural Machine Translation System" (2016), in the version of the MLPerf
+//! training benchmark (GNMT v2): the first encoder layer is bidirectional, the first decoder layer queries a
+//! single additive attention (Bahdanau, Cho and Bengio 2015) whose context every later decoder layer reads,
+//! and residuals start at the third layer. Source and target have the same length here, and every step is
+//! unrolled.
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -9,10 +10,10 @@
 //! | 4 | 160,671,297 |
 //! | 8 | 244,622,913 |
 //!
-//! Sources: the MLPerf reference model (`rnn_translator`), vocabulary of 32,320 with the embedding shared
-//! between encoder and decoder; the profile of PipeDream (Narayanan et al. 2019) lists the same layers. The
-//! other sizes are the closed form of these layers. The training graph of `8` passes 50,000 operators at
-//! sequence 80.
+//! Sources: the MLPerf reference model (`rnn_translator`), with a vocabulary of 32,320 and an embedding
+//! shared between encoder and decoder; the profile of PipeDream (Narayanan et al. 2019) lists the same
+//! layers. The other sizes follow from the closed form of these layers. The training graph of `8` exceeds
+//! 50,000 operators at sequence length 80.
 
 use super::super::blocks::recurrent::{Biases, Lstm, STEP_OPERATORS, sequence_of, steps_of, unroll};
 use super::super::operators::{Activation, Loss};
@@ -39,7 +40,7 @@ fn record(tape: &mut Tape, gnmt: &Gnmt, sizes: &Sizes) -> Result<(), WorkloadErr
     let vocabulary = sizes.vocabulary(32_320)?;
     let layers = sizes.or(Size::Layers, gnmt.layers, 2)?;
     tape.expect((2 * layers + 1) * length * STEP_OPERATORS)?;
-    // One table serves both languages: source and target lie side by side.
+    // One table serves both languages, so source and target are one sequence of indices.
     let tokens = tape.indices("tokens", [batch, 2 * length]);
     let (source, target) = tape.scope("embedding", |tape| {
         let (x, _) = tape.embedding("tokens", tokens, vocabulary, [batch, 2 * length, hidden]);
@@ -109,7 +110,7 @@ fn residual(tape: &mut Tape, layer: &str, next: &[Tensor], steps: &[Tensor]) -> 
     })
 }
 
-/// Normalised additive attention: scores of vᵀ tanh(W q + U k + b) with v scaled by one learned number.
+/// Normalised additive attention: scores vᵀ tanh(W q + U k + b), with v scaled by one learned number.
 fn attend(tape: &mut Tape, queries: &[Tensor], memory: Tensor) -> Vec<Tensor> {
     let (batch, length, hidden) = (memory.dim(0), memory.dim(1), memory.last());
     let keys = tape.project("keys", memory, hidden);

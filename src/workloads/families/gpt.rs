@@ -2,7 +2,7 @@
 //! GPT-3: Brown et al., "Language Models are Few-Shot Learners" (2020), table 2.1, with dense attention
 //! throughout.
 //!
-//! The output projection shares the token embedding's table.
+//! The output projection shares the table of the token embedding.
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -16,9 +16,9 @@
 //! | 3-13b | 12,850 M |
 //! | 3-175b | 174,600 M |
 //!
-//! Sources: the released checkpoints for GPT-2; Brown et al. table D.1 for GPT-3. Table 2.1 gives the 13B
-//! model a width of 5140 and the 1.3B model 24 heads of 128; neither fits the other columns, and only 5120
-//! and 16 heads give the parameters of table D.1.
+//! Sources: the released checkpoints for GPT-2; Brown et al., table D.1, for GPT-3. Table 2.1 gives the 13B
+//! model a width of 5140 and the 1.3B model 24 heads of 128. Neither fits the other columns; only 5120 and 16
+//! heads give the parameters of table D.1.
 
 use super::super::blocks::transformer::{Attention, feed_forward};
 use super::super::operators::{Activation, Loss};
@@ -31,7 +31,7 @@ pub(crate) struct Gpt {
     hidden: u64,
     /// Width of a head.
     head: u64,
-    /// Positions that have an embedding.
+    /// Positions with an embedding.
     context: u64,
 }
 

@@ -6,10 +6,11 @@
 //! | auxiliary | 27,161,264 | 5.71 G, as run for inference |
 //! | plain | 23,834,568 | 5.71 G |
 //!
-//! `auxiliary` has the second classifier of training; inference does not run it, and its graph does not hold
-//! it. Source: torchvision, `Inception_V3_Weights`,
+//! `auxiliary` has the second classifier of training; inference does not run it, and its graph leaves it
+//! out. Source: torchvision, `Inception_V3_Weights`,
 //! <https://pytorch.org/vision/stable/models/generated/torchvision.models.inception_v3.html>; without the
-//! auxiliary classifier, timm's `inception_v3` (23.83 M), <https://huggingface.co/timm/inception_v3.tv_in1k>.
+//! auxiliary classifier, timm's `inception_v3` (23.83 M),
+//! <https://huggingface.co/timm/inception_v3.tv_in1k>.
 
 use super::super::blocks::image::conv_norm_relu;
 use super::super::operators::{Conv, Loss, Window};
@@ -29,7 +30,7 @@ pub(crate) static FAMILY: Definition<Inception> = Definition {
     record,
 };
 
-/// The window of a convolution that keeps the size of its input.
+/// The window of a convolution that preserves the size of its input.
 const fn keep(rows: u64, columns: u64) -> Window {
     Window::of(rows, columns).same()
 }
@@ -71,7 +72,7 @@ fn record(tape: &mut Tape, inception: &Inception, sizes: &Sizes) -> Result<(), W
     Ok(())
 }
 
-/// Branches side by side.
+/// Concatenated branches.
 fn module(tape: &mut Tape, name: &str, branches: impl FnOnce(&mut Tape) -> Vec<Tensor>) -> Tensor {
     tape.scope(format!("mixed_{name}"), |tape| {
         let parts = branches(tape);
@@ -83,7 +84,7 @@ fn unit(tape: &mut Tape, name: &str, x: Tensor, out: u64, window: Window) -> Ten
     conv_norm_relu(tape, name, x, Conv::new(out, window))
 }
 
-/// Units in a row.
+/// A sequence of units.
 fn chain(tape: &mut Tape, name: &str, x: Tensor, units: &[(u64, Window)]) -> Tensor {
     units
         .iter()
@@ -91,13 +92,13 @@ fn chain(tape: &mut Tape, name: &str, x: Tensor, units: &[(u64, Window)]) -> Ten
         .fold(x, |x, (at, &(out, window))| unit(tape, &format!("{name}.{at}"), x, out, window))
 }
 
-/// An average that keeps the size, then a unit.
+/// Average pooling that preserves the size, then a unit.
 fn pooled(tape: &mut Tape, x: Tensor, out: u64) -> Tensor {
     let y = tape.scope("pool.average", |tape| tape.average_pool("average", x, THREE));
     unit(tape, "pool.0", y, out, ONE)
 }
 
-/// A maximum that halves the size.
+/// Max pooling that halves the size.
 fn reduced(tape: &mut Tape, x: Tensor) -> Tensor {
     tape.scope("pool", |tape| tape.max_pool("max", x, REDUCE))
 }

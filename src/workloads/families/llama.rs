@@ -2,8 +2,8 @@
 //! Grattafiori et al., "The Llama 3 Herd of Models" (2024), table 3. And Mixtral, a mixture of experts in the
 //! same frame: Jiang et al., "Mixtral of Experts" (2024), table 1.
 //!
-//! Root-mean-square norms, rotary positions, gated feed-forward blocks without biases; grouped queries but
-//! for the smaller Llama 2 models.
+//! Root-mean-square norms, rotary positions and gated feed-forward blocks without biases; grouped queries
+//! except in the smaller Llama 2 models.
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -16,7 +16,7 @@
 //! | 8x7b | 46,702,792,704 |
 //! | 8x22b | 140,620,634,112 |
 //!
-//! An expert gets its even share of the tokens: two of eight experts take each. Sources: the released
+//! Each expert gets an equal share of the tokens, with two of eight experts per token. Sources: the released
 //! checkpoints.
 
 use super::super::blocks::transformer::{Attention, gated_feed_forward};
@@ -28,7 +28,7 @@ use super::super::{Definition, Size, Sizes, WorkloadError};
 pub(crate) struct Llama {
     layers: u64,
     hidden: u64,
-    /// Heads of keys and values; none where every query head has its own.
+    /// Heads of keys and values; `None` if every query head has its own.
     shared: Option<u64>,
     /// Inner width of the feed-forward block.
     inner: u64,
@@ -37,11 +37,11 @@ pub(crate) struct Llama {
     experts: Option<Experts>,
 }
 
-/// A mixture.
+/// A mixture of experts.
 #[derive(Clone, Copy)]
 struct Experts {
     count: u64,
-    /// Experts that each token goes to.
+    /// Experts per token.
     active: u64,
 }
 
@@ -124,7 +124,8 @@ fn record(tape: &mut Tape, llama: &Llama, sizes: &Sizes) -> Result<(), WorkloadE
     Ok(())
 }
 
-/// Every token to its experts and back, weighted by the router (Shazeer et al. 2017; Jiang et al. 2024).
+/// Sends every token to its experts and back, weighted by the router (Shazeer et al. 2017; Jiang et al.
+/// 2024).
 fn mixture(tape: &mut Tape, x: Tensor, inner: u64, experts: Experts) -> Tensor {
     let hidden = x.last();
     let tokens = x.dim(0) * x.dim(1);

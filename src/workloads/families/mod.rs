@@ -1,4 +1,4 @@
-//! The families, one file each: hyperparameters and the model as its paper defines it.
+//! The families, one file each, with hyperparameters and the model as defined in its paper.
 
 mod amoebanet;
 mod bert;
@@ -18,7 +18,7 @@ mod wavenet;
 
 use super::Family;
 
-/// The families: images, text, sound, clicks.
+/// All families: images, text, audio, recommendation.
 pub const FAMILIES: &[&dyn Family] = &[
     &resnet::FAMILY,
     &inception::FAMILY,

@@ -7,9 +7,9 @@
 //! | large | 6 @ 4032 | 88,753,150 | 23.8 G | 331 |
 //! | mobile | 4 @ 1056 | 5,289,978 | 564 M | 224 |
 //!
-//! Sources: multiply-adds and rounded parameters in tables 2 and 3 of the paper; the exact parameters,
-//! without the running statistics, are those of the released checkpoints, as timm's `nasnetalarge` and the
-//! model tests of `osmr/imgclsmob` have them.
+//! Sources: tables 2 and 3 of the paper for multiply-adds and rounded parameters; the exact parameters,
+//! without the running statistics, are those of the released checkpoints, as in timm's `nasnetalarge` and
+//! the model tests of `osmr/imgclsmob`.
 
 use super::super::operators::{Conv, Loss, Window};
 use super::super::tape::Tape;
@@ -24,7 +24,7 @@ pub(crate) struct NasNet {
     filters: u64,
     /// Filters of the first convolution.
     stem: u64,
-    /// Whether the cell after a reduction looks past it for its second input.
+    /// Whether the cell after a reduction takes its second input from before it.
     skip_reduction: bool,
 }
 
@@ -39,7 +39,8 @@ pub(crate) static FAMILY: Definition<NasNet> = Definition {
     record,
 };
 
-/// The last cells put six tensors of a quarter of this side by side.
+/// Ratio of the filters before the classifier to those of the first stage: the last cells concatenate six
+/// tensors of four times the width.
 const FILTERS: u64 = 24;
 
 fn record(tape: &mut Tape, nasnet: &NasNet, sizes: &Sizes) -> Result<(), WorkloadError> {
@@ -82,7 +83,7 @@ struct State {
     before: Option<Tensor>,
 }
 
-/// Rectifier, pointwise convolution, normalisation.
+/// ReLU, pointwise convolution, normalisation.
 fn squeeze(tape: &mut Tape, name: &str, x: Tensor, width: u64) -> Tensor {
     tape.scope(name, |tape| {
         let x = tape.relu("relu", x);
@@ -91,7 +92,7 @@ fn squeeze(tape: &mut Tape, name: &str, x: Tensor, width: u64) -> Tensor {
     })
 }
 
-/// The output before the last, in the size and width of the last.
+/// The output of the cell before the last, adjusted to the size and width of the last.
 fn adjust(tape: &mut Tape, state: State, width: u64) -> Tensor {
     match state.before {
         None => state.now,
@@ -111,7 +112,7 @@ fn adjust(tape: &mut Tape, state: State, width: u64) -> Tensor {
     }
 }
 
-/// Twice a rectifier, a separable convolution and a normalisation; the first strides.
+/// ReLU, separable convolution and normalisation, twice; the first has the stride.
 fn separable(tape: &mut Tape, name: &str, x: Tensor, width: u64, side: u64, stride: u64) -> Tensor {
     tape.scope(name, |tape| {
         [stride, 1].into_iter().enumerate().fold(x, |x, (at, stride)| {

@@ -1,6 +1,7 @@
 //! ResNet: He, Zhang, Ren and Sun, "Deep Residual Learning for Image Recognition" (CVPR 2016), table 1.
 //!
-//! The bottleneck strides in its 3 × 3 convolution, as the implementations behind the published weights do.
+//! The bottleneck has its stride in the 3 × 3 convolution, as in the implementations behind the published
+//! weights.
 //!
 //! | variant | parameters | multiply-adds, one image of 224 × 224 |
 //! | --- | --- | --- |
@@ -28,7 +29,7 @@ pub(crate) static FAMILY: Definition<Blocks> = Definition {
     record,
 };
 
-/// Channels of a bottleneck's output for each of its inner ones.
+/// Ratio of a bottleneck's output channels to its inner channels.
 const EXPANSION: u64 = 4;
 
 fn record(tape: &mut Tape, blocks: &Blocks, sizes: &Sizes) -> Result<(), WorkloadError> {

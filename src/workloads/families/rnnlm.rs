@@ -1,6 +1,6 @@
 //! RNNLM: the large regularised model of Zaremba, Sutskever and Vinyals, "Recurrent Neural Network
-//! Regularization" (2014), section 4.1, unrolled; with four and eight layers as device placement papers have
-//! it (Zhou et al., "GDP", 2019).
+//! Regularization" (2014), section 4.1, unrolled; with four and eight layers as in device placement papers
+//! (Zhou et al., "GDP", 2019).
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -8,8 +8,8 @@
 //! | 4 | 102,034,000 |
 //! | 8 | 174,058,000 |
 //!
-//! Source: the closed form, for no source gives more digits than 66 M: 10,000 words, width h = 1500, l layers
-//! of 4h (2h + 1), a token table, and a projection with a bias.
+//! Source: the closed form, since no source gives more digits than 66 M: 10,000 words, width h = 1500, l
+//! layers of 4h (2h + 1), a token table, and a projection with a bias.
 
 use super::super::blocks::recurrent::{Biases, Lstm, STEP_OPERATORS, sequence_of, steps_of, unroll};
 use super::super::operators::Loss;

@@ -1,6 +1,6 @@
 //! Transformer-XL: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context" (ACL
-//! 2019), section 3, with the sizes of its enwik8 models; two, four and eight layers as device placement
-//! papers have it (Zhou et al., "GDP", 2019).
+//! 2019), section 3, with the sizes of its enwik8 models; two, four and eight layers as in device placement
+//! papers (Zhou et al., "GDP", 2019).
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -8,7 +8,7 @@
 //! | 12 | 41 M |
 //! | 24 | 277 M |
 //!
-//! Source: Dai et al., table 2. Each segment attends to itself and to a memory as long, which has no
+//! Source: Dai et al., table 2. Each segment attends to itself and to a memory of equal length, which has no
 //! gradient.
 
 use super::super::blocks::transformer::feed_forward;
@@ -45,12 +45,12 @@ pub(crate) static FAMILY: Definition<TransformerXl> = Definition {
 /// Heads in every variant.
 const HEADS: u64 = 8;
 
-/// What all layers share.
+/// Tensors shared by all layers.
 #[derive(Clone, Copy)]
 struct Shared {
-    /// Sinusoids of the relative positions.
+    /// Sinusoidal embeddings of the relative positions.
     positions: Tensor,
-    /// Added to queries for content and for position.
+    /// Biases added to queries, for content and for position.
     biases: [Tensor; 2],
     inner: u64,
 }
@@ -91,8 +91,7 @@ fn decoder(tape: &mut Tape, x: Tensor, shared: Shared) -> Tensor {
     })
 }
 
-/// Relative attention: content scores of (q + u) k and position scores of (q + v) r, the latter shifted into
-/// place.
+/// Relative attention: content scores (q + u) k and position scores (q + v) r, the latter shifted into place.
 fn attention(tape: &mut Tape, x: Tensor, shared: Shared) -> Tensor {
     let (batch, steps, hidden) = (x.dim(0), x.dim(1), x.last());
     let (length, head) = (2 * steps, hidden / HEADS);

@@ -1,14 +1,14 @@
 //! The U-Net of latent diffusion: Rombach, Blattmann, Lorenz, Esser and Ommer, "High-Resolution Image
-//! Synthesis with Latent Diffusion Models" (CVPR 2022), as Stable Diffusion 1 has it; after Ronneberger,
-//! Fischer and Brox, "U-Net" (2015).
+//! Synthesis with Latent Diffusion Models" (CVPR 2022), in the version of Stable Diffusion 1; after
+//! Ronneberger, Fischer and Brox, "U-Net" (2015).
 //!
 //! | variant | parameters | multiply-adds, one latent of 64 × 64 |
 //! | --- | --- | --- |
 //! | stable-diffusion-1 | 859,520,964 | 338.7 G, layers with weights alone |
 //!
-//! Sources: the parameters in the documentation of diffusers (`ModelMixin.num_parameters`); the multiply-adds
-//! by the authors of Kim et al., "BK-SDM" (2023), <https://github.com/Nota-NetsPresso/BK-SDM/issues/53>. The
-//! image is given in latent pixels, eight of the picture's along a side for each; the sequence is that of the
+//! Sources: the documentation of diffusers for the parameters (`ModelMixin.num_parameters`); the authors of
+//! Kim et al., "BK-SDM" (2023), for the multiply-adds, <https://github.com/Nota-NetsPresso/BK-SDM/issues/53>.
+//! The image size is in latent pixels, each of which covers 8 × 8 pixels of the picture; the sequence is the
 //! text.
 
 use super::super::blocks::transformer::Attention;
@@ -18,11 +18,11 @@ use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct UNet {
-    /// Channels of the first level; the others have multiples.
+    /// Channels of the first level; the other levels have multiples.
     channels: u64,
     multiples: [u64; 4],
     heads: u64,
-    /// Width of the text's tokens.
+    /// Width of the text embeddings.
     text: u64,
 }
 
@@ -34,16 +34,16 @@ pub(crate) static FAMILY: Definition<UNet> = Definition {
     record,
 };
 
-/// Groups of a normalisation.
+/// Groups of a group normalisation.
 const GROUPS: u64 = 32;
-/// Residual blocks of a level on the way down; there is one more on the way up.
+/// Residual blocks per level of the encoder; the decoder has one more.
 const BLOCKS: usize = 2;
 /// Channels of a latent.
 const LATENT: u64 = 4;
 
 const THREE: Window = Window::square(3).pad(1);
 
-/// What every block reads.
+/// Inputs of every block.
 #[derive(Clone, Copy)]
 struct Condition {
     time: Tensor,
@@ -54,7 +54,7 @@ struct Condition {
 fn record(tape: &mut Tape, unet: &UNet, sizes: &Sizes) -> Result<(), WorkloadError> {
     let (batch, image) = (sizes.batch(4)?, sizes.multiple(Size::Image, 64, 8)?);
     let tokens = sizes.sequence(77)?;
-    // Groups and heads divide the channels of every level.
+    // Groups and heads must divide the channels of every level.
     let channels = sizes.multiple(Size::Hidden, unet.channels, GROUPS)?;
     let latent = tape.input("latent", [batch, LATENT, image, image]);
     let text = tape.input("text", [batch, tokens, unet.text]);
@@ -106,7 +106,7 @@ fn record(tape: &mut Tape, unet: &UNet, sizes: &Sizes) -> Result<(), WorkloadErr
     Ok(())
 }
 
-/// A residual block and, in most places, a transformer.
+/// A residual block, followed at most levels by a transformer.
 fn stage(tape: &mut Tape, name: &str, x: Tensor, width: u64, attends: bool, condition: Condition) -> Tensor {
     tape.scope(name, |tape| {
         let x = tape.scope("residual", |tape| residual(tape, x, width, condition.time));
@@ -132,7 +132,7 @@ fn residual(tape: &mut Tape, x: Tensor, width: u64, time: Tensor) -> Tensor {
     tape.add("add", y, shortcut)
 }
 
-/// Pixels attend to each other and to the text.
+/// A transformer in which pixels attend to each other and to the text.
 fn transformer(tape: &mut Tape, x: Tensor, condition: Condition) -> Tensor {
     let (batch, width, height, across) = (x.dim(0), x.dim(1), x.dim(2), x.dim(3));
     let project = Conv::new(width, Window::square(1)).bias();

@@ -36,7 +36,7 @@ pub(crate) static FAMILY: Definition<Stages> = Definition {
 const CHANNELS: [u64; 5] = [64, 128, 256, 512, 512];
 
 fn record(tape: &mut Tape, stages: &Stages, sizes: &Sizes) -> Result<(), WorkloadError> {
-    // Five halvings must leave the 7 × 7 pixels that the classifier is made for.
+    // Five halvings must leave the 7 × 7 pixels that the classifier expects.
     let image = sizes.multiple(Size::Image, 224, 224)?;
     let batch = sizes.batch(32)?;
     let mut x = tape.input("image", [batch, 3, image, image]);

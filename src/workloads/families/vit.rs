@@ -18,7 +18,7 @@ use super::super::tensor::Tensor;
 use super::super::{Definition, Size, Sizes, WorkloadError};
 
 pub(crate) struct Vit {
-    /// Pixels along a side of a patch.
+    /// Side of a patch in pixels.
     patch: u64,
     layers: u64,
     hidden: u64,

@@ -1,9 +1,10 @@
 //! WaveNet: van den Oord et al., "WaveNet: A Generative Model for Raw Audio" (2016), sections 2.1 to 2.4,
-//! with stacks of nine layers as device placement papers have it (Zhou et al., "GDP", 2019: 18 layers in
-//! 2 stacks, 36 in 4).
+//! with stacks of nine layers as in device placement papers (Zhou et al., "GDP", 2019: 18 layers in 2
+//! stacks, 36 in 4).
 //!
-//! The paper gives no channels. Those here, 32 in the stacks, 512 in the skips, 256 levels, are the defaults
-//! of the best-known implementation (`ibab/tensorflow-wavenet`), as is a filter of two taps.
+//! The paper gives no channel counts. Those used here, 32 in the stacks, 512 in the skips and 256 levels,
+//! are the defaults of the best-known implementation (`ibab/tensorflow-wavenet`), as is the filter of two
+//! taps.
 //!
 //! | variant | parameters |
 //! | --- | --- |
@@ -11,8 +12,8 @@
 //! | 4 | 1,205,376 |
 //!
 //! Source: the closed form, with a channels in the stacks, s in the skips and q levels: 2qa + a for the
-//! entry, 2 (2a² + a) + (as + s) for a layer, a² + a to hand on from all but the last, s² + s + sq + q for
-//! the exit.
+//! entry, 2 (2a² + a) + (as + s) per layer, a² + a for the residual of every layer but the last, s² + s + sq
+//! + q for the exit.
 
 use super::super::operators::{Activation, Conv, Loss, Window};
 use super::super::tape::Tape;
@@ -31,16 +32,16 @@ pub(crate) static FAMILY: Definition<WaveNet> = Definition {
     record,
 };
 
-/// Layers of a stack; the dilation doubles from one to the next.
+/// Layers per stack; the dilation doubles from one to the next.
 const STACK: u64 = 9;
 /// Taps of a filter.
 const TAPS: u64 = 2;
-/// Channels that all layers add up in.
+/// Channels of the sum of all skips.
 const SKIP: u64 = 512;
-/// Levels of a sample.
+/// Quantisation levels of a sample.
 const LEVELS: u64 = 256;
 
-/// A causal filter along the samples, which lie in a row.
+/// A causal filter along the samples, which form one row.
 fn filter(out: u64, taps: u64, dilation: u64) -> Conv {
     Conv::new(out, Window::of(1, taps).same().dilation(dilation)).bias()
 }
@@ -61,7 +62,7 @@ fn record(tape: &mut Tape, wavenet: &WaveNet, sizes: &Sizes) -> Result<(), Workl
                     Some(sum) => tape.add("skips", sum, skip),
                     None => skip,
                 };
-                // Nothing reads what the last layer would hand on.
+                // Nothing reads the residual of the last layer.
                 let next = if last { x } else { onwards(tape, x, gated) };
                 (next, Some(skips))
             });
@@ -78,7 +79,7 @@ fn record(tape: &mut Tape, wavenet: &WaveNet, sizes: &Sizes) -> Result<(), Workl
     Ok(())
 }
 
-/// tanh(W x) σ(V x), and its part in the skips.
+/// The gated activation tanh(W x) σ(V x) and its contribution to the skips.
 fn gate(tape: &mut Tape, x: Tensor, channels: u64, dilation: u64) -> (Tensor, Tensor) {
     let signal = tape.conv("filter", x, filter(channels, TAPS, dilation));
     let signal = tape.activate("tanh", signal, Activation::Tanh);

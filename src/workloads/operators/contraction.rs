@@ -1,10 +1,10 @@
-//! Products of matrices.
+//! Matrix products.
 
 use super::super::record::{Owner, Piece, Read, Record};
 use super::super::tape::Tape;
 use super::super::tensor::{Shape, Tensor};
 
-/// The gradients of a bilinear operator with weights: each is a product as large as the forward one.
+/// Adds the gradients of a bilinear operator with weights; each is a product as large as the forward one.
 fn bilinear(record: Record, weights: f64, flop: f64) -> Record {
     record
         .flop(flop)
@@ -13,12 +13,12 @@ fn bilinear(record: Record, weights: f64, flop: f64) -> Record {
 }
 
 impl Tape {
-    /// `[…, in]` times a weight matrix `[in, out]`, and a bias of `[out]`.
+    /// Multiplies `[…, in]` by a weight matrix `[in, out]` and adds a bias of `[out]`.
     pub(crate) fn linear(&mut self, name: &str, x: Tensor, out: u64) -> Tensor {
         self.dense(name, x, out, true)
     }
 
-    /// As [`Tape::linear`], without a bias.
+    /// Like [`Tape::linear`], without a bias.
     pub(crate) fn project(&mut self, name: &str, x: Tensor, out: u64) -> Tensor {
         self.dense(name, x, out, false)
     }
@@ -32,7 +32,7 @@ impl Tape {
         self.record(name, record, x.shape.with_last(out))
     }
 
-    /// `[…, in]` times the matrix `[in, out]` that an embedding owns, transposed.
+    /// Multiplies `[…, in]` by the transposed matrix `[in, out]` that an embedding owns.
     pub(crate) fn tied(&mut self, name: &str, x: Tensor, out: u64, owner: Owner) -> Tensor {
         let weights = x.last() as f64 * out as f64;
         let flop = 2.0 * x.elements() * out as f64;
@@ -41,8 +41,8 @@ impl Tape {
         self.record(name, record, x.shape.with_last(out))
     }
 
-    /// The product of two tensors over a common dimension of `inner`: every output element is a sum of that
-    /// many products. Batched where both have the batch.
+    /// The product of two tensors over a common dimension of `inner`: every output element is a sum of
+    /// `inner` products. Batched if both have the batch dimension.
     pub(crate) fn contract(
         &mut self,
         name: &str,

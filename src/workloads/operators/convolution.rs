@@ -1,23 +1,23 @@
-//! Convolutions and pools over images `[batch, channels, height, width]`.
+//! Convolutions and pooling of images `[batch, channels, height, width]`.
 //!
-//! The workspace of a convolution is one lowered image: every output position with its window as a row of a
-//! matrix (Chellapilla, Puri and Simard, "High performance convolutional neural networks for document
-//! processing", 2006). Windows of a single element need none.
+//! The workspace of a convolution is the im2col matrix of one image, with the window of each output
+//! position as a row (Chellapilla, Puri and Simard, "High performance convolutional neural networks for
+//! document processing", 2006). Windows of a single element need none.
 
 use super::super::error::WorkloadError;
 use super::super::record::{Piece, Read, Record};
 use super::super::tape::Tape;
 use super::super::tensor::Tensor;
 
-/// Bytes of the index that a maximum pool saves for each output.
+/// Bytes of the index that max pooling saves for each output.
 const INDEX_WIDTH: f64 = 4.0;
 
-/// How far a window reaches over the border.
+/// Padding of a window beyond the border.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Padding {
     /// Rows and columns of zeros on each side.
     Each(u64, u64),
-    /// As many as it takes for an output of ⌈input / stride⌉.
+    /// As much as an output of ⌈input / stride⌉ needs.
     Same,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A window of some rows and columns that moves one at a time and stays inside.
+    /// A window with stride one and without padding.
     pub(crate) const fn of(rows: u64, columns: u64) -> Window {
         Window { kernel: (rows, columns), stride: (1, 1), padding: Padding::Each(0, 0), dilation: 1 }
     }
@@ -46,7 +46,7 @@ impl Window {
         self
     }
 
-    /// Padding on each side, as many rows and columns.
+    /// Pads each side by `by` rows and columns.
     pub(crate) const fn pad(mut self, by: u64) -> Window {
         self.padding = Padding::Each(by, by);
         self
@@ -66,7 +66,7 @@ impl Window {
         (self.kernel.0 * self.kernel.1) as f64
     }
 
-    /// Height and width of the output; none where the window does not fit.
+    /// Height and width of the output; `None` if the window does not fit.
     fn output(&self, height: u64, width: u64) -> Option<(u64, u64)> {
         let along = |size: u64, kernel: u64, stride: u64, padding: u64| {
             let reach = self.dilation * (kernel - 1) + 1;
@@ -92,7 +92,7 @@ pub(crate) struct Conv {
 }
 
 impl Conv {
-    /// Some output channels, without a bias.
+    /// A convolution with `out` output channels, without a bias.
     pub(crate) const fn new(out: u64, window: Window) -> Conv {
         Conv { out, window, groups: 1, bias: false }
     }
@@ -117,7 +117,7 @@ impl Tape {
         })
     }
 
-    /// A convolution; FLOP are 2 · output elements · input channels of a group · window.
+    /// A convolution; FLOP are 2 · output elements · input channels per group · window area.
     pub(crate) fn conv(&mut self, name: &str, x: Tensor, conv: Conv) -> Tensor {
         let (height, width) = self.slide(name, x, &conv.window);
         let column = x.dim(1) as f64 / conv.groups as f64 * conv.window.area();
@@ -136,7 +136,7 @@ impl Tape {
         self.record(name, record, shape)
     }
 
-    /// The largest of each window.
+    /// Max pooling.
     pub(crate) fn max_pool(&mut self, name: &str, x: Tensor, window: Window) -> Tensor {
         let (height, width) = self.slide(name, x, &window);
         let shape = [x.dim(0), x.dim(1), height, width];
@@ -149,7 +149,7 @@ impl Tape {
         self.record(name, record, shape)
     }
 
-    /// The mean of each window.
+    /// Average pooling.
     pub(crate) fn average_pool(&mut self, name: &str, x: Tensor, window: Window) -> Tensor {
         let (height, width) = self.slide(name, x, &window);
         let shape = [x.dim(0), x.dim(1), height, width];
@@ -161,7 +161,7 @@ impl Tape {
         self.record(name, record, shape)
     }
 
-    /// The mean of each channel, as `[batch, channels]`.
+    /// Global average pooling to `[batch, channels]`.
     pub(crate) fn global_pool(&mut self, name: &str, x: Tensor) -> Tensor {
         let inputs = [x];
         let record =
@@ -169,7 +169,7 @@ impl Tape {
         self.record(name, record, [x.dim(0), x.dim(1)])
     }
 
-    /// Every pixel repeated in both directions.
+    /// Nearest-neighbour upsampling: repeats every pixel in both directions.
     pub(crate) fn upsample(&mut self, name: &str, x: Tensor, times: u64) -> Tensor {
         let shape = [x.dim(0), x.dim(1), x.dim(2) * times, x.dim(3) * times];
         let inputs = [x];

@@ -1,24 +1,24 @@
-//! Inputs, parameters that several operators read, lookups, and operators that only move data.
+//! Inputs, parameters with several readers, lookups, and operators that only move data.
 
 use super::super::record::{Owner, Piece, Read, Record};
 use super::super::step::{INPUT, LOSS, VARIABLE};
 use super::super::tape::Tape;
 use super::super::tensor::{Shape, Tensor};
 
-/// Bytes of an index: a token, a category.
+/// Bytes of an index, such as a token or a category.
 const INDEX_WIDTH: f64 = 4.0;
 
-/// What training makes small.
+/// The objective that training minimises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// Cross-entropy of a softmax.
+    /// Softmax cross-entropy.
     CrossEntropy,
-    /// The mean square of a difference.
+    /// Mean squared error.
     Square,
 }
 
 impl Loss {
-    /// FLOP for each element.
+    /// FLOP per element.
     fn flop(self) -> f64 {
         match self {
             Loss::CrossEntropy => 5.0,
@@ -28,7 +28,7 @@ impl Loss {
 }
 
 impl Tape {
-    /// An input of numbers.
+    /// A numeric input.
     pub(crate) fn input(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
         self.record(name, Record::new(INPUT, &[]).moved(0.0), shape)
     }
@@ -40,15 +40,15 @@ impl Tape {
         self.record_bytes(name, Record::new(INPUT, &[]).moved(0.0), &[shape], &bytes).0[0]
     }
 
-    /// Parameters that several operators read: the weights of an unrolled layer. Reading them is counted
-    /// there.
+    /// Parameters with several readers, such as the weights of an unrolled layer. The readers count the bytes of
+    /// reading them.
     pub(crate) fn variable(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
         self.record(name, Record::new(VARIABLE, &[]).parameters(shape.elements()).moved(0.0), shape)
     }
 
-    /// The rows of a table of `[rows, width]` that indices name; `[…]` becomes `shape`. The gradient has
-    /// those rows alone, which are sorted by index to be added up.
+    /// Looks up rows of a table of `[rows, width]` by index; `[…]` becomes `shape`. The gradient covers the
+    /// looked-up rows only, which are sorted by index to be summed.
     pub(crate) fn embedding(
         &mut self,
         name: &str,
@@ -70,7 +70,7 @@ impl Tape {
         self.record_owner(name, record, shape)
     }
 
-    /// A learned table of `[rows, width]` added to each sample of `[batch, rows, width]`.
+    /// Adds a learned table of `[rows, width]` to each sample of `[batch, rows, width]`.
     pub(crate) fn add_table(&mut self, name: &str, x: Tensor, rows: u64) -> Tensor {
         let table = x.elements() / x.dim(0) as f64;
         let inputs = [x];
@@ -83,8 +83,8 @@ impl Tape {
         self.record(name, record, x.shape)
     }
 
-    /// Tensors side by side along a dimension; those without a batch are repeated to that of the first, and their
-    /// gradients are summed over it.
+    /// Concatenates tensors along a dimension; those without a batch are broadcast to the batch of the first, and
+    /// their gradients are summed over it.
     pub(crate) fn concat(&mut self, name: &str, parts: &[Tensor], along: usize) -> Tensor {
         let total = parts.iter().map(|part| part.dim(along)).sum();
         let shape = parts[0].shape.with(along, total);
@@ -94,7 +94,7 @@ impl Tape {
         self.record(name, record, shape)
     }
 
-    /// A tensor cut into parts of some sizes along a dimension.
+    /// Splits a tensor into parts of the given sizes along a dimension.
     pub(crate) fn split(&mut self, name: &str, x: Tensor, along: usize, sizes: &[u64]) -> Vec<Tensor> {
         let shapes: Vec<Shape> = sizes.iter().map(|&size| x.shape.with(along, size)).collect();
         let inputs = [x];
@@ -102,7 +102,7 @@ impl Tape {
         self.record_all(name, record, &shapes).0
     }
 
-    /// A part of a tensor; the rest of its gradient is zero.
+    /// A slice of a tensor; the rest of its gradient is zero.
     pub(crate) fn slice(&mut self, name: &str, x: Tensor, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
         let bytes = 2.0 * shape.elements() * self.width;
@@ -110,8 +110,8 @@ impl Tape {
         self.record(name, Record::new("slice", &inputs).moved(bytes).piece(Piece::whole(0.0, &[])), shape)
     }
 
-    /// Rows sent to `count` places, some number to each, as weights say; a row may go to several places. Which
-    /// places are taken has no gradient.
+    /// Routes rows to `count` destinations by weights; a row may go to several. The choice of destinations has no
+    /// gradient.
     pub(crate) fn dispatch(
         &mut self,
         name: &str,
@@ -127,7 +127,7 @@ impl Tape {
         self.record_all(name, record, &shapes).0
     }
 
-    /// Rows brought back from where [`Tape::dispatch`] sent them, each the sum of its copies by weights.
+    /// Returns rows routed by [`Tape::dispatch`], each as the weighted sum of its copies.
     pub(crate) fn combine(
         &mut self,
         name: &str,
@@ -148,14 +148,13 @@ impl Tape {
         self.record(name, record, shape)
     }
 
-    /// Every row moved by as many places as its index, so that scores of relative positions lie where they
-    /// belong.
+    /// Shifts every row by its index, which aligns the scores of relative positions.
     pub(crate) fn shift(&mut self, name: &str, x: Tensor) -> Tensor {
         let inputs = [x];
         self.record(name, Record::new("shift", &inputs).piece(Piece::whole(0.0, &[])), x.shape)
     }
 
-    /// In training, where the backward pass starts; nothing for inference.
+    /// The loss, where the backward pass starts; records nothing for inference.
     pub(crate) fn loss(&mut self, name: &str, x: Tensor, loss: Loss) {
         if !self.training {
             return;

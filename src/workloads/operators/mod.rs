@@ -1,4 +1,4 @@
-//! Operator constructors: what each kind costs, makes, and needs for its gradient.
+//! Operator constructors: the cost, the outputs and the gradient rule of each kind.
 
 mod contraction;
 mod convolution;

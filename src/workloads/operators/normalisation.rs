@@ -1,41 +1,41 @@
-//! Normalisations. Statistics are taken and applied: a mean (1 FLOP for each element), a variance (3), the
-//! shift and the scale (2), and the affine map (2). The backward pass takes two sums over the gradients and
-//! twice as much. Running statistics, which are no parameters, are left out.
+//! Normalisations. Statistics are computed and applied: a mean (1 FLOP per element), a variance (3), the
+//! shift and the scale (2), and the affine map (2). The backward pass computes two sums over the gradients
+//! and takes twice the FLOP. Running statistics are not parameters and are left out.
 
 use super::super::record::{Piece, Read, Record};
 use super::super::tape::Tape;
 use super::super::tensor::Tensor;
 
-/// Bytes of a statistic, kept in single precision.
+/// Bytes of a statistic, stored in single precision.
 const STATISTIC_WIDTH: f64 = 4.0;
 
-/// FLOP for each element with a mean and a variance.
+/// FLOP per element with mean and variance.
 const CENTRED: f64 = 8.0;
 
-/// FLOP for each element with a mean square alone.
+/// FLOP per element with a mean square alone.
 const UNCENTRED: f64 = 4.0;
 
 impl Tape {
-    /// Over batch and space, with a scale and a shift for each channel (Ioffe and Szegedy 2015).
+    /// Normalises over batch and space, with a scale and a shift per channel (Ioffe and Szegedy 2015).
     pub(crate) fn batch_norm(&mut self, name: &str, x: Tensor) -> Tensor {
         let channels = x.dim(1) as f64;
         self.norm("batch_norm", name, x, 2.0 * channels, 2.0 * channels, CENTRED)
     }
 
-    /// Over the last dimension, with a scale and a shift for each of its elements (Ba, Kiros and Hinton
+    /// Normalises over the last dimension, with a scale and a shift per element of it (Ba, Kiros and Hinton
     /// 2016).
     pub(crate) fn layer_norm(&mut self, name: &str, x: Tensor) -> Tensor {
         let width = x.last() as f64;
         self.norm("layer_norm", name, x, 2.0 * width, 2.0 * x.elements() / width, CENTRED)
     }
 
-    /// The root mean square of the last dimension, with a scale (Zhang and Sennrich 2019).
+    /// Divides by the root mean square of the last dimension, with a scale (Zhang and Sennrich 2019).
     pub(crate) fn rms_norm(&mut self, name: &str, x: Tensor) -> Tensor {
         let width = x.last() as f64;
         self.norm("rms_norm", name, x, width, x.elements() / width, UNCENTRED)
     }
 
-    /// Over groups of channels, with a scale and a shift for each channel (Wu and He 2018).
+    /// Normalises over groups of channels, with a scale and a shift per channel (Wu and He 2018).
     pub(crate) fn group_norm(&mut self, name: &str, x: Tensor, groups: u64) -> Tensor {
         let statistics = 2.0 * (x.dim(0) * groups) as f64;
         self.norm("group_norm", name, x, 2.0 * x.dim(1) as f64, statistics, CENTRED)

@@ -1,16 +1,16 @@
-//! Operators that treat elements one by one, or along the last dimension. An exponential, a root or a
-//! quotient counts as one FLOP.
+//! Operators on single elements or along the last dimension. An exponential, a root or a quotient
+//! counts as one FLOP.
 
 use super::super::record::{Piece, Read, Record};
 use super::super::tape::Tape;
 use super::super::tensor::Tensor;
 
-/// A function of each element.
+/// An element-wise activation function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activation {
     /// max(x, 0).
     Relu,
-    /// x · Φ(x), by the usual approximation with a hyperbolic tangent (Hendrycks and Gimpel 2016).
+    /// x · Φ(x), in the usual tanh approximation (Hendrycks and Gimpel 2016).
     Gelu,
     /// x · σ(x).
     Silu,
@@ -21,7 +21,8 @@ pub(crate) enum Activation {
 }
 
 impl Activation {
-    /// Kind, FLOP forward and backward for each element, and what the gradient is computed from.
+    /// Kind, forward and backward FLOP per element, and the tensor that the gradient is computed
+    /// from.
     fn costs(self) -> (&'static str, f64, f64, Read) {
         match self {
             Activation::Relu => ("relu", 1.0, 1.0, Read::Output),
@@ -34,7 +35,7 @@ impl Activation {
 }
 
 impl Tape {
-    /// A function of each element.
+    /// Applies an activation function to each element.
     pub(crate) fn activate(&mut self, name: &str, x: Tensor, activation: Activation) -> Tensor {
         let (kind, forward, backward, saved) = activation.costs();
         let inputs = [x];
@@ -49,7 +50,7 @@ impl Tape {
         self.activate(name, x, Activation::Relu)
     }
 
-    /// Exponentials over the last dimension that sum to one. Scaling and masking are part of it.
+    /// Softmax over the last dimension, scaling and masking included.
     pub(crate) fn softmax(&mut self, name: &str, x: Tensor) -> Tensor {
         let inputs = [x];
         let record = Record::new("softmax", &inputs)
@@ -58,7 +59,7 @@ impl Tape {
         self.record(name, record, x.shape)
     }
 
-    /// The sum of two tensors; one may be repeated to the shape of the other, which comes first.
+    /// The sum of two tensors; the second may be broadcast to the shape of the first.
     pub(crate) fn add(&mut self, name: &str, a: Tensor, b: Tensor) -> Tensor {
         let inputs = [a, b];
         let record = Record::new("add", &inputs).flop(a.elements()).passes(0);
@@ -70,7 +71,7 @@ impl Tape {
         self.record(name, record, a.shape)
     }
 
-    /// The product of two tensors of one shape, or the second repeated to that of the first.
+    /// The product of two tensors; the second may be broadcast to the shape of the first.
     pub(crate) fn multiply(&mut self, name: &str, a: Tensor, b: Tensor) -> Tensor {
         let inputs = [a, b];
         let sums = if b.elements() < a.elements() { 2.0 } else { 1.0 };
@@ -81,7 +82,7 @@ impl Tape {
         self.record(name, record, a.shape)
     }
 
-    /// Rotary position embedding: each pair of elements turned by an angle (Su et al. 2021).
+    /// Rotary position embedding: rotates each pair of elements by an angle (Su et al. 2021).
     pub(crate) fn rotate(&mut self, name: &str, x: Tensor) -> Tensor {
         let inputs = [x];
         let flop = 3.0 * x.elements();
@@ -89,7 +90,7 @@ impl Tape {
         self.record(name, record, x.shape)
     }
 
-    /// A learned vector added to the last dimension.
+    /// Adds a learned vector to the last dimension.
     pub(crate) fn bias(&mut self, name: &str, x: Tensor) -> Tensor {
         let width = x.last() as f64;
         let inputs = [x];

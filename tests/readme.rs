@@ -1,4 +1,4 @@
-//! The commands of the README print what the README shows.
+//! The README shows the current output of its commands.
 //!
 //! A block marked `console` contains commands after `$ `, each followed by its standard output. The commands run in
 //! order in one folder with a copy of `data`. The first `text` block is the output of `make demo`. Solve times are not

@@ -6,7 +6,7 @@
 //! memory, the split rule, the value and the bound. Of `stagewright_core` it imports
 //! [`document`](stagewright_core::document) and [`tolerance`](stagewright_core::tolerance), nothing else.
 //!
-//! # What is checked
+//! # Checks
 //!
 //! 1. *Reading* (`read`): the documents must describe a problem; otherwise the result is a [`CheckError`].
 //! 2. *Constraints* (`constraint`, one file each): every operator on one existing device that can run it and

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_longest_path_counts_its_last_node() {
-        // 3 → 1 → 0 → 2 and 3 → 0: 0 is reached over 1 after 3 + 1, and ends at 3 + 1 + 5.
+        // 3 → 1 → 0 → 2 and 3 → 0: 0 waits for 1 until 3 + 1, and ends at 3 + 1 + 5.
         let arcs = [(3, 1), (1, 0), (3, 0), (3, 0), (0, 2)];
         assert_eq!(longest(&[3, 1, 0, 2], &arcs, &[5.0, 1.0, 0.5, 3.0]), vec![9.0, 4.0, 9.5, 3.0]);
         assert_eq!(longest(&[], &[], &[]), Vec::<f64>::new());

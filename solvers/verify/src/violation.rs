@@ -11,7 +11,7 @@ pub enum ViolationKind {
     Placement,
     /// An operator is on a device that cannot run it.
     Support,
-    /// An operator is off the devices it is pinned to.
+    /// An operator is on a device that its pins don't allow.
     Pins,
     /// A stage has more replicas than there are devices that no pin tells apart from its own.
     Replicas,

@@ -26,7 +26,7 @@ use crate::score::cost;
 /// Result of replaying a certificate.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Proof {
-    /// This bound.
+    /// A proved bound.
     Bound(f64),
     /// No bound: some class can run on no kind, so there is no plan to bound.
     NoPlan,

@@ -37,7 +37,7 @@ pub(crate) enum Objective {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) objective: Objective,
-    /// Ignored for latency, where the calls are the rule, and for makespan, which has none.
+    /// Ignored for latency, whose split rule is that of its calls, and for makespan, which has no split rule.
     pub(crate) split: Split,
     pub(crate) communication: Communication,
     pub(crate) training: Training,

@@ -1,4 +1,4 @@
-//! Replays a bound of column generation: prices at which the devices cannot hold everything.
+//! Replays a bound of column generation: prices at which the devices cannot hold all classes.
 //!
 //! Given are a threshold T, prices π_u ≥ 0 of the colocation classes and prices β_p ≥ 0 of the devices of each pool p.
 //! Suppose that no set S of classes that a stage can run on r devices of pool p with a load of at most T is worth more

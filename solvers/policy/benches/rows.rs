@@ -2,9 +2,10 @@
 //!
 //! Items have 96 numbers, as in the network, and a graph has two edges per node. `segments` sums edges into nodes,
 //! compared with `index_add`; `gather` copies nodes to edges, compared with `index_select`; `messages` sums, for each
-//! node, the source nodes of its edges, which candle cannot do in one operation, so `select_add` combines the two;
-//! `pool` sums all nodes into one. With the feature `cuda` and a GPU, the same runs there; `copy` is a device-to-device
-//! copy of the edges of `segments`, which measures the memory bandwidth.
+//! node, the source nodes of its edges, which candle cannot do in one operation, so it is compared with `select_add`,
+//! which combines `index_select` and `index_add`; `pool` sums all nodes into one. With the feature `cuda` and a GPU,
+//! the same runs there; `copy` is a device-to-device copy of the edges of `segments`, which measures the memory
+//! bandwidth.
 //!
 //!     cargo bench -p stagewright-policy --bench rows
 //!     cargo bench -p stagewright-policy --bench rows --features cuda

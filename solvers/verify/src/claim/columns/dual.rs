@@ -1,8 +1,8 @@
 //! Reads the prices as integers, by position of the class in the order.
 //!
-//! Any prices yield a valid bound, so they are scaled to a sum of [`WORTH`] and rounded to integers first; nothing
-//! after that rounds. The slack, by which the class prices exceed the device prices, is then divided among the devices:
-//! higher device prices are easier to satisfy.
+//! The proof is sound for any prices, so they are scaled to a sum of [`WORTH`] and rounded to integers first; later
+//! steps add no rounding error. The slack, by which the class prices exceed the device prices, is then divided among
+//! the devices: higher device prices are easier to satisfy.
 
 use std::collections::BTreeMap;
 

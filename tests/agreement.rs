@@ -1,5 +1,5 @@
-//! The exact splitter and the independent checker agree: every plan on random small problems passes `check`, with
-//! the figures that the plan document states, through JSON and back.
+//! Solvers and the independent checker agree: every plan on random small problems passes `check`, with the figures of
+//! the plan document, after a round trip through JSON.
 
 #[path = "../solvers/dp/tests/support/random.rs"]
 mod random;
@@ -51,7 +51,7 @@ fn every_plan_passes_the_checker() {
     assert!(plans > 1500, "only {plans} plans");
 }
 
-/// The iteration of every schedule, the gradients of weights that zero-bubble puts off and the memory that it keeps.
+/// Checks the iteration time of every schedule, and zero-bubble's deferred weight gradients and memory.
 #[test]
 fn iterations_pass_the_checker() {
     let schedules = [Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble];
@@ -79,7 +79,7 @@ fn iterations_pass_the_checker() {
     assert!(plans.iter().all(|&plans| plans > 60), "{plans:?}");
 }
 
-/// What `evaluate` and the checker each call feasible is the same, whoever made the placement.
+/// `evaluate` and the checker agree on feasibility for every placement, whatever its origin.
 #[test]
 fn any_placement_is_feasible_for_both_or_neither() {
     let (mut feasible, mut replicated, mut pools) = (0, 0, 0);
@@ -107,7 +107,7 @@ fn any_placement_is_feasible_for_both_or_neither() {
     assert!(enough, "{feasible} feasible, {replicated} with replicas, {pools} for their pools alone");
 }
 
-/// The problem with an objective that a document can state: a schedule's value is its iteration.
+/// The problem with an objective that a document can state: the value under a schedule is the iteration time.
 fn stated(problem: Problem) -> Problem {
     let objective = *problem.objective();
     if !objective.is_bottleneck {
@@ -117,7 +117,7 @@ fn stated(problem: Problem) -> Problem {
     problem.with_objective(objective).expect("the same problem under its schedule")
 }
 
-/// Classes on devices at random, the devices in a random order, some with none to three replicas.
+/// Classes on random devices, the devices in a random order, some with zero to three replicas.
 fn arbitrary_placement(problem: &Problem, rng: &mut impl Rng) -> Placement {
     let (graph, devices) = (problem.graph(), problem.cluster().device_count() as u32);
     // Few devices, so that many placements are feasible.
@@ -139,7 +139,7 @@ fn arbitrary_placement(problem: &Problem, rng: &mut impl Rng) -> Placement {
     Placement::with_stages(device_of, stages, replicas)
 }
 
-/// The merge of classes must not let through a split that the classes before the merge forbid.
+/// Merging classes must not admit a split that the constraints of the original classes forbid.
 #[test]
 fn every_pipedream_split_is_feasible() {
     let mut plans = 0;

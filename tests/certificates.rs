@@ -1,5 +1,5 @@
-//! Certificates of column generation on random small problems: the checker replays what the solver claims, and no
-//! certificate whatever, true or tampered with, proves more than brute force allows.
+//! Certificates of column generation on random small problems: the checker replays the solver's claims, and no
+//! certificate, genuine or tampered with, proves more than brute force allows.
 
 #![cfg(feature = "milp")]
 
@@ -28,7 +28,7 @@ fn free(number: u64, operators: usize) -> Problem {
     problem.with_objective(objective).expect("a valid objective")
 }
 
-/// The solution of column generation, and the plan as it is written.
+/// The solution of column generation, and the plan after a round trip through JSON.
 fn solved(problem: &Problem) -> (Solution, PlanDocument) {
     let mut silent = Silent;
     let limits = Limits { time: None, ..Limits::default() };
@@ -64,7 +64,7 @@ fn every_bound_of_column_generation_is_verified() {
     assert!(verified > 80 && replicated > 30, "{verified} verified, {replicated} of them with replicas");
 }
 
-/// Prices, thresholds and orders of a certificate, changed at random.
+/// A certificate with random prices, threshold and order.
 fn tampered(rng: &mut impl Rng, problem: &Problem, optimum: f64) -> CertificateDocument {
     let graph = problem.graph();
     let price = |rng: &mut _| f64::from(Rng::next_u32(rng) % 5);
@@ -116,7 +116,7 @@ fn no_certificate_proves_what_brute_force_refutes() {
         for _ in 0..20 {
             attack(tampered(&mut rng, &problem, best));
         }
-        // The true prices at a threshold that some plan meets.
+        // The genuine prices at thresholds around the optimum and above.
         if let Some(CertificateDocument::ColumnGeneration { prices, devices, order, .. }) = own {
             for threshold_s in [best * (1.0 - 1e-9), best, best * (1.0 + 1e-9), best * 1.1] {
                 let (prices, devices, order) = (prices.clone(), devices.clone(), order.clone());

@@ -1,4 +1,4 @@
-//! The demo model is what its description says: `data/demo/README.md` has the formulas, this file computes them.
+//! The demo model matches its description: `data/demo/README.md` states the formulas, and this file evaluates them.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ struct Tower {
     heads: f64,
     tokens: f64,
     rows: f64,
-    /// Whether the embedding is a product, as for patches, or a look-up.
+    /// Whether the embedding is a matrix product, as for patches, or a look-up.
     dense: bool,
 }
 
@@ -28,7 +28,7 @@ const TOWERS: [Tower; 2] = [
     Tower { name: "text", layers: 12, width: 512.0, heads: 8.0, tokens: 77.0, rows: 49408.0, dense: false },
 ];
 
-/// A forward operator in terms of the description.
+/// A forward operator, in the quantities of the description.
 struct Spec {
     name: String,
     kind: &'static str,
@@ -97,7 +97,7 @@ fn model() -> GraphDocument {
     for tower in &towers {
         for (from, to) in tower.iter().zip(tower.iter().skip(1).chain([&loss])) {
             tensors.push(tensor(from.name.clone(), vec![to.name.clone(), backward(&to.name)], from.output));
-            // The gradient of a tensor is as large as the tensor.
+            // A gradient has the size of its tensor.
             tensors.push(tensor(backward(&to.name), vec![backward(&from.name)], from.output));
         }
     }

@@ -1,5 +1,5 @@
-//! The human-expert rules: the independent checker accepts every plan of theirs, on random problems with
-//! layers and on built-in models, and the plans are what people would get.
+//! The human-expert rules: the independent checker accepts each of their plans, on random problems with
+//! layers and on built-in models, and the plans match those of human experts.
 
 #[path = "../solvers/dp/tests/support/random.rs"]
 mod random;
@@ -43,7 +43,7 @@ fn solve(rule: &dyn Solver, problem: &Problem, threads: usize) -> Solution {
     rule.solve(problem, &mut context).unwrap_or_else(|error| panic!("{}: {error}", rule.name()))
 }
 
-/// Solves, and has the plan checked.
+/// Solves the problem and checks the plan.
 fn checked(rule: &dyn Solver, problem: &Problem) -> Solution {
     let solution = solve(rule, problem, 1);
     let name = rule.name();
@@ -61,7 +61,7 @@ fn checked(rule: &dyn Solver, problem: &Problem) -> Solution {
     solution
 }
 
-/// A random problem, its operators in random layers, for a random split rule.
+/// A random problem with operators in random layers and a random split rule.
 fn layered(number: u64) -> Problem {
     let problem = problem(number, Size { operators: 8, devices: 5, groups: number.is_multiple_of(2) });
     let mut rng = seed::stream(0x1A7E2, number);
@@ -82,7 +82,7 @@ fn layered(number: u64) -> Problem {
     };
     let microbatches = if schedule == Schedule::None { 1 } else { problem.objective().microbatches };
     let given = *problem.objective();
-    // A document states no bottleneck under a schedule, and a schedule orders the passes itself.
+    // A document cannot state the bottleneck of a schedule, and a schedule orders the passes itself.
     let training = if schedule == Schedule::None { given.training } else { Training::Combined };
     let objective = Objective { split, schedule, microbatches, training, is_bottleneck: false, ..given };
     let graph = Graph::from_document(document).expect("a valid graph");
@@ -120,7 +120,8 @@ fn threads_do_not_change_a_plan() {
     }
 }
 
-/// A model on accelerators of 10 TFLOP/s and 1 TB/s over links of 16 GB/s, and a host of a hundredth of that.
+/// A model on accelerators of 10 TFLOP/s and 1 TB/s with links of 16 GB/s, and a host with a hundredth of
+/// that.
 fn model(name: &str, training: bool, granularity: Granularity, split: Split, accelerators: u32) -> Problem {
     let options = Options { training: training.then_some(Optimizer::Sgd), granularity, ..Options::default() };
     let document = family(name).and_then(|family| family.generate(None, &options)).expect("a model");
@@ -153,7 +154,7 @@ fn model(name: &str, training: bool, granularity: Granularity, split: Split, acc
         .expect("a valid problem")
 }
 
-/// The layers on a device, by the numbers that they have below a path such as `decoder.layer`.
+/// Layers on a device, by their numbers below a path such as `decoder.layer`.
 fn layers_on(problem: &Problem, plan: &Plan, device: u32, path: &str) -> Vec<usize> {
     let graph = problem.graph();
     let here = graph.operators().filter(|&op| plan.placement.device_of(op) == DeviceId(device));
@@ -168,7 +169,7 @@ fn layers_on(problem: &Problem, plan: &Plan, device: u32, path: &str) -> Vec<usi
     layers
 }
 
-/// The devices of the operators of a layer path.
+/// Devices of the operators with a layer path.
 fn devices_of(problem: &Problem, plan: &Plan, layer: &str) -> Vec<u32> {
     let graph = problem.graph();
     let chosen = graph.operators().filter(|&op| graph.operator(op).layer.as_deref() == Some(layer));

@@ -1,8 +1,9 @@
-//! The commands of the README print what the README shows.
+//! The README shows the current output of its commands.
 //!
-//! A block marked `console` holds commands after `$ ` and below each what it prints on standard output. They run in
-//! order in one folder that has `data` in it. What `make demo` prints is in the first block of all. How long a solve took is left out of the comparison: the line `solver`
-//! and the column `time`. `STAGEWRIGHT_WRITE_README=1 cargo test --test readme` writes what they print now.
+//! A block marked `console` contains commands after `$ `, each followed by its standard output. The commands run in
+//! order in one folder with a copy of `data`. The first `text` block is the output of `make demo`. Solve times are not
+//! compared: the line `solver` and the column `time`. `STAGEWRIGHT_WRITE_README=1 cargo test --test readme` writes the
+//! current output.
 
 #![cfg(all(feature = "metis", feature = "milp"))]
 
@@ -14,7 +15,7 @@ struct Shown {
     output: Vec<String>,
 }
 
-/// The commands of all blocks.
+/// Commands of all blocks.
 fn shown(text: &str) -> Vec<Shown> {
     let mut found: Vec<Shown> = Vec::new();
     let mut inside = false;
@@ -30,7 +31,7 @@ fn shown(text: &str) -> Vec<Shown> {
         }
     }
     for shown in &mut found {
-        // Lines between one command and the next are for the reader.
+        // Blank lines between commands are for the reader.
         while shown.output.last().is_some_and(String::is_empty) {
             shown.output.pop();
         }
@@ -38,9 +39,9 @@ fn shown(text: &str) -> Vec<Shown> {
     found
 }
 
-/// Lines without what differs from run to run, and without the widths that it gives the columns.
+/// Lines without the parts that differ between runs, and without their effect on column widths.
 fn lasting(lines: &[String]) -> Vec<String> {
-    // From where its name stands to where that of the next column does.
+    // The column ends where the name of the next one starts.
     let column = lines.iter().find_map(|line| Some(line.find("  time  ")?..line.find("  memory  ")?));
     let mut lasting = Vec::new();
     for line in lines.iter().filter(|line| !line.starts_with("solver")) {
@@ -51,7 +52,7 @@ fn lasting(lines: &[String]) -> Vec<String> {
     lasting
 }
 
-/// What a command prints on standard output, in a folder; nothing where it goes into a file.
+/// Standard output of a command in a folder; empty if it is redirected to a file.
 fn printed(folder: &Path, arguments: &str) -> Vec<String> {
     let (arguments, file) =
         arguments.split_once(" > ").map_or((arguments, None), |(before, file)| (before, Some(file)));

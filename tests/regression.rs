@@ -1,4 +1,4 @@
-//! Regression tests, each named after the cause of what went wrong.
+//! Regression tests, each named after the cause of the defect.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use stagewright_dp::Dp;
 use stagewright_search::usage::UsageSpace;
 use stagewright_search::{Dpl, OneDevice, PipeDream};
 
-/// Some devices of class `acc` with unlimited memory.
+/// `count` devices of class `acc` with unlimited memory.
 fn devices(count: u32) -> Cluster {
     Cluster::from_document(ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),
@@ -74,7 +74,7 @@ fn solve_within(solver: &dyn Solver, problem: &Problem, memory: Option<u64>) -> 
     solver.solve(problem, &mut context).expect("an answer")
 }
 
-/// Tenths are not doubles: .2 + .3 + .1 summed in one order is not what it is in another.
+/// Tenths are not exact doubles: .2 + .3 + .1 depends on the order of summation.
 #[test]
 fn separate_sweep_ends_with_decimal_costs() {
     let mut builder = GraphBuilder::new("tenths");
@@ -87,7 +87,7 @@ fn separate_sweep_ends_with_decimal_costs() {
     builder.timed_tensor(tensor("f0", "f1", 0.3)).timed_tensor(tensor("f1", "f2", 0.2));
     let objective = Objective { training: Training::Separate, ..Objective::default() };
     let problem = problem(builder.build().expect("a graph"), 3, objective);
-    // One operator a device: the forward loads are .5, .6 and .4, the largest backward load is 1.
+    // One operator per device: the forward loads are .5, .6 and .4, the largest backward load is 1.
     for solver in [&Dpl as &dyn Solver, &Dp] {
         let solution = solve(solver, &problem);
         assert_eq!(solution.stop, None, "{}", solver.name());
@@ -97,8 +97,8 @@ fn separate_sweep_ends_with_decimal_costs() {
     }
 }
 
-/// X has no forward operator, so W and V come before it. Merged with Y, which has one, it seemed bound no
-/// more.
+/// X has no forward operator, so W and V come before it. Merged with Y, which has one, it lost this
+/// constraint.
 #[test]
 fn pipedream_keeps_mirrored_constraints_of_merged_classes() {
     let mut builder = GraphBuilder::new("mirrored");
@@ -112,7 +112,7 @@ fn pipedream_keeps_mirrored_constraints_of_merged_classes() {
         builder.timed_tensor(tensor(from, to, 0.0));
     }
     let problem = problem(builder.build().expect("a graph"), 3, Objective::default());
-    // X and Y merge: three seconds on one device, W and V before it with two each.
+    // X and Y merge: three seconds on one device, with W and V before it, two seconds each.
     assert_eq!(solve(&PipeDream, &problem).value(), Some(3.0));
 }
 
@@ -133,7 +133,7 @@ fn replicas_stay_where_the_pins_are() {
     assert_eq!(violations, [Violation::Pool { devices: "acc0".into(), used: 2, count: 1 }]);
 }
 
-/// The objective allows one device a stage, and the kind has two.
+/// The objective allows one device per stage, and the kind has two.
 #[test]
 fn replicas_are_counted_against_the_objective() {
     let mut builder = GraphBuilder::new("single");
@@ -147,7 +147,8 @@ fn replicas_are_counted_against_the_objective() {
     }
 }
 
-/// What does not fit on one device may fit on several: no proof, and no defect of the solver either.
+/// A model that does not fit on one device may fit on several: this is neither a proof of infeasibility nor a
+/// defect of the solver.
 #[test]
 fn one_device_that_does_not_fit_proves_nothing_for_more() {
     let graph = || {
@@ -171,8 +172,8 @@ fn one_device_that_does_not_fit_proves_nothing_for_more() {
     }
 }
 
-/// A chain of 40 operators on twice 20 devices: 441 usages at 41 positions, 434 kB of tables at 24 bytes a
-/// state.
+/// A chain of 40 operators on two kinds of 20 devices: 441 usages at 41 positions, 434 kB of tables at 24
+/// bytes per state.
 fn long_chain() -> Problem {
     let mut builder = GraphBuilder::new("chain");
     for at in 0..40 {
@@ -188,14 +189,14 @@ fn long_chain() -> Problem {
     Problem::new(graph, cluster, Objective::default(), PinsDocument::default()).expect("a valid problem")
 }
 
-/// The number of states was a constant, whatever the limit.
+/// The number of states was constant, independent of the memory limit.
 #[test]
 fn tables_follow_the_memory_limit() {
     let problem = long_chain();
     for solver in [&Dpl as &dyn Solver, &PipeDream] {
         let enough = solve_within(solver, &problem, Some(4 * 441 * 41 * 24));
         assert_eq!((enough.value(), enough.stop, enough.reason), (Some(1.0), None, None));
-        // Room for 24 usages, of which a square is 16: 0 to 3 devices of each kind.
+        // Space for 24 usages, the largest square in which is 16: 0 to 3 devices of each kind.
         let short = solve_within(solver, &problem, Some(4 * 24 * 41 * 24));
         assert_eq!((short.value(), short.stop), (Some(7.0), Some(StopReason::Memory)));
         let reason = short.reason.expect("a reason");
@@ -223,7 +224,7 @@ fn spaces_are_cut_no_further_than_they_have_to() {
     assert_eq!(UsageSpace::size(&problem, 40), 441.0);
 }
 
-/// Under GPipe the slowest of the forward pass may be an uplink, and that of the backward pass a device.
+/// Under GPipe the slowest resource of the forward pass may be an uplink, and of the backward pass a device.
 #[test]
 fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
     let mut builder = GraphBuilder::new("two stages");
@@ -280,7 +281,7 @@ fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
     let placement = Placement::with_stages(device_of, stages, Default::default());
     let iteration = evaluate(&problem, &placement);
     assert!(iteration.is_feasible(), "{:?}", iteration.violations);
-    // Fill and drain of one forward and one backward pass besides eight microbatches of both.
+    // Fill and drain of one forward and one backward pass, plus eight microbatches of both.
     assert!(same(iteration.value, 99.0), "{}", iteration.value);
     let relaxed = problem.with_objective(objective.bottleneck(true)).expect("a valid objective");
     let bottleneck = evaluate(&relaxed, &placement).value;

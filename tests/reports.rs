@@ -1,5 +1,5 @@
-//! What solvers report while they work is so of the problem that they were given: no plan is better than the answer, and no
-//! bound is above the best answer of all, though many solve other problems on the way.
+//! Values and bounds that solvers report while they run hold for the given problem: no reported plan is better than the
+//! result, and no bound exceeds the best result of all solvers, though many solve other problems internally.
 
 #[path = "simulate/problems.rs"]
 mod problems;
@@ -15,10 +15,10 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Limits, Observer, Solver};
 
-/// Relative error of values and bounds, those of the integer programs included.
+/// Relative error of values and bounds, including those of the integer programs.
 const ERROR: f64 = 1e-5;
 
-/// The values and bounds that a solver reports.
+/// Values and bounds reported by a solver.
 #[derive(Default)]
 struct Heard {
     values: Vec<f64>,
@@ -36,8 +36,8 @@ impl Observer for Heard {
     }
 }
 
-/// Solves with every solver that takes the objective and with `auto`, if it does, and answers how many plans and bounds were
-/// reported.
+/// Solves with every solver that supports the objective, and with `auto` if it does; returns the number of reported
+/// plans and bounds.
 fn heard(problems: impl Iterator<Item = Problem>) -> [usize; 2] {
     let mut reported = [0; 2];
     for (number, problem) in problems.enumerate() {
@@ -69,7 +69,7 @@ fn heard(problems: impl Iterator<Item = Problem>) -> [usize; 2] {
     reported
 }
 
-/// The first random problems.
+/// The first 20 random problems with their numbers.
 fn drawn() -> impl Iterator<Item = (u64, Problem)> {
     (0..20).map(|number| {
         let size = Size { operators: 8, devices: 4, groups: number % 4 == 0 };

@@ -1,6 +1,6 @@
-//! The published JSON schemas are those of the documents, and what is written satisfies them.
+//! The published JSON schemas match the documents, and written documents satisfy them.
 //!
-//! After a change to a document: `STAGEWRIGHT_WRITE_SCHEMAS=1 cargo test --test schema`.
+//! After a change to a document, run `STAGEWRIGHT_WRITE_SCHEMAS=1 cargo test --test schema`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

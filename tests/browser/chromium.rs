@@ -1,7 +1,7 @@
 //! A headless Chromium, driven over the DevTools protocol.
 //!
-//! The protocol is JSON over a WebSocket: commands with a number, answers with the same number, and events in
-//! between, which are kept until someone asks for them.
+//! The protocol is JSON over a WebSocket: numbered commands, answers with the same numbers, and events in between,
+//! which are stored until they are read.
 
 use std::fs;
 use std::net::TcpStream;
@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tungstenite::{Message, WebSocket};
 
-/// Names that Chromium goes by.
+/// Names of the Chromium program.
 const NAMES: [&str; 5] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
-/// No answer takes longer, on any machine.
+/// Maximum time to wait for an answer, on any machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A browser with one page.
@@ -25,12 +25,12 @@ pub(crate) struct Browser {
     session: Option<String>,
     sent: u64,
     events: Vec<Value>,
-    // Dropped in this order: the folder goes when nothing writes to it any more.
+    // Dropped in this order: the folder is removed when nothing writes to it any more.
     _process: Process,
     _profile: TempDir,
 }
 
-/// The browser of this machine, if it has one: `STAGEWRIGHT_CHROMIUM`, or one of the usual names.
+/// The browser on this machine, if any: `STAGEWRIGHT_CHROMIUM`, or one of the usual names.
 fn program() -> Option<PathBuf> {
     if let Some(given) = std::env::var_os("STAGEWRIGHT_CHROMIUM") {
         return Some(given.into());
@@ -41,7 +41,7 @@ fn program() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Starts a browser with an empty profile; none, saying so, where there is no Chromium.
+    /// Starts a browser with an empty profile; without Chromium, prints that the test is skipped and returns `None`.
     pub(crate) fn start() -> Option<Browser> {
         let Some(program) = program() else {
             println!("skipped: there is no Chromium; data/setup/install-browser installs one");
@@ -102,7 +102,8 @@ impl Browser {
         }
     }
 
-    /// Opens a file and waits until it is loaded, all scripts having run and one frame drawn. Gives the time that took.
+    /// Opens a file and waits until it is loaded, all scripts have run and one frame is drawn. Returns the time it
+    /// took.
     pub(crate) fn open(&mut self, path: &Path) -> Duration {
         let started = Instant::now();
         self.open_still(path);
@@ -123,7 +124,7 @@ impl Browser {
         }
     }
 
-    /// The value of a JavaScript expression.
+    /// Value of a JavaScript expression.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.send("Runtime.evaluate", asked);
@@ -131,7 +132,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// The text of an element.
+    /// Text of an element.
     pub(crate) fn text(&mut self, selector: &str) -> String {
         let text = self.evaluate(&format!("document.querySelector({}).textContent", json!(selector)));
         text.as_str().expect("an element has a text").to_owned()
@@ -158,7 +159,7 @@ impl Browser {
         }
     }
 
-    /// Moves the pointer to the middle of an element that a JavaScript expression gives.
+    /// Moves the pointer to the middle of the element given by a JavaScript expression.
     pub(crate) fn point(&mut self, element: &str) -> [f64; 2] {
         let middle = format!(
             "(() => {{ const at = {element}; at.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
@@ -170,7 +171,7 @@ impl Browser {
         place
     }
 
-    /// Clicks on the middle of an element that a JavaScript expression gives.
+    /// Clicks on the middle of the element given by a JavaScript expression.
     pub(crate) fn click(&mut self, element: &str) {
         let [x, y] = self.point(element);
         for kind in ["mousePressed", "mouseReleased"] {
@@ -179,28 +180,28 @@ impl Browser {
         }
     }
 
-    /// The size of the window in pixels of the page.
+    /// Sets the size of the window in CSS pixels.
     pub(crate) fn resize(&mut self, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 700});
         self.send("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// What the system is said to prefer: `dark` or `light`.
+    /// Sets the preferred colour scheme: `dark` or `light`.
     pub(crate) fn prefer(&mut self, scheme: &str) {
         let feature = json!({"name": "prefers-color-scheme", "value": scheme});
         self.send("Emulation.setEmulatedMedia", json!({"features": [feature]}));
     }
 
-    /// The window, or with `whole` all of the page, as a PNG in base64.
+    /// Screenshot of the window, or with `whole` of the entire page, as a PNG in base64.
     pub(crate) fn picture(&mut self, whole: bool) -> String {
         let answer =
             self.send("Page.captureScreenshot", json!({"format": "png", "captureBeyondViewport": whole}));
         answer["data"].as_str().expect("a picture").to_owned()
     }
 
-    /// What the page complained about since it was opened, and every address but its own that it asked for.
+    /// Errors and console messages of the page since it was opened, and every other address that it requested.
     pub(crate) fn complaints(&mut self) -> Vec<String> {
-        // Events that were on their way have come with this answer.
+        // Pending events have arrived by the time of this answer.
         let own = self.evaluate("location.href.split('#')[0]");
         let complaint = |event: &Value| {
             let parameters = &event["params"];
@@ -217,18 +218,18 @@ impl Browser {
     }
 }
 
-/// A process that ends with its owner, whatever happens.
+/// A process that is killed when dropped.
 struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended by itself is fine.
+        // The process may already have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The port and path that a browser with this profile listens at.
+/// Port and path at which the browser with this profile listens.
 fn address(profile: &Path) -> (u16, String) {
     let started = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Names that would like to be more than names.
+//! Names that try to inject markup or scripts.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ fn hostile_names_are_text() {
     browser.open(&made.page);
     assert_eq!(browser.text("title"), "chain on small");
     assert_eq!(browser.evaluate("document.title"), "chain on small");
-    // Nothing that a name wrote became an element.
+    // No name created an element.
     let foreign =
         "document.querySelectorAll('img, b:not(.said b), script:not(:nth-last-of-type(-n + 2))').length";
     assert_eq!(browser.evaluate(foreign), 0);
@@ -47,7 +47,7 @@ fn hostile_names_are_text() {
     for name in ["__proto__", "constructor", "{{script}}", "ünïcode 模型"] {
         assert!(told.contains(&name), "{name} is not among {told:?}");
     }
-    // What cannot be seen or turns the direction of writing is spelt out.
+    // Invisible and bidirectional control characters are escaped.
     assert!(told.contains(&"line\\u{2028}and\\u{2029}paragraph"), "{told:?}");
     assert!(told.contains(&"abc\\u{202e}cba\\u{2066}"), "{told:?}");
     assert!(told.contains(&"nul\\0bell\\u{7}"), "{told:?}");
@@ -67,6 +67,6 @@ fn what_is_no_part_of_the_page_does_not_run() {
     browser.open(&path);
     assert_eq!(browser.evaluate("document.getElementById('tried') !== null"), true);
     assert_eq!(browser.evaluate("document.title"), "chain on small");
-    // The browser says why: so the other tests would have seen it, had anything of the page been refused.
+    // The browser reports the refusal, so the other tests would have seen one for any part of the page.
     assert!(!browser.complaints().is_empty());
 }

@@ -1,4 +1,4 @@
-//! How the page looks: on a telephone, in light and dark, and as a picture for the reader of this repository.
+//! Appearance of the page: on a telephone, in light and dark, and the screenshot of this repository.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::chromium::Browser;
 use crate::pages::{Made, chain, demo, plan, workload};
 
-/// What WCAG 2.2 asks of text, at level AA.
+/// Minimum contrast of text in WCAG 2.2, level AA.
 const CONTRAST: f64 = 4.5;
 
-/// The least contrast of all text that is shown, and where it is.
+/// Minimum contrast over all visible text, and its element.
 const LEAST_CONTRAST: &str = "(() => {
   const paint = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
   const over = (colour, below) => {
@@ -57,7 +57,7 @@ fn text_can_be_read_in_light_and_in_dark() {
         papers.push(browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"));
     }
     assert_ne!(papers[0], papers[1]);
-    // By choice the other way than the system: the first press chooses light.
+    // The button overrides the system's scheme; the first click chooses light.
     browser.evaluate("document.getElementById('theme').click()");
     assert_eq!(browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"), papers[0]);
     assert_eq!(browser.text("#theme"), "Theme: light");
@@ -66,7 +66,7 @@ fn text_can_be_read_in_light_and_in_dark() {
 
 fn assert_fits(browser: &mut Browser, made: &Made, what: &str) {
     browser.open(&made.page);
-    // As wide as the widest thing on it would make the page.
+    // The scroll width is that of the widest element.
     let width = browser.evaluate("document.documentElement.scrollWidth");
     assert_eq!(width, 360, "{what}");
     assert_eq!(browser.complaints(), Vec::<String>::new(), "{what}");
@@ -79,7 +79,7 @@ fn a_telephone_does_not_scroll_sideways() {
     assert_fits(&mut browser, &demo(), "the demo");
     let long = "a_very_long_name_of_an_operator_without_any_place_to_break_".repeat(3);
     assert_fits(&mut browser, &chain(&[(&long, Some(&long)), ("b", None)], 2, &[]), "a long name");
-    // What a finger has to hit is large enough for it.
+    // Touch targets are large enough.
     let smallest = browser.evaluate(
         "Math.min(...[...document.querySelectorAll('button, summary, nav a')].filter((it) => it.checkVisibility()) \
          .map((it) => it.getBoundingClientRect().height))",
@@ -113,7 +113,7 @@ fn small_and_odd_plans_have_pages() {
     assert_eq!(browser.evaluate(distinct), 40);
 }
 
-/// Draws the picture of the README: `make screenshot`.
+/// Writes the screenshot of the README: `make screenshot`.
 #[test]
 #[ignore = "writes data/screenshots/report.png"]
 fn screenshot() {

@@ -1,6 +1,6 @@
-//! The report of a plan in a browser: what it shows, how it is used, and what it must never do.
+//! The report of a plan in a browser: its content, its use, and its security.
 //!
-//! Needs Chromium; without one these tests say that they were skipped.
+//! Needs Chromium; without it, these tests print that they were skipped.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so, and the large page tells its time")]
 

@@ -1,4 +1,4 @@
-//! Pages to look at, made by the command itself.
+//! Pages to test, written by the command.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,14 +6,14 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A page and the plan that it is of.
+/// A page and its plan.
 pub(crate) struct Made {
     pub(crate) page: PathBuf,
     pub(crate) plan: Value,
     _folder: TempDir,
 }
 
-/// Plans a model, with a page.
+/// Plans a model and writes a page.
 pub(crate) fn plan(model: &Path, cluster: &str, more: &[&str]) -> Made {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let page = folder.path().join("page.html");
@@ -37,7 +37,7 @@ pub(crate) fn demo() -> Made {
     plan(&folder.join("model.json"), &folder.join("cluster.toml").display().to_string(), &[])
 }
 
-/// A built-in workload by equal time, which is fast however large it is.
+/// A built-in workload planned by equal time, which is fast at any size.
 pub(crate) fn workload(cluster: &str, family: &[&str]) -> Made {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let model = folder.path().join("model.json");
@@ -52,7 +52,7 @@ pub(crate) fn workload(cluster: &str, family: &[&str]) -> Made {
     plan(&model, cluster, &["--solver", "equal-time"])
 }
 
-/// A chain of operators with these names and layers, each a second long.
+/// A chain of operators with the given names and layers, of one second each.
 pub(crate) fn chain(names: &[(&str, Option<&str>)], devices: u32, more: &[&str]) -> Made {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let operators: Vec<Value> = names

@@ -3,9 +3,9 @@
 use crate::chromium::Browser;
 use crate::pages::workload;
 
-/// Bytes that such a page may have.
+/// Maximum size of the page in bytes.
 const MOST: u64 = 10_000_000;
-/// Seconds that no machine should need to open it; the figure of the README is of one that is not busy.
+/// Maximum seconds to open it on any machine; the figure in the README is for an idle one.
 const PATIENCE: f64 = 30.0;
 
 #[test]
@@ -20,10 +20,10 @@ fn fifty_thousand_operators_are_small_and_fast() {
     println!("{operators} operators: {size} bytes, opened in {seconds:.2} s");
     assert!(size < MOST, "{size} bytes");
     assert!(seconds < PATIENCE, "{seconds} s");
-    // Folded, so that what is drawn is no more than what can be looked at.
+    // Folded, so that a reader can survey what is drawn.
     let shown = browser.evaluate("document.querySelectorAll('[role=treeitem]').length").as_u64();
     assert!(shown.is_some_and(|shown| (8..=100).contains(&shown)), "{shown:?}");
-    // No box opens to more than can be looked at either.
+    // Opening a box does not draw too much either.
     browser.evaluate("document.getElementById('graph-expand').click()");
     let shown = browser.evaluate("document.querySelectorAll('[role=treeitem]').length").as_u64();
     assert!(shown.is_some_and(|shown| (100..=1500).contains(&shown)), "{shown:?}");

@@ -1,4 +1,4 @@
-//! What the page says and how it is used.
+//! Content and use of the page.
 
 use serde_json::json;
 use stagewright::report::units;
@@ -6,9 +6,9 @@ use stagewright::report::units;
 use crate::chromium::Browser;
 use crate::pages::{chain, demo, plan};
 
-/// How many boxes of the graph are shown.
+/// Number of visible boxes of the graph.
 const BOXES: &str = "document.querySelectorAll('[role=treeitem]').length";
-/// The box of a name.
+/// JavaScript expression for the box with a name.
 fn box_of(name: &str) -> String {
     let name = json!(name);
     format!(
@@ -16,7 +16,7 @@ fn box_of(name: &str) -> String {
     )
 }
 
-/// The number that an element gives as its exact value.
+/// Exact value of an element.
 fn exact(browser: &mut Browser, selector: &str) -> f64 {
     let value = browser.evaluate(&format!("document.querySelector({}).value", json!(selector)));
     value.as_str().and_then(|value| value.parse().ok()).expect("a number")
@@ -79,7 +79,7 @@ fn boxes_open_and_close_by_click_and_by_key() {
     browser.click(&format!("{layer}.querySelector('.title')"));
     assert_eq!(browser.evaluate(BOXES).as_u64(), Some(before));
 
-    // From here on by keyboard alone: the box that was clicked has the focus.
+    // From here on only the keyboard is used: the clicked box has the focus.
     assert_eq!(browser.evaluate(&format!("document.activeElement === {layer}")), true);
     for key in ["Enter", " ", "ArrowRight"] {
         browser.press(key);
@@ -101,7 +101,7 @@ fn boxes_open_and_close_by_click_and_by_key() {
         browser.evaluate("document.activeElement === document.querySelector('[role=treeitem]')"),
         true
     );
-    // One box alone is in the order of Tab, and it can be seen.
+    // Exactly one box is in the tab order, and its focus is visible.
     assert_eq!(browser.evaluate("document.querySelectorAll('[role=treeitem][tabindex=\"0\"]').length"), 1);
     let outline = "getComputedStyle(document.activeElement.querySelector('.face')).outlineStyle";
     assert_eq!(browser.evaluate(outline), "solid");
@@ -147,8 +147,8 @@ fn an_operator_tells_its_details() {
     browser.evaluate(&format!("{}.focus()", box_of("third")));
     let shown = browser.text("#graph-details");
     assert!(shown.starts_with("third") && shown.contains("second") && !shown.contains("Read by"), "{shown}");
-    // The timeline says what runs, by pointer and by keyboard.
-    // In the middle of the step acc0 has nothing to do any more: its rows say nothing, that of acc1 does.
+    // The timeline describes the running task, by pointer and by keyboard. In the middle of the step acc0 is
+    // already idle: its rows describe nothing, those of acc1 do.
     let rows = "document.querySelectorAll('#timeline-rows canvas')";
     browser.point(&format!("{rows}[0]"));
     assert!(!browser.text("#timeline-said").contains("acc0"), "{}", browser.text("#timeline-said"));
@@ -195,7 +195,7 @@ fn it_reads_without_scripts() {
     let Some(mut browser) = Browser::start() else { return };
     let made = demo();
     browser.send("Emulation.setScriptExecutionDisabled", json!({"value": true}));
-    // The page's own scripts are off; what is asked here still runs.
+    // Scripts of the page are disabled; expressions of the test still run.
     browser.open_still(&made.page);
     let value = made.plan["objective"]["value_s"].as_f64().expect("a value");
     assert_eq!(browser.text("#value"), units::seconds(value));

@@ -1,4 +1,4 @@
-//! One command shows the published columns next to exact and free plans.
+//! One command prints the published columns next to exact and free plans.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn one_command_reproduces_the_published_columns() {
     command.args(["--solvers", "dp,dpl,pipedream,one-device,local@free"]);
     command.arg("--plan").arg(format!("expert={}", experts.join("{}.json").display()));
     for model in &models {
-        // A training graph without a split of its own takes that of the inference graph.
+        // A training graph without its own split uses the split of the inference graph.
         let other = stem(model).trim_start_matches("layer_").replace("training", "inference");
         let other = experts.join(format!("{other}.json"));
         let own = experts.join(format!("{}.json", stem(model).trim_start_matches("layer_")));
@@ -38,14 +38,14 @@ fn one_command_reproduces_the_published_columns() {
     let columns = [("contiguous", "dp"), ("dpl", "dpl"), ("pipedream", "pipedream"), ("expert", "expert")];
     for (column, contender) in columns {
         for (model, expected) in published(&shared, "throughput", column) {
-            // What PipeDream's own code skips is in none of these files, and some of its values depend on it.
+            // None of these files has the nodes that PipeDream's own code skips, and some of its values depend on them.
             if contender == "pipedream" && PIPEDREAM_SKIPS.iter().any(|(name, _)| *name == model) {
                 continue;
             }
             let Some(&value) = found.get(&(model.clone(), contender.to_owned())) else { continue };
             let name = format!("{model}, {contender}");
             match contender {
-                // What is published is one linear order's best; ours is refined by minimum cuts.
+                // The published value is the best for one linear order; ours is refined by minimum cuts.
                 "dpl" => assert!(value <= expected * (1.0 + PUBLISHED), "{name}: {value} {expected}"),
                 _ => assert_close(&name, value, expected),
             }
@@ -53,7 +53,8 @@ fn one_command_reproduces_the_published_columns() {
         }
     }
     assert!(compared["dp"] >= 11 && compared["dpl"] >= 7 && compared["expert"] >= 6, "{compared:?}");
-    // Any split may be as good as a contiguous one; a search over the largest graphs need not find it in time.
+    // A free split is at least as good as a contiguous one, but on the largest graphs the search may not find it in
+    // time.
     let layers = found
         .iter()
         .filter(|((model, contender), _)| contender == "local@free" && model.starts_with("layer_"));

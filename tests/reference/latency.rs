@@ -1,4 +1,4 @@
-//! Latency, one call of each accelerator.
+//! Latency with one call per accelerator.
 
 use std::fs;
 
@@ -14,9 +14,10 @@ use stagewright_verify::{ViolationKind, check};
 
 use super::{PUBLISHED, Rounds, files, import, problem, published, shared, stem};
 
-/// The instance whose ideals take long to list pairs of; the bench has it.
+/// The instance on which enumerating pairs of ideals takes long; the bench covers it.
 const LARGE: &str = "layer_inceptionv3_inference";
-/// How far above the best known plan the block program may end: on one instance branches overlap in the best one.
+/// Maximum relative excess of the block program over the best known plan; on one instance the best plan overlaps
+/// branches.
 const NEAR: f64 = 0.02;
 
 fn latency() -> Objective {
@@ -60,7 +61,8 @@ fn blocks_are_near_the_best_known_and_local_search_reaches_it() {
     }
 }
 
-/// The published greedy's order comes from a hash map; where the graph leaves it no choice that matters, values agree.
+/// The order of the published greedy comes from a hash map; on graphs where the order does not matter, the values
+/// agree.
 #[test]
 fn greedy_has_its_published_value() {
     let Some(shared) = shared() else { return };
@@ -81,7 +83,7 @@ fn greedy_has_its_published_value() {
 #[test]
 fn expert_splits_have_their_published_latency() {
     let Some(shared) = shared() else { return };
-    // In the table, in the published unit of milliseconds, with the word `over`: they break memory.
+    // The published values in milliseconds, marked `over` because the splits exceed the memory.
     let experts = [("layer_resnet50_inference", 1.0149), ("layer_inceptionv3_inference", 0.8655)];
     for (name, expected) in experts {
         let model = import(&shared.join(format!("data/msr/latency/{name}.json")));

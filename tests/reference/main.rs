@@ -1,8 +1,8 @@
-//! The published instances: proved optimal where they can be, as good as what is published, accepted by the independent
+//! The published instances: proved optimal where possible, as good as the published values, accepted by the independent
 //! checker.
 //!
-//! Every file of the reference folder is solved, and compared where the tables of published values have it. Without
-//! `STAGEWRIGHT_SHARED` there is nothing to compare with and the tests say that they were skipped.
+//! Every file in the reference folder is solved, and compared if the tables of published values contain it. Without
+//! `STAGEWRIGHT_SHARED` the tests print that they were skipped.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
@@ -59,7 +59,7 @@ fn problem(model: &Imported) -> Problem {
     Problem::new(graph, cluster, Objective::default(), Default::default()).expect("a problem")
 }
 
-/// Column of a published table by input, in seconds.
+/// Column of a published table, in seconds by input.
 fn published(shared: &Path, table: &str, column: &str) -> BTreeMap<String, f64> {
     let text = fs::read_to_string(shared.join(format!("design/reference-{table}.csv")))
         .expect("the published values");
@@ -78,7 +78,7 @@ fn assert_close(name: &str, found: f64, expected: f64) {
     assert!((found - expected).abs() <= PUBLISHED * expected, "{name}: {found}, published {expected}");
 }
 
-/// Ends a search after some rounds, which are the same on every machine.
+/// Stops a search after a number of rounds, which is deterministic on every machine.
 struct Rounds(u64);
 
 impl Observer for Rounds {

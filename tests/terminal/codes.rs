@@ -1,4 +1,4 @@
-//! `data/errors.md` has every code once, and `--explain` prints it.
+//! `data/errors.md` contains every code once, and `--explain` prints its section.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,13 +14,13 @@ fn page() -> String {
     fs::read_to_string(root().join(PAGE)).expect("the page is there")
 }
 
-/// The codes that have a section, in the order of the page.
+/// Codes with a section, in the order of the page.
 fn sections() -> Vec<String> {
     let code = |heading: &str| heading.split_once(": ").map(|(code, _)| code.to_owned());
     page().lines().filter_map(|line| code(line.strip_prefix("## ")?)).collect()
 }
 
-/// The sources of the program, each with its path from the root and its text.
+/// Source files of the program: path from the root, and text.
 fn sources() -> Vec<(String, String)> {
     let mut folders = vec![root().join("src")];
     let crates = fs::read_dir(root().join("solvers")).expect("there are crates");
@@ -47,7 +47,7 @@ fn is_code(text: &str) -> bool {
     text.len() == 4 && text.bytes().enumerate().all(is_right)
 }
 
-/// The codes between quotes, each with the text before it.
+/// Quoted codes, each with the text before it.
 fn literals(source: &str) -> impl Iterator<Item = (&str, &str)> {
     source.match_indices('"').filter_map(|(at, _)| {
         let code = source.get(at + 1..at + 5).filter(|code| is_code(code))?;
@@ -98,7 +98,7 @@ fn sections_are_sorted_and_unique() {
     }
 }
 
-/// The letters of the table at the head of the page, with where the codes of each are given.
+/// Letters in the table at the head of the page, each with the source path of its codes.
 fn letters() -> BTreeMap<char, String> {
     let rows = page();
     let rows = rows.lines().filter_map(|line| {
@@ -129,7 +129,7 @@ fn no_code_has_two_meanings() {
                 "{path} gives {code}, but the letter {letter} belongs to {place} (see the head of {PAGE}): take \
                  another letter"
             );
-            // An error has its code in an arm of `fn code`, and no other error has it.
+            // An error has its code in an arm of `fn code`, and no two errors share one.
             if before.trim_end().ends_with("=>")
                 && let Some(other) = arms.insert(code.to_owned(), path.clone())
             {

@@ -1,5 +1,5 @@
-//! Completion scripts know the commands and the names of solvers, clusters and workloads; the parser accepts others
-//! and leaves them to the commands.
+//! Completion scripts contain the commands and the names of solvers, clusters and workloads; the parser accepts other
+//! names and leaves them to the commands.
 
 use std::fs;
 
@@ -17,11 +17,11 @@ fn every_script_mentions_every_command_and_solver() {
         for word in commands.iter().map(String::as_str).chain(solvers).chain(["G004"]) {
             assert!(script.contains(word), "{shell}: {word}");
         }
-        // Scripts for fish complete options alone.
+        // Scripts for fish only complete options.
         for family in FAMILIES.iter().filter(|_| shell != "fish") {
             assert!(script.contains(family.name()), "{shell}: {}", family.name());
         }
-        // Scripts for the others complete names or files, and a cluster is either.
+        // The others complete either names or files, and a cluster is either.
         if shell == "bash" {
             for name in clusters::names() {
                 assert!(script.contains(name), "{name}");

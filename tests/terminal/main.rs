@@ -1,4 +1,4 @@
-//! What the command line says of itself, and how it looks on a terminal.
+//! Self-description of the command line, and its appearance on a terminal.
 
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
@@ -29,7 +29,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Runs a program of the system; where it is not there, says so and gives none.
+/// Runs a system program; if it is missing, prints that the test is skipped and returns `None`.
 fn tool(name: &str, arguments: &[&str]) -> Option<Output> {
     match Command::new(name).args(arguments).stdin(Stdio::null()).output() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -40,7 +40,7 @@ fn tool(name: &str, arguments: &[&str]) -> Option<Output> {
     }
 }
 
-/// The commands that `--help` lists.
+/// Commands listed by `--help`.
 fn commands() -> Vec<String> {
     let help = stdout(&run(&["--help"]));
     let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);

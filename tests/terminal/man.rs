@@ -1,4 +1,4 @@
-//! The manual has a page for every command, which the tools that show it accept.
+//! The manual has a page for every command, which groff and man accept.
 
 use std::collections::BTreeSet;
 use std::fs;

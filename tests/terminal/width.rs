@@ -1,11 +1,12 @@
-//! Tables keep to the width of a terminal, and nothing does in a file or a pipe.
+//! Tables fit the width of a terminal; in a file or a pipe their width is unlimited.
 
 use std::fs;
 use std::path::Path;
 
 use super::{run, stdout, tool};
 
-/// Runs a program on a pseudo-terminal of so many columns and writes what it shows.
+/// Python program that runs a command on a pseudo-terminal with a given number of columns and prints its
+/// output.
 const TERMINAL: &str = r#"
 import fcntl, os, pty, struct, subprocess, sys, termios
 ours, theirs = pty.openpty()
@@ -26,7 +27,7 @@ sys.stdout.buffer.write(shown.replace(b"\r\n", b"\n"))
 sys.exit(child.wait())
 "#;
 
-/// What a command shows on a terminal; none without Python, or where there are no pseudo-terminals.
+/// Output of a command on a terminal; `None` without Python or pseudo-terminals.
 fn shown(columns: usize, arguments: &[&str]) -> Option<String> {
     let columns = columns.to_string();
     let before = ["-c", TERMINAL, &columns, env!("CARGO_BIN_EXE_stagewright")];
@@ -38,7 +39,7 @@ fn shown(columns: usize, arguments: &[&str]) -> Option<String> {
     tool("python3", &[&before, arguments].concat()).map(|output| stdout(&output))
 }
 
-/// A chain of operators with a long name each, and a cluster of two kinds with an uplink.
+/// A chain of operators with long names, and a cluster of two kinds with an uplink.
 fn problem(folder: &Path) -> [String; 2] {
     let name = |at: usize| format!("decoder.layer.{at}.attention.self.query_key_value.projection");
     let operators: Vec<serde_json::Value> = (0..6)
@@ -104,7 +105,7 @@ fn tables_keep_to_the_width_of_the_terminal() {
     let checked = [&["check", &model, &plan][..], &on].concat();
     let texts = [40, 80, 200].map(|columns| shown(columns, &checked));
     let [Some(narrow), Some(usual), Some(wide)] = texts else { return };
-    // Blocks, a table without bars, a table with bars.
+    // Narrow: blocks; usual: a table without bars; wide: a table with bars.
     assert!(narrow.contains("communication  "), "{narrow}");
     assert!(!narrow.contains('█') && !usual.contains('█') && wide.contains('█'), "{narrow}{usual}{wide}");
     assert!(usual.contains('…') && !wide.contains('…'), "{usual}{wide}");

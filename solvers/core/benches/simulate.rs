@@ -1,12 +1,13 @@
-//! Milliseconds of one simulated step.
+//! Time to simulate one step.
 //!
-//! Operators read two earlier ones, most of them near; every tensor has on average two readers. Placed at random,
-//! nearly every edge is a transfer; placed in runs, as solvers do, few are. For each size and placement the bench
-//! prints the transfers, the least time of making its flow and of running it on one thread, the events a second of
-//! that (what ends: operators and transfers), and in a batch a step's time on one thread over that on two.
+//! Each operator reads two earlier ones, most of them near; every tensor has two readers on average. In a random
+//! placement nearly every edge is a transfer; in a placement in runs, as solvers produce, few are. For each size and
+//! placement the bench prints the number of transfers, the minimum time to build the flow and to simulate it on one
+//! thread, the events (operators and transfers that end) per second of that simulation, and the speed-up of a batch
+//! from one thread to two.
 //!
-//! Then, for moves of one operator to another device, how many a second are run, anew from the beginning and as
-//! changes of one schedule; to the end, and as far as they are shorter than that schedule.
+//! Then it prints how many moves of one operator to another device are simulated per second, from scratch and as
+//! changes to one schedule; both without a limit, and only below the makespan of that schedule.
 //!
 //!     cargo bench -p stagewright-core --bench simulate            # up to 100,000 operators on 8 devices
 //!     cargo bench -p stagewright-core --bench simulate -- 5000 32 # operators, devices
@@ -34,9 +35,9 @@ use stagewright_core::tolerance;
 const OPERATORS: [usize; 4] = [1_000, 10_000, 50_000, 100_000];
 const DEVICES: u32 = 8;
 const RUNS: usize = 30;
-/// Seconds for which moves are run anew.
+/// Seconds of simulating moves from scratch.
 const AT_LEAST: f64 = 2.0;
-/// How far back most inputs come from.
+/// Maximum distance of most inputs.
 const NEAR: usize = 200;
 
 /// A graph with its placements.
@@ -60,7 +61,7 @@ impl Case {
 }
 
 fn main() {
-    // Cargo passes flags of its own; what is left are the numbers.
+    // Cargo passes its own flags; the numbers are ours.
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
     let devices = numbers.get(1).map_or(DEVICES, |&devices| devices as u32).max(1);
     let sizes = numbers.first().map_or(OPERATORS.to_vec(), |&operators| vec![operators.max(2)]);
@@ -91,7 +92,7 @@ fn main() {
     }
 }
 
-/// How many moves a second are run, each in both ways one after the other.
+/// Prints how many moves are simulated per second, each in both ways one after the other.
 fn moves(name: &str, problem: &Problem, device_of: &[DeviceId], ranks: &[u32], rng: &mut ChaCha8Rng) {
     let devices = problem.cluster().device_count() as u32;
     let tails = tails(problem);
@@ -135,7 +136,7 @@ fn moves(name: &str, problem: &Problem, device_of: &[DeviceId], ranks: &[u32], r
     );
 }
 
-/// Seconds from the end of every operator to that of the step, at least.
+/// Lower bounds on the seconds from the end of every operator to the end of the step.
 fn tails(problem: &Problem) -> Vec<f64> {
     let graph = problem.graph();
     let mut tails = vec![0.0f64; graph.operator_count()];
@@ -143,7 +144,7 @@ fn tails(problem: &Problem) -> Vec<f64> {
         let after = |&next: &OpId| problem.seconds(next, 0).unwrap_or(0.0) + tails[next.index()];
         tails[op.index()] = graph.successors(op).iter().map(after).fold(0.0, f64::max);
     }
-    // What the simulator adds up in another order may be a little less.
+    // The simulator sums in another order, and its sums may be slightly smaller.
     tails.into_iter().map(tolerance::round_down).collect()
 }
 

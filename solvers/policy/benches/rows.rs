@@ -1,10 +1,11 @@
-//! The segment sum beside what candle has for it, as bytes per second that have to be read and written.
+//! The segment sum compared with candle's operations, as bytes per second that must be read and written.
 //!
-//! Items have 96 numbers, as in the network, and a graph has two edges per node. `segments` adds edges up to nodes,
-//! beside `index_add`; `gather` brings nodes to edges, beside `index_select`; `messages` adds up for each node what is on
-//! the nodes that its edges come from, which nothing of candle's does in one step, so `select_add` has the two beside it;
-//! `pool` adds all nodes up to one. With the feature `cuda`, and a GPU, the same runs there; `copy` is a copy from device to device of the numbers of `segments`'
-//! edges, which says how fast the memory is.
+//! Items have 96 numbers, as in the network, and a graph has two edges per node. `segments` sums edges into nodes,
+//! compared with `index_add`; `gather` copies nodes to edges, compared with `index_select`; `messages` sums, for each
+//! node, the source nodes of its edges, which candle cannot do in one operation, so it is compared with `select_add`,
+//! which combines `index_select` and `index_add`; `pool` sums all nodes into one. With the feature `cuda` and a GPU,
+//! the same runs there; `copy` is a device-to-device copy of the edges of `segments`, which measures the memory
+//! bandwidth.
 //!
 //!     cargo bench -p stagewright-policy --bench rows
 //!     cargo bench -p stagewright-policy --bench rows --features cuda
@@ -22,7 +23,7 @@ use stagewright_policy::rows::Rows;
 const WIDTH: usize = 96;
 const EDGES: [usize; 3] = [10_000, 100_000, 1_000_000];
 
-/// A random graph, and numbers on its edges and nodes.
+/// A random graph, with items on its edges and nodes.
 struct Input {
     edges: usize,
     nodes: usize,
@@ -33,7 +34,7 @@ struct Input {
     pool: Rows,
     on_edges: Tensor,
     on_nodes: Tensor,
-    /// Zeros on nodes, to which `index_add` adds.
+    /// Zeros on the nodes, the initial values of `index_add`.
     none: Tensor,
 }
 
@@ -62,7 +63,7 @@ impl Input {
     }
 }
 
-/// For each node the nodes that its edges come from.
+/// The source nodes of the edges into each node.
 fn messages(nodes: usize, from: &[u32], to: &[u32]) -> Rows {
     let mut edges: Vec<(u32, u32)> = to.iter().copied().zip(from.iter().copied()).collect();
     edges.sort_unstable();
@@ -71,7 +72,7 @@ fn messages(nodes: usize, from: &[u32], to: &[u32]) -> Rows {
     Rows::new(nodes, offsets.collect(), from).expect("edges that are sorted are compressed rows")
 }
 
-/// The time of `runs` runs, from an idle device to an idle device.
+/// Time of `runs` runs, from idle device to idle device.
 fn time(device: &Device, runs: u64, run: impl Fn() -> Result<Tensor>) -> Duration {
     let timed = || {
         device.synchronize()?;

@@ -1,15 +1,14 @@
 //! Makespans of every solver on the 48 published heterogeneous task graphs, at equal time budgets.
 //!
-//! The graphs, and the makespans that HEFT reaches there, are GiPH's (Hu et al., MLSys 2023), read from
-//! `oracles/heterogeneous_tasks.json` under `STAGEWRIGHT_SHARED`; a step runs without contention, as in its
-//! simulator. For each solver and budget the bench prints the mean over the graphs of the makespan over the
-//! longest path at the fastest devices, the mean of the makespan over the published one, and the mean time it
-//! took:
+//! The graphs, and HEFT's makespans on them, are GiPH's (Hu et al., MLSys 2023), read from
+//! `oracles/heterogeneous_tasks.json` under `STAGEWRIGHT_SHARED`; a step runs without contention, as in its simulator.
+//! For each solver and budget the bench prints means over the graphs: makespan divided by the longest path with every
+//! operator on its fastest device, makespan divided by the published one, and solve time:
 //!
 //!     STAGEWRIGHT_SHARED=… cargo bench -p stagewright-search --bench makespan               # all, 10 ms to 1 s
 //!     STAGEWRIGHT_SHARED=… cargo bench -p stagewright-search --bench makespan -- 100 heft   # milliseconds, names
 //!
-//! Native graphs that carry their cluster are solved instead, one by one and under ports, where they are given:
+//! Native graphs that contain their cluster are solved instead if they are given, one by one and with ports:
 //!
 //!     cargo bench -p stagewright-search --bench makespan -- 10000 model.json
 
@@ -35,7 +34,7 @@ use stagewright_search::makespan::SOLVERS;
 const BUDGETS: [u64; 3] = [10, 100, 1000];
 const THREADS: usize = 1;
 
-/// What the command line asks for.
+/// Command line arguments.
 struct Asked {
     budgets: Vec<u64>,
     graphs: Vec<String>,
@@ -44,7 +43,7 @@ struct Asked {
 
 impl Asked {
     fn parse() -> Asked {
-        // Cargo passes a flag of its own.
+        // Cargo passes its own flags.
         let words = std::env::args().skip(1).filter(|word| !word.starts_with("--"));
         let mut asked = Asked { budgets: Vec::new(), graphs: Vec::new(), names: Vec::new() };
         for word in words {
@@ -74,7 +73,7 @@ fn main() {
     }
 }
 
-/// Makespans on a graph that carries its cluster.
+/// Prints the makespans on a graph that contains its cluster.
 fn native(asked: &Asked, path: &str) {
     let bytes = std::fs::read(path).expect("a file");
     let document: GraphDocument = serde_json::from_slice(&bytes).expect("a native graph");
@@ -118,7 +117,7 @@ fn published(asked: &Asked) {
     }
 }
 
-/// The makespan that a solver reaches, and the seconds that it took.
+/// The makespan that a solver reaches, and its solve time in seconds.
 fn run(solver: &dyn Solver, problem: &Problem, budget: u64) -> (f64, f64) {
     let limits = Limits { time: Some(Duration::from_millis(budget)), ..Limits::default() };
     let mut silent = Silent;

@@ -1,4 +1,4 @@
-//! The check from end to end.
+//! The complete check.
 
 use stagewright_core::document::{
     ClusterDocument, Execution, GraphDocument, PinsDocument, PlanDocument, Split,
@@ -16,24 +16,24 @@ use crate::report::{DeviceFigures, Report};
 use crate::score::{Score, latency, makespan, score};
 use crate::violation::Findings;
 
-/// Checks a plan against the problem it is for.
+/// Checks a plan against its problem.
 ///
 /// # Arguments
 ///
-/// `graph` and `cluster` are the problem; the cluster that a graph document may carry is not read. `pins` apply
-/// beside those that the plan states. `plan` states the rules to check it under, the placement and the claims.
+/// `graph` and `cluster` are the problem; a cluster inside the graph document is ignored. `pins` apply in addition to
+/// the plan's own. `plan` states the rules to check it under, the placement and the claims.
 ///
 /// # Returns
 ///
-/// The recomputed figures, everything that is wrong with the plan, and the verdict on its bound; or an error
-/// where the documents don't describe a problem that this version checks. No input makes it panic.
+/// The recomputed figures, the violations, and the verdict on the bound; or an error if the documents don't describe a
+/// problem that this version checks. Never panics.
 ///
 /// # Complexity
 ///
-/// O((V + P) log V + V · K) for V operators, P pins of tensors and K device kinds, and O((V + P) · D / 64) on
-/// top for a convex split over D devices, O(C) for C calls under latency, or O(D · M) for M microbatches of a
-/// schedule; under makespan the logarithm is of V + P. A certificate of column generation is replayed within
-/// limits on time and memory that no input exceeds.
+/// O((V + P) log V + V · K) for V operators, P tensor pins and K device kinds, plus O((V + P) · D / 64) for a convex
+/// split over D devices, O(C) for C calls under latency, or O(D · M) for M microbatches of a schedule; under makespan
+/// the logarithm is of V + P. A certificate of column generation is replayed within limits on time and memory that no
+/// input exceeds.
 pub fn check(
     graph: &GraphDocument,
     cluster: &ClusterDocument,
@@ -69,7 +69,7 @@ pub fn check(
     Ok(report)
 }
 
-/// The placement with its memory and score, as far as the constraints it rests on hold.
+/// The placement with its memory and score; `None` if a constraint that they depend on is broken.
 type Examined<'a> = Option<(Placed<'a>, Vec<Memory>, Score)>;
 
 fn examine<'a>(
@@ -94,7 +94,7 @@ fn examine<'a>(
     Ok(Some((placed, memory, score)))
 }
 
-/// A placement as a pipeline: the stages, the split rule, the loads.
+/// Checks and scores a pipeline: the stages, the split rule, the loads.
 fn pipelined(
     problem: &Problem,
     placed: &Placed,
@@ -110,7 +110,7 @@ fn pipelined(
     Ok((memory, score(problem, placed, &stages)?))
 }
 
-/// A placement as calls of accelerators, at most so many of each.
+/// Checks and scores a placement as calls of accelerators, at most `most` for each.
 fn offloaded(
     problem: &Problem,
     placed: &Placed,
@@ -124,7 +124,7 @@ fn offloaded(
     Ok((memory, latency(problem, placed, &steps, &waits)?))
 }
 
-/// A placement as one step, whose priority says who runs first.
+/// Checks and scores a placement as one step, whose priority decides which ready operator runs first.
 fn executed(
     problem: &Problem,
     placed: &Placed,

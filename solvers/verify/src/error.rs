@@ -1,64 +1,64 @@
-//! Documents that cannot be read as a problem and a plan for it.
+//! Documents that don't describe a problem and a plan for it.
 
 use thiserror::Error;
 
-/// Why there is nothing to check: the documents describe no problem, or one of a sort that this version does
-/// not check. What a plan does wrong is a [`crate::Violation`] instead.
+/// Error that prevents a check: the documents are invalid, or use a feature that this version does not check.
+/// A fault of the plan itself is a [`crate::Violation`] instead.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum CheckError {
-    /// The schema string is another one.
+    /// Unexpected schema string.
     #[error("the {document} document has schema {found:?}, but this version reads {expected:?}")]
     Schema {
         /// `graph`, `cluster` or `plan`.
         document: &'static str,
-        /// What the document says.
+        /// Schema in the document.
         found: String,
-        /// What it should say.
+        /// Expected schema.
         expected: &'static str,
     },
-    /// A name that must be unique is not.
+    /// Duplicate name.
     #[error("{what} {name:?} occurs more than once")]
     Duplicate {
-        /// What the name is of.
+        /// Type of the named item.
         what: &'static str,
         /// The name.
         name: String,
     },
-    /// A name refers to nothing.
+    /// Name of a nonexistent item.
     #[error("{place} names {what} {name:?}, which does not exist")]
     Unknown {
-        /// Where the name stands.
+        /// Location of the name.
         place: String,
-        /// What it should be the name of.
+        /// Expected type of the item.
         what: &'static str,
         /// The name.
         name: String,
     },
-    /// A number out of its range.
+    /// Number out of range.
     #[error("{what} is {value:?}, but must be {range}")]
     Figure {
-        /// What the number says.
+        /// Name of the figure.
         what: String,
         /// The number.
         value: f64,
-        /// What it should be.
+        /// Allowed range.
         range: &'static str,
     },
     /// The operators do not form an acyclic graph.
     #[error("the graph has a cycle: {}", arrows(.operators))]
     Cycle {
-        /// The operators of one cycle, in order.
+        /// Operators of one cycle, in order.
         operators: Vec<String>,
     },
-    /// A device that is no host has to move data and has nothing to move it over.
+    /// A device other than a host must move data, but has no link.
     #[error("kind {kind:?} has no link, which {needed_for} needs")]
     NoLink {
         /// The kind.
         kind: String,
-        /// What needs the link.
+        /// Data that needs the link.
         needed_for: String,
     },
-    /// One device name means two devices.
+    /// A device name denotes two devices.
     #[error("{name:?} is a device of kind {first:?} and of kind {second:?}: rename a kind")]
     AmbiguousDevice {
         /// The device name.
@@ -68,32 +68,32 @@ pub enum CheckError {
         /// The longer kind name.
         second: String,
     },
-    /// A matrix that is not square over all devices.
+    /// The matrix does not have one row and one column per device.
     #[error("{field} of the matrix must have a row and a column for each of the {devices} devices")]
     Matrix {
-        /// Which of the two.
+        /// Field of the matrix.
         field: &'static str,
-        /// Devices of the cluster.
+        /// Number of devices in the cluster.
         devices: u64,
     },
-    /// A rule of the objective lacks a figure.
+    /// A rule of the objective has an unmet requirement.
     #[error("{rule} needs {needs}")]
     Rule {
         /// The rule.
         rule: &'static str,
-        /// What it needs.
+        /// The requirement.
         needs: &'static str,
     },
-    /// A part of the cost model that this version knows nothing of.
+    /// A feature that this version does not check.
     #[error("{what} is not checked by this version")]
     NotChecked {
-        /// The part.
+        /// The feature.
         what: &'static str,
     },
 }
 
 impl CheckError {
-    /// A stable name of the sort of error, for programs.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             CheckError::Schema { .. } => "schema",
@@ -110,7 +110,7 @@ impl CheckError {
     }
 }
 
-/// The names of a cycle with the first repeated at the end, the middle of a long one left out.
+/// Formats a cycle with its first name repeated at the end; the middle of a long one is left out.
 fn arrows(operators: &[String]) -> String {
     const MOST: usize = 8;
     let mut names: Vec<&str> = operators.iter().take(MOST).map(String::as_str).collect();

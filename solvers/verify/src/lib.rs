@@ -1,4 +1,4 @@
-//! The independent checker: is this plan what it says it is?
+//! The independent checker: is a plan what it claims to be?
 //!
 //! A solver can be wrong in its search, in the cost model it shares with every other solver, or in the way it
 //! writes its result down. Only a second derivation finds all three, so this crate reads the documents of a
@@ -6,32 +6,32 @@
 //! memory, the split rule, the value and the bound. Of `stagewright_core` it imports
 //! [`document`](stagewright_core::document) and [`tolerance`](stagewright_core::tolerance), nothing else.
 //!
-//! # What is checked
+//! # Checks
 //!
-//! 1. *Reading* (`read`): the documents must describe a problem; where they don't, the answer is a
-//!    [`CheckError`].
-//! 2. *Constraints* (`constraint`, one file each): every operator on one device that exists, can run it and
-//!    is allowed by the pins; replicas on devices that no pin tells apart; colocation; memory with the
-//!    microbatches in flight; the split rule; for latency the calls of each accelerator and an order in
-//!    which they can run; for makespan the priority, and memory at every moment.
-//! 3. *Score* (`score`): the load of every device and uplink and the value, which is the largest; or for
-//!    latency the time of every call and operator of a host and the value, which is the longest path of
-//!    these; or for makespan one step from its first event to its last.
-//! 4. *Claims* (`claim`): what the plan says of its value, its figures, its status, its gap and its bound.
+//! 1. *Reading* (`read`): the documents must describe a problem; otherwise the result is a [`CheckError`].
+//! 2. *Constraints* (`constraint`, one file each): every operator on one existing device that can run it and
+//!    that the pins allow; replicas on devices that no pin tells apart; colocation; memory with the
+//!    microbatches in flight; the split rule; for latency the calls of each accelerator and an order in which
+//!    they can run; for makespan the priority, and memory at every moment.
+//! 3. *Score* (`score`): the load of every device and uplink, and the value, which is the largest load; for
+//!    latency the time of every call and host operator, and the value, which is the longest path through
+//!    them; for makespan a simulation of one step.
+//! 4. *Claims* (`claim`): the value, figures, status, gap and bound that the plan states.
 //!
-//! What breaks a constraint or a claim is a [`Violation`] of the [`Report`]. A constraint that others rest on
-//! cuts them off: loads of a plan with a missing operator mean nothing, so none are computed. A bound whose
-//! evidence cannot be replayed is [`BoundVerdict::NotVerified`], which is not the same as wrong.
+//! Every broken constraint or claim is a [`Violation`] in the [`Report`]. A broken constraint that later
+//! checks depend on skips those checks: loads of a plan with a missing operator mean nothing, so none are
+//! computed. A bound whose evidence cannot be replayed is [`BoundVerdict::NotVerified`], which is not the
+//! same as wrong.
 //!
-//! A certificate is evidence for throughput, and for makespan where it speaks of compute alone; for latency
-//! and makespan the critical path, the one bound that needs none, is recomputed.
+//! A certificate is evidence for throughput, and for makespan if it only counts compute. For latency and
+//! makespan the critical path, the one bound that needs no certificate, is recomputed.
 //!
 //! # Complexity
 //!
-//! With V operators, P pins of tensors, K kinds and D devices in the plan: O((V + P) log V + V · K), and for
-//! the convex rule O((V + P) · D / 64) on top; for latency with C calls O((V + P) log V + V · K + C), for
-//! makespan O((V + P) log (V + P) + V · K). The certificate of column generation is replayed within limits of
-//! its own: at most about half a minute and a gibibyte, and milliseconds where few tensors are open along its
+//! With V operators, P tensor pins, K kinds and D devices in the plan: O((V + P) log V + V · K), and for the
+//! convex rule an additional O((V + P) · D / 64); for latency with C calls O((V + P) log V + V · K + C), for
+//! makespan O((V + P) log (V + P) + V · K). The certificate of column generation is replayed within its own
+//! limits: at most about half a minute and a gibibyte, and milliseconds if few tensors are open along its
 //! order.
 //!
 //! # Example

@@ -1,32 +1,31 @@
-//! The answer: recomputed figures, violations and the verdict on the bound.
+//! The report: recomputed figures, violations and the verdict on the bound.
 
 use crate::violation::Violation;
 
-/// What the checker found.
+/// Result of a check.
 ///
-/// The figures are those of the checker, never the plan's. They are absent where the plan has no placement or
-/// one they can't be computed of (an operator missing, or on a device that can't run it).
+/// All figures are recomputed, never the plan's. They are absent if the plan has no placement, or one that cannot be
+/// scored (an operator is missing, or on a device that can't run it).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The value: the largest load, the iteration time under a schedule, the last ready time, or the makespan.
+    /// The value: the largest load, the iteration time under a schedule, the latency, or the makespan.
     pub value_s: Option<f64>,
-    /// The largest forward load, where training is `separate`.
+    /// Largest forward load, if training is `separate`.
     pub forward_s: Option<f64>,
-    /// The largest backward load, where training is `separate`.
+    /// Largest backward load, if training is `separate`.
     pub backward_s: Option<f64>,
-    /// The devices in the order of the plan.
+    /// Devices in the order of the plan.
     pub devices: Vec<DeviceFigures>,
-    /// Every group of the cluster with the load of its uplink, in the order of the cluster; none for latency,
-    /// where uplinks play no part.
+    /// Load of every group's uplink, in the order of the cluster; empty for latency, where uplinks play no part.
     pub uplinks: Vec<(String, f64)>,
-    /// What is wrong; empty where the plan is what it says.
+    /// Violations; empty if the plan holds.
     pub violations: Vec<Violation>,
-    /// What can be said of the claimed bound.
+    /// Verdict on the claimed bound.
     pub bound: BoundVerdict,
 }
 
 impl Report {
-    /// Whether the plan is what it says, as far as can be checked: there is no violation.
+    /// Whether there is no violation.
     pub fn holds(&self) -> bool {
         self.violations.is_empty()
     }
@@ -35,47 +34,47 @@ impl Report {
 /// The recomputed figures of one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceFigures {
-    /// Name of the device; of the first one where the stage is replicated.
+    /// Name of the device; of the first device of a replicated stage.
     pub name: String,
-    /// Its kind.
+    /// Kind of the device.
     pub kind: String,
-    /// The place in the pipeline that the plan gives it.
+    /// Stage in the plan.
     pub stage: Option<u32>,
-    /// Devices that run the stage.
+    /// Number of devices that run the stage.
     pub replicas: u32,
-    /// The load of each replica; forward plus backward where training is `separate`. For latency and
-    /// makespan, compute plus communication.
+    /// Load of each replica; forward plus backward if training is `separate`. For latency and makespan, compute plus
+    /// communication.
     pub load_s: f64,
     /// Seconds of compute, before division among replicas.
     pub compute_s: f64,
-    /// Seconds of communication, before division among replicas and without their synchronisation. For
-    /// latency, of all that the calls bring in and send out; for makespan, of all that its link carries, and
-    /// without contention none.
+    /// Seconds of communication, before division among replicas and without their synchronisation. For latency, the
+    /// inputs and outputs of all calls; for makespan, everything that its link carries, which is zero without
+    /// contention.
     pub communication_s: f64,
-    /// Bytes in use, with the microbatches in flight; with one microbatch where the schedule needs stages
-    /// that the plan does not give. For makespan, the most at any moment.
+    /// Bytes in use, with the microbatches in flight; with one microbatch if the schedule needs stages that the plan
+    /// does not give. For makespan, the peak.
     pub memory_bytes: f64,
-    /// Bytes it has; none where unlimited.
+    /// Usable bytes; `None` means unlimited.
     pub memory_limit: Option<f64>,
 }
 
-/// What a bound was compared with.
+/// Evidence that a bound was compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BoundEvidence {
-    /// The recomputed value of the plan itself, a feasible one.
+    /// The recomputed value of the plan, which is feasible.
     Value,
     /// The prices of a fluid relaxation.
     Fluid,
     /// The heaviest colocation class.
     HeaviestUnit,
-    /// Prices at which the devices cannot hold everything.
+    /// Prices at which the devices cannot hold all classes.
     ColumnGeneration,
-    /// The longest path of the graph, each operator at its fastest.
+    /// The longest path of the graph, each operator on its fastest kind.
     CriticalPath,
 }
 
 impl BoundEvidence {
-    /// A stable name, for programs.
+    /// Stable name.
     pub fn name(self) -> &'static str {
         match self {
             BoundEvidence::Value => "value",
@@ -87,25 +86,25 @@ impl BoundEvidence {
     }
 }
 
-/// What can be said of the claimed bound.
+/// Verdict on the claimed bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum BoundVerdict {
-    /// The plan claims none.
+    /// The plan claims no bound.
     NoClaim,
-    /// Nothing speaks against it, and nothing the checker can replay for it.
+    /// Nothing refutes it, and the checker can replay no evidence for it.
     NotVerified,
     /// Its evidence proves it.
     Verified {
-        /// What proves it.
+        /// The evidence.
         by: BoundEvidence,
-        /// The bound that this proves, at least the claimed one.
+        /// The bound that the evidence proves, at least the claimed one.
         proved_s: f64,
     },
-    /// It is above the value of the plan, or above what its evidence proves.
+    /// It exceeds the value of the plan, or the bound that its evidence proves.
     Refuted {
-        /// What speaks against it.
+        /// The refuting evidence.
         by: BoundEvidence,
-        /// The most that it could be; none where the claim or the certificate is malformed.
+        /// Maximum that it could be; `None` if the claim or the certificate is malformed.
         limit_s: Option<f64>,
     },
 }

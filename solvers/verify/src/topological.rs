@@ -1,7 +1,7 @@
-//! Topological order of a directed graph, or a cycle that shows there is none (Kahn, 1962), and longest paths
-//! along it.
+//! Topological order of a directed graph, or a cycle if there is none (Kahn, 1962), and longest paths along
+//! it.
 
-/// The heads of the arcs out of each node, in the order of the arcs.
+/// Heads of the arcs out of each node, in the order of the arcs.
 struct Heads {
     first: Vec<usize>,
     heads: Vec<usize>,
@@ -55,13 +55,13 @@ pub(crate) fn sort(nodes: usize, arcs: &[(usize, usize)]) -> Result<Vec<usize>, 
     if order.len() == nodes { Ok(order) } else { Err(cycle(arcs, &waiting)) }
 }
 
-/// For each node, the seconds of the longest path that ends with it, its own included. The order is one of
-/// all nodes along which every arc goes forward; the seconds are not negative. O(nodes + arcs).
+/// Length in seconds of the longest path that ends with each node, its own seconds included. `order` is a
+/// topological order of all nodes; the seconds are not negative. O(nodes + arcs).
 pub(crate) fn longest(order: &[usize], arcs: &[(usize, usize)], seconds: &[f64]) -> Vec<f64> {
     let heads = Heads::new(seconds.len(), arcs);
     let mut ends = vec![0.0f64; seconds.len()];
     for &node in order {
-        // Until here, the longest path that ends before the node.
+        // So far `ends[node]` is the longest path that ends before the node.
         ends[node] += seconds[node];
         for &head in heads.of(node) {
             ends[head] = ends[head].max(ends[node]);
@@ -70,8 +70,8 @@ pub(crate) fn longest(order: &[usize], arcs: &[(usize, usize)], seconds: &[f64])
     ends
 }
 
-/// A cycle among the nodes that still wait: each of them has a predecessor that waits too, so walking from
-/// predecessor to predecessor comes back.
+/// Returns a cycle among the waiting nodes. Each of them has a waiting predecessor, so a walk from
+/// predecessor to predecessor returns to a visited node.
 fn cycle(arcs: &[(usize, usize)], waiting: &[usize]) -> Vec<usize> {
     let mut before = vec![None; waiting.len()];
     for &(from, to) in arcs {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_longest_path_counts_its_last_node() {
-        // 3 → 1 → 0 → 2 and 3 → 0: 0 is reached over 1 after 3 + 1, and ends at 3 + 1 + 5.
+        // 3 → 1 → 0 → 2 and 3 → 0: 0 waits for 1 until 3 + 1, and ends at 3 + 1 + 5.
         let arcs = [(3, 1), (1, 0), (3, 0), (3, 0), (0, 2)];
         assert_eq!(longest(&[3, 1, 0, 2], &arcs, &[5.0, 1.0, 0.5, 3.0]), vec![9.0, 4.0, 9.5, 3.0]);
         assert_eq!(longest(&[], &[], &[]), Vec::<f64>::new());

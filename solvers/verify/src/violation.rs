@@ -1,50 +1,51 @@
-//! What a plan does wrong, and the list that collects it.
+//! Violations of a plan, and the list that collects them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The constraint or claim that is broken.
+/// The broken constraint or claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ViolationKind {
-    /// An operator is missing, placed twice or unknown; a device is unknown, used twice, or one of too many.
+    /// An operator is missing, placed twice or unknown; a device is unknown, used twice, or exceeds the count
+    /// of its kind.
     Placement,
     /// An operator is on a device that cannot run it.
     Support,
-    /// An operator is off the devices it is pinned to.
+    /// An operator is on a device that its pins don't allow.
     Pins,
     /// A stage has more replicas than there are devices that no pin tells apart from its own.
     Replicas,
     /// Operators of one colocation group are on several devices.
     Colocation,
-    /// A device holds more than its memory even with one microbatch.
+    /// A device exceeds its memory even with one microbatch.
     Memory,
-    /// One microbatch fits, but not all that the schedule keeps in flight.
+    /// One microbatch fits, but not all the microbatches that the schedule keeps in flight.
     InFlightMemory,
-    /// For makespan: a device holds more than its memory at some moment of the step.
+    /// For makespan: a device exceeds its memory at some moment of the step.
     PeakMemory,
-    /// The split rule is broken, or the stages are not an order.
+    /// The split rule is broken, or the stages do not form an order.
     Order,
-    /// For latency: the calls of an accelerator are not its operators, each in one of at most so many, or the
-    /// calls and the operators of hosts wait for each other.
+    /// For latency: the calls of an accelerator do not contain each of its operators exactly once, there are
+    /// too many calls, or calls and host operators wait for each other in a cycle.
     Calls,
-    /// For makespan: the priority does not name every operator once.
+    /// For makespan: the priority does not name every operator exactly once.
     Priority,
-    /// The value is not what the placement gives.
+    /// The value differs from the recomputed one.
     Value,
-    /// A figure of a device is not what the placement gives.
+    /// A figure of a device differs from the recomputed one.
     DeviceFigures,
-    /// The load of an uplink is not what the placement gives.
+    /// The load of an uplink differs from the recomputed one.
     UplinkFigures,
-    /// The bound exceeds the value of a plan or what its evidence proves.
+    /// The bound exceeds the value of a plan or the bound that its evidence proves.
     Bound,
-    /// The status does not go with the value and the bound.
+    /// The status contradicts the value or the bound.
     Status,
-    /// The gap is not what value and bound give.
+    /// The gap does not match value and bound.
     Gap,
 }
 
 impl ViolationKind {
-    /// A stable name, for programs.
+    /// Stable name.
     pub fn name(self) -> &'static str {
         match self {
             ViolationKind::Placement => "placement",
@@ -67,7 +68,7 @@ impl ViolationKind {
         }
     }
 
-    /// Whether it makes the placement infeasible, rather than a claim about it wrong.
+    /// Whether the placement is infeasible, as opposed to a claim about it being wrong.
     pub fn breaks_feasibility(self) -> bool {
         match self {
             ViolationKind::Placement
@@ -97,14 +98,14 @@ impl fmt::Display for ViolationKind {
     }
 }
 
-/// What a violation is about.
+/// Subject of a violation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     /// The plan as a whole.
     Plan,
     /// The operator of this name.
     Operator(String),
-    /// The tensor of this name, or made by this operator where it has no name.
+    /// The tensor of this name, or made by this operator if it has no name.
     Tensor(String),
     /// The device of this name.
     Device(String),
@@ -117,11 +118,11 @@ pub enum Subject {
 /// One violation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// What is broken.
+    /// The broken constraint or claim.
     pub kind: ViolationKind,
-    /// The sentence for people, with names, figures and limits.
+    /// Message for display, with names, figures and limits.
     pub message: String,
-    /// What it is about.
+    /// The subject.
     pub subject: Subject,
 }
 
@@ -131,11 +132,11 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Violations of one kind that are spelt out; the rest are counted.
+/// Maximum number of violations of one kind with a message; the rest are counted.
 const MOST_OF_A_KIND: usize = 100;
 
-/// The violations found so far. A plan for another graph breaks everything at once, so only the first of each
-/// kind are worded.
+/// The violations found so far. A plan for another graph breaks everything, so only the first violations of
+/// each kind get a message.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     worded: Vec<Violation>,
@@ -152,12 +153,12 @@ impl Findings {
         }
     }
 
-    /// Whether the placement breaks no constraint as far as it has been examined.
+    /// Whether no constraint violation has been found so far.
     pub(crate) fn feasible(&self) -> bool {
         !self.counts.keys().any(|kind| kind.breaks_feasibility())
     }
 
-    /// The violations in the order found, and for each kind cut short how many more there are.
+    /// The violations in the order found, and for each truncated kind the number of omitted ones.
     pub(crate) fn finish(mut self) -> Vec<Violation> {
         for (&kind, &count) in &self.counts {
             if count > MOST_OF_A_KIND {

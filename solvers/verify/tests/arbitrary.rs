@@ -1,8 +1,8 @@
-//! Documents that say anything at all: the checker answers and never panics.
+//! Fuzzed documents: the checker returns a result and never panics.
 //!
-//! A document is decoded from random bytes, each of which picks from a few names or numbers, so that names
-//! often meet and often miss. One byte says how often the numbers are absurd: well-formed documents get past
-//! the reading and into the constraints.
+//! A document is decoded from random bytes, each of which selects one of a few names or numbers, so that
+//! names often match and often don't. One byte sets how often values are absurd, so that well-formed
+//! documents pass the reading and reach the constraints.
 
 mod documents;
 

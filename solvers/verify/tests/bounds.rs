@@ -1,4 +1,4 @@
-//! Certificates replayed by hand.
+//! Certificates with bounds computed by hand.
 
 mod documents;
 
@@ -57,7 +57,7 @@ fn the_value_refutes_a_bound_above_it() {
 
 #[test]
 fn fluid_prices() {
-    // a only on acc: 2; b and c on either at 3 and 4. With both prices 1: (2 + 3 + 4) / (2 + 1) = 3.
+    // a runs only on acc, at 2; b and c on either, at 3 and 4. With both prices 1: (2 + 3 + 4) / (2 + 1) = 3.
     let even = json!({"acc": 1.0, "far": 1.0});
     let verified = BoundVerdict::Verified { by: BoundEvidence::Fluid, proved_s: 3.0 };
     assert_eq!(claim(3.0, fluid(even.clone())).report().bound, verified);
@@ -91,7 +91,7 @@ fn fluid_counts_classes_pins_and_kinds_with_devices() {
         operator.colocation = Some("pair".to_owned());
     }
     assert_eq!(proved(colocated), 4.0);
-    // a with the whole class off tpu makes the class pay on acc.
+    // a does not support tpu, so its whole class runs on acc.
     let mut unsupported = claim(1.0, even());
     for operator in &mut unsupported.graph.operators[..2] {
         operator.colocation = Some("pair".to_owned());

@@ -1,4 +1,4 @@
-//! One thing corrupted in a valid plan for latency, and exactly that reported.
+//! Single corruptions of a valid plan for latency, each reported as exactly that.
 
 mod documents;
 
@@ -7,8 +7,9 @@ use serde_json::json;
 use stagewright_core::document::DeviceDocument;
 use stagewright_verify::{Subject, ViolationKind};
 
-/// The chain a → b → c → d of 2, 3, 4 and 1 s, tensors of 1.5, 2.5 and 0.5 s; b on acc0 in call 0, d in call
-/// 1, the others on the host. All figures are claimed: a until 2, b until 9, c until 13, d until 14.5.
+/// The chain a → b → c → d of 2, 3, 4 and 1 s, with tensors of 1.5, 2.5 and 0.5 s; b is in call 0 and d in
+/// call 1 of acc0, the others are on the host. All figures are claimed: a ends at 2, b at 9, c at 13, d at
+/// 14.5.
 fn valid() -> Case {
     let graph = graph(
         &[("a", 2.0), ("b", 3.0), ("c", 4.0), ("d", 1.0)],
@@ -33,7 +34,7 @@ fn calls(device: &mut DeviceDocument, calls: &[&[&str]]) {
         Some(calls.iter().map(|call| call.iter().map(|&operator| operator.to_owned()).collect()).collect());
 }
 
-/// The one violation, which is of the calls: what it is about and what it says.
+/// Subject and message of the only violation, which is of the calls.
 fn only(case: &Case) -> (Subject, String) {
     let mut violations = case.report().violations;
     assert_eq!(violations.len(), 1, "{violations:?}");
@@ -141,7 +142,7 @@ fn calls_of_a_device_that_runs_nothing() {
 
 #[test]
 fn a_call_that_waits_for_its_own_end() {
-    // b and d in one call, with c of the host between them: not convex.
+    // b and d in one call, with c on the host between them: not convex.
     let case = after(|case| calls(&mut case.plan.devices[1], &[&["b", "d"]]));
     let message = "no order of the calls exists: call 0 of \"acc0\" before \"c\" on \"host0\" (\"b\" feeds \"c\"), \
                    \"c\" on \"host0\" before call 0 of \"acc0\" (\"c\" feeds \"d\")";
@@ -170,7 +171,7 @@ fn wrong_figures() {
     assert_eq!(after(|case| case.plan.devices[1].compute_s = 8.5).broken(), ["device-figures"]);
     assert_eq!(after(|case| case.plan.devices[1].communication_s = 4.0).broken(), ["device-figures"]);
     assert_eq!(after(|case| case.plan.devices[0].memory_bytes = 1.0).broken(), ["device-figures"]);
-    // The values of other readings: nothing paid for, only what comes in, only what goes out.
+    // The values if transfers were free, if only inputs were paid for, or only outputs.
     for other in [10.0, 12.0, 12.5] {
         assert_eq!(after(|case| case.plan.objective.value_s = Some(other)).broken(), ["value"]);
     }
@@ -178,7 +179,7 @@ fn wrong_figures() {
 
 #[test]
 fn an_operator_moved() {
-    // c comes along into its own call: it pays for bc twice and for cd, and waits in turn.
+    // c moves into the call of d, which now pays for bc a second time and waits for the first call.
     let case = after(|case| {
         case.plan.devices[0].ops.pop();
         case.plan.devices[1].ops.push("c".to_owned());

@@ -1,4 +1,4 @@
-//! Certificates of column generation, by hand and by malice.
+//! Certificates of column generation, computed by hand or adversarial.
 
 mod documents;
 
@@ -38,13 +38,13 @@ fn verified(case: &Case) -> Option<f64> {
     }
 }
 
-/// Loads on acc: a alone 3.5, b alone 7, c alone 6.5, ab 7.5, bc 8.5, ac 10, abc 9. On far: b 6, c 6, bc 8.
+/// Loads on acc: a alone 3.5, b alone 7, c alone 6.5, ab 7.5, bc 8.5, ac 10, abc 9. Loads on far: b 6, c 6, bc 8.
 #[test]
 fn loads_count_classes_and_the_tensors_they_cut() {
     let each = json!({"a": 1.0, "b": 1.0, "c": 1.0});
     assert_eq!(verified(&claim(3.0, columns(3.4, each.clone(), json!({})))), Some(3.4), "a fits nowhere");
     assert_eq!(verified(&claim(3.0, columns(3.5, each.clone(), json!({})))), None, "a fits acc");
-    // With one device of each kind left, two classes have to share one: ab at 7.5 is the cheapest pair.
+    // With one device of each kind, two classes have to share one: ab at 7.5 is the cheapest pair.
     let fewer = |threshold| {
         let mut case = claim(3.0, columns(threshold, each.clone(), json!({"acc0": 1.0, "far0": 1.0})));
         case.cluster.kinds[0].count = 1;
@@ -56,7 +56,7 @@ fn loads_count_classes_and_the_tensors_they_cut() {
 
 #[test]
 fn pins_tell_pools_apart() {
-    // All pinned to acc1: 9 on it; at less, it holds ab (7.5) at most.
+    // All classes pinned to acc1 load it with 9; below that it holds at most ab (7.5).
     let prices = json!({"a": 1.0, "b": 1.0, "c": 1.0});
     let pinned = |devices| {
         let mut case = claim(3.0, columns(8.4, prices.clone(), devices));
@@ -110,7 +110,7 @@ fn malformed_certificates() {
         let message = &case.report().violations[0].message;
         assert!(message.contains("malformed") && message.contains(why), "{message}");
     }
-    // What JSON cannot say.
+    // Values that JSON cannot represent.
     for given in [f64::NAN, f64::INFINITY] {
         for (threshold, price, device) in [(given, 1.0, 0.1), (3.4, given, 0.1), (3.4, 1.0, given)] {
             let mut case = claim(3.0, sound.clone());
@@ -146,8 +146,8 @@ fn a_class_is_priced_once() {
     assert!(case.report().violations[0].message.contains("the class of \"b\" twice"));
 }
 
-/// Operators whose tensors are all open at once along the order of the certificate, costs that tell no two sets
-/// apart by much, and as many pools as pins can make: the limits of the replay hold.
+/// Tensors that are all open at once along the order of the certificate, costs that barely distinguish any two sets,
+/// and as many pools as pins can make: the replay stays within its limits.
 #[test]
 fn hostile_graphs_end_within_the_limits() {
     for (operators, distance) in [(2_000, 1_000), (60, 30)] {

@@ -1,4 +1,4 @@
-//! Steps without contention, small enough to play through by hand, and the published ones.
+//! Steps without contention, small enough to simulate by hand, and published ones.
 
 mod documents;
 #[path = "../../core/tests/support/heterogeneous.rs"]
@@ -12,7 +12,7 @@ use stagewright_core::document::{
 use stagewright_core::tolerance;
 use stagewright_verify::DeviceFigures;
 
-/// A plan without claims for a step without contention.
+/// A plan for makespan without contention, without claims.
 fn executed(devices: &[(&str, &str, &[&str])]) -> PlanDocument {
     let mut plan = placement(devices);
     plan.objective.kind = ObjectiveKind::Makespan;
@@ -20,7 +20,7 @@ fn executed(devices: &[(&str, &str, &[&str])]) -> PlanDocument {
     plan
 }
 
-/// On three devices with links of 1 byte/s, and two sockets of a host.
+/// A case on three devices with links of 1 byte/s, and two sockets of a host.
 fn case(graph: GraphDocument, devices: &[(&str, &str, &[&str])]) -> Case {
     let mut cluster = hosted();
     cluster.kinds[0].count = 3;
@@ -33,7 +33,7 @@ fn ranked(mut case: Case, order: &[&str]) -> Case {
     case
 }
 
-/// a makes what b and c read, of 2 and 3 bytes; each on a device of its own.
+/// a feeds b and c with tensors of 2 and 3 bytes; each operator is on its own device.
 fn fan() -> Case {
     let graph = graph(&[("a", 1.0), ("b", 1.0), ("c", 1.0)], &[("a", &["b"], 2.0), ("a", &["c"], 3.0)]);
     case(graph, &[("acc0", "acc", &["a"]), ("acc1", "acc", &["b"]), ("acc2", "acc", &["c"])])
@@ -41,7 +41,7 @@ fn fan() -> Case {
 
 #[test]
 fn nothing_waits_for_a_port_and_none_is_loaded() {
-    // a until 1, its tensors until 3 and 4, c until 5.
+    // a ends at 1, its tensors arrive at 3 and 4, c ends at 5.
     let report = sound(&fan());
     assert_eq!(report.value_s, Some(5.0));
     for device in &report.devices {
@@ -73,7 +73,7 @@ fn at_home_a_tensor_takes_the_diagonal() {
         (0..5).map(|row| (0..5).map(|column| figure * f64::from(5 * row + column)).collect()).collect()
     };
     case.cluster.matrix = Some(MatrixDocument { delay_s: rows(0.5), seconds_per_byte: rows(0.25) });
-    // The seventh entry, 3 + 4 · 1.5, once for both; no copy is made.
+    // Diagonal entry of acc1: 3 + 4 · 1.5, once for both readers; no copy is made.
     assert_eq!(value(&case), 1.0 + 9.0 + 2.0);
     assert_eq!(peaks(&case), [4.0]);
 }
@@ -86,7 +86,7 @@ fn what_arrives_at_one_moment_arrives_in_the_order_of_sending() {
     );
     let on: [(&str, &str, &[&str]); 3] =
         [("acc0", "acc", &["a", "z"]), ("acc1", "acc", &["b"]), ("acc2", "acc", &["x", "y"])];
-    // At 3 y has what a has made, and then x what b has.
+    // At 3, y receives its input from a before x receives its input from b.
     assert_eq!(value(&case(graph, &on)), 9.0);
 }
 
@@ -109,7 +109,7 @@ fn a_device_goes_on_before_what_it_has_made_is_there() {
     let graph =
         graph(&[("p", 1.0), ("q", 5.0), ("r", 1.0), ("z", 9.0)], &[("p", &["r"], 0.0), ("r", &["z"], 0.0)]);
     let case = case(graph, &[("acc0", "acc", &["p", "q", "r"]), ("acc1", "acc", &["z"])]);
-    // q waits at 1, when r does not yet.
+    // At 1, q is queued and r is not yet.
     assert_eq!(value(&ranked(case, &["r", "z", "p", "q"])), 1.0 + 5.0 + 1.0 + 9.0);
 }
 
@@ -117,7 +117,8 @@ fn a_device_goes_on_before_what_it_has_made_is_there() {
 fn a_free_device_does_not_wait_for_the_better() {
     let graph = graph(&[("x", 4.0), ("w", 2.0), ("y", 1.0), ("z", 5.0)], &[("y", &["z"], 0.0)]);
     let case = case(graph, &[("acc0", "acc", &["w", "y", "x"]), ("acc1", "acc", &["z"])]);
-    // All are ready at 0; x is so first, and of the others w.
+    // All are ready at 0. x, the first in document order, starts immediately; w is the first of the others,
+    // or y by priority.
     assert_eq!(value(&case), 4.0 + 2.0 + 1.0 + 5.0);
     assert_eq!(value(&ranked(case, &["z", "y", "w", "x"])), 4.0 + 1.0 + 5.0);
 }
@@ -149,7 +150,7 @@ fn what_is_claimed_is_compared() {
         case.broken()
     };
     assert_eq!(after(&|_| {}), [""; 0]);
-    // What the step takes with ports.
+    // The makespan with ports.
     assert_eq!(after(&|case| case.plan.objective.value_s = Some(7.0)), ["value"]);
     assert_eq!(after(&|case| case.plan.devices[0].communication_s = 5.0), ["device-figures"]);
     assert_eq!(after(&|case| case.plan.devices[1].memory_bytes = 1.0), ["device-figures"]);

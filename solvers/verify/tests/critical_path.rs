@@ -1,4 +1,4 @@
-//! Bounds on the latency: the critical path recomputed, and nothing that speaks of another objective.
+//! Bounds on the latency: the critical path is recomputed, and evidence for other objectives is ignored.
 
 mod documents;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use stagewright_core::document::{ObjectiveKind, PlanStatus};
 use stagewright_verify::{BoundEvidence, BoundVerdict};
 
-/// a → b → d and a → c → d of 1, 2, 3 and 4 s, all on acc0 in one call, of value 10. The longest path is a,
+/// a → b → d and a → c → d of 1, 2, 3 and 4 s, all in one call of acc0, with value 10. The longest path is a,
 /// c, d: 8.
 fn claim(bound: f64, source: &str) -> Case {
     let graph = graph(
@@ -24,7 +24,7 @@ fn claim(bound: f64, source: &str) -> Case {
     Case { graph, cluster: hosted(), pins: None, plan }
 }
 
-/// What the critical path proves of a claim that it verifies.
+/// The bound that the critical path proves for a verified claim.
 fn proved(case: &Case) -> f64 {
     match case.report().bound {
         BoundVerdict::Verified { by: BoundEvidence::CriticalPath, proved_s } => proved_s,
@@ -63,11 +63,11 @@ fn the_value_refutes_a_bound_above_it() {
 
 #[test]
 fn each_operator_at_its_fastest() {
-    // c takes 1 on the host: a, b and d are the longest path, 7, and a, c, d only 6.
+    // With c taking 1 on the host, a, b, d is the longest path, with 7, and a, c, d takes only 6.
     let mut case = claim(7.0, "critical-path");
     case.graph.operators[2].seconds = read(json!({"gpu": 3.0, "cpu": 1.0}));
     assert_eq!(proved(&case), 7.0);
-    // Where c may not use the host, whether by pins, by support or for want of one, it is 8 again.
+    // If c can't use the host, because of pins, support or a missing host, the bound is 8 again.
     let mut pinned = case.clone();
     pinned.pins = Some(read(json!({"c": ["acc1", "acc0"]})));
     assert_eq!(proved(&pinned), 8.0);
@@ -77,7 +77,7 @@ fn each_operator_at_its_fastest() {
     let mut gone = case.clone();
     gone.cluster.kinds[1].count = 0;
     assert_eq!(proved(&gone), 8.0);
-    // And where it is colocated with b, which is pinned.
+    // Also if it is colocated with b, which is pinned.
     for operator in [1, 2] {
         case.graph.operators[operator].colocation = Some("pair".to_owned());
     }
@@ -112,8 +112,8 @@ fn other_sources_are_not_verified() {
 
 #[test]
 fn certificates_of_throughput_are_no_evidence() {
-    // Each proves its bound for throughput, and heaviest-unit would be one even here; but none speaks of
-    // latency.
+    // Each proves its bound for throughput, and heaviest-unit would be valid even here; but none is evidence
+    // for latency.
     let certificates = [
         json!({"kind": "fluid", "prices": {"acc": 1.0, "host": 1.0}}),
         json!({"kind": "heaviest-unit", "operator": "d"}),
@@ -125,7 +125,7 @@ fn certificates_of_throughput_are_no_evidence() {
         case.plan.bound.certificate = read(certificate.clone());
         assert_eq!(case.report().bound, BoundVerdict::NotVerified);
         assert_eq!(case.broken(), [""; 0]);
-        // The path is recomputed whatever stands beside it.
+        // The path is recomputed whatever the certificate.
         case.plan.bound.source = "critical-path".to_owned();
         assert_eq!(proved(&case), 8.0);
 

@@ -1,4 +1,4 @@
-//! Random placements against the definitions, read literally and without regard to speed.
+//! Random placements against naive implementations of the definitions.
 
 mod documents;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use stagewright_core::document::Split;
 
-/// A random acyclic graph: tensor i has a producer and later consumers, and a size.
+/// A random acyclic graph, whose tensors each have a producer, later consumers and a size, with a placement.
 #[derive(Debug, Clone)]
 struct Random {
     seconds: Vec<u8>,
@@ -86,7 +86,7 @@ impl Random {
         self.tensors.iter().flat_map(|(from, to, _)| to.iter().map(|&to| (*from, to)))
     }
 
-    /// Whether every two operators of a device have no operator of another on a path between them.
+    /// Whether no path between two operators of a device contains an operator of another device.
     fn convex(&self) -> bool {
         let n = self.seconds.len();
         let mut reaches = vec![vec![false; n]; n];
@@ -104,7 +104,7 @@ impl Random {
         })
     }
 
-    /// Whether some order of the devices has every arc go forward.
+    /// Whether every arc goes forward in some order of the devices.
     fn contiguous(&self) -> bool {
         let orders = (0..DEVICES.pow(DEVICES as u32)).map(|code| {
             let place = |device: usize| code / DEVICES.pow(device as u32) % DEVICES;

@@ -1,4 +1,4 @@
-//! Documents that describe no problem, each with its code.
+//! Invalid documents, each with its error code.
 
 mod documents;
 
@@ -79,7 +79,7 @@ fn cycle() {
 #[test]
 fn no_link() {
     assert_eq!(after(|case| case.cluster.kinds[1].link = None), "no-link");
-    // Not needed: by a host, by a kind without devices, where every tensor was measured.
+    // Not needed by a host, by a kind without devices, or if every tensor was measured.
     for relieve in [
         |case: &mut Case| case.cluster.kinds[1].host = true,
         |case: &mut Case| case.cluster.kinds[1].count = 0,
@@ -111,7 +111,7 @@ fn no_link_for_the_synchronisation_of_replicas() {
 
 #[test]
 fn ambiguous_device() {
-    // acc has acc0 to acc10, and acc1 has acc10.
+    // With 11 devices of acc, acc10 is both its last device and the first of acc1.
     let mut case = valid();
     case.cluster.kinds[1].name = "acc1".to_owned();
     case.report();
@@ -158,7 +158,7 @@ fn rules_of_pipelines_where_there_are_none() {
             case.plan.objective.microbatches = Some(2);
         });
         assert_eq!(scheduled.error(), "rule");
-        // One replica and one call are what there is anyway.
+        // One replica and one call are the defaults.
         with(|case| case.plan.objective.max_replicas = Some(1)).report();
         with(|case| case.plan.objective.calls = Some(1)).report();
         let many = with(|case| case.plan.objective.calls = Some(u32::MAX));
@@ -171,7 +171,7 @@ fn rules_of_pipelines_where_there_are_none() {
             case.plan.objective.training = training;
         })
     };
-    // A schedule orders the passes itself, and an iteration ends some time.
+    // A schedule needs combined training, and microbatches are limited.
     assert_eq!(scheduled(4, Training::Separate), "rule");
     assert_eq!(scheduled(65537, Training::Combined), "rule");
 }
@@ -214,7 +214,7 @@ fn execution_of_no_step() {
     }
 }
 
-/// The checker refuses the objectives that the core refuses, which it does without looking at a graph.
+/// The checker rejects the same objectives as the core, which validates them without a graph.
 #[test]
 fn microbatches_and_schedules_are_for_each_other() {
     for schedule in [Schedule::None, Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble] {

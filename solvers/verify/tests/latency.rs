@@ -1,4 +1,4 @@
-//! The latency of calls small enough to add up by hand.
+//! The latency of calls, small enough to compute by hand.
 
 mod documents;
 
@@ -11,7 +11,7 @@ fn case(graph: GraphDocument, plan: PlanDocument) -> Case {
     Case { graph, cluster: hosted(), pins: None, plan }
 }
 
-/// Value, and load, compute and communication of each device, of a plan that breaks nothing.
+/// Value, and load, compute and communication of each device; the plan must have no violations.
 fn timed(case: &Case) -> (f64, Vec<[f64; 3]>) {
     let report: Report = case.report();
     assert!(report.holds(), "{:?}", report.violations);
@@ -28,7 +28,7 @@ fn chain() -> GraphDocument {
 #[test]
 fn from_the_host_and_back() {
     let plan = offload(1, &[("host0", "host", &[&["a", "c"]]), ("acc0", "acc", &[&["b"]])]);
-    // a until 2; the call until 2 + 1.5 + 3 + 2.5; c until 9 + 4.
+    // a ends at 2, the call at 2 + 1.5 + 3 + 2.5, c at 9 + 4.
     assert_eq!(timed(&case(chain(), plan)), (13.0, vec![[6.0, 6.0, 0.0], [7.0, 3.0, 4.0]]));
 }
 
@@ -47,7 +47,8 @@ fn between_two_calls_of_one_accelerator_a_tensor_is_paid_twice() {
     assert_eq!(timed(&case(chain(), plan)), (17.0, vec![[17.0, 9.0, 8.0]]));
 }
 
-/// Two branches, p → q and r → s, that two accelerators cross over: each makes what the other goes on with.
+/// Two branches, p → q and r → s. Two accelerators cross over: each runs the first half of one branch and the
+/// second half of the other.
 fn branches() -> GraphDocument {
     graph(&[("p", 2.0), ("q", 4.0), ("r", 3.0), ("s", 5.0)], &[("p", &["q"], 1.0), ("r", &["s"], 2.0)])
 }
@@ -55,9 +56,9 @@ fn branches() -> GraphDocument {
 #[test]
 fn accelerators_feed_one_another_in_two_calls_each() {
     let plan = offload(2, &[("acc0", "acc", &[&["p"], &["s"]]), ("acc1", "acc", &[&["r"], &["q"]])]);
-    // acc0: 2 + 1 = 3, then with r at 5: 5 + 2 + 5 = 12. acc1: 3 + 2 = 5, then with p at 3: 5 + 1 + 4 = 10.
+    // acc0: 2 + 1 = 3, then after r at 5: 5 + 2 + 5 = 12. acc1: 3 + 2 = 5, then after p at 3: 5 + 1 + 4 = 10.
     assert_eq!(timed(&case(branches(), plan)), (12.0, vec![[10.0, 7.0, 3.0], [10.0, 7.0, 3.0]]));
-    // In one call each, either waits for the other.
+    // With one call each, they wait for each other.
     let plan = offload(1, &[("acc0", "acc", &[&["p", "s"]]), ("acc1", "acc", &[&["r", "q"]])]);
     assert_eq!(case(branches(), plan).broken(), ["calls"]);
 }
@@ -68,7 +69,7 @@ fn calls_of_one_accelerator_run_in_turn() {
         let plan = offload(2, &[("acc0", "acc", calls), ("host0", "host", &[&["q", "s"]])]);
         timed(&case(branches(), plan)).0
     };
-    // p until 3 and q until 7; r until 3 + 5 = 8 and s until 13. The other way round: s at 5 + 5, q at 8 + 4.
+    // p ends at 3, q at 7; r at 3 + 5 = 8, s at 13. In the other order: s at 5 + 5, q at 8 + 4.
     assert_eq!(value(&[&["p"], &["r"]]), 13.0);
     assert_eq!(value(&[&["r"], &["p"]]), 12.0);
 }
@@ -76,14 +77,14 @@ fn calls_of_one_accelerator_run_in_turn() {
 #[test]
 fn a_host_runs_everything_at_once() {
     let plan = offload(1, &[("host0", "host", &[&["p", "r", "s"]]), ("host1", "host", &[&["q"]])]);
-    // r and s until 8, p and q until 6 meanwhile, and nothing moves between sockets.
+    // r and s end at 8, p and q concurrently at 6, and nothing moves between sockets.
     assert_eq!(timed(&case(branches(), plan)), (8.0, vec![[10.0, 10.0, 0.0], [4.0, 4.0, 0.0]]));
 }
 
 #[test]
 fn a_tensor_is_brought_in_and_sent_out_once_a_call() {
-    // h feeds x and y of one call, z of another accelerator and w of the host; x feeds y beside it, w, z and
-    // v, which is in the next call of its own accelerator.
+    // h feeds x and y of one call, z of another accelerator and w of the host; x feeds y of its own call, w,
+    // z and v, which is in the next call of its own accelerator.
     let graph = graph(
         &[("h", 1.0), ("x", 2.0), ("y", 3.0), ("v", 1.0), ("z", 2.0), ("w", 10.0)],
         &[("h", &["x", "y", "z", "w"], 4.0), ("x", &["y", "w", "z", "v"], 5.0), ("y", &[], 100.0)],
@@ -96,8 +97,8 @@ fn a_tensor_is_brought_in_and_sent_out_once_a_call() {
             ("host0", "host", &[&["h", "w"]]),
         ],
     );
-    // h until 1. Call 0: 1 + 4 + 2 + 3 + 5 = 15; call 1: 15 + 5 + 1 = 21. acc1: 15 + 4 + 5 + 2 = 26. w: 15 +
-    // 10.
+    // h ends at 1. Call 0: 1 + 4 + 2 + 3 + 5 = 15; call 1: 15 + 5 + 1 = 21. acc1: 15 + 4 + 5 + 2 = 26. w: 15
+    // + 10.
     let devices = vec![[20.0, 6.0, 14.0], [11.0, 2.0, 9.0], [11.0, 11.0, 0.0]];
     assert_eq!(timed(&case(graph, plan)), (26.0, devices));
 }
@@ -158,14 +159,14 @@ fn memory_counts_once_over_all_calls() {
     assert_eq!(case.broken(), [""; 0]);
     case.graph.operators[2].workspace_bytes = 11.0;
     assert_eq!(case.broken(), ["memory"]);
-    // Memory is judged even where the calls give no value.
+    // Memory is checked even if the calls give no value.
     case.plan.devices[0].calls = None;
     assert_eq!(case.broken(), ["memory", "calls"]);
 }
 
 #[test]
 fn the_split_rule_is_not_read() {
-    // a and c on acc0 with b between them: neither convex nor contiguous, but in two calls it can be run.
+    // a and c on acc0 with b between them: neither convex nor contiguous, but feasible in two calls.
     for split in ["contiguous", "convex", "free"] {
         let plan = offload(2, &[("acc0", "acc", &[&["a"], &["c"]]), ("acc1", "acc", &[&["b"]])]);
         let mut case = case(chain(), plan);

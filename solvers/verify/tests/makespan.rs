@@ -1,4 +1,4 @@
-//! Steps small enough to play through by hand, each with one thing corrupted and exactly that reported.
+//! Steps small enough to simulate by hand, and single corruptions, each reported as exactly that.
 
 mod documents;
 
@@ -10,7 +10,7 @@ use stagewright_core::document::{
 use stagewright_verify::{BoundEvidence, BoundVerdict};
 
 /// Three devices `acc` in the group `box`, one `far` in the group `pod`, all with links of 1 byte/s, and a
-/// host in none.
+/// host in no group.
 fn cluster() -> ClusterDocument {
     read(json!({
         "schema": "stagewright.cluster/1",
@@ -35,7 +35,7 @@ fn case(graph: GraphDocument, plan: PlanDocument) -> Case {
     Case { graph, cluster: cluster(), pins: None, plan }
 }
 
-/// a makes what b and c read, of 2 and 3 bytes; each on a device of its own.
+/// a feeds b and c with tensors of 2 and 3 bytes; each operator is on its own device.
 fn fan() -> Case {
     let graph = graph(&[("a", 1.0), ("b", 1.0), ("c", 1.0)], &[("a", &["b"], 2.0), ("a", &["c"], 3.0)]);
     case(graph, executed(&[("acc0", "acc", &["a"]), ("acc1", "acc", &["b"]), ("acc2", "acc", &["c"])]))
@@ -43,7 +43,7 @@ fn fan() -> Case {
 
 #[test]
 fn what_leaves_a_device_leaves_one_after_the_other() {
-    // a until 1, its tensors until 3 and 6, c until 7.
+    // a ends at 1, its tensors arrive at 3 and 6, c ends at 7.
     let report = sound(&fan());
     assert_eq!(report.value_s, Some(7.0));
     let loads = report.devices.iter().map(|device| [device.load_s, device.compute_s, device.communication_s]);
@@ -55,13 +55,14 @@ fn what_leaves_a_device_leaves_one_after_the_other() {
 fn what_enters_a_device_enters_in_the_order_of_asking() {
     let graph = graph(&[("a", 1.0), ("b", 2.0), ("c", 1.0)], &[("b", &["c"], 2.0), ("a", &["c"], 3.0)]);
     let on = [("acc0", "acc", &["a"] as &[&str]), ("acc1", "acc", &["b"]), ("acc2", "acc", &["c"])];
-    // a's tensor from 1 to 4, b's from 4 to 6.
+    // a's tensor moves from 1 to 4, b's from 4 to 6.
     assert_eq!(value(&case(graph, executed(&on))), 7.0);
 }
 
 #[test]
 fn destinations_go_by_the_cluster_and_not_by_the_plan() {
-    // Both tensors of one moment: first to acc1, whose reader is short, then to acc2, whose is long.
+    // Two simultaneous requests: the first goes to acc1, whose reader is short, the second to acc2, whose
+    // reader is long.
     let graph = graph(&[("a", 1.0), ("b", 5.0), ("c", 1.0)], &[("a", &["b", "c"], 2.0)]);
     let on = [("acc2", "acc", &["b"] as &[&str]), ("acc1", "acc", &["c"]), ("acc0", "acc", &["a"])];
     assert_eq!(value(&case(graph, executed(&on))), 1.0 + 2.0 + 2.0 + 5.0);
@@ -77,7 +78,7 @@ fn uplinks_are_shared_and_slow_what_crosses_them() {
         ("acc1", "acc", &["c"]),
         ("host0", "host", &["d"]),
     ];
-    // a's takes the 3 + 2/4 of the pod; c's waits for the box until 4.5 and takes the 6 of its link.
+    // a's tensor takes the 3 + 2/4 of the pod; c's waits for the box until 4.5 and takes the 6 of its link.
     let report = sound(&case(graph, executed(&on)));
     assert_eq!(report.value_s, Some(11.5));
     assert_eq!(report.uplinks, [("box".to_owned(), 9.5), ("pod".to_owned(), 3.5)]);
@@ -101,7 +102,7 @@ fn a_matrix_says_how_long_and_uplinks_are_on_no_way() {
     assert!(report.uplinks.iter().all(|(_, load)| *load == 0.0));
 }
 
-/// x and y are ready at once on one device; y feeds z elsewhere.
+/// x and y are ready at the start on one device; y feeds z on another.
 fn queue() -> Case {
     let graph = graph(&[("x", 4.0), ("y", 1.0), ("z", 5.0)], &[("y", &["z"], 0.0)]);
     case(graph, executed(&[("acc0", "acc", &["y", "x"]), ("acc1", "acc", &["z"])]))
@@ -132,7 +133,7 @@ fn an_operator_does_not_wait_for_a_tensor_that_takes_no_time() {
         executed(&[("acc0", "acc", &["busy", "urgent", "other", "end"]), ("acc1", "acc", &["away"])]),
     );
     case.plan.priority = Some(["urgent", "end", "busy", "other", "away"].map(str::to_owned).to_vec());
-    // At 1 `other` starts, and only then what `away` has made.
+    // At 1, `other` starts, and only then does the tensor of `away` arrive.
     assert_eq!(value(&case), 1.0 + 1.0 + 1.0 + 9.0);
 }
 
@@ -145,7 +146,7 @@ fn memory_is_held_from_the_first_need_to_the_last() {
     let mut case = case(graph, executed(&[("acc0", "acc", &["a", "b"]), ("acc1", "acc", &["c"])]));
     case.graph.operators[2].workspace_bytes = 30.0;
     case.graph.operators[2].activation_bytes = 1e9;
-    // What nobody reads goes with its producer; then b adds 10 to the 4 that are on their way until 5.
+    // An unread tensor is freed with its producer; then b adds 10 to the 4 that are in transfer until 5.
     assert_eq!(peaks(&case), [104.0, 34.0]);
     case.graph.operators[0].parameter_bytes = 1000.0;
     case.graph.operators[1].optimizer_bytes = 2000.0;
@@ -166,7 +167,7 @@ fn what_ends_makes_room_for_what_starts() {
     let graph = graph(&[("a", 1.0), ("b", 0.0), ("c", 1.0)], &[("a", &["b"], 5.0), ("b", &["c"], 7.0)]);
     let mut case = case(graph, executed(&[("acc0", "acc", &["a", "b", "c"])]));
     case.graph.operators[2].workspace_bytes = 4.0;
-    // b takes no time and still holds what it reads and makes.
+    // b takes no time and still holds its inputs and outputs.
     assert_eq!(peaks(&case), [12.0]);
 }
 

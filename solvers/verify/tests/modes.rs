@@ -1,4 +1,4 @@
-//! Every mode of the cost model on cases small enough to add up by hand.
+//! Every mode of the cost model, on cases small enough to compute by hand.
 
 mod documents;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use stagewright_core::document::{Communication, Schedule, Split, Training};
 use stagewright_verify::Report;
 
-/// The chain with every operator on a device of its own: a on acc0, b on acc1, c on far0.
+/// The chain with every operator on its own device: a on acc0, b on acc1, c on far0.
 ///
 /// - acc0: compute 2, sends ab 1.5;
 /// - acc1: compute 3, receives ab 1.5, sends bc 2.5;
@@ -28,7 +28,7 @@ fn case(graph: Value, cluster: Value, devices: &[(&str, &str, &[&str])]) -> Case
     Case { graph: read(graph), cluster: read(cluster), pins: None, plan: placement(devices) }
 }
 
-/// One kind `acc` of this many devices of class gpu, with a link of 1 byte/s.
+/// One kind `acc` of `count` devices of class gpu, with links of 1 byte/s.
 fn plain(count: u32) -> Value {
     json!({"schema": "stagewright.cluster/1",
            "kinds": [{"name": "acc", "class": "gpu", "count": count, "link": {"bandwidth": 1.0}}]})
@@ -80,7 +80,7 @@ fn a_tensor_is_paid_once_by_each_device_that_it_touches() {
 fn measured_seconds_win_over_the_link() {
     let mut case = spread();
     case.graph.tensors[1].seconds.insert("gpu".to_owned(), 0.25);
-    // acc1: 3 + 1.5 + 0.25; far0 still takes bc over its link.
+    // acc1: 3 + 1.5 + 0.25; far0 still receives bc over its link.
     assert_eq!(loads(&case.report()), [3.5, 4.75, 6.0]);
 }
 
@@ -108,7 +108,7 @@ fn roofline() {
     // max(100/5, 10/2) + 0.25; max(100/5, 60/2) + 0.25; 0.25; measured without overhead
     assert_eq!(loads(&case.report()), [20.25, 30.25, 0.25, 7.0]);
 
-    // Without a memory bandwidth what moves bytes can't run, and what moves none can.
+    // Without a memory bandwidth, operators that move bytes can't run; the others can.
     case.cluster.classes.get_mut("gpu").expect("the class").memory_bandwidth = None;
     let report = case.report();
     assert_eq!(case.broken(), ["support"]);
@@ -206,7 +206,7 @@ fn separate_training_applies_the_communication_mode_to_each_pass() {
 fn separate_training_splits_uplinks_by_pass() {
     let mut case = training();
     case.plan.objective.training = Training::Separate;
-    // acc1 becomes far0, outside the group of acc0; the uplink takes 10 s a byte.
+    // acc1 becomes far0, outside the group of acc0; the uplink takes 10 s per byte.
     case.cluster.groups = read(json!([{"name": "server", "uplink": {"bandwidth": 0.1}}]));
     case.cluster.kinds[0].group = Some("server".to_owned());
     let mut far = case.cluster.kinds[0].clone();
@@ -237,13 +237,13 @@ fn replicas_divide_the_load_and_synchronise() {
 
     case.plan.objective.training = Training::Combined;
     case.cluster.kinds[0].host = true;
-    // 9/2, and a host has nothing to send
+    // 9/2; a host has no communication.
     assert_eq!(loads(&case.report()), [4.5, 6.0]);
 }
 
 #[test]
 fn microbatches_in_flight() {
-    // Three stages in the order 4, 1, 9 of the document's devices, each 1 + n·10 bytes.
+    // Three stages, numbered 4, 1, 9 in document order, of 1 + n·10 bytes each.
     let operator = |name: &str| json!({"name": name, "seconds": {"gpu": 1.0}, "workspace_bytes": 1.0, "activation_bytes": 10.0});
     let graph = json!({"schema": "stagewright.graph/1",
                        "operators": [operator("x"), operator("y"), operator("z")]});
@@ -287,7 +287,7 @@ fn contiguous_without_stages_needs_some_order() {
 
 #[test]
 fn convex_is_weaker_than_contiguous() {
-    // x1 → y1 and y2 → x2 between two devices: no order, but no path comes back.
+    // x1 → y1 and y2 → x2 between two devices: no order exists, but no path comes back.
     let operators: Vec<Value> =
         ["x1", "x2", "y1", "y2"].iter().map(|name| json!({"name": name, "seconds": {"gpu": 1.0}})).collect();
     let mut graph = json!({"schema": "stagewright.graph/1", "operators": operators, "tensors": [
@@ -299,7 +299,7 @@ fn convex_is_weaker_than_contiguous() {
     two.plan.objective.split = Split::Convex;
     assert_eq!(two.broken(), [""; 0]);
 
-    // y1 → y2 closes the path x1 → y1 → y2 → x2, which leaves acc0 and comes back.
+    // y1 → y2 completes the path x1 → y1 → y2 → x2, which leaves acc0 and comes back.
     graph["tensors"].as_array_mut().expect("tensors").push(json!({"producer": "y1", "consumers": ["y2"]}));
     let mut closed = case(graph, plain(2), &devices);
     closed.plan.objective.split = Split::Convex;

@@ -1,4 +1,4 @@
-//! A graph of 100,000 operators on more devices than fit in one machine word.
+//! A graph of 100,000 operators on more devices than a machine word has bits.
 
 mod documents;
 
@@ -10,8 +10,8 @@ use stagewright_verify::ViolationKind;
 const OPERATORS: usize = 100_000;
 const DEVICES: usize = 200;
 
-/// A chain in equal blocks, each operator of 1 s and each tensor of 1 s, with skips over 1000 operators that
-/// take no time.
+/// A chain in equal blocks, with operators of 1 s and tensors of 1 s, and skips over 1000 operators that take
+/// no time.
 fn chain() -> Case {
     let names: Vec<String> = (0..OPERATORS).map(|operator| format!("o{operator}")).collect();
     let mut graph = documents::chain();
@@ -42,7 +42,7 @@ fn chain() -> Case {
     }
 }
 
-/// The chain with each block in so many calls.
+/// The chain with each block divided into `calls` calls.
 fn offloaded(calls: usize) -> Case {
     let mut case = chain();
     case.plan.objective.kind = ObjectiveKind::Latency;
@@ -56,8 +56,8 @@ fn offloaded(calls: usize) -> Case {
 
 #[test]
 fn large_graphs_are_checked_for_latency() {
-    // 100,000 operators one after the other, and every call but the first brings a tensor in, every but the
-    // last sends one out.
+    // 100,000 operators one after the other; every call but the first receives a tensor, every call but the
+    // last sends one.
     for (calls, value) in [(1, 100_000.0 + 2.0 * 199.0), (500, 100_000.0 + 2.0 * 99_999.0)] {
         let report = offloaded(calls).report();
         assert!(report.holds(), "{:?}", report.violations);
@@ -73,7 +73,7 @@ fn large_graphs_are_checked_for_latency() {
     assert_eq!(violations.len(), 1);
     assert_eq!(violations[0].kind, ViolationKind::Calls);
     assert!(violations[0].message.len() < 1000, "{}", violations[0].message);
-    // In the wrong order, no device can begin.
+    // In reverse order, no device can start.
     let mut case = offloaded(500);
     case.plan.devices.iter_mut().for_each(|device| device.calls.as_mut().unwrap().reverse());
     assert_eq!(case.broken(), ["calls"]);
@@ -85,10 +85,11 @@ fn large_graphs_are_checked_for_makespan() {
     case.plan.objective.kind = ObjectiveKind::Makespan;
     let report = case.report();
     assert!(report.holds(), "{:?}", report.violations);
-    // One after the other, and between neighbouring blocks a tensor of a second and those that skip, of none.
+    // One operator after the other, and between neighbouring blocks a tensor of 1 s and skips that take no
+    // time.
     assert_eq!(report.value_s, Some(100_199.0));
-    // Everything at once: each device runs its block, the last of the priority first, and the last of all
-    // feeds one operator on every device.
+    // A star: one operator feeds all others, one transfer per device, and each device runs its block in
+    // reverse order.
     let mut case = chain();
     case.plan.objective.kind = ObjectiveKind::Makespan;
     case.plan.priority =
@@ -104,7 +105,7 @@ fn large_graphs_are_checked_for_makespan() {
     case.graph.tensors = vec![star];
     let report = case.report();
     assert!(report.holds(), "{:?}", report.violations);
-    // The tensor leaves its device 199 times in a row; the last to get it then runs 500 operators.
+    // The tensor leaves its device 199 times in a row; the last device to receive it then runs 500 operators.
     assert_eq!(report.value_s, Some(1.0 + 199.0 + 500.0));
 }
 
@@ -118,7 +119,7 @@ fn large_graphs_are_checked_under_every_rule() {
         // 100,000 / 200 operators, and a tensor in and a tensor out.
         assert_eq!(report.value_s, Some(502.0));
     }
-    // The first operator of the last block moves to device 100: a path leaves that and comes back.
+    // The first operator of the last block moves to device 100, so a path leaves that device and comes back.
     let moved = case.plan.devices[DEVICES - 1].ops.remove(0);
     case.plan.devices[100].ops.push(moved);
     case.plan.objective.split = Split::Convex;

@@ -1,4 +1,4 @@
-//! One thing corrupted in a valid plan, and exactly that reported.
+//! Single corruptions of a valid plan, each reported as exactly that.
 
 mod documents;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use stagewright_core::document::PlanStatus;
 use stagewright_verify::{Subject, ViolationKind};
 
-/// The kinds of violations after one change to the valid case.
+/// Violation kinds after one change to the valid case.
 fn after(corrupt: impl FnOnce(&mut Case)) -> Vec<&'static str> {
     let mut case = valid();
     corrupt(&mut case);
@@ -66,7 +66,7 @@ fn placement_device_twice() {
 
 #[test]
 fn placement_too_many_devices_of_a_kind() {
-    // far0 and a replica of it, of one device.
+    // far0 with a replica, though its kind has one device.
     let mut case = valid();
     case.plan.objective.max_replicas = Some(2);
     assert_eq!(case.broken(), [""; 0]);
@@ -89,7 +89,7 @@ fn replicas_on_a_device_that_a_pin_tells_apart() {
     let report = apart.report();
     let found = report.violations.iter().find(|violation| violation.kind == ViolationKind::Replicas);
     assert_eq!(found.map(|found| &found.subject), Some(&Subject::Device("acc0".to_owned())));
-    // acc1 is set aside for c, though c is elsewhere.
+    // acc1 is reserved for c, though c is elsewhere.
     assert!(pinned(json!({"c": ["acc1", "far"]})).broken().contains(&"replicas"));
     for together in [json!({"a": "acc"}), json!({"a": ["acc1", "acc0"]}), json!({"a": ["acc0", "gpu"]})] {
         assert!(!pinned(together).broken().contains(&"replicas"));
@@ -98,7 +98,7 @@ fn replicas_on_a_device_that_a_pin_tells_apart() {
 
 #[test]
 fn a_device_that_runs_nothing_is_not_in_use() {
-    // acc0 takes both devices of its kind; acc1 is listed without operators and takes none.
+    // acc0 uses both devices of its kind; acc1 is listed without operators and uses none.
     let mut case = valid();
     case.plan =
         documents::placement(&[("acc0", "acc", &["a", "b"]), ("far0", "far", &["c"]), ("acc1", "acc", &[])]);
@@ -154,7 +154,7 @@ fn pins_of_both_apply() {
 
 #[test]
 fn pins_are_met_by_the_device_that_the_stage_names() {
-    // The replicated stage takes acc0 and acc1, but only acc0 is named, and acc1 is no replica of it once a
+    // The replicated stage uses acc0 and acc1, but only acc0 is named, and acc1 can't be its replica once a
     // pin tells the two apart.
     let mut case = valid();
     case.plan.objective.value_s = None;
@@ -330,7 +330,7 @@ fn a_placement_without_claims_is_scored_and_not_compared() {
 
 #[test]
 fn a_bound_is_not_refuted_by_an_infeasible_plan() {
-    // The plan takes 7.5 s but breaks the memory limit, so that nothing speaks against a bound of 8 s.
+    // The plan takes 7.5 s but exceeds the memory limit, so nothing refutes a bound of 8 s.
     let mut case = optimal();
     case.plan.bound.value_s = Some(8.0);
     case.cluster.kinds[1].memory_bytes = Some(1.0);

@@ -1,4 +1,4 @@
-//! Any bytes as a cluster: an error or a cluster that survives both notations.
+//! Arbitrary bytes as a cluster: an error, or a cluster that round-trips through both notations.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as a model: an error or a model that survives being written and read again.
+//! Arbitrary bytes as a model: an error, or a model that round-trips through writing and reading.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

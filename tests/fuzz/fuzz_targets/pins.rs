@@ -1,4 +1,4 @@
-//! Any bytes as pins: an error or pins.
+//! Arbitrary bytes as pins: an error or pins.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

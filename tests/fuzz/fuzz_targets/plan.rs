@@ -1,4 +1,4 @@
-//! Any bytes as a plan: an error or a plan that survives being written and read again.
+//! Arbitrary bytes as a plan: an error, or a plan that round-trips through writing and reading.
 #![no_main]
 
 use std::sync::LazyLock;

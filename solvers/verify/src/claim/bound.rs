@@ -1,11 +1,11 @@
-//! The bound is not above the value of a feasible plan, and not above what its evidence proves.
+//! The bound exceeds neither the value of a feasible plan nor the bound that its evidence proves.
 //!
-//! A feasible plan refutes any bound above its value, whatever the evidence. Below it, what can be replayed
-//! for the bound decides. For throughput that is its certificate; for latency the critical path, if it claims
-//! to be that, since the certificates speak of loads. For makespan it is either: a device computes for at
-//! most the makespan, and the closed-form certificates speak of nothing but compute; that of column
-//! generation counts what a device sends and receives as well, which may go on while it computes. Without
-//! such evidence the bound is not verified, which is not the same as wrong.
+//! A feasible plan refutes any bound above its value, whatever the evidence. Otherwise the replayed evidence
+//! decides. For throughput that is the certificate; for latency the critical path, if the plan names it as
+//! the source, since the certificates are about loads. For makespan it is either: a device computes for at
+//! most the makespan, and the closed-form certificates count compute alone. The certificate of column
+//! generation also counts communication, which may overlap with compute in a step, so it proves nothing about
+//! makespan. Without such evidence the bound is not verified, which is not the same as wrong.
 
 use stagewright_core::document::{CertificateDocument, PlanDocument};
 use stagewright_core::tolerance;
@@ -16,7 +16,7 @@ use crate::read::{Objective, Problem};
 use crate::report::{BoundEvidence, BoundVerdict};
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Judges the bound. `value` is the recomputed value where the placement is feasible.
+/// Checks the bound. `value` is the recomputed value if the placement is feasible.
 pub(crate) fn check(
     problem: &Problem,
     plan: &PlanDocument,
@@ -49,7 +49,7 @@ pub(crate) fn check(
     }
 }
 
-/// What the evidence for the bound proves, if there is any that speaks of the objective.
+/// Replays the evidence for the bound; `None` if there is none that applies to the objective.
 fn evidence(problem: &Problem, plan: &PlanDocument) -> Option<(BoundEvidence, Proof)> {
     let certified = || plan.bound.certificate.as_ref().map(|certificate| replay(problem, certificate));
     match problem.rules.objective {
@@ -67,7 +67,7 @@ fn evidence(problem: &Problem, plan: &PlanDocument) -> Option<(BoundEvidence, Pr
     }
 }
 
-/// Whether a bound is above a limit by more than rounding.
+/// Whether a bound exceeds a limit by more than rounding.
 fn exceeds(claimed: f64, limit: f64) -> bool {
     claimed > limit * (1.0 + tolerance::VALUE_RELATIVE)
 }

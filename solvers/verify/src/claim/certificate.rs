@@ -1,18 +1,18 @@
 //! Certificates: evidence that a bound holds for every plan, replayed from the documents.
 //!
-//! That of column generation has a folder of its own, [`columns`]. The others speak of colocation classes u and device
-//! kinds c, where seconds(u, c) is the sum over the members of u, and only kinds on which the whole class may run
-//! count: it has devices, every member is supported, and one device is allowed by the pins of all members.
+//! The certificate of column generation is in [`columns`]. The others use colocation classes u and device kinds c,
+//! where seconds(u, c) is the sum over the members of u. Only kinds that can run the whole class count: the kind has
+//! devices, supports every member, and has a device that the pins of all members allow.
 //!
-//! *Fluid.* In any plan with value B, a device has a load of at most B and at least its compute, and r replicas
-//! of a stage share its compute. Weigh the devices of kind c by a price π_c ≥ 0:
-//! Σ_u min_c π_c · seconds(u, c) ≤ Σ_c π_c · (compute on kind c) ≤ B · Σ_c count_c · π_c, in every communication
-//! and training mode. This is weak duality for the linear program that may cut classes into pieces.
+//! *Fluid.* In any plan with value B, a device has a load of at most B and at least its compute, and r replicas of a
+//! stage share its compute. Price the devices of kind c at π_c ≥ 0: Σ_u min_c π_c · seconds(u, c) ≤ Σ_c π_c · (compute
+//! on kind c) ≤ B · Σ_c count_c · π_c, in every communication and training mode. This is weak duality for the linear
+//! program that may split classes fractionally.
 //!
-//! *Heaviest unit.* Some device runs the class, on at most r = min(max_replicas, count_c) replicas, so B is at
-//! least the least of seconds(u, c) / r.
+//! *Heaviest unit.* Some device runs the class, on at most r = min(max_replicas, count_c) replicas, so B is at least
+//! the minimum over c of seconds(u, c) / r.
 //!
-//! Both speak of the largest load. An iteration of m microbatches under a schedule takes at least m times that.
+//! Both bound the largest load. An iteration of m microbatches under a schedule takes at least m times that.
 
 use std::collections::BTreeMap;
 
@@ -23,20 +23,20 @@ use crate::read::{Allowed, Problem};
 use crate::report::BoundEvidence;
 use crate::score::cost;
 
-/// What a certificate proves.
+/// Result of replaying a certificate.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Proof {
-    /// This bound.
+    /// A proved bound.
     Bound(f64),
-    /// Nothing: some class may run nowhere, so that there is no plan to bound.
+    /// No bound: some class can run on no kind, so there is no plan to bound.
     NoPlan,
-    /// Nothing yet: what was left out to replay it, or the limits of the replay, stand between.
+    /// Inconclusive: the relaxation or the limits of the replay prevent a proof.
     Open,
-    /// Nothing: the certificate is malformed, and why.
+    /// No bound: the certificate is malformed, with the reason.
     Malformed(String),
 }
 
-/// Replays a certificate. O(operators · kinds), and for column generation what [`columns`] limits it to.
+/// Replays a certificate. O(operators · kinds); column generation within the limits of [`columns`].
 pub(crate) fn replay(problem: &Problem, certificate: &CertificateDocument) -> (BoundEvidence, Proof) {
     match certificate {
         CertificateDocument::Fluid { prices } => (BoundEvidence::Fluid, fluid(problem, prices)),
@@ -91,17 +91,17 @@ fn heaviest_unit(problem: &Problem, operator: &str) -> Proof {
     shares.reduce(f64::min).map_or(Proof::NoPlan, |least| proved(repetitions(problem) * least))
 }
 
-/// How often a bound on the load counts: an iteration of m microbatches takes every device m times its load.
+/// Multiplicity of a bound on the load: an iteration of m microbatches takes every device m times its load.
 fn repetitions(problem: &Problem) -> f64 {
     f64::from(problem.rules.microbatches)
 }
 
-/// A bound, unless a sum overflowed on the way.
+/// The bound, or a malformed certificate if a sum overflowed.
 fn proved(bound: f64) -> Proof {
     if bound.is_finite() { Proof::Bound(bound) } else { Proof::Malformed("its figures overflow".to_owned()) }
 }
 
-/// The kinds on which a whole class may run, with its seconds there.
+/// Kinds that can run a whole class, with its seconds there.
 pub(super) fn runs_on<'a>(problem: &'a Problem, class: usize) -> impl Iterator<Item = (usize, f64)> + 'a {
     let members = &problem.graph.classes[class];
     let pinned = members.iter().filter_map(|&operator| problem.pins.of(operator));

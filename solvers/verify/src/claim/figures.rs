@@ -1,7 +1,7 @@
-//! The value, the figures of the devices and the loads of the uplinks are what the placement gives.
+//! The value, the device figures and the uplink loads match the recomputed ones.
 //!
 //! They are claims only in a plan with a value. Figures agree within the relative tolerance for sums taken in
-//! different orders; a claim that is not a number agrees with nothing.
+//! different orders; a non-finite claim agrees with nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::read::Problem;
 use crate::score::Score;
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Reports the figures that differ. The score and the memory are those of the devices of the plan, in order.
+/// Reports the figures that differ. `score` and `memory` are in the order of the plan's devices.
 pub(crate) fn check(
     problem: &Problem,
     plan: &PlanDocument,
@@ -52,10 +52,10 @@ fn device_figures(device: &DeviceDocument, figures: &[(&str, f64, f64)], finding
     }
 }
 
-/// A group that the plan leaves out must carry nothing.
+/// Checks the uplink loads. A group that the plan omits must have load zero.
 fn uplinks(problem: &Problem, plan: &PlanDocument, score: &Score, findings: &mut Findings) {
     let names = problem.cluster.groups.iter().map(|group| group.name.as_str());
-    // Where uplinks play no part, they carry nothing.
+    // If uplinks play no part, their loads are zero.
     let loads = score.uplinks.iter().copied().chain(std::iter::repeat(0.0));
     let mut missing: BTreeMap<&str, f64> = names.zip(loads).collect();
     let mut wrong = |name: &str, message: String| {
@@ -81,8 +81,8 @@ fn uplinks(problem: &Problem, plan: &PlanDocument, score: &Score, findings: &mut
     }
 }
 
-/// Whether a claim is the recomputed figure. An infinite figure is an overflow and agrees with nothing, which
-/// a relative difference alone would not say.
+/// Whether a claim agrees with the recomputed figure. An infinite figure is an overflow and agrees with
+/// nothing, which a relative difference alone would not ensure.
 fn agree(claimed: f64, actual: f64) -> bool {
     claimed.is_finite() && actual.is_finite() && tolerance::same(claimed, actual)
 }

@@ -1,15 +1,15 @@
-//! The gap is (value − bound) / value, as the plan states the two, and null where one of them is.
+//! The gap is (value − bound) / value with the plan's own value and bound, and null if either is null.
 
 use stagewright_core::document::PlanDocument;
 use stagewright_core::tolerance;
 
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Difference up to which a stated gap is the right one. Gaps are small differences of large numbers and may
-/// have been rounded for people.
+/// Absolute tolerance of a stated gap. Gaps are small differences of large numbers and may have been rounded
+/// for display.
 const GAP_ABSOLUTE: f64 = 1e-6;
 
-/// Reports a wrong gap. A value or bound that is no number is reported as such, not here.
+/// Reports a wrong gap. A non-finite value or bound is reported elsewhere.
 pub(crate) fn check(plan: &PlanDocument, findings: &mut Findings) {
     let expected = match (plan.objective.value_s, plan.bound.value_s) {
         (Some(value), Some(bound)) if value.is_finite() && bound.is_finite() => {

@@ -1,4 +1,4 @@
-//! The claims, one file each: what a plan says of itself, against what was recomputed.
+//! Claims of a plan, one file each, compared with the recomputed figures.
 
 pub(crate) mod bound;
 pub(crate) mod certificate;

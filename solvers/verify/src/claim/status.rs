@@ -1,4 +1,4 @@
-//! The status goes with the value and the bound.
+//! The status is consistent with the value and the bound.
 //!
 //! | status | value | bound |
 //! | --- | --- | --- |
@@ -7,8 +7,8 @@
 //! | infeasible | null, and no devices | any |
 //! | unknown | null | any |
 //!
-//! A placement whose maker claims nothing of it, such as an expert's split, has status unknown and devices. A
-//! graph without operators needs no value.
+//! A placement without claims, such as an expert's split, has status unknown and devices. A graph without
+//! operators needs no value.
 
 use stagewright_core::document::{PlanDocument, PlanStatus};
 use stagewright_core::tolerance;

@@ -1,7 +1,8 @@
-//! Every operator of an accelerator in exactly one of its calls, and no more calls than the objective allows.
+//! Every operator of an accelerator is in exactly one of its calls, and there are no more calls than the
+//! objective allows.
 //!
-//! Calls and operators of hosts are the *steps* of a plan for latency: what starts and ends as one. All that
-//! a call needs has to be there before it starts, and all that it makes is there when it ends.
+//! The *steps* of a plan for latency are its calls and host operators: each starts and ends as one. All
+//! inputs of a call must be present before it starts, and all its outputs are available when it ends.
 
 use stagewright_core::document::DeviceDocument;
 
@@ -9,26 +10,26 @@ use super::Placed;
 use crate::read::Problem;
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// A step.
+/// A call or a host operator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
-    /// The device, by its place in the plan.
+    /// Index of the device in the plan.
     pub(crate) device: usize,
-    /// The place of a call among those of its accelerator; none for an operator of a host.
+    /// Index of the call on its accelerator; `None` for a host operator.
     pub(crate) call: Option<usize>,
 }
 
 /// The steps of a plan.
 #[derive(Debug)]
 pub(crate) struct Steps {
-    /// The calls of each accelerator stand together, in order.
+    /// The steps; the calls of each accelerator are consecutive and in order.
     pub(crate) list: Vec<Step>,
-    /// The step of each operator.
+    /// Step of each operator.
     pub(crate) step_of: Vec<usize>,
 }
 
-/// Reads the calls and reports what is wrong with them; none where some operator is not in exactly one, so
-/// that the plan has no value. O(operators + calls).
+/// Reads the calls and reports violations. Returns `None` if an operator is not in exactly one step, so that
+/// the plan has no value. O(operators + calls).
 pub(crate) fn check(problem: &Problem, placed: &Placed, most: u32, findings: &mut Findings) -> Option<Steps> {
     let mut reader = Reader {
         problem,
@@ -51,7 +52,7 @@ pub(crate) fn check(problem: &Problem, placed: &Placed, most: u32, findings: &mu
 }
 
 impl Step {
-    /// How messages call it; `operator` is one of its operators.
+    /// Label of the step in messages; `operator` is one of its operators.
     pub(crate) fn label(self, placed: &Placed, operator: &str) -> String {
         let device = placed.name(self.device);
         match self.call {

@@ -1,11 +1,11 @@
-//! Operators of one colocation group on one device.
+//! All operators of a colocation group are on one device.
 
 use super::placement::Draft;
 use crate::read::Problem;
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Reports the groups that are split, each with two of its operators. Operators on no device are left to the
-/// placement constraint. O(operators).
+/// Reports the split groups, each with two of its operators. Unplaced operators are left to the placement
+/// constraint. O(operators).
 pub(crate) fn check(problem: &Problem, draft: &Draft, findings: &mut Findings) {
     for members in &problem.graph.classes {
         let mut placed = members.iter().filter_map(|&operator| Some((operator, draft.device_of[operator]?)));

@@ -1,15 +1,15 @@
-//! The contiguous rule: forward tensors only go to later stages, backward ones only to earlier.
+//! The contiguous rule: forward tensors never go to an earlier stage, backward tensors never to a later one.
 //!
-//! A tensor from operator u to operator v binds their stages so:
+//! A tensor from operator u to operator v constrains their stages:
 //!
 //! - both forward: stage(u) ≤ stage(v);
-//! - both backward, and the colocation class of one of them has no forward operator: stage(u) ≥ stage(v). Where
-//!   both classes have forward operators, colocation already puts the two where the forward pass wants them;
-//! - otherwise nothing: colocation alone binds updates, and what passes between the forward and the backward
-//!   half.
+//! - both backward, and the colocation class of one of them has no forward operator: stage(u) ≥ stage(v). If both
+//!   classes have forward operators, colocation already places them by the forward pass;
+//! - otherwise not at all: updates, and tensors between the forward and the backward half, are constrained by
+//!   colocation alone.
 //!
-//! A plan with stages must satisfy these inequalities. One without must have some order that does, which is to
-//! say that the graph of devices, with an arc from the one that must not be later to the other, has no cycle.
+//! A plan with stages must satisfy these inequalities. For a plan without stages, some order must satisfy them: the
+//! graph of devices, with an arc from the one that must not be later to the other, must be acyclic.
 
 use stagewright_core::document::Pass;
 
@@ -26,8 +26,7 @@ struct Bind {
     tensor: usize,
 }
 
-/// Reports the tensors that go against the stages, or a cycle of devices where there are none.
-/// O(pins log pins).
+/// Reports the tensors that violate the stages, or a cycle of devices if the plan has no stages. O(pins log pins).
 pub(crate) fn check(problem: &Problem, placed: &Placed, stages: &Stages, findings: &mut Findings) {
     let binds = binds(&problem.graph);
     match stages {

@@ -1,9 +1,8 @@
 //! The convex rule: no path between forward operators leaves a device and comes back.
 //!
-//! For one device with operators S, walk the forward operators in topological order and note which of them lie
-//! on a path that has left S: v does if a predecessor does, or if a predecessor is in S and v is not. The rule
-//! is broken where such a v is in S. One bit a device, so a machine word walks 64 devices at once:
-//! O((operators + pins) · ⌈devices / 64⌉).
+//! For one device with operators S, walk the forward operators in topological order and mark those on a path that has
+//! left S: v is marked if a predecessor is, or if a predecessor is in S and v is not. The rule is broken if a marked v
+//! is in S. Each device takes one bit, so a machine word covers 64 devices: O((operators + pins) · ⌈devices / 64⌉).
 
 use stagewright_core::document::Pass;
 
@@ -37,7 +36,7 @@ pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings)
     }
 }
 
-/// The forward predecessors of each forward operator; none of the others.
+/// Forward predecessors of each forward operator; empty for the other operators.
 fn predecessors(problem: &Problem) -> Vec<Vec<usize>> {
     let graph = &problem.graph;
     let mut before = vec![Vec::new(); graph.operators.len()];

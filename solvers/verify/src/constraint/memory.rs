@@ -1,10 +1,10 @@
 //! The bytes of all operators on a device fit into its memory.
 //!
-//! What a microbatch holds is worked out in [`resident`](super::resident); here it is multiplied by the microbatches in
-//! flight. Without a schedule that is one; under GPipe every stage keeps all m, since all forward passes come
-//! first; under 1F1B the j-th stage from the last, which is 1, keeps min(j, m), since it has started j
-//! microbatches when the first comes back; under zero-bubble every one of p stages keeps min(p, m), since it puts the
-//! gradients of the weights off until then. Replicas hold the same bytes each.
+//! The bytes of a microbatch are computed in [`resident`](super::resident); here they are multiplied by the
+//! microbatches in flight. Without a schedule there is one. Under GPipe every stage keeps all m, since all forward
+//! passes come first. Under 1F1B the j-th stage from the last, which is 1, keeps min(j, m), since it has started j
+//! microbatches when the first comes back. Under zero-bubble every one of p stages keeps min(p, m), since it defers the
+//! weight gradients until then. Each replica holds the same bytes.
 
 use stagewright_core::tolerance;
 
@@ -14,15 +14,15 @@ use super::stages::Stages;
 use crate::read::{InFlight, Problem};
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// The bytes on one device.
+/// Memory use of one device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Memory {
     pub(crate) bytes: f64,
-    /// False where 1F1B has no stages to count from, and the bytes are those of one microbatch.
+    /// False if 1F1B has no stages to count from; the bytes are then for one microbatch.
     pub(crate) in_flight_known: bool,
 }
 
-/// Sums the bytes of each device and reports those that don't fit. O(operators).
+/// Sums the bytes of each device and reports the devices that exceed their memory. O(operators).
 pub(crate) fn check(
     problem: &Problem,
     placed: &Placed,

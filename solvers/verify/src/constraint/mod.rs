@@ -1,6 +1,6 @@
-//! The constraints, one file each: what makes a placement feasible.
+//! The constraints on a feasible placement, one file each.
 //!
-//! A device of a plan that runs nothing is not in use: it takes no place in the pipeline and counts as none of
+//! A device of a plan that runs nothing is not in use: it has no position in the pipeline and does not count towards
 //! the devices of its kind.
 
 pub(crate) mod calls;

@@ -1,6 +1,6 @@
-//! The bytes that a device holds fit into its memory at every moment of the step.
+//! The bytes on a device fit into its memory at every moment of the step.
 //!
-//! What it holds when is for [`score`](crate::score) to find out; here its peak is held against the capacity.
+//! The peak is computed in [`score`](crate::score); here it is compared with the capacity.
 
 use stagewright_core::tolerance;
 
@@ -9,7 +9,7 @@ use super::memory::Memory;
 use crate::read::Problem;
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Reports the devices whose peak does not fit, in the order of the plan. O(devices).
+/// Reports the devices whose peak exceeds their memory, in the order of the plan. O(devices).
 pub(crate) fn check(
     problem: &Problem,
     placed: &Placed,

@@ -1,13 +1,13 @@
-//! Every pinned operator on a device that its pins allow.
+//! Every pinned operator is on a device that its pins allow.
 //!
-//! A pin names devices, kinds or classes. The pin of an operator to one device is met by the stage that names
-//! this device; the constraint on replicas keeps the further devices of a stage within the same pins.
+//! A pin names devices, kinds or classes. A pin to one device is satisfied by the stage that names this
+//! device; the constraint on replicas keeps the other devices of a stage within the same pins.
 
 use super::placement::Draft;
 use crate::read::Problem;
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Reports the operators that are off their pins. O(operators).
+/// Reports the operators on devices that their pins don't allow. O(operators).
 pub(crate) fn check(problem: &Problem, draft: &Draft, findings: &mut Findings) {
     for (operator, device) in draft.device_of.iter().enumerate() {
         let Some(allowed) = problem.pins.of(operator) else { continue };

@@ -1,7 +1,8 @@
-//! Every operator on exactly one device, every device one of the cluster, no kind used beyond its count.
+//! Every operator is on exactly one device, every device exists in the cluster, and no kind is used beyond
+//! its count.
 //!
 //! All other constraints and all figures presuppose this one. So the plan is read into a [`Draft`] that may
-//! have holes, and only a draft without violations becomes a [`Placed`], which has none.
+//! be incomplete, and only a draft without violations becomes a [`Placed`].
 
 use std::collections::BTreeMap;
 
@@ -10,21 +11,21 @@ use stagewright_core::document::{DeviceDocument, PlanDocument};
 use crate::read::Problem;
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// A device of the plan as far as it could be read.
+/// A device of the plan, possibly invalid.
 #[derive(Debug)]
 pub(crate) struct DraftDevice<'a> {
     pub(crate) document: &'a DeviceDocument,
-    /// Kind and number; none where the cluster has no such device.
+    /// Kind and number; `None` if the cluster has no such device.
     pub(crate) seat: Option<(usize, u32)>,
     operators: Vec<usize>,
 }
 
-/// A placement that may be incomplete.
+/// A possibly incomplete placement.
 #[derive(Debug)]
 pub(crate) struct Draft<'a> {
     /// In the order of the plan.
     pub(crate) devices: Vec<DraftDevice<'a>>,
-    /// For each operator, the first device that lists it.
+    /// First device that lists each operator.
     pub(crate) device_of: Vec<Option<usize>>,
     sound: bool,
 }
@@ -34,7 +35,7 @@ pub(crate) struct Draft<'a> {
 pub(crate) struct Device<'a> {
     pub(crate) document: &'a DeviceDocument,
     pub(crate) kind: usize,
-    /// Its number within the kind.
+    /// Number within the kind.
     pub(crate) number: u32,
     pub(crate) operators: Vec<usize>,
 }
@@ -44,11 +45,11 @@ pub(crate) struct Device<'a> {
 pub(crate) struct Placed<'a> {
     /// In the order of the plan.
     pub(crate) devices: Vec<Device<'a>>,
-    /// The device of each operator.
+    /// Device of each operator.
     pub(crate) device_of: Vec<usize>,
 }
 
-/// Reads the devices of a plan and reports what is wrong with them. O(operators + devices log devices).
+/// Reads the devices of a plan and reports violations. O(operators + devices log devices).
 pub(crate) fn check<'a>(problem: &Problem, plan: &'a PlanDocument, findings: &mut Findings) -> Draft<'a> {
     let mut report = Reporter { findings, sound: true };
     let mut devices: Vec<DraftDevice> = plan
@@ -65,7 +66,7 @@ pub(crate) fn check<'a>(problem: &Problem, plan: &'a PlanDocument, findings: &mu
 }
 
 impl<'a> Draft<'a> {
-    /// The placement, if nothing was wrong with it.
+    /// The placement; `None` if it has violations.
     pub(crate) fn complete(self) -> Option<Placed<'a>> {
         if !self.sound {
             return None;
@@ -93,7 +94,7 @@ fn seat(problem: &Problem, document: &DeviceDocument) -> Option<(usize, u32)> {
     Some((kind, problem.cluster.number_in_kind(kind, &document.name)?))
 }
 
-/// Violations of this constraint alone, so that others found before don't count.
+/// Reports violations of this constraint, so that earlier ones of other constraints don't count.
 struct Reporter<'f> {
     findings: &'f mut Findings,
     sound: bool,

@@ -1,24 +1,24 @@
-//! A priority, where the plan has one, names every operator once.
+//! The priority of a plan, if any, names every operator exactly once.
 //!
-//! It is the order in which operators that are ready on one device run. A plan without one, or with an empty
-//! one, leaves that to the time at which they are ready.
+//! It is the order in which ready operators of one device run. Without a priority, or with an empty one, they
+//! run in the order in which they became ready.
 
 use stagewright_core::document::PlanDocument;
 
 use crate::read::Problem;
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Who runs first of the operators that are ready on a device.
+/// Order in which ready operators of a device run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Precedence {
-    /// That which was ready first.
+    /// By the time at which they became ready.
     ByTime,
-    /// That which comes first in the priority; for each operator its place there.
+    /// By the priority; the rank of each operator.
     ByRank(Vec<usize>),
 }
 
-/// Reads the priority and reports what is wrong with it; none where some operator is not in it exactly once,
-/// so that nothing says when it runs. O(operators + names).
+/// Reads the priority and reports violations. Returns `None` if an operator is not in it exactly once, which
+/// leaves its order undefined. O(operators + names).
 pub(crate) fn check(problem: &Problem, plan: &PlanDocument, findings: &mut Findings) -> Option<Precedence> {
     let Some(priority) = plan.priority.as_ref().filter(|priority| !priority.is_empty()) else {
         return Some(Precedence::ByTime);

@@ -1,21 +1,20 @@
-//! The replicas of a stage on devices that no pin tells apart.
+//! The replicas of a stage are on devices that no pin tells apart.
 //!
-//! A stage names one device; its further replicas are devices of the same kind, and which they are is not
-//! said. An operator pinned to some devices of a kind must not reach the others by replication, nor must a
-//! device that is set aside by a pin be taken for something else. So the devices of a kind fall into pools,
-//! two devices being in one pool iff every pin allows both or neither, and a stage draws all its replicas
-//! from the pool of the device it names. Since stages name different devices, they can do so iff no pool is
-//! overdrawn.
+//! A stage names one device; its further replicas are unnamed devices of the same kind. An operator pinned to
+//! some devices of a kind must not reach the others by replication, and a device reserved by a pin must not
+//! be taken for something else. So the devices of a kind are partitioned into pools: two devices are in one
+//! pool iff every pin allows both or neither. A stage draws all its replicas from the pool of the device it
+//! names. Since stages name different devices, this is possible iff no pool is overdrawn.
 
 use super::Placed;
 use crate::read::{Pools, Problem};
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Reports the pools that are overdrawn. A pool that is a whole kind is left to the placement constraint.
-/// O(n log n) for n devices in the plan and in all pins.
+/// Reports the overdrawn pools. A pool that is a whole kind is left to the placement constraint. O(n log n)
+/// for n devices in the plan and in all pins.
 pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings) {
     let pools = Pools::of(&problem.cluster, &problem.pins);
-    // Per pool the devices that stages take, and the first of the stages.
+    // Per pool, the number of devices that stages take, and the first of these stages.
     let mut taken: Vec<(u64, Option<usize>)> = vec![(0, None); pools.list().len()];
     for (position, device) in placed.devices.iter().enumerate() {
         if device.operators.is_empty() {

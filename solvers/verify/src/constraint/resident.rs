@@ -1,11 +1,12 @@
-//! What a device holds, by the rules of the version of the graph.
+//! Bytes on a device, by the rules of the graph's version.
 //!
-//! In version 1 it holds the sum of what its operators declare. In version 2 it works through its operators, the forward
-//! pass first, producers before consumers, else in the order of the document, and holds parameters, optimiser state and
-//! shared parameters all the time; a tensor from its first pin here to its last, to the end if nothing reads it; and
-//! workspace while its operator runs. Further microbatches in flight hold what waits for the backward pass.
+//! In version 1 a device holds the sum of the bytes that its operators declare. In version 2 it runs its operators one
+//! by one, forward operators first, producers before consumers, otherwise in document order. It holds parameters,
+//! optimiser state and shared parameters throughout; a tensor from its first pin on the device to its last, or to the
+//! end if nothing reads it; and workspace while its operator runs. Further microbatches in flight hold the tensors that
+//! wait for the backward pass.
 //!
-//! It is worked out moment by moment, from the tensors alone.
+//! The bytes are computed moment by moment, from the tensors alone.
 
 use std::collections::BTreeSet;
 
@@ -13,23 +14,23 @@ use stagewright_core::document::Pass;
 
 use crate::read::Graph;
 
-/// Bytes of a device, by what they count with.
+/// Bytes of a device, by multiplicity.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Resident {
-    /// Once.
+    /// Counted once.
     fixed: f64,
-    /// With every microbatch in flight.
+    /// Per microbatch in flight.
     declared: f64,
-    /// With every microbatch in flight but the one that runs.
+    /// Per microbatch in flight except the running one.
     waiting: f64,
-    /// The most at any moment of the microbatch that runs.
+    /// Peak of the running microbatch.
     running: f64,
-    /// Parameters whose gradients replicas synchronise.
+    /// Bytes of the parameters whose gradients replicas synchronise.
     pub(crate) synchronised: f64,
 }
 
 impl Resident {
-    /// What some operators, ascending, hold on their device. O(pins of their tensors + operators · those that are held).
+    /// Bytes of the given operators, ascending, on their device. O(pins of their tensors + operators · held tensors).
     pub(crate) fn of(graph: &Graph, operators: &[usize]) -> Resident {
         let mut resident = Resident::default();
         for &operator in operators {
@@ -50,7 +51,7 @@ impl Resident {
         resident
     }
 
-    /// In all, with so many microbatches in flight.
+    /// Total bytes with the given number of microbatches in flight.
     pub(crate) fn total(&self, microbatches: f64) -> f64 {
         self.fixed + microbatches * self.declared + ((microbatches - 1.0) * self.waiting + self.running)
     }

@@ -1,7 +1,7 @@
-//! The pipeline order that a plan gives its devices.
+//! Pipeline order of the devices in a plan.
 //!
-//! Stages are wanted by the contiguous rule, which can do without, and by schedules, which can't. They are an order
-//! if every used device has one and no two have the same; the numbers need not be consecutive.
+//! The contiguous rule uses stages if they are given; schedules require them. They form an order if every used device
+//! has a stage and no two devices have the same; the numbers need not be consecutive.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use super::Placed;
 use crate::read::Problem;
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// What the plan says of the order of its devices.
+/// Order of the devices in the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stages {
-    /// Place of each device counting from 0, without gaps; none for a device that runs nothing.
+    /// Position of each device, from 0 without gaps; `None` for a device that runs nothing.
     Order(Vec<Option<usize>>),
     /// No used device has a stage.
     Absent,
-    /// Some have none, or two have the same: reported already.
+    /// Some used device has no stage, or two have the same one; already reported.
     Broken,
 }
 
 impl Stages {
-    /// The used devices in their order, where there is one.
+    /// The used devices in pipeline order, if there is one.
     pub(crate) fn in_order(&self) -> Option<Vec<usize>> {
         let Stages::Order(places) = self else { return None };
         let mut used: Vec<usize> = (0..places.len()).filter(|&device| places[device].is_some()).collect();
@@ -31,7 +31,7 @@ impl Stages {
         Some(used)
     }
 
-    /// Counts each used device from the last, which is 1: the position that 1F1B goes by.
+    /// Position of each used device counted from the last, which is 1; 1F1B depends on it.
     pub(crate) fn counted_from_last(&self) -> Option<Vec<Option<usize>>> {
         let Stages::Order(places) = self else { return None };
         let used = places.iter().flatten().count();
@@ -39,7 +39,7 @@ impl Stages {
     }
 }
 
-/// Reports the used devices that have a stage, where there is no pipeline to have a place in. O(devices).
+/// Reports used devices with a stage, for an objective without a pipeline. O(devices).
 pub(crate) fn absent(placed: &Placed, findings: &mut Findings) -> Stages {
     for device in placed.devices.iter().filter(|device| !device.operators.is_empty()) {
         if let Some(stage) = device.document.stage {
@@ -52,7 +52,7 @@ pub(crate) fn absent(placed: &Placed, findings: &mut Findings) -> Stages {
     Stages::Absent
 }
 
-/// Reads the stages, and reports where a rule that reads them finds no order. O(devices log devices).
+/// Reads the stages, and reports missing or duplicate stages if a rule needs them. O(devices log devices).
 pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings) -> Stages {
     let is_ordered = problem.rules.schedule != Schedule::None;
     if problem.rules.split != Split::Contiguous && !is_ordered {

@@ -1,11 +1,12 @@
-//! Every operator on a device that can run it: one for whose class it has seconds, measured or derived.
+//! Every operator is on a device that can run it: its seconds on the device's class are known, measured or
+//! derived.
 
 use super::placement::Draft;
 use crate::read::Problem;
 use crate::score::cost;
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Reports the operators that can't run where they are. O(operators).
+/// Reports the operators that their device can't run. O(operators).
 pub(crate) fn check(problem: &Problem, draft: &Draft, findings: &mut Findings) {
     for (operator, device) in problem.graph.operators.iter().zip(&draft.device_of) {
         let Some(device) = device.map(|device| &draft.devices[device]) else { continue };

@@ -1,8 +1,8 @@
-//! No step of a plan for latency waits for itself.
+//! The waits between the steps of a plan for latency are acyclic.
 //!
-//! A step waits for those that make what it reads, and a call for the one before it on its accelerator. Where
-//! these waits form no cycle every step starts at last, and the set of each call is convex: a path that left
-//! a call and came back would have the call wait for its own end.
+//! A step waits for the producers of its inputs, and a call for the previous call on its accelerator. If
+//! these waits form no cycle, every step eventually starts, and the set of each call is convex: a path that
+//! left a call and came back would make the call wait for its own end.
 
 use super::Placed;
 use super::calls::Steps;
@@ -10,15 +10,15 @@ use crate::read::Problem;
 use crate::topological;
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Waits of a cycle that are spelt out.
+/// Maximum number of waits in a message about a cycle.
 const MOST_WAITS: usize = 8;
 
-/// Who waits for whom.
+/// Waits between steps.
 #[derive(Debug)]
 pub(crate) struct Waits {
-    /// A step and one that waits for it; pairs may repeat.
+    /// Pairs of a step and one that waits for it; they may repeat.
     pub(crate) arcs: Vec<(usize, usize)>,
-    /// The steps so that none comes before one that it waits for.
+    /// Topological order of the steps.
     pub(crate) order: Vec<usize>,
 }
 
@@ -50,8 +50,8 @@ fn arcs(problem: &Problem, steps: &Steps) -> Vec<(usize, usize)> {
     feeds.chain(in_turn).collect()
 }
 
-/// A cycle goes through a call, since the operators alone have none. It is told from there, each wait with
-/// the operators that it is for.
+/// Reports a cycle. It contains a call, since the operators alone have none; the message starts there and
+/// gives for each wait the operators that cause it.
 fn report(problem: &Problem, placed: &Placed, steps: &Steps, mut cycle: Vec<usize>, findings: &mut Findings) {
     let Some(start) = cycle.iter().position(|&step| steps.list[step].call.is_some()) else { return };
     cycle.rotate_left(start);

@@ -9,35 +9,35 @@ use super::figure::{amount, rate, share};
 use super::matrix;
 use crate::error::CheckError;
 
-/// Digits of the largest device number.
+/// Number of digits of the largest device number.
 const MOST_DIGITS: usize = 10;
 
-/// A kind with its class and group looked up.
+/// A kind with its class and group resolved.
 #[derive(Debug)]
 pub(crate) struct Kind<'a> {
     pub(crate) document: &'a KindDocument,
-    /// The roofline of its class, where the table has one.
+    /// Roofline of its class, if the table has one.
     pub(crate) class: Option<&'a ClassDocument>,
-    /// Index of the group it belongs to.
+    /// Index of its group.
     pub(crate) group: Option<usize>,
-    /// Devices of the kinds before it, which is the place of its first device among all.
+    /// Number of devices of earlier kinds, which is the index of its first device among all.
     pub(crate) before: u64,
 }
 
-/// The cluster: kinds and groups keep the order of the document.
+/// The cluster; kinds and groups keep the order of the document.
 #[derive(Debug)]
 pub(crate) struct Cluster<'a> {
     pub(crate) kinds: Vec<Kind<'a>>,
     pub(crate) groups: &'a [GroupDocument],
-    /// What moving takes between every two devices; only the makespan asks.
+    /// Transfer times between all pairs of devices; only the makespan uses them.
     pub(crate) matrix: Option<&'a MatrixDocument>,
     classes: Vec<&'a str>,
     index: FxHashMap<&'a str, usize>,
 }
 
 impl<'a> Cluster<'a> {
-    /// Reads the document: unique names, groups that exist, figures in range, no device name that means two
-    /// devices, a square matrix.
+    /// Reads the document and checks it: unique names, existing groups, figures in range, unambiguous device names, a
+    /// square matrix.
     pub(super) fn read(document: &'a ClusterDocument) -> Result<Self, CheckError> {
         for (name, class) in &document.classes {
             class_figures(name, class)?;
@@ -94,10 +94,10 @@ impl<'a> Cluster<'a> {
         (number < document.count).then_some(number)
     }
 
-    /// No device of one kind shares its name with a device of another.
+    /// Checks that no device of one kind shares its name with a device of another.
     ///
-    /// For a kind `b` called `a` plus digits, the devices of `b` are called `a` plus these digits plus a
-    /// number, the least of which is 0: they collide iff that one does. Near-linear in the length of the names.
+    /// If kind `b` is named `a` plus digits, the devices of `b` are named `a` plus these digits plus a number, the
+    /// smallest of which is 0: names collide iff that one does. Near-linear in the length of the names.
     fn names_are_unambiguous(&self) -> Result<(), CheckError> {
         for kind in self.kinds.iter().filter(|kind| kind.document.count > 0) {
             let name = format!("{}0", kind.document.name);
@@ -160,7 +160,7 @@ fn link_figures(link: &LinkDocument, what: impl Fn() -> String) -> Result<(), Ch
     rate(link.bandwidth, || format!("bandwidth of {}", what()))
 }
 
-/// A number as device names write it: decimal, without sign and leading zeros.
+/// Parses a number in the form of device names: decimal, without sign and leading zeros.
 fn canonical(digits: &str) -> Option<u32> {
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let leads = digits.len() > 1 && digits.starts_with('0');

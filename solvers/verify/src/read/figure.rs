@@ -1,18 +1,18 @@
-//! Numbers in range: a cost is finite and not negative, a rate is finite and positive.
+//! Range checks: a cost is finite and not negative, a rate is finite and positive.
 
 use crate::error::CheckError;
 
-/// An amount: finite, zero or more.
+/// Checks that an amount is finite and not negative.
 pub(super) fn amount(value: f64, what: impl FnOnce() -> String) -> Result<(), CheckError> {
     require(value.is_finite() && value >= 0.0, value, what, "finite and not negative")
 }
 
-/// A rate that something is divided by: finite and more than zero.
+/// Checks that a rate, which is a divisor, is finite and positive.
 pub(super) fn rate(value: f64, what: impl FnOnce() -> String) -> Result<(), CheckError> {
     require(value.is_finite() && value > 0.0, value, what, "finite and positive")
 }
 
-/// A share: more than zero, at most one.
+/// Checks that a fraction is more than zero and at most one.
 pub(super) fn share(value: f64, what: impl FnOnce() -> String) -> Result<(), CheckError> {
     require(value > 0.0 && value <= 1.0, value, what, "more than 0 and at most 1")
 }

@@ -10,12 +10,12 @@ use crate::error::CheckError;
 use crate::topological;
 use crate::violation::Subject;
 
-/// A tensor with its operators by index.
+/// A tensor, with operators as indices.
 #[derive(Debug)]
 pub(crate) struct Tensor<'a> {
     pub(crate) document: &'a TensorDocument,
     pub(crate) producer: usize,
-    /// As the document lists them, each once, the producer not among them.
+    /// In document order, each once; never the producer.
     pub(crate) consumers: Vec<usize>,
 }
 
@@ -25,13 +25,12 @@ impl Tensor<'_> {
         std::iter::once(self.producer).chain(self.consumers.iter().copied())
     }
 
-    /// Its producer with each of its consumers.
+    /// Pairs of the producer and each consumer.
     pub(crate) fn arcs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.consumers.iter().map(|&consumer| (self.producer, consumer))
     }
 
-    /// Writes the homes of its pins into `touched`, ascending, each once; `home_of` gives that of each
-    /// operator.
+    /// Writes the homes of its pins into `touched`, ascending, each once; `home_of` gives the home of each operator.
     pub(crate) fn touches(&self, home_of: &[usize], touched: &mut Vec<usize>) {
         touched.clear();
         touched.extend(self.pins().map(|operator| home_of[operator]));
@@ -39,7 +38,7 @@ impl Tensor<'_> {
         touched.dedup();
     }
 
-    /// How messages call it: its name, or who makes it.
+    /// Label in messages: its name, or its producer.
     pub(crate) fn label(&self) -> String {
         match &self.document.name {
             Some(name) => format!("tensor {name:?}"),
@@ -47,45 +46,45 @@ impl Tensor<'_> {
         }
     }
 
-    /// What a violation of it is about.
+    /// Subject of its violations.
     pub(crate) fn subject(&self) -> Subject {
         Subject::Tensor(self.document.name.clone().unwrap_or_else(|| self.document.producer.clone()))
     }
 }
 
-/// The graph: operators and tensors keep the order of the document.
+/// The graph; operators and tensors keep the order of the document.
 #[derive(Debug)]
 pub(crate) struct Graph<'a> {
     pub(crate) operators: &'a [OperatorDocument],
     pub(crate) tensors: Vec<Tensor<'a>>,
-    /// Operators so that producers come before consumers.
+    /// Topological order of the operators.
     pub(crate) order: Vec<usize>,
-    /// Colocation class of each operator; one without a group is a class of its own.
+    /// Colocation class of each operator; an operator without a group has its own class.
     pub(crate) class_of: Vec<usize>,
     /// Members of each class.
     pub(crate) classes: Vec<Vec<usize>>,
-    /// The parameters that operators share.
+    /// Shared parameters.
     pub(crate) parameters: Vec<Parameter<'a>>,
     /// Whether memory follows the rules of version 2.
     pub(crate) is_version_2: bool,
     pub(crate) has_backward: bool,
-    /// Place of every operator in the order in which a device works through its own.
+    /// Rank of every operator in the order in which a device runs its operators.
     pub(crate) work_place: Vec<usize>,
-    /// The tensors that each operator makes or reads.
+    /// Tensors that each operator produces or reads.
     pub(crate) tensors_of: Vec<Vec<usize>>,
     index: FxHashMap<&'a str, usize>,
 }
 
-/// A parameter that operators share.
+/// A shared parameter.
 #[derive(Debug)]
 pub(crate) struct Parameter<'a> {
     pub(crate) document: &'a ParameterDocument,
-    /// As the document lists them.
+    /// In document order.
     pub(crate) readers: Vec<usize>,
 }
 
 impl<'a> Graph<'a> {
-    /// Reads the document: unique names, tensors between operators that exist, costs in range, no cycle.
+    /// Reads the document and checks it: unique names, tensors between existing operators, costs in range, no cycle.
     pub(super) fn read(document: &'a GraphDocument) -> Result<Self, CheckError> {
         let operators = document.operators.as_slice();
         let mut index = FxHashMap::default();
@@ -137,8 +136,8 @@ impl<'a> Graph<'a> {
         self.operators[operator].pass
     }
 
-    /// Bytes that a device with some operators, ascending, of one class holds at least whatever else is on it, shared
-    /// parameters and tensors left out that it may share with another class.
+    /// Minimum bytes on a device with the given operators, ascending, of one class, whatever else it runs. Shared
+    /// parameters and tensors that it may share with another class are left out.
     pub(crate) fn least_bytes(&self, members: &[usize]) -> f64 {
         if !self.is_version_2 {
             return members.iter().map(|&operator| self.operators[operator].bytes()).sum();
@@ -150,7 +149,7 @@ impl<'a> Graph<'a> {
         });
         let own = self.parameters.iter().filter(|parameter| parameter.readers.iter().all(inside));
         let own = own.map(|parameter| parameter.document.bytes + parameter.document.optimizer_bytes);
-        // What a class alone keeps from the forward to the backward pass.
+        // Tensors that this class alone keeps from the forward to the backward pass.
         let class_of = |operator: usize| self.class_of[operator];
         let made = members.iter().flat_map(|&operator| &self.tensors_of[operator]);
         let made: BTreeSet<usize> = made.copied().collect();
@@ -167,7 +166,7 @@ impl<'a> Graph<'a> {
         declared.sum::<f64>() + own.sum::<f64>() + kept.map(|tensor| tensor.document.bytes).sum::<f64>()
     }
 
-    /// Bytes of parameters of one class alone that replicas synchronise.
+    /// Bytes of one class's own parameters that replicas synchronise.
     pub(crate) fn least_synchronised(&self, members: &[usize]) -> f64 {
         let own: f64 = members.iter().map(|&operator| self.operators[operator].parameter_bytes).sum();
         let inside = |operator: &usize| members.binary_search(operator).is_ok();
@@ -182,7 +181,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// For each class, whether a member belongs to the forward pass.
+    /// Whether each class has a forward operator.
     pub(crate) fn classes_with_forward(&self) -> Vec<bool> {
         let forward = |&operator: &usize| self.pass(operator) == Pass::Forward;
         self.classes.iter().map(|members| members.iter().any(forward)).collect()
@@ -228,7 +227,7 @@ fn read_tensor<'a>(
     }
     let producer = find(&document.producer)?;
     let mut consumers = document.consumers.iter().map(find).collect::<Result<Vec<_>, _>>()?;
-    // Pins are a set: an operator that is listed twice still reads the tensor once.
+    // Pins are a set: an operator listed twice still reads the tensor once.
     let mut seen = FxHashSet::default();
     consumers.retain(|&consumer| seen.insert(consumer));
     Ok(Tensor { document, producer, consumers })
@@ -255,8 +254,8 @@ fn read_parameter<'a>(
     Ok(Parameter { document, readers })
 }
 
-/// Places by repeatedly taking, of the operators whose producers have a place, a forward one before others and the first of
-/// the document before the rest.
+/// Ranks the operators by repeatedly taking one whose producers are all ranked, forward operators before others, then
+/// by document order.
 fn work_places(operators: &[OperatorDocument], tensors: &[Tensor]) -> Vec<usize> {
     let mut waiting = vec![0usize; operators.len()];
     let mut heads: Vec<Vec<usize>> = vec![Vec::new(); operators.len()];
@@ -289,8 +288,8 @@ fn acyclic(operators: &[OperatorDocument], tensors: &[Tensor]) -> Result<Vec<usi
     })
 }
 
-/// Classes of operators that share a device: those of one colocation name, and the readers of a parameter that is kept
-/// together, joined until nothing changes. Numbered by their first operator.
+/// Classes of operators that share a device: the transitive closure of common colocation names and of common reading of
+/// a parameter that is kept together. Numbered by their first operator.
 fn colocation_classes(
     operators: &[OperatorDocument],
     parameters: &[Parameter],

@@ -1,4 +1,4 @@
-//! The matrix of delays: square over all devices, figures in range.
+//! Checks of the delay matrix: square over all devices, figures in range.
 
 use stagewright_core::document::{ClusterDocument, MatrixDocument};
 

@@ -1,7 +1,7 @@
-//! Reading: from what the documents say to a problem that can be scored.
+//! Reading: from the documents to a problem that can be scored.
 //!
-//! Everything that makes the documents no problem at all is found here and is a [`CheckError`]: names that
-//! refer to nothing, figures out of range, cycles. What comes after can index and add without looking back.
+//! Every error in the documents is found here and returned as a [`CheckError`]: unknown names, figures out of range,
+//! cycles. Later code can index and add without further checks.
 
 mod cluster;
 mod figure;
@@ -35,7 +35,7 @@ pub(crate) struct Gradient<'a> {
 }
 
 impl Gradient<'_> {
-    /// The homes of its readers, each once, ascending, and that of the first reader.
+    /// The homes of its readers, each once, ascending, and the home of the first reader.
     pub(crate) fn touches(&self, home_of: &[usize]) -> (Vec<usize>, usize) {
         let readers = &self.parameter.readers;
         let homes: BTreeSet<usize> = readers.iter().map(|&reader| home_of[reader]).collect();
@@ -43,7 +43,7 @@ impl Gradient<'_> {
     }
 }
 
-/// A problem: what a plan is checked against.
+/// The problem that a plan is checked against.
 #[derive(Debug)]
 pub(crate) struct Problem<'a> {
     pub(crate) graph: Graph<'a>,
@@ -53,7 +53,7 @@ pub(crate) struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    /// Reads the documents. The pins of the plan and those given beside it both apply.
+    /// Reads the documents. The pins of the plan and `pins` both apply.
     pub(crate) fn read(
         graph: &'a GraphDocument,
         cluster: &'a ClusterDocument,
@@ -73,8 +73,8 @@ impl<'a> Problem<'a> {
         Ok(Problem { graph, cluster, pins, rules })
     }
 
-    /// Bytes that a plan may use on a device of a kind: all but what is reserved. Where nothing is said, version 2 keeps the
-    /// larger of 1 GiB and 6% of the memory of a device that is no host.
+    /// Usable bytes on a device of a kind: all but the reserve. Without a given reserve, version 2 reserves the larger
+    /// of 1 GiB and 6% of the memory, except on hosts. `None` means unlimited.
     pub(crate) fn usable_memory(&self, kind: usize) -> Option<f64> {
         let kind = self.cluster.kinds[kind].document;
         let memory = kind.memory_bytes?;
@@ -83,9 +83,9 @@ impl<'a> Problem<'a> {
         Some((memory - kind.reserve_bytes.unwrap_or(by_default)).max(0.0))
     }
 
-    /// The gradients that devices synchronise, one for each trained parameter that operators of several classes share. A
-    /// device that holds one of several copies sends, or receives, 2 (m − 1)/m of the bytes for m devices in a ring, of
-    /// which there are as many as classes that read it.
+    /// Gradients that devices synchronise: one for each trained parameter shared by operators of several classes. The
+    /// ring has m members, one for each class that reads the parameter, and each device with one of several copies
+    /// sends, or receives, 2 (m − 1)/m of the bytes.
     pub(crate) fn gradients(&self) -> impl Iterator<Item = Gradient<'_>> {
         let trained = |parameter: &&Parameter<'a>| self.graph.has_backward && parameter.document.trained;
         self.graph.parameters.iter().filter(trained).filter_map(move |parameter| {

@@ -1,4 +1,4 @@
-//! Pins as sets of devices: what a user, or the plan itself, allows an operator.
+//! Pins as sets of devices that a user, or the plan itself, allows for an operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use stagewright_core::document::{PinTargets, PinsDocument};
 use super::{Cluster, Graph};
 use crate::error::CheckError;
 
-/// A set of devices, as whole kinds and single devices: a kind may have billions.
+/// A set of devices, as whole kinds and single devices, because a kind may have billions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Allowed {
     kinds: BTreeSet<usize>,
@@ -16,17 +16,17 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Whether it holds a device of a kind, which has devices.
+    /// Whether the set contains a device of a kind; the kind must have devices.
     pub(crate) fn meets_kind(&self, kind: usize) -> bool {
         self.kinds.contains(&kind) || self.devices.range((kind, 0)..=(kind, u32::MAX)).next().is_some()
     }
 
-    /// Whether it holds this device.
+    /// Whether the set contains a device.
     pub(crate) fn holds(&self, kind: usize, number: u32) -> bool {
         self.kinds.contains(&kind) || self.devices.contains(&(kind, number))
     }
 
-    /// The devices in both.
+    /// Intersection of both sets.
     pub(crate) fn and(&self, other: &Allowed) -> Allowed {
         let devices = self.devices.iter().chain(&other.devices).copied();
         Allowed {
@@ -37,8 +37,8 @@ impl Allowed {
         }
     }
 
-    /// The devices of kinds that it does not hold whole, which it therefore tells apart from the rest of
-    /// their kind.
+    /// Devices whose kind is not in the set as a whole, and which the set therefore tells apart from others
+    /// of their kind.
     fn singled_out(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         self.devices.iter().copied().filter(|(kind, _)| !self.kinds.contains(kind))
     }
@@ -67,12 +67,12 @@ impl Allowed {
     }
 }
 
-/// The pinned operators; the others may use any device.
+/// Pinned operators; the others may use any device.
 #[derive(Debug, Default)]
 pub(crate) struct Pins(FxHashMap<usize, Allowed>);
 
 impl Pins {
-    /// Reads several pins documents that all apply.
+    /// Reads several pins documents, all of which apply.
     pub(super) fn read<'p>(
         graph: &Graph,
         cluster: &Cluster,
@@ -93,9 +93,9 @@ impl Pins {
         Ok(Pins(pins))
     }
 
-    /// For each device that some pin holds without its whole kind, the operators of these pins, ascending.
-    /// Two devices of one kind are told apart iff their operators differ; a device that is not listed has
-    /// none. O(n log n) for n devices listed in all pins.
+    /// For each device that some pin allows without its whole kind, the operators of these pins, ascending.
+    /// Two devices of one kind are told apart iff their operators differ; an unlisted device has none. O(n
+    /// log n) for n devices listed in all pins.
     pub(super) fn singling_out(&self) -> BTreeMap<(usize, u32), Vec<usize>> {
         let mut pinned: Vec<_> = self.0.iter().collect();
         pinned.sort_unstable_by_key(|&(&operator, _)| operator);
@@ -108,7 +108,7 @@ impl Pins {
         operators
     }
 
-    /// The devices an operator is pinned to; none where it is not pinned.
+    /// Devices that an operator is pinned to; `None` if it is not pinned.
     pub(crate) fn of(&self, operator: usize) -> Option<&Allowed> {
         self.0.get(&operator)
     }

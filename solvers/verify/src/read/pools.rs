@@ -1,7 +1,7 @@
 //! Pools: the devices of a kind that no pin tells apart.
 //!
 //! Two devices are in one pool iff they are of one kind and every pin allows both or neither. A kind whose devices no
-//! pin names is one pool, however many they are.
+//! pin names is one pool of any size.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ pub(crate) struct Pool {
     pub(crate) kind: usize,
     /// Number of its first device.
     pub(crate) first: u32,
-    /// Devices in all; there may be none left of a kind.
+    /// Number of devices; may be zero.
     pub(crate) count: u32,
 }
 
-/// The pools of a problem: of each kind, by its position, the devices that pins don't single out; then the others.
+/// The pools of a problem: first, for each kind by its index, the devices that pins don't single out; then the others.
 #[derive(Debug)]
 pub(crate) struct Pools {
     list: Vec<Pool>,
@@ -25,7 +25,7 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// O(n log n) for n kinds and devices listed in pins.
+    /// Computes the pools. O(n log n) for n kinds and devices listed in pins.
     pub(crate) fn of(cluster: &Cluster, pins: &Pins) -> Pools {
         let kinds = cluster.kinds.iter().enumerate();
         let mut list: Vec<Pool> =
@@ -35,7 +35,7 @@ impl Pools {
         for ((kind, number), operators) in pins.singling_out() {
             let rest = &mut list[kind];
             rest.count -= 1;
-            // Numbers ascend: the first of the rest is the first one that is missing.
+            // Numbers ascend, so the first of the rest is the first missing one.
             rest.first += u32::from(rest.first == number);
             let pool = *of_pins.entry((kind, operators)).or_insert_with(|| {
                 list.push(Pool { kind, first: number, count: 0 });

@@ -1,4 +1,4 @@
-//! The rules that the objective of a plan states.
+//! The rules in the objective of a plan.
 
 use stagewright_core::document::{
     Communication, Execution, ObjectiveDocument, ObjectiveKind, Schedule, Split, Training,
@@ -6,30 +6,30 @@ use stagewright_core::document::{
 
 use crate::error::CheckError;
 
-/// How many microbatches a stage keeps activations for.
+/// Number of microbatches for which a stage keeps activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InFlight {
     /// One, without a schedule.
     One,
     /// This many on every stage: GPipe.
     All(u32),
-    /// On the j-th used stage from the last, which is 1, the smaller of j and this many: 1F1B.
+    /// min(j, this many) on the j-th used stage from the last, which is 1: 1F1B.
     FromLast(u32),
-    /// On every stage the smaller of the number of stages and this many: zero-bubble.
+    /// min(number of stages, this many) on every stage: zero-bubble.
     Stages(u32),
 }
 
-/// Most microbatches of an iteration: the checker goes through all of them.
+/// Maximum number of microbatches of an iteration, since the checker simulates all of them.
 const MOST_MICROBATCHES: u32 = 65536;
 
-/// What is minimised.
+/// The quantity to minimise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Objective {
     /// The bottleneck load.
     Throughput,
-    /// One sample through offloaded calls, at most this many of an accelerator.
+    /// Latency of one sample through offloaded calls, at most `calls` for each accelerator.
     Latency { calls: u32 },
-    /// One step under dataflow execution.
+    /// Duration of one step under dataflow execution.
     Makespan { execution: Execution },
 }
 
@@ -37,19 +37,19 @@ pub(crate) enum Objective {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) objective: Objective,
-    /// Not read under latency, which has the rule of its calls, nor under makespan, which has none.
+    /// Ignored for latency, whose split rule is that of its calls, and for makespan, which has no split rule.
     pub(crate) split: Split,
     pub(crate) communication: Communication,
     pub(crate) training: Training,
     pub(crate) schedule: Schedule,
-    /// Microbatches of an iteration; 1 without a schedule.
+    /// Number of microbatches of an iteration; 1 without a schedule.
     pub(crate) microbatches: u32,
     pub(crate) in_flight: InFlight,
     pub(crate) max_replicas: u32,
 }
 
 impl Rules {
-    /// Reads the objective, unless it is one that this version does not check.
+    /// Reads the objective.
     pub(super) fn read(objective: &ObjectiveDocument) -> Result<Self, CheckError> {
         let minimised = minimised(objective)?;
         let microbatches = |rule| match objective.microbatches {
@@ -99,7 +99,7 @@ impl Rules {
     }
 }
 
-/// Nothing says how several microbatches follow one another.
+/// Without a schedule, the order of several microbatches is undefined, so at most one is allowed.
 fn without_schedule(microbatches: Option<u32>) -> Result<InFlight, CheckError> {
     match microbatches {
         None | Some(1) => Ok(InFlight::One),
@@ -128,8 +128,8 @@ fn minimised(objective: &ObjectiveDocument) -> Result<Objective, CheckError> {
     }
 }
 
-/// A call brings its inputs in, computes and sends its outputs out, one after the other and for one sample; a
-/// step is one step, in which what overlaps is the outcome of its rules.
+/// Rejects options of pipelines. A call receives its inputs, computes and sends its outputs, one after the
+/// other and for one sample; makespan is about one step, whose rules determine the overlap.
 fn nothing_of_pipelines(rule: &'static str, objective: &ObjectiveDocument) -> Result<(), CheckError> {
     let needs = [
         (objective.communication == Communication::Serial, "serial communication"),

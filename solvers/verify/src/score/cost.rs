@@ -1,15 +1,15 @@
-//! Seconds of one operator on a kind, and of one tensor over a link.
+//! Seconds of an operator on a kind, and of a tensor over a link.
 //!
-//! An operator takes what was measured for the class, else the roofline: a device computes at its peak and
-//! moves bytes at its memory bandwidth, both at once, so the slower of the two counts (Williams, Waterman,
-//! Patterson, 2009), plus the time to launch its kernels. The peak depends on the precision it computes with.
+//! An operator takes its measured seconds for the class, otherwise those of the roofline model: a device computes at
+//! its peak and moves bytes at its memory bandwidth, both concurrently, so the slower of the two counts (Williams,
+//! Waterman, Patterson, 2009), plus the time to launch its kernels. The peak depends on the precision of the operator.
 
 use stagewright_core::document::{ClassDocument, LinkDocument, OperatorDocument};
 
 use crate::error::CheckError;
 use crate::read::{Cluster, Gradient, Graph, Kind, Tensor};
 
-/// Seconds of an operator on a device of a kind; none where it can't run there.
+/// Seconds of an operator on a device of a kind; `None` if it can't run there.
 pub(crate) fn seconds(operator: &OperatorDocument, kind: &Kind) -> Option<f64> {
     let class = &kind.document.class;
     if operator.unsupported.contains(class) {
@@ -24,7 +24,7 @@ pub(crate) fn seconds(operator: &OperatorDocument, kind: &Kind) -> Option<f64> {
     roofline(operator, kind.class?)
 }
 
-/// The roofline. An amount that is zero, or not given, takes no time; a positive one needs a rate.
+/// The roofline model. A zero or absent amount takes no time; a positive one needs a rate.
 fn roofline(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
     let compute =
         term(operator.flop, peak(operator, class).map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
@@ -33,7 +33,7 @@ fn roofline(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
     Some(compute.max(traffic) + launches * class.launch_overhead_s)
 }
 
-/// The peak for an operator: the one listed for its precision, if any, else the general one.
+/// Peak rate for an operator: the one listed for its precision, if any, else the general one.
 fn peak(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
     match operator.precision {
         Some(precision) if class.peaks.contains_key(&precision) => class.peaks.get(&precision).copied(),
@@ -48,8 +48,8 @@ fn term(amount: Option<f64>, rate: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Seconds to move a tensor once over the link of a device of a kind: zero for a host, whose memory is where
-/// the data already is.
+/// Seconds to move a tensor once over the link of a device of a kind: zero for a host, whose memory already holds the
+/// data.
 pub(crate) fn transfer(tensor: &Tensor, kind: &Kind) -> Result<f64, CheckError> {
     if kind.document.host {
         return Ok(0.0);
@@ -63,7 +63,7 @@ pub(crate) fn transfer(tensor: &Tensor, kind: &Kind) -> Result<f64, CheckError> 
     }
 }
 
-/// Seconds that a device of a kind pays to synchronise the gradient of a parameter that another device holds as well.
+/// Seconds that a device of a kind takes to synchronise the gradient of a parameter that other devices hold as well.
 pub(crate) fn gradient(gradient: &Gradient, kind: &Kind) -> Result<f64, CheckError> {
     match &kind.document.link {
         _ if kind.document.host => Ok(0.0),
@@ -90,7 +90,7 @@ pub(crate) fn synchronisation(parameter_bytes: f64, replicas: u32, kind: &Kind) 
     Ok(2.0 * (replicas - 1.0) / replicas * parameter_bytes / link.bandwidth)
 }
 
-/// Every kind with devices can move every tensor that somebody reads.
+/// Checks that every kind with devices can move every tensor that has readers.
 pub(crate) fn require_links(graph: &Graph, cluster: &Cluster) -> Result<(), CheckError> {
     for kind in &cluster.kinds {
         if kind.document.count > 0 && !kind.document.host && kind.document.link.is_none() {

@@ -1,29 +1,29 @@
-//! The time of an iteration under a schedule, by running it.
+//! The time of an iteration under a schedule, by simulation.
 //!
-//! Every stage decides by what it has done so far what it does next: with f forward passes, b backward passes and w
-//! gradients of weights done, stage i of p
+//! Every stage chooses its next pass from the passes it has done. With f forward passes, b backward passes and w weight
+//! gradients done, stage i of p
 //!
 //! - runs forward passes until f = m, then backward passes, under GPipe;
-//! - runs a forward pass as long as f < m and f − b ≤ p − 1 − i, else a backward pass, under 1F1B;
-//! - and under zero-bubble, before either, a gradient of weights where b − w > i or b = m.
+//! - runs a forward pass while f < m and f − b ≤ p − 1 − i, else a backward pass, under 1F1B;
+//! - and under zero-bubble, before either, a weight gradient if b − w > i or b = m.
 //!
-//! A forward pass waits for that of the stage before, a backward pass for that of the stage behind. Whoever can run
-//! does, until nobody is left.
+//! A forward pass waits for the same microbatch's forward pass on the previous stage, a backward pass for its backward
+//! pass on the next stage. Every stage that can run does so, until all are done.
 
 use std::collections::VecDeque;
 
 use stagewright_core::document::Schedule;
 
-/// Seconds of a stage for one microbatch.
+/// Seconds of a stage's passes for one microbatch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub(super) forward: f64,
-    /// Without what is put off.
+    /// Without the deferred weight gradients.
     pub(super) backward: f64,
     pub(super) weight: f64,
 }
 
-/// What a stage has done, and what has arrived for it.
+/// State of a stage: passes done, and arrival times of its inputs.
 #[derive(Debug, Clone, Default)]
 struct State {
     done: [u32; 3],
@@ -32,13 +32,13 @@ struct State {
     gradients: VecDeque<f64>,
 }
 
-/// Seconds until everything is done. O(stages · microbatches).
+/// Seconds until all passes are done. O(stages · microbatches).
 pub(super) fn seconds(schedule: Schedule, times: &[Times], microbatches: u32) -> f64 {
     let count = times.len();
     let mut states = vec![State::default(); count];
     let mut moved = true;
     while std::mem::take(&mut moved) {
-        // Forwards and backwards again, so that either pass gets far in one round.
+        // Visits the stages first to last, then last to first, so that both passes advance far in one round.
         for at in (0..count).chain((0..count).rev()) {
             while let Some(work) = next(schedule, &states[at].done, [at, count], microbatches) {
                 let arrived = match work {
@@ -64,7 +64,7 @@ pub(super) fn seconds(schedule: Schedule, times: &[Times], microbatches: u32) ->
     states.iter().map(|state| state.free).fold(0.0, f64::max)
 }
 
-/// What a stage does next: 0 a forward pass, 1 a backward pass, 2 a gradient of weights. None where it is done.
+/// Next pass of a stage: 0 forward, 1 backward, 2 weight gradient; `None` if it is done.
 fn next(schedule: Schedule, done: &[u32; 3], [at, count]: [usize; 2], microbatches: u32) -> Option<usize> {
     let [forward, backward, weight] = *done;
     let (ahead, behind) = ((count - 1 - at) as u64, at as u64);

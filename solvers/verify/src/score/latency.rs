@@ -1,18 +1,18 @@
-//! The latency: one sample through calls of accelerators and operators of hosts.
+//! The latency: one sample through calls of accelerators and host operators.
 //!
-//! A call j starts when everything it reads is ready and the call before it on its accelerator has ended. It
-//! brings its inputs in, computes and sends its outputs out, one after the other, and nothing that it makes
-//! is ready before its end. An operator of a host starts when everything it reads is ready; any number of
-//! them run at once, and a host pays nothing to move data, which is in its memory already:
+//! A call j starts when all its inputs are ready and the previous call on its accelerator has ended. It
+//! receives its inputs, computes and sends its outputs, one after the other, and none of its outputs is ready
+//! before its end. A host operator starts when all its inputs are ready; any number of them run concurrently,
+//! and a host pays nothing to move data, which is already in its memory:
 //!
 //! - start_j = max over u outside j feeding j of ready_u, and end_{j−1};
 //! - end_j = start_j + Σ_{v ∈ j} p_v + Σ_{t into j} x_t + Σ_{t out of j} x_t, and ready_v = end_j for v ∈ j;
 //! - ready_v = max over u feeding v of ready_u, + p_v, on a host.
 //!
-//! A tensor goes into j once if it is made outside j and read in j, by however many operators, and out of j
-//! once if it is made in j and read outside, by whomever: an accelerator keeps nothing from one call to the
-//! next. That is to say that each call pays once for each tensor it cuts. The time of a step depends on no
-//! other, so the value, the last ready time, is the longest path of steps.
+//! A tensor goes into j once if it is made outside j and read in j, by any number of operators, and out of j
+//! once if it is made in j and read outside, by any number of operators: an accelerator keeps nothing from
+//! one call to the next. In other words, each call pays once for each tensor it cuts. The duration of a step
+//! depends on no other step, so the value, the last ready time, is the longest path of steps.
 
 use super::cost;
 use super::value::{DeviceScore, Score};
@@ -23,9 +23,9 @@ use crate::error::CheckError;
 use crate::read::Problem;
 use crate::topological;
 
-/// Scores a placement with calls; none where an operator is on a device that can't run it.
+/// Scores a placement with calls; `None` if an operator is on a device that can't run it.
 ///
-/// O(steps + operators + pins log pins), the logarithm being that of the pins of one tensor.
+/// O(steps + operators + pins log pins), with the logarithm of the pins of one tensor.
 pub(crate) fn latency(
     problem: &Problem,
     placed: &Placed,

@@ -1,10 +1,10 @@
 //! The load of a device.
 //!
-//! A tensor is cut by the set S on a device iff some of its pins, its producer and its consumers, are in S and
-//! some are not. The device pays for every cut tensor once: sent where the producer is in S, received where
-//! only consumers are. So a tensor with pins on two or more devices costs each of these devices once, which
-//! takes time proportional to the pins of all tensors. The gradient of a shared parameter costs every device that holds
-//! one of several copies once, the device of its first reader sending and the others receiving.
+//! A tensor is cut by the set S on a device iff some of its pins, its producer and its consumers, are in S and some are
+//! not. The device pays for every cut tensor once: sent if the producer is in S, received if only consumers are. So a
+//! tensor with pins on two or more devices costs each of them once, and all loads take time proportional to the pins of
+//! all tensors. The gradient of a shared parameter costs every device that holds one of several copies once: the device
+//! of its first reader sends, the others receive.
 
 use stagewright_core::document::Pass;
 
@@ -16,7 +16,7 @@ use crate::read::Problem;
 
 /// Seconds of every device, forward and backward, before division among replicas.
 ///
-/// None where an operator is on a device that can't run it: there is no such sum.
+/// `None` if an operator is on a device that can't run it.
 pub(super) fn sums(problem: &Problem, placed: &Placed) -> Result<Option<Vec<[Sums; 2]>>, CheckError> {
     let mut sums = vec![[Sums::default(); 2]; placed.devices.len()];
     for (operator, &device) in problem.graph.operators.iter().zip(&placed.device_of) {

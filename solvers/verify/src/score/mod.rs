@@ -1,5 +1,5 @@
-//! Scoring: the seconds of operators and tensors, the load of devices and uplinks, the value: largest load,
-//! iteration under a schedule, latency or makespan.
+//! Scoring: the seconds of operators and tensors, the loads of devices and uplinks, and the value: largest
+//! load, iteration time under a schedule, latency or makespan.
 
 pub(crate) mod cost;
 mod iteration;

@@ -1,10 +1,10 @@
-//! Seconds by pass: the raw material of every load.
+//! Seconds by pass, from which every load is computed.
 
 use std::ops::Add;
 
 use stagewright_core::document::{Communication, Pass};
 
-/// The half of a training step that something is scored with: updates belong to the backward half.
+/// Half of a training step that a pass counts towards: updates belong to the backward half.
 pub(super) fn half(pass: Pass) -> usize {
     match pass {
         Pass::Forward => 0,
@@ -21,7 +21,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// How communication adds to compute.
+    /// Load under a communication mode.
     pub(super) fn load(&self, communication: Communication) -> f64 {
         match communication {
             Communication::Serial => self.compute + self.communication(),
@@ -30,7 +30,7 @@ impl Sums {
         }
     }
 
-    /// Seconds of everything sent and received.
+    /// Seconds of all tensors sent and received.
     pub(super) fn communication(&self) -> f64 {
         self.sent + self.received
     }

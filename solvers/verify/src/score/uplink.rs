@@ -12,7 +12,7 @@ use crate::read::Problem;
 pub(super) fn loads(problem: &Problem, placed: &Placed) -> Vec<[f64; 2]> {
     let mut loads = vec![[0.0; 2]; problem.cluster.groups.len()];
     let mut cross = |touched: &[usize], pass: Pass, bytes: f64| {
-        // Devices to the groups they are in; what is in no group is outside all of them.
+        // Groups of the devices; a device without a group is outside all of them.
         let mut sides: Vec<Option<usize>> =
             touched.iter().map(|&device| problem.cluster.kinds[placed.devices[device].kind].group).collect();
         sides.sort_unstable();

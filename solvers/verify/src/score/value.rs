@@ -1,8 +1,8 @@
 //! The value: the largest load, or the largest forward load plus the largest backward load.
 //!
-//! A full pipeline delivers one sample each time its slowest resource, a device or an uplink, is done. With
-//! `separate` training the two halves of a step run one after the other, each with its own slowest resource. Under a
-//! schedule the value is the time of its iteration, and at least what the slowest uplink carries in one.
+//! A full pipeline delivers one sample each time its slowest resource, a device or an uplink, is done. With `separate`
+//! training the two halves of a step run one after the other, each with its own slowest resource. Under a schedule the
+//! value is the time of its iteration, but at least the seconds of the slowest uplink in one iteration.
 
 use stagewright_core::document::{Schedule, Training};
 
@@ -15,19 +15,19 @@ use crate::constraint::stages::Stages;
 use crate::error::CheckError;
 use crate::read::{Problem, Rules};
 
-/// The figures of a placement.
+/// Figures of a placement.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Score {
     pub(crate) value: f64,
-    /// Largest forward and largest backward load, where training is `separate`.
+    /// Largest forward and largest backward load, if training is `separate`.
     pub(crate) halves: Option<[f64; 2]>,
     /// One for each device of the placement.
     pub(crate) devices: Vec<DeviceScore>,
-    /// One for each group; none where uplinks play no part.
+    /// One for each group; empty if uplinks play no part.
     pub(crate) uplinks: Vec<f64>,
 }
 
-/// The figures of a device: the load of each replica, the others before division among them.
+/// Figures of a device: the load is per replica, the others before division among replicas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DeviceScore {
     pub(crate) load: f64,
@@ -35,7 +35,7 @@ pub(crate) struct DeviceScore {
     pub(crate) communication: f64,
 }
 
-/// Scores a placement; none where an operator is on a device that can't run it, or a schedule has no order of stages.
+/// Scores a placement; `None` if an operator is on a device that can't run it, or a schedule has no order of stages.
 pub(crate) fn score(
     problem: &Problem,
     placed: &Placed,
@@ -58,7 +58,7 @@ pub(crate) fn score(
         times.push(stage);
         let halves = match problem.rules.schedule {
             Schedule::None => device_load(&problem.rules, sums, replicas, sync),
-            // A schedule runs one pass at a time, so they add up.
+            // A schedule runs one pass at a time, so the passes add up.
             _ => [stage.forward, stage.backward + stage.weight],
         };
         let total = sums[0] + sums[1];
@@ -92,7 +92,7 @@ pub(crate) fn score(
     Ok(Some(Score { value, halves, devices, uplinks }))
 }
 
-/// What a stage takes for one microbatch, pass by pass. What is put off computes and moves nothing.
+/// Seconds of a stage for one microbatch, by pass. Deferred weight gradients compute and communicate nothing.
 fn stage_times(rules: &Rules, sums: &[Sums; 2], replicas: u32, sync: f64, put_off: f64) -> Times {
     let replicas = f64::from(replicas);
     let rest = Sums { compute: (sums[1].compute - put_off).max(0.0), ..sums[1] };
@@ -100,7 +100,7 @@ fn stage_times(rules: &Rules, sums: &[Sums; 2], replicas: u32, sync: f64, put_of
     Times { forward, backward: backward + sync, weight: put_off / replicas }
 }
 
-/// The load of each replica, in the halves that are maximised apart: `combined` training has one.
+/// Load of each replica, in the halves that are maximised separately; `combined` training has one.
 fn device_load(rules: &Rules, sums: &[Sums; 2], replicas: u32, sync: f64) -> [f64; 2] {
     let replicas = f64::from(replicas);
     match rules.training {

@@ -1,7 +1,8 @@
-//! Gradients of weights, which zero-bubble puts off.
+//! Weight gradients, which zero-bubble defers.
 //!
-//! An operator of the backward pass is one if only updates read what it makes, or nobody, and a gradient that it reads,
-//! which another operator of the backward pass made, is read as well by one of that pass from which the pass goes on.
+//! A backward operator computes a weight gradient if no operator, or only updates, read its outputs, and it reads a
+//! gradient, made by another backward operator, that is also read by a backward operator from which the backward pass
+//! continues.
 
 use stagewright_core::document::Pass;
 
@@ -10,14 +11,14 @@ use crate::constraint::Placed;
 use crate::error::CheckError;
 use crate::read::Problem;
 
-/// Seconds of the gradients of weights on every device. O(operators + pins).
+/// Seconds of the weight gradients on every device. O(operators + pins).
 ///
 /// # Errors
-/// Where there are none, though there is a backward pass: it is in one piece.
+/// If there is a backward pass but no weight gradient: the backward pass is not split.
 pub(super) fn seconds(problem: &Problem, placed: &Placed) -> Result<Vec<f64>, CheckError> {
     let graph = &problem.graph;
     let is_backward = |operator: usize| graph.pass(operator) == Pass::Backward;
-    // How the results of an operator go on.
+    // Whether a backward operator reads the outputs, and whether only updates do.
     let mut goes_on = vec![false; graph.operators.len()];
     let mut is_updated_at_most = vec![true; graph.operators.len()];
     for (from, to) in graph.tensors.iter().flat_map(|tensor| tensor.arcs()) {

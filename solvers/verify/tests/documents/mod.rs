@@ -1,4 +1,4 @@
-//! A small valid problem and plan that the tests corrupt, and what they ask of a report.
+//! A small valid problem and plan for the tests to corrupt, and helpers for their reports.
 //!
 //! The graph is the chain a → b → c:
 //!
@@ -8,9 +8,9 @@
 //! | b | 3 | 3 | 4 | | | |
 //! | c | 4 | 4 | 6 | | 3 | |
 //!
-//! with tensors `ab` of 10 bytes and `bc` of 20. The cluster has two devices `acc` of class gpu (latency 0.5 s,
-//! 10 bytes/s, 100 bytes of memory) in the group `server`, whose uplink has latency 1 s and 20 bytes/s, and one
-//! device `far` of class tpu (10 bytes/s, 50 bytes of memory) in no group. So moving costs
+//! with tensors `ab` of 10 bytes and `bc` of 20. The cluster has two devices `acc` of class gpu (latency 0.5 s, 10
+//! bytes/s, 100 bytes of memory) in the group `server`, whose uplink has latency 1 s and 20 bytes/s, and one device
+//! `far` of class tpu (10 bytes/s, 50 bytes of memory) in no group. So a transfer takes
 //!
 //! | tensor | acc | far | uplink |
 //! | --- | --- | --- | --- |
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use stagewright_core::document::{ClusterDocument, GraphDocument, ObjectiveKind, PinsDocument, PlanDocument};
 use stagewright_verify::{CheckError, Report};
 
-/// A problem and a plan for it.
+/// A problem with a plan.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) graph: GraphDocument,
@@ -38,12 +38,12 @@ impl Case {
         stagewright_verify::check(&self.graph, &self.cluster, self.pins.as_ref(), &self.plan)
     }
 
-    /// The report of documents that describe a problem.
+    /// The report; the documents must describe a problem.
     pub(crate) fn report(&self) -> Report {
         self.check().expect("the documents describe a problem")
     }
 
-    /// The names of the kinds of violations, each once.
+    /// Names of the violation kinds, each once.
     pub(crate) fn broken(&self) -> Vec<&'static str> {
         let mut kinds: Vec<_> = self.report().violations.iter().map(|violation| violation.kind).collect();
         kinds.sort();
@@ -51,25 +51,25 @@ impl Case {
         kinds.into_iter().map(|kind| kind.name()).collect()
     }
 
-    /// The code of the error that the documents make.
+    /// Code of the error; the documents must be invalid.
     pub(crate) fn error(&self) -> &'static str {
         self.check().expect_err("the documents describe no problem").code()
     }
 }
 
-/// The report of a plan that is what it says.
+/// The report, which must have no violations.
 pub(crate) fn sound(case: &Case) -> Report {
     let report = case.report();
     assert!(report.holds(), "{:?}", report.violations);
     report
 }
 
-/// Its value.
+/// The value of a sound plan.
 pub(crate) fn value(case: &Case) -> f64 {
     sound(case).value_s.expect("a value")
 }
 
-/// The memory of its devices.
+/// The memory of the devices of a sound plan.
 pub(crate) fn peaks(case: &Case) -> Vec<f64> {
     sound(case).devices.iter().map(|device| device.memory_bytes).collect()
 }
@@ -106,7 +106,7 @@ pub(crate) fn cluster() -> ClusterDocument {
     }))
 }
 
-/// A plan without claims: for each device its name and kind, in pipeline order, and its operators.
+/// A plan without claims, from the name, kind and operators of each device, in pipeline order.
 pub(crate) fn placement(devices: &[(&str, &str, &[&str])]) -> PlanDocument {
     let devices: Vec<Value> = devices
         .iter()
@@ -125,9 +125,9 @@ pub(crate) fn placement(devices: &[(&str, &str, &[&str])]) -> PlanDocument {
     }))
 }
 
-/// A plan for latency without claims, of at most so many calls an accelerator: for each device its name and
-/// kind and the operators of its calls in order. What is of the kind `host` makes none and runs all that is
-/// listed.
+/// A plan for latency without claims, with at most `most` calls for each accelerator, from the name and kind of each
+/// device and the operators of its calls in order. A device of kind `host` makes no calls and runs all its listed
+/// operators.
 pub(crate) fn offload(most: u32, devices: &[(&str, &str, &[&[&str]])]) -> PlanDocument {
     let mut plan = placement(&[]);
     plan.objective.kind = ObjectiveKind::Latency;
@@ -142,7 +142,7 @@ pub(crate) fn offload(most: u32, devices: &[(&str, &str, &[&[&str]])]) -> PlanDo
     plan
 }
 
-/// Two accelerators `acc` of class gpu, with a link of 1 byte/s, and a host of two sockets of class cpu.
+/// Two accelerators `acc` of class gpu, with links of 1 byte/s, and a host with two sockets of class cpu.
 pub(crate) fn hosted() -> ClusterDocument {
     read(json!({
         "schema": "stagewright.cluster/1",
@@ -153,8 +153,8 @@ pub(crate) fn hosted() -> ClusterDocument {
     }))
 }
 
-/// A graph of operators, each with its seconds on every class, and of tensors: producer, consumers and bytes,
-/// which on [`hosted`] are the seconds to move it.
+/// A graph of operators, each with its seconds on every class, and of tensors with producer, consumers and bytes, which
+/// on [`hosted`] equal the seconds of a transfer.
 pub(crate) fn graph(operators: &[(&str, f64)], tensors: &[(&str, &[&str], f64)]) -> GraphDocument {
     let operators: Vec<Value> = operators
         .iter()
@@ -184,7 +184,7 @@ pub(crate) fn valid() -> Case {
     Case { graph: chain(), cluster: cluster(), pins: None, plan }
 }
 
-/// Claims load, compute, communication and memory of a device.
+/// Sets the claimed load, compute, communication and memory of a device.
 pub(crate) fn figures(
     plan: &mut PlanDocument,
     device: usize,

@@ -1,5 +1,5 @@
-//! Random placements in random calls against a simulation, with which every figure has to agree. All times
-//! are whole numbers, so sums are exact in any order.
+//! Random placements with random calls against a simulation, with which every figure has to agree. All times
+//! are integers, so sums are exact in any order.
 
 #[path = "../documents/mod.rs"]
 mod documents;
@@ -68,7 +68,7 @@ proptest! {
         match swapped.simulate() {
             None => prop_assert_eq!(broken, ["calls"]),
             Some(other) if other == outcome => prop_assert_eq!(broken, [""; 0]),
-            // The order of calls changes when they run, not how long.
+            // The order of calls changes their start, not their duration.
             Some(_) => prop_assert_eq!(broken, ["value"]),
         }
     }
@@ -86,7 +86,7 @@ proptest! {
     }
 }
 
-/// What the properties above are worth: of random cases many run and many don't, and mutations often matter.
+/// The properties above are not vacuous: many random cases run, many are blocked, and mutations often matter.
 #[test]
 fn the_random_cases_tell_something() {
     let mut runner = TestRunner::deterministic();

@@ -1,4 +1,4 @@
-//! Random problems, placements and calls, and what can be changed in them.
+//! Random problems, placements and calls, and their mutations.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::documents::{self, Case, offload, read};
 use super::simulation::Outcome;
 
 pub(crate) const ACCELERATORS: usize = 3;
-/// Name, kind and place among the classes gpu, tpu and cpu: three accelerators, of which the last is of
+/// Name, kind and index of the class among gpu, tpu and cpu: three accelerators, of which the last is of
 /// another kind, and two hosts.
 pub(crate) const DEVICES: [(&str, &str, usize); 5] =
     [("acc0", "acc", 0), ("acc1", "acc", 0), ("far0", "far", 1), ("host0", "host", 2), ("host1", "host", 2)];
@@ -22,14 +22,14 @@ pub(crate) struct Tensor {
     bytes: u8,
 }
 
-/// A problem with operators in topological order, and where they run.
+/// A problem with operators in topological order, and their placement.
 #[derive(Debug, Clone)]
 pub(crate) struct Random {
     pub(crate) seconds: Vec<[u8; 3]>,
     pub(crate) bytes: Vec<u8>,
     pub(crate) tensors: Vec<Tensor>,
     pub(crate) device_of: Vec<usize>,
-    /// For each accelerator.
+    /// Calls of each accelerator.
     pub(crate) calls: Vec<Vec<Vec<usize>>>,
 }
 
@@ -55,8 +55,8 @@ pub(crate) fn random() -> impl Strategy<Value = Random> {
     })
 }
 
-/// The calls of a device: operators in their order, cut where the draw is zero; or each in the call that is
-/// drawn.
+/// Calls of a device: if `in_order`, the operators in order, with a new call wherever the draw is zero;
+/// otherwise each operator in the drawn call.
 fn into_calls(device: usize, device_of: &[usize], draws: &[usize], in_order: bool) -> Vec<Vec<usize>> {
     let mut calls = vec![Vec::new(); 3];
     for operator in (0..device_of.len()).filter(|&operator| device_of[operator] == device) {
@@ -130,7 +130,7 @@ impl Random {
         }
     }
 
-    /// The case with the figures of an outcome as its claims.
+    /// The case, claiming the figures of an outcome.
     pub(crate) fn claiming(&self, outcome: &Outcome) -> Case {
         let mut case = self.case();
         case.plan.status = PlanStatus::Feasible;
@@ -146,8 +146,7 @@ impl Random {
         case
     }
 
-    /// Moves an operator to a device, there into the call of this number if there is one, else into a call of
-    /// its own.
+    /// Moves an operator to a device: into the call with this number if there is one, else into a new call.
     pub(crate) fn moved(&self, operator: usize, device: usize, call: usize) -> Random {
         let mut moved = self.clone();
         for calls in &mut moved.calls {
@@ -166,7 +165,7 @@ impl Random {
         moved
     }
 
-    /// Swaps a call of a device with the next.
+    /// Swaps a call of a device with the next one.
     pub(crate) fn swapped(&self, device: usize, call: usize) -> Option<Random> {
         let mut swapped = self.clone();
         let calls = swapped.calls.get_mut(device).filter(|calls| call + 1 < calls.len())?;

@@ -1,16 +1,16 @@
-//! The offload rule, event by event.
+//! Event simulation of the offload rule.
 //!
-//! Every accelerator is a worker with a list of calls. It takes up the next one when all it needs from
-//! elsewhere is ready, brings in one tensor after another, runs one operator after another, sends out one
-//! tensor after another, and only then are its operators ready. An operator of a host runs by itself as soon
-//! as all it needs is ready. Where nothing is under way and something is left, the calls wait for each other.
+//! Every accelerator is a worker with a list of calls. It starts the next call when all inputs from elsewhere
+//! are ready, receives one tensor after another, runs one operator after another, sends one tensor after
+//! another, and only then are its operators ready. A host operator runs independently as soon as all its
+//! inputs are ready. If nothing is running and something is left, the calls wait for each other.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::random::{ACCELERATORS, DEVICES, Random};
 
-/// What happens on an accelerator, one after the other.
+/// Part of a call; parts run one after the other.
 #[derive(Debug, Clone, Copy)]
 enum Job {
     Move(u64),
@@ -23,7 +23,7 @@ enum Event {
     OperatorDone { operator: usize },
 }
 
-/// What a placement takes: the time of the last event, and compute, communication and bytes of each device.
+/// Result of a simulation: the time of the last event, and compute, communication and bytes of each device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) value: u64,
@@ -36,7 +36,7 @@ struct Simulation<'a> {
     events: BinaryHeap<Reverse<(u64, Event)>>,
     ready: Vec<bool>,
     started: Vec<bool>,
-    /// For each accelerator, the call under way and what is left of it after the job under way.
+    /// For each accelerator, the running call and its jobs after the running one.
     under_way: [Option<(usize, VecDeque<Job>)>; ACCELERATORS],
     calls_done: [usize; ACCELERATORS],
     devices: [[u64; 3]; DEVICES.len()],
@@ -98,7 +98,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Whether all that these operators read from others is ready.
+    /// Whether all inputs of these operators from other operators are ready.
     fn inputs_are_ready(&self, operators: &[usize]) -> bool {
         self.random.tensors.iter().all(|tensor| {
             operators.contains(&tensor.from)
@@ -124,7 +124,7 @@ impl Simulation<'_> {
         jobs
     }
 
-    /// Begins the next job of the call under way, or ends it.
+    /// Starts the next job of the running call, or ends the call.
     fn next_job(&mut self, device: usize) {
         let (call, jobs) = self.under_way[device].as_mut().expect("a call is under way");
         let Some(job) = jobs.pop_front() else {

@@ -1,19 +1,19 @@
-//! Reads the prices: whole numbers, classes by their place in the order.
+//! Reads the prices as integers, by position of the class in the order.
 //!
-//! Prices prove what they prove whatever they are, so they are scaled to a sum of [`WORTH`] and rounded to whole
-//! numbers before anything else, which leaves no rounding in what follows. The slack, by which the classes are worth
-//! more than all devices, is then shared out among the devices: the dearer a device may be, the less there is to show.
+//! The proof is sound for any prices, so they are scaled to a sum of [`WORTH`] and rounded to integers first; later
+//! steps add no rounding error. The slack, by which the class prices exceed the device prices, is then divided among
+//! the devices: higher device prices are easier to satisfy.
 
 use std::collections::BTreeMap;
 
 use crate::read::{Pools, Problem};
 
-/// What all classes are worth together, up to rounding.
+/// Sum of all class prices, up to rounding.
 pub(super) const WORTH: u64 = 1 << 50;
-/// Least threshold: loads far below it still have all their digits.
+/// Minimum threshold: loads far below it still have full precision.
 const LEAST_THRESHOLD: f64 = 1e-280;
 
-/// The fields of a certificate.
+/// Fields of a certificate.
 pub(in super::super) struct Evidence<'a> {
     pub(in super::super) threshold: f64,
     pub(in super::super) prices: &'a BTreeMap<String, f64>,
@@ -21,21 +21,21 @@ pub(in super::super) struct Evidence<'a> {
     pub(in super::super) order: &'a [String],
 }
 
-/// Prices that say more than nothing: the classes are worth more than the devices.
+/// Prices that can prove a bound: the class prices exceed the device prices.
 pub(super) struct Dual {
     pub(super) threshold: f64,
-    /// Class at each place of the order.
+    /// Class at each position of the order.
     pub(super) order: Vec<usize>,
-    /// Place of each class.
+    /// Position of each class.
     pub(super) place: Vec<usize>,
-    /// What the class at each place is worth.
+    /// Price of the class at each position.
     pub(super) worth: Vec<u64>,
-    /// What one device of each pool is worth, its share of the slack included.
+    /// Price of one device of each pool, including its share of the slack.
     pub(super) devices: Vec<u64>,
 }
 
 impl Dual {
-    /// Reads a certificate, or says what is wrong with it. O((classes + devices given) log).
+    /// Reads a certificate, or returns its first error. O((classes + devices given) log).
     pub(super) fn read(problem: &Problem, pools: &Pools, evidence: &Evidence<'_>) -> Result<Dual, String> {
         let threshold = evidence.threshold;
         if !(threshold.is_finite() && threshold >= LEAST_THRESHOLD) {
@@ -67,14 +67,14 @@ impl Dual {
         if all <= held {
             return Err("its devices are worth as much as all classes".to_owned());
         }
-        // Less than all by one at least, whatever the division leaves.
+        // The device prices stay at least one below the class prices, whatever the division leaves.
         let share = (all - held - 1) / counts().sum::<u128>().max(1);
         let devices = devices.into_iter().map(|price| price + share as u64).collect();
         Ok(Dual { threshold, order, place, worth, devices })
     }
 }
 
-/// The classes in order, and the place of each.
+/// Returns the classes in order, and the position of each.
 fn read_order(problem: &Problem, names: &[String]) -> Result<(Vec<usize>, Vec<usize>), String> {
     const NOWHERE: usize = usize::MAX;
     let mut place = vec![NOWHERE; problem.graph.classes.len()];
@@ -100,7 +100,7 @@ fn class_of(problem: &Problem, name: &str) -> Result<usize, String> {
     Ok(problem.graph.class_of[operator])
 }
 
-/// Enters a price; one that is not zero may not be given again.
+/// Stores a price; a nonzero price may be given only once.
 fn read_price(price: &mut f64, given: f64, what: &str, name: &str) -> Result<(), String> {
     if !(given.is_finite() && given >= 0.0) {
         return Err(format!("the price of {name:?} is {given:?}"));

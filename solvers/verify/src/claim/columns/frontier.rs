@@ -1,13 +1,13 @@
-//! Statuses of tensors along an order of the classes.
+//! State graph of the cut tensors along an order of the classes.
 //!
-//! A set of classes is decided place by place: outside or inside. All that the tensors it cuts still depend on after
-//! some decisions is, per *open* net, one with pins on both sides of the place, whether some pin so far is inside and
-//! whether some is outside. A net is cut from the decision on after which both hold. The nets that were cut already
-//! and those of which all pins so far agree make a *state*; where two sets have the same state, the same further
-//! decisions cut the same further nets.
+//! A set of classes is decided class by class along the order: outside or inside. After a prefix of decisions, later
+//! cuts depend only on the *open* nets, those with pins on both sides of the position: whether some decided pin is
+//! inside, and whether some is outside. A net is cut by the first decision after which both hold. The open nets that
+//! are already cut, and those whose decided pins all agree, make a *state*; if two sets reach the same state, the same
+//! further decisions cut the same further nets.
 //!
-//! States number at most [`MOST_STATES`], and open nets at most the largest of [`WIDTHS`]. Where there are more, the
-//! cheapest nets are left out: every load falls or stays.
+//! There are at most [`MOST_STATES`] states, and at most as many open nets as the largest of [`WIDTHS`]. Beyond that
+//! the cheapest nets are left out, which raises no load.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,46 +16,46 @@ use super::{Budget, LOOK_UP};
 use crate::read::Problem;
 use crate::score::cost;
 
-/// Most states.
+/// Maximum number of states.
 const MOST_STATES: usize = 1 << 20;
-/// Most open nets that are tried, one after the other.
+/// Limits on the open nets, tried in order.
 const WIDTHS: [usize; 12] = [64, 24, 16, 12, 9, 7, 5, 4, 3, 2, 1, 0];
-/// Room for the nets that a decision touches, those open before it and those open after it.
+/// Slots for the nets that a decision touches: those open before it and those open after it.
 const SLOTS: usize = 2 * WIDTHS[0];
-/// Steps of work for a state.
+/// Work steps per state.
 const STATE: usize = 256;
 
-/// Tensors with the same pins: places in the order, ascending, at least two.
+/// Tensors with the same pins: positions in the order, ascending, at least two.
 struct Net {
     pins: Vec<usize>,
     seconds: f64,
 }
 
-/// Nets with a pin inside, and with a pin outside, by slot.
+/// Bit sets of the nets with a pin inside, and of those with a pin outside, by slot.
 type Key = [u128; 2];
 
-/// What is to be known of a place.
+/// The nets at a position.
 #[derive(Default)]
 struct Place {
-    /// Slot and seconds of the nets with a pin here.
+    /// Slot and seconds of each net with a pin here.
     nets: Vec<(usize, f64)>,
-    /// The slots of those with no further pin.
+    /// Slots of the nets with no later pin.
     closed: u128,
 }
 
-/// The states between decisions, and where the decisions lead.
+/// The states between decisions, and the transitions between them.
 pub(super) struct Frontier {
-    /// The first state of each layer, and the end, which has no decision.
+    /// First state of each layer, then the end state, which has no decision.
     first: Vec<usize>,
-    /// Per state where the decisions outside and inside lead.
+    /// Per state, the next state for each decision.
     next: Vec<[u32; 2]>,
-    /// Per state the seconds of the nets that each decision cuts.
+    /// Per state, the seconds of the nets that each decision cuts.
     cut: Vec<[f64; 2]>,
 }
 
 impl Frontier {
-    /// The states of the tensors over the link of a kind; none where the work ran out or there are more classes than
-    /// states. O(states · log states), and the pins of all tensors.
+    /// State graph of the tensors over the link of a kind. `None` if the budget is exhausted or there are more classes
+    /// than states. O(states · log states), and the pins of all tensors.
     pub(super) fn new(
         problem: &Problem,
         kind: usize,
@@ -72,7 +72,7 @@ impl Frontier {
         None
     }
 
-    /// The states over some nets. The inner option is none where they are too many.
+    /// State graph of the given nets. The inner option is `None` if there are too many states.
     fn over(places: &[Place], budget: &mut Budget) -> Option<Option<Frontier>> {
         let mut frontier = Frontier { first: vec![0], next: Vec::new(), cut: Vec::new() };
         let mut layer: Vec<Key> = vec![[0; 2]];
@@ -96,17 +96,17 @@ impl Frontier {
         Some(Some(frontier))
     }
 
-    /// Number of states with a decision; the end comes after them.
+    /// Number of states with a decision; the end state has this index.
     pub(super) fn len(&self) -> usize {
         self.next.len()
     }
 
-    /// The states before the decision at a place.
+    /// The states before the decision at a position.
     pub(super) fn layer(&self, place: usize) -> Range<usize> {
         self.first[place]..self.first[place + 1]
     }
 
-    /// Where the decisions outside and inside lead.
+    /// Next states after deciding outside and inside.
     pub(super) fn next(&self, state: usize) -> [u32; 2] {
         self.next[state]
     }
@@ -118,7 +118,7 @@ impl Frontier {
 }
 
 impl Place {
-    /// The state after a decision, outside (1) or inside (0), and the seconds of the nets that it cuts.
+    /// The state after deciding outside (1) or inside (0), and the seconds of the nets that the decision cuts.
     fn decide(&self, before: Key, side: usize) -> (Key, f64) {
         let mut key = before;
         let mut seconds = 0.0;
@@ -134,7 +134,7 @@ impl Place {
     }
 }
 
-/// The tensors between classes that cost anything, those with the same pins as one.
+/// Nets of the tensors with nonzero cost between classes; tensors with the same pins are merged.
 fn nets(problem: &Problem, kind: usize, place: &[usize], budget: &mut Budget) -> Option<Vec<Net>> {
     let spec = &problem.cluster.kinds[kind];
     let mut nets: BTreeMap<Vec<usize>, f64> = BTreeMap::new();
@@ -144,7 +144,7 @@ fn nets(problem: &Problem, kind: usize, place: &[usize], budget: &mut Budget) ->
             tensor.pins().map(|operator| place[problem.graph.class_of[operator]]).collect();
         pins.sort_unstable();
         pins.dedup();
-        // A tensor that somebody reads has a link on every kind with devices.
+        // If a tensor has readers, every kind with devices has a link.
         let seconds = if pins.len() < 2 { 0.0 } else { cost::transfer(tensor, spec).unwrap_or(0.0) };
         if seconds > 0.0 {
             *nets.entry(pins).or_default() += seconds;
@@ -164,7 +164,7 @@ fn nets(problem: &Problem, kind: usize, place: &[usize], budget: &mut Budget) ->
     Some(nets.into_iter().map(|(pins, seconds)| Net { pins, seconds }).collect())
 }
 
-/// The dearest nets of which at most `width` are open at once, by the places of their pins.
+/// Selects the most expensive nets of which at most `width` are open at any position, by the positions of their pins.
 fn places(nets: &[Net], count: usize, width: usize, budget: &mut Budget) -> Option<Vec<Place>> {
     let mut dearest: Vec<&Net> = nets.iter().collect();
     dearest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -178,7 +178,7 @@ fn places(nets: &[Net], count: usize, width: usize, budget: &mut Budget) -> Opti
             kept.push(net);
         }
     }
-    // Along the order a slot is free again after the last pin of the net that had it.
+    // Along the order, a slot is free again after the last pin of its net.
     kept.sort_by_key(|net| net.pins[0]);
     let mut places: Vec<Place> = (0..count).map(|_| Place::default()).collect();
     let mut free_from = [0; SLOTS];

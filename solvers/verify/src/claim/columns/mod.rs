@@ -1,23 +1,23 @@
-//! Replays a bound of column generation: prices at which the devices cannot hold everything.
+//! Replays a bound of column generation: prices at which the devices cannot hold all classes.
 //!
-//! Let a threshold T, prices π_u ≥ 0 of the colocation classes and prices β_p ≥ 0 of the devices of each pool p be
-//! given. Suppose that no set S of classes which a stage on r devices of pool p may run with a load of at most T is
-//! worth more than r of these devices: Σ_{u ∈ S} π_u ≤ r β_p. A plan of value T or less runs each class on one stage,
-//! and its stages take at most n_p devices of pool p, so it would have Σ_u π_u ≤ Σ_p n_p β_p. Where the classes are
-//! worth more than the devices there is no such plan, under any split rule. This is weak duality for the linear
-//! relaxation of the cover of all classes by such sets (Gilmore and Gomory, 1961).
+//! Given are a threshold T, prices π_u ≥ 0 of the colocation classes and prices β_p ≥ 0 of the devices of each pool p.
+//! Suppose that no set S of classes that a stage can run on r devices of pool p with a load of at most T is worth more
+//! than these devices: Σ_{u ∈ S} π_u ≤ r β_p. A plan of value T or less runs each class on one stage, and its stages
+//! take at most n_p devices of pool p, so it would have Σ_u π_u ≤ Σ_p n_p β_p. If the classes are worth more than the
+//! devices, there is no such plan, under any split rule. This is weak duality for the linear relaxation of covering all
+//! classes by such sets (Gilmore and Gomory, 1961).
 //!
-//! What the classes are worth beyond the devices is first added to the prices of the devices ([`dual`]). The
-//! supposition is then checked stage by stage: what a stage may hold is relaxed to sums over its classes and the
-//! tensors it cuts ([`stage`]), tensors to statuses along the order of the certificate ([`frontier`]), and a search
-//! tells whether any set within these sums is worth more than its devices ([`search`]). All sums are of whole
-//! numbers: times rounded down, prices rounded before anything is made of them. So nothing is lost to rounding after
-//! that, and any prices and any order that a file may give prove a bound or nothing.
+//! The excess of the class prices over the device prices is first added to the device prices ([`dual`]). The
+//! supposition is then checked stage by stage: the capacity of a stage is relaxed to sums over its classes and cut
+//! tensors ([`stage`]), tensors become states along the order of the certificate ([`frontier`]), and a search decides
+//! whether any set within these sums is worth more than its devices ([`search`]). All sums are integers: times are
+//! rounded down, and prices are rounded before their first use. No rounding error follows, so any prices and any order
+//! in a file prove a valid bound or nothing.
 //!
 //! # Limits
 //!
-//! The work is counted, a nanosecond or two a step, and ends the replay after [`WORK`] steps; tables and lists of the
-//! search take at most about a gibibyte. What is not decided within them is left open.
+//! Work is counted in steps of a nanosecond or two, and the replay stops after [`WORK`] steps; tables and lists of the
+//! search take at most about a gibibyte. A question not decided within these limits is left open.
 
 mod dual;
 mod frontier;
@@ -34,17 +34,17 @@ use stage::{Load, Shape};
 use super::certificate::Proof;
 use crate::read::{Pools, Problem};
 
-/// Most steps of a replay: half a minute at most.
+/// Maximum work steps of a replay: at most half a minute.
 const WORK: u64 = 10_000_000_000;
 
-/// Steps of work to look up what an operator or a tensor takes.
+/// Work steps to look up the cost of an operator or a tensor.
 const LOOK_UP: usize = 256;
 
-/// What is left of the work.
+/// Remaining work steps.
 struct Budget(u64);
 
 impl Budget {
-    /// Takes steps; none where fewer are left.
+    /// Takes steps; `None` if fewer are left.
     fn spend(&mut self, steps: usize) -> Option<()> {
         self.0 = self.0.checked_sub(steps as u64)?;
         Some(())
@@ -63,7 +63,7 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>) -> Proof {
     }
 }
 
-/// Whether no set that a stage may hold is worth more than its devices; none where the work ran out.
+/// Whether no set that a stage can hold is worth more than its devices; `None` if the budget is exhausted.
 fn no_set_is_worth_more(problem: &Problem, pools: &Pools, dual: &Dual, budget: &mut Budget) -> Option<bool> {
     let kind_of = |at: usize| pools.list()[at].kind;
     let mut used: Vec<usize> = (0..pools.list().len()).filter(|&at| pools.list()[at].count > 0).collect();
@@ -85,8 +85,8 @@ fn no_set_is_worth_more(problem: &Problem, pools: &Pools, dual: &Dual, budget: &
     Some(true)
 }
 
-/// Whether no set of a shape is worth more than the goal. The second sum is heeded only where the first alone does not
-/// show it: with two, far more sets are incomparable.
+/// Whether no set of a shape is worth more than the goal. The second sum is used only if the first alone does not
+/// decide: with two sums, far more sets are incomparable.
 fn holds(
     load: &Load,
     shape: Shape,

@@ -1,17 +1,18 @@
-//! Whether any set of classes within the limits is worth more than a goal.
+//! Decides whether any set of classes within the limits is worth more than a goal.
 //!
-//! A set is a path through the states of the frontier, along which both sums and the worth add up. Two passes decide.
+//! A set is a path through the states of the frontier, along which both sums and the worth accumulate. Two passes
+//! decide.
 //!
-//! 1. *Table*, backwards. The first limit is divided into cells, and what each decision adds to the sum is rounded
-//!    down to whole cells. An entry is the most that the decisions after a state can be worth with so many cells left:
-//!    the longest path of the knapsack recurrence. What a sum of addends takes, rounded down, is at least the sum of
-//!    the addends rounded down, so the entry at the cells left bounds every completion.
-//! 2. *Labels*, forwards. A label is a path so far: its state, sums and worth. One whose worth and table entry do not
-//!    exceed the goal is dropped, and so is one that another of its state dominates, with no larger sums and no
-//!    smaller worth. If none is left there is no such set. One that reaches the end is such a set.
+//! 1. *Table*, backwards. The first limit is divided into cells, and each decision's addend is rounded down to whole
+//!    cells. An entry is the maximum worth of the decisions after a state with a given number of cells left: the
+//!    longest path of the knapsack recurrence. A sum rounded down is at least the sum of its addends rounded down, so
+//!    the entry at the cells left bounds every completion.
+//! 2. *Labels*, forwards. A label is a partial path: its state, sums and worth. A label is dropped if its worth and
+//!    table entry do not exceed the goal, or if another label of its state dominates it, with no larger sums and no
+//!    smaller worth. If no label is left, there is no such set; a label that reaches the end is such a set.
 //!
-//! Sets worth less than the goal by a margin are ruled out by a table of few cells; the nearer they are, the more
-//! cells or labels it takes. Hence several attempts, each with more of both.
+//! A table of few cells rules out sets whose worth is well below the goal; the closer they are, the more cells or
+//! labels are needed. Hence several attempts, each with more of both.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -21,53 +22,53 @@ use super::dual::WORTH;
 use super::frontier::Frontier;
 use super::stage::{LIMIT, Step};
 
-/// Most entries of a table, of four bytes.
+/// Maximum number of table entries, of four bytes each.
 const ENTRIES: usize = 1 << 26;
-/// Steps of work for a label: sorting it is most of that.
+/// Work steps per label, most of them for sorting it.
 const LABEL: usize = 128;
-/// What one in the table stands for: a table holds sums of worth rounded up to whole multiples.
+/// Unit of the table entries: a table holds sums of worth rounded up to whole multiples of it.
 const COARSE: u64 = WORTH >> 30;
-/// Below every sum of the table, with room to add to it.
+/// Less than every sum of the table, with room to add to it.
 const NEVER: i32 = i32::MIN / 2;
 
-/// How hard to look.
+/// Effort of one attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attempt {
-    /// Binary logarithm of the most cells.
+    /// Binary logarithm of the maximum number of cells.
     cells: u32,
-    /// Most labels.
+    /// Maximum number of labels.
     labels: usize,
 }
 
-/// From quick to thorough.
+/// Attempts, from quick to thorough.
 pub(super) const ATTEMPTS: [Attempt; 3] = [
     Attempt { cells: 10, labels: 1 << 18 },
     Attempt { cells: 13, labels: 1 << 20 },
     Attempt { cells: 16, labels: 1 << 22 },
 ];
 
-/// What an attempt found.
+/// Result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// No set within the limits is worth more than the goal.
     NoSet,
-    /// Some set is.
+    /// Some set within the limits is worth more than the goal.
     SomeSet,
-    /// There are more labels than were allowed.
+    /// The label limit was exceeded.
     TooManySets,
 }
 
 /// The question.
 pub(super) struct Question<'a> {
     pub(super) frontier: &'a Frontier,
-    /// What the decisions at each state add to both sums, outside and inside.
+    /// Addends of both decisions, outside and inside, to the sums at each state.
     pub(super) steps: &'a [[Step; 2]],
-    /// What the class at each place is worth.
+    /// Price of the class at each position.
     pub(super) worth: &'a [u64],
     pub(super) goal: u64,
 }
 
-/// A path so far. The order of the fields puts what may dominate before what it may dominate.
+/// A partial path. The order of the fields sorts possibly dominating labels before those that they may dominate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Label {
     state: u32,
@@ -80,12 +81,12 @@ struct Label {
 struct Table {
     entries: Vec<i32>,
     row: usize,
-    /// Bits of a sum within a cell.
+    /// Number of bits of a sum within a cell.
     shift: u32,
 }
 
 impl Question<'_> {
-    /// Answers it; none where the work ran out. O(states · cells) and the labels.
+    /// Answers the question; `None` if the budget is exhausted. O(states · cells) and the labels.
     pub(super) fn ask(&self, attempt: Attempt, budget: &mut Budget) -> Option<Answer> {
         let table = self.table(attempt.cells, budget)?;
         let start = Label { state: 0, first: 0, worth: Reverse(0), second: 0 };
@@ -122,7 +123,7 @@ impl Question<'_> {
         [decision(0), decision(1)]
     }
 
-    /// Whether a label is within the limits and may end above the goal.
+    /// Whether a label is within the limits and may exceed the goal.
     fn promising(&self, label: &Label, table: &Table) -> bool {
         if label.first > LIMIT || label.second > LIMIT {
             return false;
@@ -132,7 +133,7 @@ impl Question<'_> {
         u64::try_from(ahead).is_ok_and(|ahead| label.worth.0 + ahead * COARSE > self.goal)
     }
 
-    /// The table, with as many cells as asked for or as there is room for.
+    /// Builds the table, with 2^`cells` cells or as many as fit.
     fn table(&self, cells: u32, budget: &mut Budget) -> Option<Table> {
         let end = self.frontier.len();
         let cells = cells.min((ENTRIES / (end + 1)).ilog2());
@@ -163,11 +164,11 @@ impl Question<'_> {
     }
 }
 
-/// Keeps of each state the labels that no other dominates. O(n log n).
+/// Keeps the labels of each state that no other label dominates. O(n log n).
 fn drop_dominated(labels: &mut Vec<Label>) {
     labels.sort_unstable();
     let mut state = None;
-    // Of the labels kept of this state, worth and second sum of those that no other beats in both: both ascend.
+    // Pareto front of worth and second sum over the kept labels of this state; both ascend.
     let mut skyline: BTreeMap<u64, u64> = BTreeMap::new();
     labels.retain(|label| {
         let (worth, second) = (label.worth.0, label.second);

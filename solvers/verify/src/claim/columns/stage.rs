@@ -1,8 +1,8 @@
-//! What a stage may hold, relaxed to sums over its classes and the tensors it cuts.
+//! The capacity of a stage, relaxed to sums over its classes and the tensors it cuts.
 //!
-//! A stage that runs the set S on r devices has, with compute c, tensors sent and received x, and synchronisation y
-//! of parameters on r devices, at least the loads below in either training mode, for the largest forward and the
-//! largest backward load are together at least those of any one device. Each must be at most T.
+//! A stage that runs the set S on r devices has compute c, tensors sent and received x, and synchronisation y of
+//! parameters on r devices. Its loads are at least those below in either training mode, because the largest forward and
+//! the largest backward load sum to at least those of any one device. Each must be at most T.
 //!
 //! | communication | first sum | second sum |
 //! | --- | --- | --- |
@@ -10,11 +10,11 @@
 //! | overlap | c / r + y | x / r + y |
 //! | duplex | c / r + y | x / 2r + y, less than the larger of sent and received |
 //!
-//! Where the second place is free, it holds the bytes, which must fit the memory. Uplinks and further microbatches
-//! in flight are left out. Beyond [`EXACT_REPLICAS`], one shape stands for all r from a to 2a − 1: it divides by the
-//! largest, synchronises as the smallest and takes a devices.
+//! If there is no second sum of time, it is the bytes, which must fit into the memory. Uplinks and further microbatches
+//! in flight are left out. Beyond [`EXACT_REPLICAS`], one shape covers all r from a to 2a − 1: it divides by the
+//! largest, synchronises like the smallest and takes a devices.
 //!
-//! Sums are of whole numbers of which the limit is [`LIMIT`]; every addend is rounded down.
+//! Sums are integers with limit [`LIMIT`]; every addend is rounded down.
 
 use stagewright_core::document::Communication;
 use stagewright_core::tolerance;
@@ -25,25 +25,26 @@ use super::frontier::Frontier;
 use crate::read::{Pool, Problem};
 use crate::score::cost;
 
-/// What the limit of a sum is in whole numbers.
+/// Limit of a sum, as an integer.
 pub(super) const LIMIT: u64 = 1 << 52;
-/// Share by which addends are lowered: sums of doubles err by less, and bounds are claimed with less care.
+/// Fraction by which addends are lowered. It exceeds the rounding error of sums of doubles, and claimed bounds are less
+/// precise than that.
 const ROUNDING: f64 = 5e-12;
-/// Replicas up to which every number has its own shape.
+/// Maximum number of replicas with a shape of its own.
 const EXACT_REPLICAS: u32 = 8;
 
-/// Steps of work for those of a state.
+/// Work steps per state.
 const STEPS: usize = 16;
 
-/// Both sums of what a decision adds.
+/// Addends of a decision to both sums.
 pub(super) type Step = [u64; 2];
 
-/// On how many devices a stage runs.
+/// Range of the number of devices of a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shape {
-    /// The fewest devices.
+    /// Minimum number of devices.
     pub(super) devices: u32,
-    /// The most.
+    /// Maximum number of devices.
     most: u32,
 }
 
@@ -58,12 +59,12 @@ impl Shape {
     }
 }
 
-/// What the classes take on a device of one pool, by place.
+/// Costs of the classes on a device of one pool, by position.
 pub(super) struct Load<'a> {
     problem: &'a Problem<'a>,
     kind: usize,
     threshold: f64,
-    /// None where the class may not run there.
+    /// `None` if the class can't run there.
     seconds: Vec<Option<f64>>,
     parameter_bytes: Vec<f64>,
     second: Second,
@@ -72,17 +73,17 @@ pub(super) struct Load<'a> {
 /// The second sum.
 enum Second {
     Nothing,
-    /// This share of the tensors.
+    /// This fraction of the tensors' seconds.
     Tensors(f64),
     Memory {
-        /// Of the classes, by place, with one microbatch in flight.
+        /// Bytes of the classes, by position, with one microbatch in flight.
         bytes: Vec<f64>,
         capacity: f64,
     },
 }
 
 impl<'a> Load<'a> {
-    /// Adds up the classes. O(operators).
+    /// Sums the costs of the classes. O(operators).
     pub(super) fn new(problem: &'a Problem<'a>, pool: &Pool, dual: &Dual) -> Load<'a> {
         let kind = &problem.cluster.kinds[pool.kind];
         let document = |operator: usize| &problem.graph.operators[operator];
@@ -111,8 +112,8 @@ impl<'a> Load<'a> {
         !matches!(self.second, Second::Nothing)
     }
 
-    /// What the decisions at each state, outside and inside, add for a stage of a shape to the first sum and, if it
-    /// is to be heeded, to the second. None where the work ran out. O(states).
+    /// Addends of both decisions, outside and inside, at each state for a stage of the given shape: to the first sum
+    /// and, if `heed_second`, to the second. `None` if the budget is exhausted. O(states).
     pub(super) fn steps(
         &self,
         shape: Shape,
@@ -126,7 +127,7 @@ impl<'a> Load<'a> {
         let share = 1.0 / f64::from(shape.most);
         let mut steps = Vec::with_capacity(frontier.len());
         for (place, &seconds) in self.seconds.iter().enumerate() {
-            // Left out where no link is known: less to wait for admits more sets.
+            // Zero without a link: a smaller load admits more sets.
             let synchronised = cost::synchronisation(self.parameter_bytes[place], shape.devices, kind);
             let synchronised = synchronised.unwrap_or(0.0);
             let step = |inside: bool, cut: f64| {
@@ -155,7 +156,7 @@ impl<'a> Load<'a> {
     }
 }
 
-/// The share of the tensors that the second sum counts, where it counts them.
+/// Fraction of the tensors' seconds that the second sum counts, if any.
 fn tensors(communication: Communication) -> Option<f64> {
     match communication {
         Communication::Serial => None,
@@ -164,7 +165,7 @@ fn tensors(communication: Communication) -> Option<f64> {
     }
 }
 
-/// The memory of a device, where not everything fits it.
+/// The memory of a device as second sum, unless everything fits into it.
 fn memory(problem: &Problem, kind: usize, dual: &Dual) -> Second {
     let of_class = |&class: &usize| problem.graph.least_bytes(&problem.graph.classes[class]);
     let bytes: Vec<f64> = dual.order.iter().map(of_class).collect();
@@ -176,7 +177,7 @@ fn memory(problem: &Problem, kind: usize, dual: &Dual) -> Second {
     }
 }
 
-/// A share of the limit as a whole number, rounded down; what exceeds the limit is one more than it.
+/// A fraction of the limit as an integer, rounded down; more than the limit becomes the limit plus one.
 fn whole(share: f64) -> u64 {
     ((share * (1.0 - ROUNDING) * LIMIT as f64) as u64).min(LIMIT + 1)
 }

@@ -1,7 +1,7 @@
-//! When everything is done without contention: a loop over events.
+//! Simulation of a step without contention: a loop over events.
 //!
-//! Tensors are never in line, so nothing waits but operators for their device. All that is numbered has its
-//! number from one sequence, since numbers say nothing but what was first.
+//! Transfers never queue, so operators only wait for their device. All sequence numbers come from one
+//! counter, since only their order matters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::step::Step;
 use super::story::{Moment, Story, Task, Time};
 use crate::constraint::priority::Precedence;
 
-/// Plays a step. O((operators + pins) log (operators + pins)).
+/// Simulates a step. O((operators + pins) log (operators + pins)).
 pub(super) fn play(step: &Step, precedence: &Precedence) -> Story {
     let mut lacks = vec![0; step.device_of.len()];
     for &reader in step.transfers.iter().flat_map(|transfer| &transfer.readers) {
@@ -40,7 +40,7 @@ pub(super) fn play(step: &Step, precedence: &Precedence) -> Story {
 #[derive(Debug, Default)]
 struct Device {
     is_busy: bool,
-    /// The operators that wait for it, by who is first.
+    /// The ready operators that wait for the device, in order.
     queue: BTreeSet<(usize, usize)>,
 }
 
@@ -48,11 +48,11 @@ struct Player<'a> {
     step: &'a Step,
     precedence: &'a Precedence,
     now: Time,
-    /// The last number given.
+    /// The last sequence number.
     numbered: usize,
-    /// What ends when, and of what ends at one moment that which started first.
+    /// Running tasks by end time, ties by the order in which they started.
     ends: BTreeMap<(Time, usize), Task>,
-    /// Tensors that each operator still waits for.
+    /// Number of tensors that each operator still waits for.
     lacks: Vec<usize>,
     devices: Vec<Device>,
     moments: Vec<Moment>,
@@ -64,7 +64,7 @@ impl Player<'_> {
         self.numbered
     }
 
-    /// Also what takes no time ends in its turn.
+    /// Starts a task; even a task of zero duration ends in its turn.
     fn start(&mut self, task: Task, seconds: f64) {
         self.moments.push(Moment::Starts(task));
         let end = (Time(self.now.0 + seconds), self.number());

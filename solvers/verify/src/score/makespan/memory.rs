@@ -1,8 +1,9 @@
-//! What devices hold while a step goes on.
+//! Memory use of the devices during a step.
 //!
-//! A *copy* is a tensor on a device: one where it is made, and one for each transfer, where that leads. Each
-//! copy is needed by its readers, and at home by its producer and by its transfers, until they end. What a
-//! transfer brings that leads home is a copy of no bytes that nobody needs.
+//! A *copy* is a tensor on a device: one on its producer's device, and one at the destination of each
+//! transfer. Each copy is needed by its readers, and on the producer's device by the producer and the
+//! transfers, until they end. A transfer back to the producer's device makes a copy of zero bytes that
+//! nothing needs.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use super::story::{Moment, Task};
 use crate::constraint::Placed;
 use crate::read::Problem;
 
-/// The most bytes that each device of the plan ever holds. O(operators + pins).
+/// Peak bytes of each device in the plan. O(operators + pins).
 pub(super) fn peaks(problem: &Problem, placed: &Placed, step: &Step, moments: &[Moment]) -> Vec<f64> {
     let mut shelf = Shelf::new(problem, placed, step);
     let mut peaks = shelf.held.clone();
@@ -40,9 +41,9 @@ struct Shelf<'a> {
     step: &'a Step,
     /// Bytes on each device now.
     held: Vec<f64>,
-    /// By tensor the copy at home, then by transfer the copy that it brings.
+    /// The copies on the producers' devices, by tensor, then the copies made by transfers, by transfer.
     copies: Vec<Copy>,
-    /// The copies that each operator reads.
+    /// Copies that each operator reads.
     reads: Vec<Vec<usize>>,
 }
 
@@ -73,7 +74,7 @@ impl<'a> Shelf<'a> {
         };
         for (tensor, made) in tensors.iter().zip(&step.made) {
             let home = step.device_of[tensor.producer];
-            // In version 2 what nothing reads is an output of the model and stays.
+            // In version 2 a tensor without readers is an output of the model and stays.
             let stays = problem.graph.is_version_2 && tensor.consumers.is_empty();
             let besides = 1 + made.transfers.len() + usize::from(stays);
             add(home, tensor.document.bytes, &made.readers, besides);
@@ -87,7 +88,7 @@ impl<'a> Shelf<'a> {
         Shelf { problem, step, held, copies, reads }
     }
 
-    /// The device where something now takes room.
+    /// Allocates the memory of a task that starts; returns its device.
     fn starts(&mut self, task: Task) -> usize {
         match task {
             Task::Operator(operator) => {
@@ -122,7 +123,7 @@ impl<'a> Shelf<'a> {
         }
     }
 
-    /// One less needs a copy.
+    /// Drops one user of a copy; the last one frees it.
     fn let_go(&mut self, copy: usize) {
         let copy = &mut self.copies[copy];
         copy.needed_by -= 1;

@@ -1,40 +1,42 @@
-//! The makespan: one step under dataflow execution, played through from its first event to its last.
+//! The makespan: one step under dataflow execution, simulated from its first event to its last.
 //!
 //! # With ports
 //!
-//! - A device runs one operator at a time and never interrupts it. An operator may run when all that it reads
-//!   is on its device; of those that may, the first by priority runs, else that which could first, the first
-//!   of the document where that is the same.
-//! - A tensor goes once to each other device that reads it. It asks when its producer ends and stands in line
-//!   for what the way takes: the sender's way out, the receiver's way in (a host has neither, its memory is
-//!   where the data is), and the uplink of each group that it leaves or enters. Lines go by the time of
-//!   asking, then by tensor, then by the device that it goes to. It starts when it is first in all its lines
-//!   and nobody is on any of these ways, and has them all to itself for as long as the slowest of them alone
-//!   takes. A matrix gives the seconds instead, and with it uplinks are on no way.
-//! - At one moment all that ends does so before anything starts. Then operators start before tensors, one by
-//!   one, and what takes no time has ended before the next starts.
-//! - A device always holds the parameters and optimiser state of its operators, an operator's workspace while
-//!   it runs, and a tensor from the start of its producer, or of its arrival, until the last reader there has
-//!   ended, and at home also every departure. What ends at a moment is gone before what starts then is there.
+//! - A device runs one operator at a time, without preemption. An operator is ready when all its inputs are
+//!   on its device. Of the ready operators, the first by priority runs; without a priority, the one that
+//!   became ready first, ties by document order.
+//! - A tensor is sent once to each other device that reads it. The transfer is requested when its producer
+//!   ends, and queues at every port on its route: the sender's output, the receiver's input (a host has
+//!   neither, its memory is where the data is), and the uplink of each group that it leaves or enters. Queues
+//!   are ordered by the time of the request, then by tensor, then by destination. A transfer starts when it
+//!   is first in all its queues and all its ports are idle; it then occupies all of them for as long as the
+//!   slowest alone takes. If there is a matrix, it gives the seconds, and routes contain no uplinks.
+//! - At one instant, everything that ends does so before anything starts. Then operators start before
+//!   transfers, one by one, and a task of zero duration ends before the next task starts.
+//! - A device always holds the parameters and optimiser state of its operators; an operator's workspace while
+//!   it runs; and a tensor from the start of its producer, or of its transfer to the device, until the last
+//!   reader there has ended, and on the producer's device also every outgoing transfer. Memory freed at an
+//!   instant is free before anything that starts then takes it.
 //!
 //! # Without contention
 //!
 //! The rules of GiPH's simulator (Hu et al., MLSys 2023), for tensors with several readers:
 //!
-//! - A tensor goes to each reader on its own, all on their way at once for as long as said above. On its own
-//!   device it takes the diagonal of the matrix, or no time, until word is out that it may be read there, by
-//!   all at once.
-//! - What ends does so one by one, by time, then in the order in which it started, and what takes no time
-//!   waits for its turn as well. What becomes ready with one event does so one by one, in the order of the
-//!   document. A free device starts what is ready without waiting for more; else operators wait for it by
-//!   priority, or in the order in which they were ready.
-//! - Where an operator ends, its device starts the next, and then its tensors are sent, in the order of the
-//!   document and each to its readers as it names them.
-//! - Memory is held as with ports. There are no ports to be loaded, so devices communicate for no time.
+//! - A tensor is sent to each reader separately and concurrently, each transfer taking the seconds above. On
+//!   the producer's device, one transfer makes it available to all readers at once; it takes the seconds on
+//!   the diagonal of the matrix, or no time without a matrix.
+//! - Tasks end one by one, by time, then in the order in which they started; a task of zero duration also
+//!   waits for its turn. Operators that one event makes ready become ready one by one, in document order. An
+//!   idle device starts a ready operator immediately, without waiting for others to become ready; otherwise
+//!   operators queue for it by priority, or in the order in which they became ready.
+//! - When an operator ends, its device starts the next one; then its tensors are sent, in document order,
+//!   each to its readers in the order in which the tensor names them.
+//! - Memory is held as with ports. There are no ports to be loaded, so the communication time of every device
+//!   is zero.
 //!
-//! The value is the moment of the last event. [`step`] says what there is to do, [`ports`] and
-//! [`contention_free`] when it is done, [`memory`] what is held meanwhile. Moments are sums of seconds in the
-//! order in which things happen, so moments that are equal are so to the last bit, whoever computes them.
+//! The value is the time of the last event. [`step`] lists the work, [`ports`] and [`contention_free`]
+//! simulate it, and [`memory`] tracks the bytes held meanwhile. Times are sums of seconds in the order of
+//! events, so equal times are bit-identical, whoever computes them.
 
 mod contention_free;
 mod memory;
@@ -54,8 +56,8 @@ use crate::score::cost;
 use route::Way;
 use step::Step;
 
-/// Scores a placement as one step, with the most bytes that each of its devices holds; none where an operator
-/// is on a device that can't run it.
+/// Scores a placement as one step, and returns the peak bytes of each device; `None` if an operator is on a
+/// device that can't run it.
 ///
 /// O((operators + pins) log (operators + pins)).
 pub(crate) fn makespan(
@@ -87,7 +89,8 @@ pub(crate) fn makespan(
     for device in &mut devices {
         device.load = device.compute + device.communication;
     }
-    // Gradients of shared parameters are synchronised when all is done, by every device one after the other.
+    // After the last event, every device synchronises its gradients of shared parameters, one after the
+    // other.
     let mut synchronising = vec![0.0f64; placed.devices.len()];
     for gradient in problem.gradients() {
         let (touched, _) = gradient.touches(&placed.device_of);

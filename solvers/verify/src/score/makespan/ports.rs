@@ -1,4 +1,4 @@
-//! When everything is done where devices have ports: a loop over moments.
+//! Simulation of a step with ports: a loop over the instants at which tasks end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::step::Step;
 use super::story::{Moment, Story, Task, Time};
 use crate::constraint::priority::Precedence;
 
-/// Plays a step. O((operators + pins) log (operators + pins)).
+/// Simulates a step. O((operators + pins) log (operators + pins)).
 pub(super) fn play(step: &Step, precedence: &Precedence) -> Story {
     let mut lacks = vec![0; step.device_of.len()];
     let at_home = step.made.iter().flat_map(|made| &made.readers);
@@ -45,14 +45,14 @@ pub(super) fn play(step: &Step, precedence: &Precedence) -> Story {
 #[derive(Debug, Default)]
 struct Device {
     is_busy: bool,
-    /// The operators that may run, by who is first.
+    /// The ready operators, in order.
     queue: BTreeSet<(Time, usize, usize)>,
 }
 
 #[derive(Debug, Default)]
 struct Line {
     is_taken: bool,
-    /// The transfers that wait, by when they asked.
+    /// The waiting transfers, by the time of their request.
     waiting: BTreeSet<(Time, usize)>,
 }
 
@@ -66,21 +66,21 @@ struct Player<'a> {
     step: &'a Step,
     precedence: &'a Precedence,
     now: Time,
-    /// What ends when.
+    /// Running tasks by end time.
     ends: BTreeMap<Time, Vec<Task>>,
-    /// Tensors that each operator still waits for.
+    /// Number of tensors that each operator still waits for.
     lacks: Vec<usize>,
     devices: Vec<Device>,
-    /// The devices that are free and have an operator that may run.
+    /// Idle devices with a ready operator.
     to_start: BTreeSet<usize>,
     lines: BTreeMap<Way, Line>,
-    /// The transfers that may have become first in all their lines since they were looked at last.
+    /// Transfers that may have become first in all their queues since they were last checked.
     to_move: BTreeSet<usize>,
     moments: Vec<Moment>,
 }
 
 impl Player<'_> {
-    /// An operator may run from now on.
+    /// Queues an operator that has become ready.
     fn queue(&mut self, operator: usize) {
         let at = self.step.device_of[operator];
         let turn = match self.precedence {
@@ -109,7 +109,7 @@ impl Player<'_> {
             let is_first = about.ways.iter().all(|way| {
                 self.lines.get(way).is_some_and(|line| !line.is_taken && line.first() == Some(transfer))
             });
-            // If not, it is looked at again when the way that keeps it from starting is left.
+            // If not, it is checked again when the port that blocks it becomes idle.
             if is_first {
                 for way in &about.ways {
                     let line = self.lines.entry(*way).or_default();
@@ -123,7 +123,7 @@ impl Player<'_> {
         false
     }
 
-    /// What takes no time ends before anything else starts.
+    /// Starts a task; a task of zero duration ends before anything else starts.
     fn start(&mut self, task: Task, seconds: f64) {
         self.moments.push(Moment::Starts(task));
         let end = Time(self.now.0 + seconds);
@@ -171,7 +171,7 @@ impl Player<'_> {
         self.arrives(&about.readers);
     }
 
-    /// A tensor is now where these read it.
+    /// A tensor has arrived at these readers.
     fn arrives(&mut self, readers: &[usize]) {
         for &reader in readers {
             self.lacks[reader] -= 1;

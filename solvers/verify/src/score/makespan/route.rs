@@ -1,22 +1,22 @@
-//! The way of a tensor from one device of the plan to another, and how long it takes.
+//! Route of a tensor from one device of the plan to another, and its duration.
 
 use crate::constraint::Placed;
 use crate::error::CheckError;
 use crate::read::{Kind, Problem, Tensor};
 use crate::score::cost;
 
-/// Something that carries one tensor at a time. Devices are by their place in the plan.
+/// A port or uplink, which carries one tensor at a time. Devices are indices in the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
-    /// Out of a device.
+    /// Output port of a device.
     Out(usize),
-    /// Into a device.
+    /// Input port of a device.
     In(usize),
-    /// Between a group and what is outside it.
+    /// Uplink of a group.
     Uplink(usize),
 }
 
-/// Seconds of a tensor from one device to another, or to where it is.
+/// Seconds to send a tensor from one device to another, or to its own device.
 pub(super) fn seconds(
     problem: &Problem,
     placed: &Placed,
@@ -39,7 +39,7 @@ pub(super) fn seconds(
     Ok(uplinks.fold(links, f64::max))
 }
 
-/// What a tensor takes on its way from one device to another.
+/// Ports and uplinks on the route from one device to another.
 pub(super) fn ways(problem: &Problem, placed: &Placed, [from, to]: [usize; 2]) -> Vec<Way> {
     let [sends, receives] = kinds(problem, placed, [from, to]);
     let mut ways = Vec::new();
@@ -59,7 +59,7 @@ fn kinds<'p>(problem: &'p Problem, placed: &Placed, devices: [usize; 2]) -> [&'p
     devices.map(|device| &problem.cluster.kinds[placed.devices[device].kind])
 }
 
-/// The groups that a tensor leaves or enters.
+/// Groups that a tensor leaves or enters.
 fn crossed(sends: &Kind, receives: &Kind) -> impl Iterator<Item = usize> {
     let groups = if sends.group == receives.group { [None, None] } else { [sends.group, receives.group] };
     groups.into_iter().flatten()

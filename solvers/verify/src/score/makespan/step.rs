@@ -1,4 +1,4 @@
-//! What there is to do in a step: operators with their seconds, and tensors to be moved.
+//! The work of a step: operators with their seconds, and transfers of tensors.
 
 use stagewright_core::document::Execution;
 
@@ -8,47 +8,49 @@ use crate::error::CheckError;
 use crate::read::{Problem, Tensor};
 use crate::score::cost;
 
-/// A tensor on its way to a device. One that leads to where the tensor is made brings nothing but word that it
-/// may be read there.
+/// A transfer of a tensor to a device. A transfer to the producer's own device moves no data and only makes the tensor
+/// available there.
 #[derive(Debug)]
 pub(super) struct Transfer {
     pub(super) tensor: usize,
     pub(super) to: usize,
     pub(super) seconds: f64,
     pub(super) ways: Vec<Way>,
-    /// Those that read it there, in the order of the document.
+    /// Its readers there, in document order.
     pub(super) readers: Vec<usize>,
 }
 
-/// A tensor where it is made.
+/// A tensor on its producer's device.
 #[derive(Debug)]
 pub(super) struct Made {
-    /// Those that read it there.
+    /// Its readers there.
     pub(super) readers: Vec<usize>,
-    /// Its transfers, by their place in the list of all.
+    /// Indices of its transfers.
     pub(super) transfers: Vec<usize>,
 }
 
-/// A step.
+/// The work of a step.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// The device of each operator.
+    /// Device of each operator.
     pub(super) device_of: Vec<usize>,
-    /// Seconds of each operator there.
+    /// Seconds of each operator on its device.
     pub(super) seconds: Vec<f64>,
-    /// The tensors that each operator makes.
+    /// Tensors that each operator makes.
     pub(super) makes: Vec<Vec<usize>>,
     /// By tensor.
     pub(super) made: Vec<Made>,
-    /// By tensor, then in the order in which they ask: by destination in the order of the cluster, or without
-    /// contention by reader as the tensor names them, word at home in the place of the first reader there.
+    /// By tensor, then in the order of their requests: by destination in the order of the cluster, or without
+    /// contention by reader as the tensor names them, with the transfer to the producer's own device in the place of
+    /// the first reader there.
     pub(super) transfers: Vec<Transfer>,
-    /// Devices of the plan.
+    /// Number of devices in the plan.
     pub(super) devices: usize,
 }
 
 impl Step {
-    /// None where an operator is on a device that can't run it. O(operators + pins log pins of a tensor).
+    /// Lists the work of a placement; `None` if an operator is on a device that can't run it. O(operators + pins log
+    /// pins of a tensor).
     pub(super) fn of(
         problem: &Problem,
         placed: &Placed,
@@ -90,7 +92,7 @@ impl Step {
     }
 }
 
-/// Those that read a tensor where it is made, in the order of the document.
+/// Readers of a tensor on its producer's device, in document order.
 fn readers_at_home(placed: &Placed, tensor: &Tensor) -> Vec<usize> {
     let home = placed.device_of[tensor.producer];
     let is_here = |operator: &usize| placed.device_of[*operator] == home;
@@ -99,7 +101,7 @@ fn readers_at_home(placed: &Placed, tensor: &Tensor) -> Vec<usize> {
     readers
 }
 
-/// Where a tensor goes, and who reads it there: once to each other device that has readers of it.
+/// Destinations of a tensor and its readers there: each other device with readers, once.
 fn to_each_device(placed: &Placed, tensor: &Tensor) -> Vec<(usize, Vec<usize>)> {
     let home = placed.device_of[tensor.producer];
     let seat = |&operator: &usize| {
@@ -112,7 +114,7 @@ fn to_each_device(placed: &Placed, tensor: &Tensor) -> Vec<(usize, Vec<usize>)> 
     by_device.map(|there| (there[0].2, there.iter().map(|seat| seat.3).collect())).collect()
 }
 
-/// The same without contention: once for each reader elsewhere, and once for all at home.
+/// Destinations without contention: once for each reader elsewhere, and once for all readers at home.
 fn to_each_reader(placed: &Placed, tensor: &Tensor, at_home: &[usize]) -> Vec<(usize, Vec<usize>)> {
     let home = placed.device_of[tensor.producer];
     let mut has_word = false;

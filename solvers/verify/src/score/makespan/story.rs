@@ -1,35 +1,35 @@
-//! What happens in a step, in order.
+//! Events of a step, in order.
 
 use std::cmp::Ordering;
 
-/// Something that takes time.
+/// A task with a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
     /// An operator.
     Operator(usize),
-    /// A transfer, by its place in the step.
+    /// A transfer, by its index in the step.
     Transfer(usize),
 }
 
-/// Something that happens.
+/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// It starts.
+    /// A task starts.
     Starts(Task),
-    /// It ends.
+    /// A task ends.
     Ends(Task),
 }
 
-/// A step as it goes.
+/// Trace of a step.
 #[derive(Debug)]
 pub(super) struct Story {
-    /// All that happens, in order.
+    /// The events, in order.
     pub(super) moments: Vec<Moment>,
-    /// When the last of it does.
+    /// Time of the last event.
     pub(super) end: f64,
 }
 
-/// Seconds since the beginning, which have an order.
+/// Seconds since the start, with a total order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Time(pub(super) f64);
 

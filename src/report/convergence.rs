@@ -1,32 +1,32 @@
-//! How value and bound came together while a solver worked.
+//! Convergence of a solve: the best value and the best bound over time.
 
 use std::fmt::Write;
 
 use stagewright_core::document::PlanDocument;
 use stagewright_core::tolerance;
 
-/// The improvements of a solve, in the order of time.
+/// Improvements of value and bound during a solve, in order of time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Convergence {
     values: Vec<Moment>,
     bounds: Vec<Moment>,
-    /// Simulations so far, where the solver counts them.
+    /// Number of simulations so far, if the solver counts them.
     simulations: Option<u64>,
 }
 
-/// When something got better, and how good it was then.
+/// An improvement of the value or of the bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moment {
-    /// Seconds since the solve began.
+    /// Seconds since the start of the solve.
     pub elapsed: f64,
-    /// Simulations by then, where the solver counts them.
+    /// Number of simulations until then, if the solver counts them.
     pub simulations: Option<u64>,
-    /// The value or the bound, in seconds.
+    /// New value or bound, in seconds.
     pub reached: f64,
 }
 
 impl Convergence {
-    /// A placement was found. Kept if it is the best so far.
+    /// Records the value of a placement if it is the best so far.
     ///
     /// ```
     /// use stagewright::report::convergence::Convergence;
@@ -42,17 +42,17 @@ impl Convergence {
         }
     }
 
-    /// A bound was proved. Kept if it is the best so far.
+    /// Records a proved bound if it is the best so far.
     pub fn bound(&mut self, elapsed: f64, bound: f64) {
         if bound.is_finite() && self.bounds.last().is_none_or(|best| bound > best.reached) {
             self.bounds.push(self.moment(elapsed, bound));
         }
     }
 
-    /// With what the solver answered at last, where it has not told that before.
+    /// Appends the value and the bound of the solver's answer, unless they equal the last ones recorded.
     #[must_use]
     pub fn with_answer(mut self, plan: &PlanDocument) -> Convergence {
-        // Nobody knows how many simulations these took.
+        // The number of simulations behind the answer is unknown.
         self.simulations = None;
         let is_told = |moments: &[Moment], reached| {
             moments.last().is_some_and(|last| tolerance::same(last.reached, reached))
@@ -66,7 +66,7 @@ impl Convergence {
         self
     }
 
-    /// There have been so many simulations. What comes next came of them.
+    /// Sets the number of simulations so far, to which later improvements are attributed.
     pub fn simulations(&mut self, done: u64) {
         self.simulations = Some(done);
     }
@@ -75,17 +75,18 @@ impl Convergence {
         Moment { elapsed, simulations: self.simulations, reached }
     }
 
-    /// The values, each below the one before it.
+    /// Recorded values, strictly decreasing.
     pub fn values(&self) -> &[Moment] {
         &self.values
     }
 
-    /// The bounds, each above the one before it.
+    /// Recorded bounds, strictly increasing.
     pub fn bounds(&self) -> &[Moment] {
         &self.bounds
     }
 
-    /// All of it in the order of time as CSV, in seconds: when, after how many simulations, and the value or the bound.
+    /// Returns all improvements in order of time as CSV: elapsed seconds, number of simulations, and the value or the
+    /// bound in seconds.
     ///
     /// ```
     /// use stagewright::report::convergence::Convergence;

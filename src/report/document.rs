@@ -1,4 +1,4 @@
-//! From a solution to the plan document.
+//! Conversion of a solution into a plan document.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{
@@ -9,18 +9,18 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Plan, Solution, Status};
 
-/// What the solution itself does not know of its solve.
+/// Metadata of a solve that the solution does not contain.
 #[derive(Debug, Clone)]
 pub struct Provenance {
-    /// What to call the solver: its name, with the rule that chose it where one did.
+    /// Display name of the solver, with the rule that chose it, if any.
     pub solver: String,
-    /// Seconds that the solve took.
+    /// Duration of the solve in seconds.
     pub seconds: f64,
-    /// Its seed.
+    /// Seed of the solve.
     pub seed: u64,
 }
 
-/// The plan document of a solution.
+/// Returns the plan document of a solution.
 pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provenance) -> PlanDocument {
     let plan = solution.plan.as_ref();
     PlanDocument {
@@ -48,7 +48,7 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
     }
 }
 
-/// The objective as a document; what is not in force is left out.
+/// Returns the objective as a document, without the parameters that do not apply.
 pub fn objective_document(objective: &Objective, value: Option<f64>) -> ObjectiveDocument {
     ObjectiveDocument {
         kind: objective.kind,
@@ -104,7 +104,7 @@ fn devices(problem: &Problem, plan: &Plan) -> Vec<DeviceDocument> {
         .collect()
 }
 
-/// The calls of each device by index, each with its operators; none for hosts and for objectives without calls.
+/// Operators of each call of each device, by device index. `None` for hosts and for objectives without calls.
 fn calls(problem: &Problem, plan: &Plan) -> Vec<Option<Vec<Vec<String>>>> {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let mut calls = vec![None; cluster.device_count()];
@@ -116,7 +116,7 @@ fn calls(problem: &Problem, plan: &Plan) -> Vec<Option<Vec<Vec<String>>>> {
     numbers.sort_unstable();
     for op in graph.operators() {
         let call = (plan.placement.device_of(op), plan.placement.call_of(op));
-        // Hosts are not called.
+        // Hosts have no calls.
         let Ok(at) = numbers.binary_search(&call) else { continue };
         let first = numbers.partition_point(|number| number.0 < call.0);
         let of_device: &mut Vec<Vec<String>> = calls[call.0.index()].get_or_insert_default();
@@ -129,7 +129,7 @@ fn calls(problem: &Problem, plan: &Plan) -> Vec<Option<Vec<Vec<String>>>> {
 }
 
 fn uplinks(problem: &Problem, plan: &Plan) -> Vec<UplinkDocument> {
-    // The model of latency has none.
+    // The latency model has no uplinks.
     if problem.objective().kind == ObjectiveKind::Latency {
         return Vec::new();
     }
@@ -141,8 +141,8 @@ fn uplinks(problem: &Problem, plan: &Plan) -> Vec<UplinkDocument> {
         .collect()
 }
 
-/// The operators by decreasing priority, where operators wait for their devices and the placement says in
-/// which order.
+/// Operator names by decreasing priority. `None` unless the objective is the makespan and the placement sets
+/// priorities.
 fn priority(problem: &Problem, plan: &Plan) -> Option<Vec<String>> {
     let priority = plan.placement.priority();
     if problem.objective().kind != ObjectiveKind::Makespan || priority.is_empty() {

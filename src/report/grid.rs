@@ -1,28 +1,28 @@
-//! Cells in rows, for a terminal, for Markdown and for programs that read CSV.
+//! Text tables for the terminal and for Markdown.
 //!
-//! A table that is wider than the terminal gives way in this order: bars shrink and then go, names lose their middle,
-//! words wrap. Where that is not enough, every row becomes a block of lines, one for each column.
+//! A table that is wider than the terminal is reduced in this order: bars shrink, then are dropped; names lose their
+//! middle and words wrap. If it is still too wide, every row becomes a block with one line per column.
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, Width};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::wrap::{GAP, borderless, facts, finish};
 
-/// What stands in a column.
+/// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Column {
-    /// Names, which are shortened in the middle where there is no room.
+    /// Names, shortened in the middle if space is short.
     Names,
-    /// Words, which begin on the left and wrap.
+    /// Words, left-aligned and wrapped.
     Words,
-    /// Figures, which end on the right.
+    /// Figures, right-aligned.
     Figures,
-    /// Bars, which are for the eye alone: they shrink or are left out.
+    /// Bars, a visual aid only: they shrink or are dropped.
     Bars,
 }
 
 impl Column {
-    /// The characters below which it gives nothing more.
+    /// Width in characters below which the column is not narrowed.
     fn least(self) -> usize {
         match self {
             Column::Names => 12,
@@ -33,7 +33,7 @@ impl Column {
     }
 }
 
-/// A table of texts.
+/// A table of text cells.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     columns: Vec<(String, Column)>,
@@ -41,23 +41,23 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A table with columns and no rows yet.
+    /// Creates a table without rows.
     pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Column)>) -> Grid {
         let columns = columns.into_iter().map(|(name, column)| (name.to_owned(), column)).collect();
         Grid { columns, rows: Vec::new() }
     }
 
-    /// Adds a row with a text for every column.
+    /// Adds a row with one cell per column.
     pub fn row(&mut self, texts: impl IntoIterator<Item = String>) {
         self.rows.push(texts.into_iter().collect());
     }
 
-    /// Whether there are no rows.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// For a terminal of so many characters; as wide as it comes without a width.
+    /// Formats the table for a terminal of `width` characters, or at its natural width if `None`.
     pub fn text(&self, width: Option<u16>) -> String {
         let natural: Vec<usize> = (0..self.columns.len()).map(|at| self.natural(at)).collect();
         match width {
@@ -69,13 +69,13 @@ impl Grid {
         }
     }
 
-    /// The characters of the widest line of a column.
+    /// Natural width of a column: the characters of its widest line.
     fn natural(&self, at: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(at)).chain([&self.columns[at].0]);
         cells.flat_map(|text| text.lines()).map(|line| line.width()).max().unwrap_or(0)
     }
 
-    /// The characters of every column in a table of so many, 0 for what is left out; none where it is too narrow.
+    /// Column widths of a table at most `width` characters wide, 0 for dropped columns. `None` if `width` is too small.
     fn fit(&self, natural: &[usize], width: usize) -> Option<Vec<usize>> {
         let mut widths = natural.to_vec();
         self.narrow(&mut widths, width, &[Column::Bars]);
@@ -88,7 +88,7 @@ impl Grid {
         (row_width(&widths) <= width).then_some(widths)
     }
 
-    /// Takes from the widest column that can give way, until a row fits or none can.
+    /// Narrows the widest column whose type is in `giving` until a row fits or no such column can be narrower.
     fn narrow(&self, widths: &mut [usize], width: usize, giving: &[Column]) {
         while row_width(widths) > width {
             let able = self.columns.iter().enumerate().filter(|(at, (heading, column))| {
@@ -99,7 +99,7 @@ impl Grid {
         }
     }
 
-    /// A table whose columns have so many characters, each as many as it takes by nature or fewer.
+    /// Formats a table with the given column widths, each at most its natural width.
     fn table(&self, natural: &[usize], widths: &[usize]) -> String {
         let mut table = borderless(None);
         let shown: Vec<usize> = (0..self.columns.len()).filter(|&at| widths[at] > 0).collect();
@@ -123,7 +123,7 @@ impl Grid {
         finish(table)
     }
 
-    /// A block of lines for every row: what its columns are called and what stands there.
+    /// Formats every row as a block of lines, each with a column heading and its cell.
     fn blocks(&self, width: u16) -> String {
         let block = |row: &Vec<String>| {
             let cells = self.columns.iter().zip(row);
@@ -133,7 +133,7 @@ impl Grid {
         self.rows.iter().map(block).collect::<Vec<_>>().join("\n")
     }
 
-    /// As a table of Markdown.
+    /// Formats the table as Markdown.
     pub fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let mut text = line(self.columns.iter().map(|(name, _)| escaped(name)).collect());
@@ -149,13 +149,13 @@ impl Grid {
     }
 }
 
-/// The characters of a row of columns that have so many each.
+/// Width of a row with the given column widths.
 fn row_width(widths: &[usize]) -> usize {
     let gap = usize::from(GAP);
     widths.iter().filter(|&&width| width > 0).map(|width| width + gap).sum::<usize>().saturating_sub(gap)
 }
 
-/// A name in at most so many characters, its middle left out.
+/// Shortens a name to at most `width` characters by cutting out its middle.
 fn shortened(name: &str, width: usize) -> String {
     if name.width() <= width {
         return name.to_owned();
@@ -166,7 +166,7 @@ fn shortened(name: &str, width: usize) -> String {
     head.into_iter().chain(['…']).chain(tail.into_iter().rev()).collect()
 }
 
-/// What of a text there is room for.
+/// Longest prefix of a text that fits into `room` characters.
 fn beginning(text: impl Iterator<Item = char>, room: usize) -> Vec<char> {
     let mut taken = 0;
     let fits = |character: &char| {
@@ -176,14 +176,14 @@ fn beginning(text: impl Iterator<Item = char>, room: usize) -> Vec<char> {
     text.take_while(fits).collect()
 }
 
-/// A bar of a column that is so wide, in one that is narrower.
+/// Scales a bar from column width `from` to the narrower width `to`.
 fn scaled(bar: &str, from: usize, to: usize) -> String {
     let end = |count: usize| (count * to + from / 2) / from.max(1);
     let blocks = bar.chars().enumerate();
     blocks.flat_map(|(at, block)| std::iter::repeat_n(block, end(at + 1) - end(at))).collect()
 }
 
-/// A text that stays in its cell.
+/// Escapes a text for a Markdown cell.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ")
 }

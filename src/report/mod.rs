@@ -1,4 +1,4 @@
-//! What people and programs get to see of a solution.
+//! Reports of a solution: plan documents, text tables, CSV and HTML.
 
 pub mod comparison;
 pub mod convergence;

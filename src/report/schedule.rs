@@ -1,4 +1,4 @@
-//! An iteration under a pipeline schedule, for people and programs.
+//! Report of an iteration under a pipeline schedule, as text and as data.
 
 use serde::Serialize;
 use stagewright_core::document::Schedule;
@@ -11,37 +11,37 @@ use super::grid::{Column, Grid};
 use super::units::{bytes, percent, seconds};
 use super::wrap::facts;
 
-/// An iteration as it ran.
+/// A simulated iteration.
 #[derive(Debug, Clone, Serialize)]
 pub struct IterationReport {
     /// The schedule.
     pub schedule: Schedule,
-    /// Microbatches of the iteration.
+    /// Number of microbatches.
     pub microbatches: u32,
-    /// Stages of each device.
+    /// Number of stages per device.
     pub chunks: u32,
-    /// Seconds of the iteration.
+    /// Duration of the iteration in seconds.
     pub iteration_s: f64,
-    /// The share of the devices' time that is idle.
+    /// Idle share of the devices' time.
     pub bubble: f64,
-    /// The devices in the order of the pipeline.
+    /// Devices in pipeline order.
     pub devices: Vec<DeviceReport>,
 }
 
 /// One device of an iteration.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeviceReport {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// Seconds that it is busy.
+    /// Busy time in seconds.
     pub busy_s: f64,
-    /// The most microbatches whose activations it holds, each of its stages counted by itself.
+    /// Maximum number of microbatches whose activations it holds, counted separately for each of its stages.
     pub in_flight: u32,
-    /// The most bytes that it holds.
+    /// Peak memory in bytes.
     pub peak_bytes: f64,
-    /// Bytes that it has; none where unlimited.
+    /// Memory of the device in bytes; `None` if unlimited.
     pub memory_bytes: Option<f64>,
-    /// What it does, in order.
+    /// Tasks in execution order.
     pub tasks: Vec<TaskReport>,
 }
 
@@ -54,22 +54,22 @@ pub struct TaskReport {
     pub stage: u32,
     /// The microbatch, from 0.
     pub microbatch: u32,
-    /// When it starts.
+    /// Start time in seconds.
     pub start_s: f64,
-    /// When it ends.
+    /// End time in seconds.
     pub end_s: f64,
 }
 
 impl IterationReport {
-    /// Runs a placement under a schedule: the objective of the problem is an iteration, of which it gives the
-    /// microbatches and, for all schedules but interleaved 1F1B, the same schedule. Interleaved 1F1B takes the loads of
-    /// 1F1B and divides every stage into `chunks`.
+    /// Simulates a placement under a schedule. The objective of the problem must be an iteration: it sets the number of
+    /// microbatches, and its schedule must be `schedule`, except that interleaved 1F1B takes the loads of 1F1B and
+    /// divides every stage into `chunks`.
     ///
     /// # Errors
-    /// As for [`pipeline`] and [`Pipeline::run`](stagewright_core::schedule::Pipeline::run).
+    /// If [`pipeline`] or [`Pipeline::run`](stagewright_core::schedule::Pipeline::run) fails.
     ///
     /// # Panics
-    /// As for [`pipeline`].
+    /// If [`pipeline`] panics.
     pub fn of(
         problem: &Problem,
         placement: &Placement,
@@ -104,7 +104,7 @@ impl IterationReport {
         Ok(IterationReport { schedule, microbatches, chunks, iteration_s: seconds, bubble, devices })
     }
 
-    /// The figures, then a row for every device, for a terminal of so many characters.
+    /// Formats the figures and a table of the devices for a terminal of `width` characters.
     pub fn text(&self, width: Option<u16>) -> String {
         let each = self.iteration_s / f64::from(self.microbatches.max(1));
         let schedule = super::table::schedule(self.schedule).unwrap_or("none");

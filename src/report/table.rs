@@ -1,4 +1,4 @@
-//! A plan as a table for people.
+//! A plan as text tables.
 
 use stagewright_core::document::{
     BoundDocument, ClusterDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind,
@@ -10,29 +10,29 @@ use super::throughput::rate;
 use super::units::{bytes, flop, percent, seconds};
 use super::wrap::facts;
 
-/// Characters of a full bar.
+/// Length of a full bar in characters.
 const BAR: f64 = 24.0;
 
-/// One device, whoever computed its figures.
+/// Figures of one device, from a plan or from the checker.
 #[derive(Debug, Clone)]
 pub struct DeviceRow {
-    /// Name, with replicas where there are several.
+    /// Name, with the number of replicas if several.
     pub name: String,
     /// Load in seconds.
     pub load: f64,
-    /// Seconds of compute.
+    /// Compute time in seconds.
     pub compute: f64,
-    /// Seconds of communication.
+    /// Communication time in seconds.
     pub communication: f64,
-    /// Bytes in use.
+    /// Memory in use, in bytes.
     pub memory: f64,
-    /// Bytes it has; none where unlimited.
+    /// Memory limit in bytes; `None` if unlimited.
     pub limit: Option<f64>,
-    /// Operators.
+    /// Number of operators.
     pub operators: usize,
 }
 
-/// A plan, for a terminal of so many characters: figures first, then a row for every device.
+/// Formats a plan for a terminal of `width` characters: figures first, then a row per device.
 pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) -> String {
     let mut lines = vec![("objective", objective(&plan.objective))];
     match plan.objective.value_s {
@@ -80,19 +80,19 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
     text
 }
 
-/// The bytes of a device that a plan may use; none where unlimited.
+/// Memory of a device that a plan may use, in bytes; `None` if unlimited.
 pub(super) fn limit(device: &DeviceDocument, cluster: &ClusterDocument) -> Option<f64> {
     let kind = cluster.kinds.iter().find(|kind| kind.name == device.kind)?;
     Some((kind.memory_bytes? - kind.reserve_bytes.unwrap_or(0.0)).max(0.0))
 }
 
-/// The makespan where that is the objective, against which a table of devices sets what they compute.
+/// The makespan if it is the objective. A table of devices shows compute as a share of it.
 pub fn makespan(objective: &ObjectiveDocument) -> Option<f64> {
     objective.value_s.filter(|_| objective.kind == ObjectiveKind::Makespan)
 }
 
-/// A table of devices. With a makespan the bar is the share of it that a device computes, and memory is the
-/// peak; else it is the load against the largest, compute solid and communication shaded.
+/// Table of devices. With a makespan, the bar is the compute share of the makespan and memory is the peak.
+/// Otherwise the bar is the load relative to the largest, compute solid and communication shaded.
 pub fn devices(rows: &[DeviceRow], makespan: Option<f64>) -> Grid {
     match makespan {
         Some(makespan) => devices_of_step(rows, makespan),
@@ -127,7 +127,7 @@ fn devices_of_step(rows: &[DeviceRow], makespan: f64) -> Grid {
     grid
 }
 
-/// The share of a whole that a part is, from 0 to 1; none of nothing.
+/// Share of `part` in `whole`, clamped to 0 to 1; 0 unless `whole` is positive.
 pub(crate) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
 }
@@ -184,13 +184,13 @@ pub struct WorkloadRow {
     pub family: String,
     /// Variant.
     pub variant: String,
-    /// Operators.
+    /// Number of operators.
     pub operators: usize,
-    /// Parameters.
+    /// Number of parameters.
     pub parameters: f64,
-    /// Floating-point operations.
+    /// Number of floating-point operations.
     pub flop: f64,
-    /// What the family is, beside its first variant.
+    /// Summary of the family; empty for all but its first variant.
     pub summary: String,
 }
 
@@ -217,12 +217,12 @@ pub fn workloads(rows: &[WorkloadRow]) -> Grid {
     grid
 }
 
-/// The name of a stage that several devices run.
+/// Name of a stage, with the number of replicas if several.
 pub fn replicated(name: &str, replicas: u32) -> String {
     if replicas > 1 { format!("{name} ×{replicas}") } else { name.into() }
 }
 
-/// The objective with those of its rules that are not the default.
+/// The objective in words, with its rules; defaults of training, schedule and replicas are omitted.
 pub fn objective(objective: &ObjectiveDocument) -> String {
     match (objective.kind, objective.calls.unwrap_or(1)) {
         (ObjectiveKind::Throughput, _) => throughput(objective),
@@ -261,7 +261,7 @@ fn throughput(objective: &ObjectiveDocument) -> String {
     words.join(", ")
 }
 
-/// The name of a schedule, if it is one.
+/// Name of a schedule; `None` without a schedule.
 pub fn schedule(schedule: Schedule) -> Option<&'static str> {
     match schedule {
         Schedule::None => None,
@@ -272,7 +272,7 @@ pub fn schedule(schedule: Schedule) -> Option<&'static str> {
     }
 }
 
-/// A value with its meaning, which is told of samples and tokens where they are known.
+/// A value with its throughput, in samples and tokens per second if they are known.
 pub fn value_line(objective: &ObjectiveDocument, value: f64, known: Option<&ThroughputDocument>) -> String {
     let unit = if objective.schedule == Schedule::None { "" } else { " an iteration" };
     match rate(objective, value, known) {
@@ -281,7 +281,7 @@ pub fn value_line(objective: &ObjectiveDocument, value: f64, known: Option<&Thro
     }
 }
 
-/// The share of the devices' time that is idle in an iteration, from the loads of the stages; none without a schedule.
+/// Idle share of the devices' time in an iteration, from the loads of the stages; `None` without a schedule.
 pub fn bubble(objective: &ObjectiveDocument, value: f64, loads: &[f64]) -> Option<String> {
     let microbatches = f64::from(objective.microbatches.unwrap_or(1));
     let busy = microbatches * loads.iter().sum::<f64>();

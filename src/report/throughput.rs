@@ -1,14 +1,15 @@
-//! How much a plan does in a second, and of what.
+//! Throughput of a plan in batches, samples and tokens per second.
 //!
-//! The value of a plan for throughput is the time of one run of the model, which is a batch: under a schedule, the time
-//! of all microbatches of an iteration. People count samples or tokens, which is as far as it is known what a batch holds.
+//! The value of a throughput plan is the time of one batch, which is one run of the model; under a schedule, it is the
+//! time of all microbatches of an iteration. Samples and tokens per second are reported if the contents of a batch are
+//! known.
 
 use stagewright_core::document::{
     BatchDocument, GraphDocument, ObjectiveDocument, ObjectiveKind, Schedule, ThroughputDocument,
 };
 
-/// What a value is in a second. None where the objective is no throughput or the value is 0; and of a graph of version 1
-/// of whose batch nothing is known, where what it counts is not said.
+/// Returns the throughput for a value. `None` if the objective is not throughput or the value is 0, and for a graph of
+/// version 1 with an unknown batch, because such a graph does not specify what one run processes.
 pub fn throughput(
     objective: &ObjectiveDocument,
     value: f64,
@@ -25,7 +26,7 @@ pub fn throughput(
     Some(ThroughputDocument { batches_per_s: batches, samples_per_s: samples, tokens_per_s: tokens })
 }
 
-/// Batches a second, under a schedule microbatches; none where the objective is no throughput or the value is 0.
+/// Batches per second, or microbatches under a schedule; `None` if the objective is not throughput or the value is 0.
 fn batches(objective: &ObjectiveDocument, value: f64) -> Option<f64> {
     let microbatches = match objective.schedule {
         Schedule::None => 1.0,
@@ -34,7 +35,7 @@ fn batches(objective: &ObjectiveDocument, value: f64) -> Option<f64> {
     (objective.kind == ObjectiveKind::Throughput && value > 0.0).then(|| microbatches / value)
 }
 
-/// How much a second a value is, in words: of samples and of tokens as far as they are known.
+/// Throughput in words: in samples and tokens per second if they are known.
 pub(super) fn rate(
     objective: &ObjectiveDocument,
     value: f64,
@@ -52,7 +53,7 @@ pub(super) fn rate(
     Some(if words.is_empty() { format!("{} {batch} a second", figure(batches)) } else { words.join(", ") })
 }
 
-/// A rate with the digits that tell plans apart.
+/// Formats a rate with enough digits to distinguish plans.
 fn figure(rate: f64) -> String {
     let digits = match rate {
         0.0..100.0 => 4,

@@ -1,4 +1,4 @@
-//! Quantities for people: three to five significant digits and a unit.
+//! Quantities for display: three to five significant digits and a unit.
 
 /// Seconds as `12.35 ms`.
 ///
@@ -39,7 +39,7 @@ fn with_digits(value: f64, digits: usize) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// Bytes with three digits after the point, for figures that are told apart by them.
+/// Bytes with three decimals, for figures that differ only there.
 pub fn bytes_closely(value: f64) -> String {
     with_digits(value, 3)
 }
@@ -68,10 +68,10 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// Characters of a name that are shown.
+/// Maximum length of a displayed name, in characters.
 const LONGEST_NAME: usize = 60;
 
-/// A name from a file: kept short, and free of terminal escapes.
+/// A name from a file, truncated and without terminal escapes.
 ///
 /// ```
 /// use stagewright::report::units::name;

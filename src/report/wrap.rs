@@ -1,17 +1,17 @@
-//! Text that keeps to the width of a terminal. Without a width no line is broken.
+//! Text wrapped to the width of a terminal. Without a width, no line is broken.
 
 use comfy_table::{Cell, ContentArrangement, Table, presets};
 
-/// The least width that text is made for: in less, nothing can be read anyway.
+/// Minimum width of text: narrower text is unreadable anyway.
 const LEAST: u16 = 20;
 
-/// Blanks between two columns.
+/// Spaces between two columns.
 pub(super) const GAP: u16 = 2;
 
-/// What example lines of a page begin with, which stay as they are.
+/// Indentation of example lines of a page, which keep their line breaks.
 const EXAMPLE: &str = "    ";
 
-/// `name  text` lines, aligned; further lines of a text stand below its first.
+/// Aligned `name  text` lines; further lines of a text are below its first.
 pub fn facts<'a>(lines: impl IntoIterator<Item = (&'a str, String)>, width: Option<u16>) -> String {
     let mut table = borderless(width);
     for (name, text) in lines {
@@ -20,7 +20,7 @@ pub fn facts<'a>(lines: impl IntoIterator<Item = (&'a str, String)>, width: Opti
     finish(table)
 }
 
-/// Lines, each wrapped by itself.
+/// Wraps every line separately.
 pub fn lines(text: &str, width: Option<u16>) -> String {
     let mut table = borderless(width);
     for line in text.lines() {
@@ -29,7 +29,7 @@ pub fn lines(text: &str, width: Option<u16>) -> String {
     finish(table)
 }
 
-/// Paragraphs that are wrapped already, as in a page of documentation: anew where they are too wide.
+/// Re-wraps the paragraphs of a documentation page if any of its lines is wider than `width`.
 pub fn page(text: &str, width: Option<u16>) -> String {
     let Some(width) = width.filter(|&width| text.lines().any(|line| line.chars().count() > width.into()))
     else {
@@ -43,12 +43,12 @@ pub fn page(text: &str, width: Option<u16>) -> String {
     paragraphs.collect::<Vec<_>>().join("\n")
 }
 
-/// An empty table without borders, so that it reads as text and pastes well.
+/// Returns an empty table without borders, so that it reads as text and pastes well.
 pub(super) fn borderless(width: Option<u16>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     match width {
-        // The blanks behind the last column are cut off.
+        // The spaces after the last column are trimmed.
         Some(width) => table
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(width.max(LEAST).saturating_add(GAP)),
@@ -57,7 +57,7 @@ pub(super) fn borderless(width: Option<u16>) -> Table {
     table
 }
 
-/// The text of a table.
+/// Formats a table.
 pub(super) fn finish(mut table: Table) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, GAP));

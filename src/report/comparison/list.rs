@@ -1,11 +1,11 @@
-//! Comparisons for programs: one line for every model and contender, in SI units.
+//! Comparisons as CSV: one line per model and contender, in SI units.
 
 use super::Comparison;
 
-/// Comma-separated values; blank is none.
+/// Returns comparisons as comma-separated values, with empty cells for missing values.
 ///
 /// # Errors
-/// As the writer has them.
+/// If the CSV writer fails.
 pub fn csv(comparisons: &[Comparison]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record([

@@ -15,13 +15,13 @@ use super::table;
 /// Contenders on one problem, the best first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What the model is called.
+    /// Name of the model.
     pub model: String,
-    /// Name of the row whose value is the unit of [`Row::speedup`]; none where it has no value.
+    /// Name of the row that [`Row::speedup`] is relative to; `None` if there is no such row with a valid value.
     pub baseline: Option<String>,
-    /// The contenders: valid plans by value, then those that break a rule, then those without a plan.
+    /// Rows: valid plans by value, then plans that break a rule, then contenders without a plan.
     pub rows: Vec<Row>,
-    /// Their names in the order in which they were given.
+    /// Names of the contenders in input order.
     #[serde(skip)]
     pub entered: Vec<String>,
 }
@@ -29,54 +29,54 @@ pub struct Comparison {
 /// One contender.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// The solver with its options, or what the plan is called.
+    /// Solver with its options, or name of the plan.
     pub name: String,
-    /// What came of it.
+    /// Outcome.
     pub status: Status,
-    /// The rules that a given plan breaks, by their names in `check`.
+    /// Rules that a given plan breaks, by their names in `check`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub breaks: Vec<String>,
-    /// The split rule, where the objective reads it: rows of different rules are of different problems.
+    /// Split rule, if the objective uses it. Rows with different rules solve different problems.
     pub split: Option<Split>,
-    /// Seconds; none without a plan.
+    /// Value in seconds; `None` without a plan.
     pub value_s: Option<f64>,
     /// The strongest lower bound of all rows that holds under this row's rule, in seconds.
     pub bound_s: Option<f64>,
-    /// (value − bound) / value; none of a plan that breaks a rule.
+    /// (value − bound) / value; `None` for a plan that breaks a rule.
     pub gap: Option<f64>,
-    /// Seconds of the solve; none of a given plan.
+    /// Duration of the solve in seconds; `None` for a given plan.
     pub seconds: Option<f64>,
-    /// Most bytes on any device.
+    /// Maximum memory use of a device, in bytes.
     pub memory_bytes: Option<f64>,
-    /// The largest share of a device's memory in use; none where all devices are unlimited.
+    /// Maximum share of a device's memory in use; `None` if all devices are unlimited.
     pub memory_share: Option<f64>,
-    /// Seconds of communication of all devices together.
+    /// Total communication time of all devices, in seconds.
     pub communication_s: Option<f64>,
-    /// Share of the time of the devices in use that they are idle: of an iteration under a schedule, of a full
-    /// pipeline without one, of the step for the makespan and latency.
+    /// Idle share of the time of the devices in use: over an iteration under a schedule, over a full pipeline
+    /// without one, over the step for the makespan and latency.
     pub idle_share: Option<f64>,
-    /// Value of the baseline over this one; none of a plan that breaks a rule, or over one that does.
+    /// Speed-up: the value of the baseline divided by this value. `None` if either plan breaks a rule.
     pub speedup: Option<f64>,
-    /// Why there is no plan.
+    /// Reason why there is no plan.
     pub reason: Option<String>,
-    /// The plan itself.
+    /// The plan.
     #[serde(skip)]
     pub plan: Option<PlanDocument>,
 }
 
-/// What came of a contender.
+/// Outcome of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// A solver's answer.
     Solved(PlanStatus),
-    /// A plan that was given and keeps all rules.
+    /// A given plan that keeps all rules.
     Given,
-    /// A plan that was given and breaks a rule, or cannot be valued.
+    /// A given plan that breaks a rule or cannot be evaluated.
     Invalid,
 }
 
 impl Status {
-    /// Its name.
+    /// Name of the status.
     pub fn name(self) -> &'static str {
         match self {
             Status::Solved(status) => table::status(status),
@@ -92,21 +92,21 @@ impl Serialize for Status {
     }
 }
 
-/// A plan that takes part, before it is compared.
+/// A plan to compare.
 #[derive(Debug, Clone)]
 pub struct Contender {
-    /// What the row is called.
+    /// Name of the row.
     pub name: String,
-    /// The plan, or the answer that there is none.
+    /// The plan document; it may report that there is no plan.
     pub plan: PlanDocument,
-    /// Of a plan that was given rather than solved for, the rules that it breaks. Its seconds are of another
-    /// solve, and its bound is a claim that nobody here has proved.
+    /// Rules that a given plan breaks; `None` if the plan was solved for. The seconds of a given plan are those of
+    /// another solve, and its bound is a claim that was not proved here.
     pub given: Option<Vec<String>>,
 }
 
 impl Comparison {
-    /// Compares contenders on one model and cluster, in O(contenders² + devices · kinds). The row called `baseline`
-    /// is the unit of all speed-ups.
+    /// Compares contenders on one model and cluster, in O(contenders² + devices · kinds). Speed-ups are relative to
+    /// the row named `baseline`.
     pub fn new(
         model: &str,
         cluster: &ClusterDocument,
@@ -115,7 +115,7 @@ impl Comparison {
     ) -> Comparison {
         let unit = baseline.and_then(|name| {
             let found = contenders.iter().find(|contender| contender.name == name)?;
-            // What breaks the rules is no measure of what keeps them.
+            // A plan that breaks rules is no baseline for plans that keep them.
             let keeps_rules = found.given.as_ref().is_none_or(Vec::is_empty);
             found.plan.objective.value_s.filter(|_| keeps_rules)
         });
@@ -136,21 +136,21 @@ impl Comparison {
         Comparison { model: model.into(), baseline, rows, entered }
     }
 
-    /// The least value of a plan that keeps all rules.
+    /// Smallest value of a plan that keeps all rules.
     pub fn best(&self) -> Option<f64> {
         self.rows.iter().filter(|row| row.status != Status::Invalid).find_map(|row| row.value_s)
     }
 }
 
 impl Row {
-    /// Whether its plan keeps all rules and is worth as much as the best.
+    /// Whether the plan keeps all rules and its value equals `best` within tolerance.
     pub fn is_as_good_as(&self, best: Option<f64>) -> bool {
         let same = self.value_s.zip(best).is_some_and(|(value, best)| tolerance::same(value, best));
         same && self.status != Status::Invalid
     }
 }
 
-/// The strongest bound proved for a problem that allows at least as much as this contender's.
+/// Strongest bound proved for this contender's problem or for the same problem with a looser split rule.
 fn strongest(of: &Contender, all: &[Contender]) -> Option<f64> {
     let holds = |by: &&Contender| {
         let (own, other) = (&of.plan.objective, &by.plan.objective);
@@ -168,10 +168,10 @@ fn strongest(of: &Contender, all: &[Contender]) -> Option<f64> {
     all.iter().filter(holds).filter_map(|by| by.plan.bound.value_s).reduce(f64::max)
 }
 
-/// A share below this is none.
+/// Idle shares below this are set to zero.
 const LEAST_SHARE: f64 = 1e-9;
 
-/// Every split that one rule allows is allowed by the rules after it.
+/// Rank of a split rule: a rule allows every split that the rules of lower rank allow.
 fn looseness(split: Split) -> u8 {
     match split {
         Split::Contiguous => 0,
@@ -219,23 +219,23 @@ fn row(contender: Contender, bound: Option<f64>, cluster: &ClusterDocument, unit
     }
 }
 
-/// The idle share of the time of the devices in use.
+/// Idle share of the time of the devices in use.
 fn idle_share(plan: &PlanDocument, value: f64) -> f64 {
     let objective = &plan.objective;
     let is_iteration = objective.kind == ObjectiveKind::Throughput && objective.schedule != Schedule::None;
     let times = if is_iteration { f64::from(objective.microbatches.unwrap_or(1)) } else { 1.0 };
     let busy: f64 = match objective.kind {
-        // Loads of a step count the seconds of links as well, which pass beside those of devices.
+        // The loads of a step include link time, which overlaps with compute.
         ObjectiveKind::Makespan => plan.devices.iter().map(|device| device.compute_s).sum(),
         _ => plan.devices.iter().map(|device| f64::from(device.replicas) * device.load_s).sum(),
     };
     let devices: usize = plan.devices.iter().map(|device| device.replicas as usize).sum();
     let share = stagewright_core::schedule::bubble(times * busy, devices, value);
-    // Sums of the same seconds in another order differ by as much.
+    // Rounding error: sums of the same seconds in different orders.
     if share < LEAST_SHARE { 0.0 } else { share }
 }
 
-/// The name of a split rule.
+/// Name of a split rule.
 pub(super) fn split_name(split: Split) -> &'static str {
     match split {
         Split::Contiguous => "contiguous",

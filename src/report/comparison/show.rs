@@ -4,10 +4,10 @@ use super::{Comparison, Row, Status, split_name};
 use crate::report::grid::{Column, Grid};
 use crate::report::units::{bytes, name, percent, seconds};
 
-/// What stands before the best.
+/// Mark of the best value.
 const BEST: &str = "* ";
 
-/// A row for every contender on one model.
+/// Table of the contenders on one model, one row each.
 pub fn contenders(comparison: &Comparison) -> Grid {
     let has_splits = comparison.rows.windows(2).any(|pair| pair[0].split != pair[1].split);
     let mut columns = vec![("contender", Column::Names)];
@@ -56,7 +56,7 @@ pub fn contenders(comparison: &Comparison) -> Grid {
     grid
 }
 
-/// What came of a contender, in a few words.
+/// Outcome of a contender in a few words.
 fn result(row: &Row) -> String {
     match row.status {
         Status::Invalid if row.breaks.is_empty() => "invalid".into(),
@@ -66,7 +66,7 @@ fn result(row: &Row) -> String {
     }
 }
 
-/// Why contenders have no plan, a line each.
+/// Reasons why contenders have no plan, one line each.
 pub fn reasons(comparison: &Comparison) -> String {
     let rows = comparison.rows.iter().filter(|row| row.value_s.is_none());
     let reasons = rows.filter_map(|row| {
@@ -77,8 +77,8 @@ pub fn reasons(comparison: &Comparison) -> String {
     reasons.collect()
 }
 
-/// The values of several models: a row for each, a column for each contender, and below them by how much each
-/// contender is faster than the baseline in the geometric mean.
+/// Table of values for several models: one row per model, one column per contender, and in the last row each
+/// contender's geometric mean speed-up over the baseline.
 pub fn models(comparisons: &[Comparison]) -> Grid {
     let mut names: Vec<&str> = Vec::new();
     for row in comparisons.iter().flat_map(|comparison| &comparison.entered) {

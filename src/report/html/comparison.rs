@@ -7,7 +7,7 @@ use super::names::visible;
 use super::shell::Section;
 use crate::report::comparison::{Comparison, Row, split_name};
 
-/// The columns after the name, and whether each is words rather than a number.
+/// Columns after the name, each with whether it contains words rather than numbers.
 const COLUMNS: [(&str, bool); 9] = [
     ("status", true),
     ("value", false),
@@ -20,7 +20,7 @@ const COLUMNS: [(&str, bool); 9] = [
     ("solved in", false),
 ];
 
-/// Contenders, a row each.
+/// Comparison section, with one row per contender.
 pub(super) fn section(comparison: &Comparison) -> Section {
     let mut markup = String::from("<h2 id=\"comparison-title\">Comparison</h2>\n");
     if let Some(baseline) = &comparison.baseline {
@@ -76,7 +76,7 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// The rules that a plan breaks, where it does.
+/// Rules that a plan breaks, if any.
 fn broken(row: &Row) -> String {
     if row.breaks.is_empty() { String::new() } else { escape(&format!(": breaks {}", row.breaks.join(", "))) }
 }

@@ -1,4 +1,4 @@
-//! Value and bound over the seconds of the solve, as lines and as a table.
+//! Convergence of value and bound over solve time, as a chart and as a table.
 
 use std::fmt::Write;
 
@@ -11,11 +11,12 @@ use crate::report::units;
 
 /// Width and height of the drawing, which is stretched to the width of the page.
 const SIZE: [f64; 2] = [1000.0, 240.0];
-/// Moments of one line that are drawn and listed; of more, the first and the last in each such part of the time.
+/// Points of a line that are drawn and listed. With more, the time is divided into this many parts, and the first point
+/// and the last in each part are kept.
 const MOST: usize = 400;
 
-/// The lines of a solve; its answer is their end. None where there is no plan, which is nothing to converge to, and
-/// where nothing was reported before the answer.
+/// Convergence section, whose lines end with the answer. `None` without a plan, because there is nothing to converge
+/// to, and if nothing was reported before the answer.
 pub(super) fn section(convergence: &Convergence, plan: &PlanDocument) -> Option<Section> {
     plan.objective.value_s?;
     if convergence.values().is_empty() && convergence.bounds().is_empty() {
@@ -38,7 +39,7 @@ pub(super) fn section(convergence: &Convergence, plan: &PlanDocument) -> Option<
         if let Some(line) = frame.line(moments) {
             // Writing to a string cannot fail, here and below.
             let _ = write!(key, "<li><i class=\"line {class}\"></i>{class}</li>");
-            // The value lies over the bound.
+            // The value is drawn over the bound.
             paths.insert_str(0, &format!("<path class=\"{class}\" d=\"{line}\"/>"));
         }
     }
@@ -63,21 +64,21 @@ pub(super) fn section(convergence: &Convergence, plan: &PlanDocument) -> Option<
     Some(Section { id: "convergence", title: "Convergence", markup })
 }
 
-/// Little more than [`MOST`] moments: the first, and the last in each part of the time up to `end`.
+/// Thins out moments to little more than [`MOST`]: the first, and the last in each part of the time up to `end`.
 fn thinned(moments: &[Moment], end: f64) -> Vec<Moment> {
     if moments.len() <= MOST || end <= 0.0 {
         return moments.to_vec();
     }
     let part = |moment: &Moment| (moment.elapsed / end * MOST as f64).floor();
     let parts = moments.chunk_by(|one, other| part(one) == part(other));
-    // Where it began is as telling as where it ended.
+    // The start is as informative as the end.
     let mut kept: Vec<Moment> =
         moments.first().into_iter().chain(parts.filter_map(<[Moment]>::last)).copied().collect();
     kept.dedup();
     kept
 }
 
-/// What the drawing covers.
+/// Ranges of the axes.
 struct Frame {
     end: f64,
     low: f64,
@@ -85,11 +86,11 @@ struct Frame {
 }
 
 impl Frame {
-    /// Steps from moment to moment and on to the end; none of nothing.
+    /// Step line from moment to moment and on to the end; `None` without moments.
     fn line(&self, moments: &[Moment]) -> Option<String> {
         let across = |elapsed: f64| if self.end > 0.0 { elapsed / self.end * SIZE[0] } else { 0.0 };
         let height = self.high - self.low;
-        // A line that has nowhere to go runs in the middle.
+        // A constant line is in the middle.
         let down = |reached: f64| {
             if height > 0.0 { (self.high - reached) / height * SIZE[1] } else { SIZE[1] / 2.0 }
         };

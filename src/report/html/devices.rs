@@ -1,4 +1,4 @@
-//! What every device of a plan does and holds, as bars and as a table.
+//! Load and memory of every device of a plan, as bars and as a table.
 
 use std::fmt::Write;
 
@@ -12,18 +12,18 @@ use super::shell::Section;
 use crate::report::table::{limit, replicated, share};
 use crate::report::units;
 
-/// Colours that devices have, after which they come again with a hatching.
+/// Number of device colours; after that they repeat with a hatching.
 const COLOURS: usize = 8;
-/// Hatchings, the first of which is none.
+/// Number of hatchings, the first of which is plain.
 const HATCHINGS: usize = 5;
 
-/// The classes that give a device its colour, by its place among those in use. What comes after all of them looks
-/// like what came first and is told apart by its name.
+/// CSS classes for the colour of a device, by its index among the devices in use. After all combinations they
+/// repeat, and only names distinguish the devices.
 pub(super) fn colour(at: usize) -> String {
     format!("d{} h{}", at % COLOURS, at / COLOURS % HATCHINGS)
 }
 
-/// The devices of a plan; none without one.
+/// Devices section; `None` without a plan.
 pub(super) fn section(page: &Page) -> Option<Section> {
     let devices = &page.document.devices;
     if devices.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn section(page: &Page) -> Option<Section> {
     } else {
         devices.iter().map(|device| device.load_s).fold(0.0, f64::max)
     };
-    // Where communication passes beside the compute, bars that follow one another would say otherwise.
+    // If communication overlaps with compute, consecutive bars would be misleading.
     let is_sum = !of_step && objective.communication == Communication::Serial;
     let mut markup = String::from("<h2 id=\"devices-title\">Devices</h2>\n");
     markup.push_str(if of_step {
@@ -87,7 +87,7 @@ fn row(
     let limit = limit(device, page.problem.cluster().document());
     let fits = limit.is_none_or(|limit| tolerance::fits(device.memory_bytes, limit));
     let held = limit.map_or(0.0, |limit| {
-        // Of no memory at all, nothing is free.
+        // A device without memory has none free.
         if limit > 0.0 { long(device.memory_bytes, limit) } else { 1000.0 }
     });
     let of = limit.map_or_else(|| "unlimited".into(), units::bytes);
@@ -112,7 +112,7 @@ fn row(
     );
 }
 
-/// All figures as a table.
+/// Table of all figures.
 fn figures(page: &Page, of_step: bool) -> String {
     let whole = page.document.objective.value_s.filter(|_| of_step);
     let first = if of_step { "utilisation" } else { "load" };
@@ -148,7 +148,7 @@ fn figures(page: &Page, of_step: bool) -> String {
     text
 }
 
-/// The uplinks of groups, where the cluster has any.
+/// Table of group uplinks, empty without uplinks.
 fn uplinks(page: &Page) -> String {
     let uplinks = &page.document.uplinks;
     if uplinks.is_empty() {

@@ -1,9 +1,9 @@
-//! Tables of what occurs over and over in the data of a page, which refers to it by number.
+//! Tables of recurring texts and quantities in the data of a page, which refers to them by index.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// Different texts, each once, in the order of their first use.
+/// Distinct texts in order of first use.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     number_of: FxHashMap<String, u32>,
@@ -11,7 +11,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    /// The number of a text.
+    /// Returns the index of a text, adding the text if it is new.
     pub(super) fn number(&mut self, text: &str) -> u32 {
         if let Some(&number) = self.number_of.get(text) {
             return number;
@@ -22,13 +22,13 @@ impl Texts {
         number
     }
 
-    /// All of them by number.
+    /// Returns all texts, by index.
     pub(super) fn into_texts(self) -> Vec<String> {
         self.texts
     }
 }
 
-/// Different quantities, each once, in words and as a number of six digits.
+/// Distinct quantities, each as text and as a number of six digits.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Figures {
     #[serde(skip)]
@@ -38,7 +38,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// The number of a quantity, which `words` puts into words.
+    /// Returns the index of a quantity, adding it, formatted by `words`, if it is new.
     pub(super) fn number(&mut self, value: f64, words: fn(f64) -> String) -> u32 {
         if let Some(&number) = self.number_of.get(&value.to_bits()) {
             return number;
@@ -51,8 +51,8 @@ impl Figures {
     }
 }
 
-/// A number rounded to six significant digits, which is more than a drawing shows.
+/// Rounds a number to six significant digits, which is more than a drawing shows.
 pub(super) fn six_digits(value: f64) -> f64 {
-    // What is written is a number, so it reads back.
+    // A formatted number always parses.
     format!("{value:.5e}").parse().unwrap_or(value)
 }

@@ -1,4 +1,4 @@
-//! The operators by layer and by device, to be folded and unfolded.
+//! The collapsible graph of operators by layer and device.
 
 use serde::Serialize;
 use stagewright_core::placement::Placement;
@@ -11,13 +11,13 @@ use super::scene::{Tables, pass_number};
 use super::shell::Section;
 use crate::report::units;
 
-/// The place of the graph on the page; none without a plan.
+/// Graph section; `None` without a plan.
 pub(super) fn section(page: &Page) -> Option<Section> {
     page.placement?;
     Some(Section { id: "graph", title: "Graph", markup: include_str!("page/graph.html").into() })
 }
 
-/// The graph in columns, one number for each operator in topological order, or for each group.
+/// The graph in columns, with one entry per operator in topological order, or per group.
 #[derive(Serialize)]
 pub(super) struct GraphData {
     groups: GroupColumns,
@@ -37,24 +37,24 @@ struct GroupColumns {
 #[derive(Default, Serialize)]
 struct Operators {
     group: Vec<u32>,
-    /// The name up to its title, then that, as texts.
+    /// Name up to its title, and the title, as text indices.
     stem: Vec<u32>,
     name: Vec<u32>,
-    /// What it computes, as text; none where that is not said.
+    /// Kind of operator, as a text index; `None` if not given.
     kind: Vec<Option<u32>>,
-    /// As [`pass_number`] has it.
+    /// Code of the pass, from [`pass_number`].
     pass: Vec<u8>,
     device: Vec<u32>,
     seconds: Vec<u32>,
     bytes: Vec<u32>,
-    /// How many operators read from it, for each of them.
+    /// Number of readers of each operator.
     readers: Vec<u32>,
-    /// How far on each reader is, for one operator after the other.
+    /// Distance to each reader in topological order, for one operator after the other.
     steps: Vec<u32>,
 }
 
 impl GraphData {
-    /// The data of a placement, in O((operators + pins) log operators).
+    /// Returns the data of a placement, in O((operators + pins) log operators).
     pub(super) fn of(problem: &Problem, placement: &Placement, tables: &mut Tables) -> GraphData {
         let graph = problem.graph();
         let tree = Groups::of(graph);
@@ -85,7 +85,7 @@ impl GraphData {
             operators.readers.push(readers.len() as u32);
             operators.steps.extend(readers.iter().map(|reader| reader - place));
         }
-        // Every group is after its parent, so what it has is complete before it is passed on.
+        // Every group is after its parent, so its sums are complete before they are added to the parent's.
         for group in (1..tree.groups.len()).rev() {
             let parent = tree.groups[group].parent as usize;
             seconds[parent] += seconds[group];

@@ -1,9 +1,9 @@
-//! Operators by layer: the tree that a drawing of a large graph folds.
+//! Operators by layer: the tree behind the collapsible drawing of a large graph.
 //!
-//! The path of an operator is its layer, cut at points and slashes, and below that what its name says beyond the
-//! layer. Names alone decide where no layer is given, and only where many operators would stand side by side. A
-//! group that still has many members is cut into parts of consecutive ones in topological order, each called by
-//! its first and its last, so no group has more than [`MOST`] members however the names are.
+//! The path of an operator is its layer, split at dots and slashes, followed by the parts that its name adds to the
+//! layer. Where no layer is given, names alone divide operators, and only if there would otherwise be many siblings.
+//! A group that still has too many members is divided into runs of consecutive members in topological order, each
+//! named after its first and last. So no group has more than [`MOST`] members, whatever the names.
 
 use std::collections::VecDeque;
 
@@ -13,33 +13,33 @@ use stagewright_core::graph::{Graph, OpId};
 use super::figures::Texts;
 use super::names::{is_separator, last_part, visible};
 
-/// Most members of a group.
+/// Maximum number of members of a group.
 pub(super) const MOST: usize = 150;
-/// Operators of one layer that stand side by side without names dividing them.
+/// Maximum number of operators of one layer that are not divided by name.
 const SIDE_BY_SIDE: usize = 48;
-/// Levels of a path that count, so that no name makes a deep tree.
+/// Maximum number of levels of a path, so that no name makes a deep tree.
 const DEEPEST: usize = 8;
 
-/// Groups of operators.
+/// Tree of groups of operators.
 #[derive(Debug)]
 pub(super) struct Groups {
     /// The groups, each after its parent; the first is the whole graph.
     pub(super) groups: Vec<Group>,
-    /// The group of each operator by index.
+    /// Group of each operator, by operator index.
     pub(super) group_of: Vec<u32>,
 }
 
-/// One group.
+/// A group of operators.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// The group that it is in; that of the first is itself.
+    /// Parent group; the root is its own parent.
     pub(super) parent: u32,
-    /// What it is called among the groups beside it.
+    /// Name among its siblings.
     pub(super) name: String,
 }
 
 impl Groups {
-    /// The groups of a graph, in O(operators).
+    /// Returns the groups of a graph, in O(operators).
     pub(super) fn of(graph: &Graph) -> Groups {
         let mut parts = Texts::default();
         let paths = graph.operators().map(|op| Path::of(graph, op, &mut parts)).collect();
@@ -64,10 +64,10 @@ impl Groups {
     }
 }
 
-/// The groups that an operator is in, from the outermost in, as numbers of their names.
+/// Groups of an operator from the outermost inwards, as indices of their names.
 struct Path {
     parts: Vec<u32>,
-    /// How many of them its layer says; the rest come from its name.
+    /// Number of parts that come from the layer; the rest come from the name.
     declared: usize,
 }
 
@@ -88,7 +88,7 @@ impl Path {
     }
 }
 
-/// The levels of a path; a number belongs to what it numbers, as `layer.3`.
+/// Levels of a path. A number is joined to the level before it, as in `layer.3`.
 fn levels(path: &str) -> Vec<String> {
     let mut levels: Vec<String> = Vec::new();
     for part in path.split(is_separator).filter(|part| !part.is_empty()) {
@@ -107,14 +107,14 @@ fn levels(path: &str) -> Vec<String> {
     levels
 }
 
-/// Operators of a group that are still to be divided by what comes at some depth of their paths.
+/// Operators of a group that are still to be divided by the parts at `depth` of their paths.
 struct Pending {
     group: u32,
     ops: Vec<OpId>,
     depth: usize,
 }
 
-/// What is put into a group.
+/// A member of a group.
 enum Member {
     Operator(OpId),
     Group(u32, Vec<OpId>),
@@ -123,7 +123,7 @@ enum Member {
 struct Builder {
     of_graph: Groups,
     paths: Vec<Path>,
-    /// Whether the name of each operator is that of its layer.
+    /// Whether the name of each operator equals its layer.
     is_its_layer: Vec<bool>,
     parts: Vec<String>,
     pending: VecDeque<Pending>,
@@ -152,7 +152,7 @@ impl Builder {
             }
         }
         if let [Member::Group(part, _)] = members[..] {
-            // A group whose only member is a group is that group.
+            // A group whose only member is a group is merged with it.
             if group != 0 {
                 let name = &mut self.of_graph.groups[group as usize].name;
                 name.push('.');
@@ -164,7 +164,7 @@ impl Builder {
         self.put(graph, group, members, depth + 1);
     }
 
-    /// Puts members into a group, in parts of the same size where there are too many. Parts have parts at most
+    /// Adds members to a group, in runs of equal size if there are too many. Runs are nested at most
     /// log(operators) / log([`MOST`]) deep.
     fn put(&mut self, graph: &Graph, group: u32, members: Vec<Member>, depth: usize) {
         if members.len() > MOST {
@@ -187,7 +187,8 @@ impl Builder {
             match member {
                 Member::Operator(op) => self.of_graph.group_of[op.index()] = group,
                 Member::Group(part, ops) => match ops[..] {
-                    // A name that one operator has is no layer, nor is a layer that is called as its one operator.
+                    // A name with a single operator makes no group, nor does a layer with the name of its
+                    // only operator.
                     [op] if depth > self.paths[op.index()].declared || self.is_its_layer[op.index()] => {
                         self.of_graph.group_of[op.index()] = group;
                     }
@@ -200,7 +201,7 @@ impl Builder {
         }
     }
 
-    /// What a part of consecutive members is called: from the first to the last, an operator by all of its name.
+    /// Name of a run of members, from the first to the last; operators contribute their full names.
     fn range(&self, graph: &Graph, members: &[Member]) -> String {
         let name = |member: &Member| match member {
             Member::Operator(op) => visible(&graph.operator(*op).name),

@@ -1,10 +1,10 @@
-//! Text and data inside HTML.
+//! Escaping and formatting for HTML.
 
 use std::fmt::Write;
 
 use crate::report::units;
 
-/// A text as it stands between tags and in quoted attributes.
+/// Escapes a text for element content and quoted attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -20,8 +20,8 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// JSON as it stands in a script element: the characters that could end the element, begin a comment or end a
-/// line of a script occur in strings alone, where they can be written as escapes.
+/// Escapes JSON for a script element. The characters that could end the element, begin a comment or end a line of a
+/// script occur only in strings, where they can be written as escapes.
 pub(super) fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for character in json.chars() {
@@ -36,7 +36,7 @@ pub(super) fn escape_json(json: &str) -> String {
     escaped
 }
 
-/// A quantity: what people read, with the number itself as its value and title.
+/// A quantity: formatted text, with the exact number as value and title.
 fn quantity(text: &str, value: f64, unit: &str) -> String {
     format!("<data value=\"{value:?}\" title=\"{value:?} {unit}\">{}</data>", escape(text))
 }
@@ -56,9 +56,9 @@ pub(super) fn percent(value: f64) -> String {
     quantity(&units::percent(value), value, "of 1")
 }
 
-/// A count, with its thousands apart.
+/// A count with thousands separators.
 ///
-/// A thin space parts them, which neither of the points of other languages can be taken for.
+/// The separator is a thin space, which cannot be mistaken for a decimal point or a decimal comma.
 pub(super) fn count(value: usize) -> String {
     let digits = value.to_string();
     let mut text = String::new();

@@ -1,17 +1,16 @@
-//! A plan as a page: one HTML file that needs nothing else, no network and no server.
+//! A plan as a self-contained HTML page: one file, without network or server.
 //!
-//! What there is to read is markup, written here, and is there without JavaScript: figures, bars, how value and
-//! bound converged, the comparison. What there is to explore is data, as JSON in the page: the operators by layer
-//! (`graph`) and the step (`timeline`), which `page/*.js` draws.
+//! The static parts are markup, written here and readable without JavaScript: figures, bars, the convergence of
+//! value and bound, the comparison. The interactive parts are JSON data in the page, which `page/*.js` draws: the
+//! operators by layer (`graph`) and the step (`timeline`).
 //!
-//! Names of operators come from files that nobody has looked at. In markup they are escaped, in data every
-//! character that could end a script is, the scripts make text nodes of them and nothing else, and a
-//! content security policy lets no script and no style run but the two that are part of this program, by
-//! their SHA-256. Every quantity is put into words here, by [`units`](super::units), so that the page and the
-//! terminal say the same; the scripts know no units.
+//! Operator names come from untrusted files. They are escaped in markup. In data, every character that could end a
+//! script is escaped, and the scripts turn names into text nodes only. A content security policy admits only the
+//! script and the style of this program, by their SHA-256. All quantities are formatted here, by
+//! [`units`](super::units), so that the page and the terminal agree; the scripts know no units.
 //!
 //! Literature: Content Security Policy Level 3 (W3C) for the hashes; the tree view pattern of the ARIA Authoring
-//! Practices Guide (W3C) for the keys.
+//! Practices Guide (W3C) for the keyboard navigation.
 
 mod comparison;
 mod convergence;
@@ -36,31 +35,31 @@ use super::comparison::Comparison;
 use super::convergence::Convergence;
 use super::step::Step;
 
-/// What a page shows.
+/// Contents of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
-    /// What the model is called.
+    /// Name of the model.
     pub model: &'a str,
-    /// What the cluster is called.
+    /// Name of the cluster.
     pub cluster: &'a str,
     /// The problem.
     pub problem: &'a Problem,
-    /// The answer, which may be that there is no plan.
+    /// The plan document; it may report that there is no plan.
     pub document: &'a PlanDocument,
-    /// The placement, where there is a plan.
+    /// The placement, if there is a plan.
     pub placement: Option<&'a Placement>,
-    /// One step of that placement.
+    /// One step of the placement.
     pub step: Option<&'a Step<'a>>,
-    /// How the solve went, where it was watched.
+    /// Convergence of the solve, if it was recorded.
     pub convergence: Option<&'a Convergence>,
-    /// Other answers to the same problem.
+    /// Comparison with other answers to the same problem.
     pub comparison: Option<&'a Comparison>,
 }
 
 /// Writes a page, in O((operators + pins) log operators).
 ///
 /// # Errors
-/// What the writer says.
+/// If the writer fails.
 pub fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
     let sections = [
         Some(summary::section(page)),
@@ -74,10 +73,10 @@ pub fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
     shell::write(page, &sections, &scene::data(page)?, out)
 }
 
-/// A page as a text.
+/// Returns a page as a string.
 ///
 /// # Panics
-/// Never: a text in memory takes whatever is written to it, and all of it is UTF-8.
+/// Never: writing to memory cannot fail, and all of the page is UTF-8.
 pub fn page(page: &Page) -> String {
     let mut bytes = Vec::new();
     write(page, &mut bytes).expect("memory takes what is written");

@@ -1,14 +1,14 @@
-//! Names from files as people may see them.
+//! Names from files, made safe for display.
 
-/// Characters of a name that are shown.
+/// Maximum length of a displayed name, in characters.
 const LONGEST: usize = 240;
-/// Of which so many are its end, which is where long names differ.
+/// Characters of [`LONGEST`] taken from the end of a long name, which is where long names differ.
 const END: usize = 80;
 
-/// A name with every character visible: controls, marks that turn the direction of writing and the like are
-/// written as escapes. The middle of a very long one is left out.
+/// Returns a name with every character visible: control characters, bidirectional marks and the like are written
+/// as escapes. The middle of a very long name is left out.
 pub(super) fn visible(name: &str) -> String {
-    // A name has at least as many bytes as characters, so most are not counted.
+    // A name has at least as many bytes as characters, so the characters of most names are not counted.
     let characters = if name.len() > LONGEST { name.chars().count() } else { 0 };
     let mut shown = String::with_capacity(name.len().min(4 * LONGEST));
     for (at, character) in name.chars().enumerate() {
@@ -28,20 +28,20 @@ pub(super) fn visible(name: &str) -> String {
     shown
 }
 
-/// Where the last part of a name begins: after its last separator that is not its last character.
+/// Start of the last part of a name: after its last separator that is not its last character.
 pub(super) fn last_part(name: &str) -> usize {
     let Some((end, _)) = name.char_indices().next_back() else { return 0 };
     name[..end].rfind(is_separator).map_or(0, |at| at + 1)
 }
 
-/// Where the title of an operator begins: its last part, and where that is a number what it numbers, as `layer.3`.
+/// Start of the title of an operator: its last part, and the part before it if the last is a number, as in `layer.3`.
 pub(super) fn title(name: &str) -> usize {
     let last = last_part(name);
     let is_number = name[last..].bytes().all(|byte| byte.is_ascii_digit());
     if is_number && last > 0 { last_part(&name[..last]) } else { last }
 }
 
-/// What parts the levels of a name.
+/// Whether a character separates the levels of a name.
 pub(super) fn is_separator(character: char) -> bool {
     matches!(character, '.' | '/')
 }

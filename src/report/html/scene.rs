@@ -1,4 +1,4 @@
-//! The data of a page: what its scripts draw.
+//! The data of a page, which its scripts draw.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use super::graph::GraphData;
 use super::names::visible;
 use super::timeline::TimelineData;
 
-/// Everything, with the tables that the parts refer to.
+/// All data, with the tables that the parts refer to.
 #[derive(Serialize)]
 struct Scene {
     devices: Vec<Device>,
@@ -31,22 +31,22 @@ struct Device {
     colour: String,
 }
 
-/// What is being gathered, and what all parts need to know.
+/// Tables under construction, and the indices that all parts use.
 #[derive(Default)]
 pub(super) struct Tables {
-    /// Words.
+    /// Texts.
     pub(super) texts: Texts,
     /// Seconds.
     pub(super) seconds: Figures,
     /// Bytes.
     pub(super) bytes: Figures,
-    /// The number of each device in use.
+    /// Index of each device in use.
     pub(super) number_of: FxHashMap<DeviceId, u32>,
-    /// The number of each operator by index: its place in topological order.
+    /// Position of each operator in topological order, by operator index.
     pub(super) place_of: Vec<u32>,
 }
 
-/// What stands for a pass in the data.
+/// Code of a pass in the data.
 pub(super) fn pass_number(pass: Pass) -> u8 {
     match pass {
         Pass::Forward => 0,
@@ -55,7 +55,7 @@ pub(super) fn pass_number(pass: Pass) -> u8 {
     }
 }
 
-/// The data as JSON, `null` without a plan.
+/// Returns the data as JSON, `null` without a plan.
 pub(super) fn data(page: &Page) -> io::Result<String> {
     let Some(placement) = page.placement else { return Ok("null".into()) };
     let graph = page.problem.graph();

@@ -1,4 +1,4 @@
-//! The page around its sections: the template, style and scripts, and the policy that lets only these run.
+//! The page around its sections: template, style, scripts, and the policy that admits only these.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use super::names::visible;
 const TEMPLATE: &str = include_str!("page/page.html");
 const STYLE: &str =
     concat!(include_str!("page/page.css"), include_str!("page/plot.css"), include_str!("page/graph.css"));
-/// One script, whose parts share a scope that is theirs alone.
+/// A single script, whose parts share one private scope.
 const SCRIPT: &str = concat!(
     "\"use strict\";\n(() => {\n",
     include_str!("page/theme.js"),
@@ -28,15 +28,15 @@ const SCRIPT: &str = concat!(
 /// A section of the page.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// What links to it name.
+    /// Element identifier, the target of links.
     pub(super) id: &'static str,
-    /// Its heading.
+    /// Heading.
     pub(super) title: &'static str,
-    /// Its markup, heading included.
+    /// Markup, heading included.
     pub(super) markup: String,
 }
 
-/// Writes a page of some sections and the JSON that its scripts draw.
+/// Writes a page from its sections and the JSON data that its scripts draw.
 pub(super) fn write(page: &Page, sections: &[Section], data: &str, out: &mut dyn Write) -> io::Result<()> {
     let title = format!("{} on {}", visible(page.model), visible(page.cluster));
     let links: String = sections
@@ -58,12 +58,12 @@ pub(super) fn write(page: &Page, sections: &[Section], data: &str, out: &mut dyn
         "sections" => markup.clone(),
         "data" => escape_json(data),
         "script" => SCRIPT.into(),
-        // A name that the template does not have; a test counts them.
+        // Not a placeholder of the template; a test counts them.
         _ => String::new(),
     })
 }
 
-/// Writes the template with what stands for each `{{name}}`. What is filled in is not looked at again.
+/// Writes the template with each `{{name}}` replaced by its text. Inserted text is not expanded again.
 fn fill(out: &mut dyn Write, text_of: impl Fn(&str) -> String) -> io::Result<()> {
     let mut rest = TEMPLATE;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -75,7 +75,8 @@ fn fill(out: &mut dyn Write, text_of: impl Fn(&str) -> String) -> io::Result<()>
     out.write_all(rest.as_bytes())
 }
 
-/// Nothing may be loaded; the style and the script of this program may run, whatever else the page holds.
+/// Content security policy: nothing is loaded, and only the style and the script of this program take effect, whatever
+/// else the page contains.
 fn policy() -> String {
     let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
     format!(

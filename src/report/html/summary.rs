@@ -1,4 +1,4 @@
-//! What was found and what was proved: the head of the page.
+//! The head of the page: value, bound and status.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::shell::Section;
 use crate::report::table;
 use crate::report::throughput::rate;
 
-/// The figures of a plan, or why there is none.
+/// Summary section: the figures of a plan, or the reason why there is none.
 pub(super) fn section(page: &Page) -> Section {
     let plan = page.document;
     let mut markup = format!(

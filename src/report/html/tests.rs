@@ -18,12 +18,12 @@ use crate::report::convergence::Convergence;
 use crate::report::document::{Provenance, plan_document};
 use crate::report::step::Step;
 
-/// A chain of operators, each with its layer, of a second each.
+/// A chain of operators with their layers, one second each.
 fn graph(operators: &[(String, Option<String>)]) -> Graph {
     timed(operators, |_| 1.0)
 }
 
-/// A chain of operators, each with its layer, which take so many seconds each by their place.
+/// A chain of operators with their layers and with seconds by position.
 fn timed(operators: &[(String, Option<String>)], seconds: impl Fn(usize) -> f64) -> Graph {
     let document = |(at, (name, layer)): (usize, &(String, Option<String>))| OperatorDocument {
         layer: layer.clone(),
@@ -81,7 +81,7 @@ fn named(names: impl IntoIterator<Item = String>) -> Vec<(String, Option<String>
     names.into_iter().map(|name| (name, None)).collect()
 }
 
-/// The page of the placement that gives each device the same share of the chain.
+/// Page of the placement that divides the chain into equal parts, one per device.
 fn page_of(operators: &[(String, Option<String>)], devices: u32) -> String {
     page_of_graph(graph(operators), devices)
 }
@@ -114,7 +114,7 @@ fn page_of_graph(graph: Graph, devices: u32) -> String {
     })
 }
 
-/// What stands in the page's JSON.
+/// The JSON data of a page.
 fn data(page: &str) -> serde_json::Value {
     let (_, rest) = page.split_once("id=\"scene\">").expect("data");
     serde_json::from_str(rest.split_once("</script>").expect("an end").0).expect("JSON")
@@ -123,7 +123,7 @@ fn data(page: &str) -> serde_json::Value {
 #[test]
 fn every_place_of_the_template_is_filled() {
     let page = page_of(&named(["a".into(), "{{title}}".into()]), 2);
-    // What a name says is not looked at; what the template says is gone.
+    // Placeholders in names are kept, those of the template are replaced.
     assert_eq!(page.matches("{{").count(), 1);
     assert!(page.contains("<title>&lt;chain&gt; on small</title>"));
     for part in ["sha256-", "value=\"1.0\"", "id=\"convergence\"", "id=\"timeline\"", "</html>"] {
@@ -140,7 +140,7 @@ fn no_name_ends_the_data() {
     assert!(!page.contains(['\u{2028}', '\u{2029}', '\0']));
     let data = data(&page);
     let texts = data["texts"].as_array().expect("texts");
-    // A slash begins another part of a name.
+    // A slash starts a new part of a name.
     assert!(texts.iter().any(|text| text == "script>"), "{texts:?}");
     assert!(texts.iter().any(|text| text == "a\\u{2028}b\\u{2029}c"), "{texts:?}");
 }
@@ -172,7 +172,7 @@ fn names_are_visible_and_short() {
     );
 }
 
-/// The name of the group of an operator, with those of the groups around it.
+/// Names of the groups of an operator, outermost first.
 fn path_of(groups: &Groups, op: usize) -> String {
     let mut names = Vec::new();
     let mut at = groups.group_of[op];
@@ -184,7 +184,8 @@ fn path_of(groups: &Groups, op: usize) -> String {
     names.join(" > ")
 }
 
-/// Members of the largest group; every group after its parent, and none without members.
+/// Returns the number of members of the largest group. Asserts that every group is after its parent and has
+/// members.
 fn largest(groups: &Groups) -> usize {
     let mut members = vec![0; groups.groups.len()];
     for &group in &groups.group_of {
@@ -223,7 +224,7 @@ fn groups_come_from_layers_then_names_then_order() {
     ];
     assert_eq!(paths, wanted);
 
-    // A layer that is one operator is no box around it; one that is more holds what is called as it is.
+    // A layer with a single operator makes no group; a larger layer contains the operator with its name.
     let groups = Groups::of(&graph(&operators(&[
         ("embeddings", Some("embeddings")),
         ("layer.0.attention", Some("layer.0.attention")),
@@ -239,7 +240,7 @@ fn groups_come_from_layers_then_names_then_order() {
     assert_eq!(path_of(&groups, 0), "block0");
     assert_eq!(path_of(&groups, 89), "block2");
 
-    // In the order of the chain, in parts of parts where there are very many.
+    // Runs in chain order, nested if there are very many operators.
     let groups = Groups::of(&graph(&named((0..400).map(|at| format!("op{at}")))));
     assert_eq!(path_of(&groups, 0), "op0 … op133");
     assert_eq!(path_of(&groups, 399), "op267 … op399");
@@ -251,7 +252,7 @@ fn groups_come_from_layers_then_names_then_order() {
     assert!(largest(&groups) <= MOST);
 }
 
-/// The operator of a number: its name and its layer.
+/// Name and layer of an operator, by index.
 type Family = dyn Fn(usize) -> (String, Option<String>);
 
 #[test]
@@ -306,7 +307,7 @@ fn the_timeline_covers_what_is_busy() {
         }
         if row["name"] == "computes" {
             shown += counts.iter().sum::<u64>();
-            // One long run, back to back.
+            // One contiguous run.
             assert_eq!(starts.len(), 1, "{starts:?}");
         }
     }
@@ -316,7 +317,7 @@ fn the_timeline_covers_what_is_busy() {
 
 #[test]
 fn what_is_long_enough_to_be_seen_names_its_span() {
-    // Long operators after short ones, so that they begin in the tick of these, at every distance from its edge.
+    // Long operators after short ones, so that they begin in the same tick, at every distance from its edge.
     let count = 600;
     let seconds = |at: usize| match at % 3 {
         0 => 1e-6 * (1 + at % 7) as f64,
@@ -395,12 +396,12 @@ fn a_chart_has_no_more_points_than_it_can_show() {
     );
     document.objective.value_s = Some(200_001.0);
     let section = super::convergence::section(&convergence, &document).expect("something was reported");
-    // Of each line the first moment, and the last of each of four hundred parts of the time.
+    // Each line has its first moment and the last of each of four hundred parts of the time.
     assert_eq!(section.markup.matches("<th scope=\"row\">").count(), 2 * 401);
     assert!(section.markup.contains("300000.00 s"), "the first value is at the top");
     assert_eq!(section.markup.matches("<i class=\"line ").count(), 2);
 
-    // What is not drawn has no key.
+    // A line that is not drawn has no legend entry.
     let mut values = Convergence::default();
     values.value(0.5, 200_001.0);
     document.bound.value_s = None;

@@ -1,9 +1,9 @@
-//! One step as the simulator plays it: rows of what devices and links do, as fine as a screen shows.
+//! The timeline of a simulated step: rows of device and link activity, at screen resolution.
 //!
-//! The step is divided into ticks, at most as many as a screen has pixels. What is at least two ticks long is
-//! drawn by itself; what is shorter is merged with what follows it at once, and nothing begins in the tick in
-//! which something else of its row has begun. A row so has no more spans than ticks, however many operators. What
-//! is merged goes by the name of its longest activity, so nothing that is seen by itself hides behind another name.
+//! The step is divided into ticks, at most as many as a screen has pixels. An activity of at least two ticks is
+//! drawn on its own; a shorter one is merged with what immediately follows it. At most one span of a row begins in
+//! a tick, so a row has no more spans than ticks, however many operators. A merged span has the name of its longest
+//! activity, so no activity that is long enough to be seen on its own is hidden behind another name.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -18,18 +18,18 @@ use crate::report::step::Step;
 use crate::report::step::text::parts;
 use crate::report::units;
 
-/// Spans of all rows together from which on ticks are fewer.
+/// Total number of spans; if there are more activities, the number of ticks is reduced.
 const SPANS: usize = 60_000;
-/// Most ticks: pixels across a large screen.
+/// Maximum number of ticks: pixels across a large screen.
 const FINEST: usize = 2_000;
-/// Fewest, where there are many rows.
+/// Minimum number of ticks, with many rows.
 const COARSEST: usize = 200;
-/// Parts that the axis is divided into.
+/// Number of parts of the axis.
 const PARTS: u32 = 4;
-/// What transfers have in place of the number of a pass.
+/// Pass code of transfers.
 const NO_PASS: u8 = 3;
 
-/// The place of the timeline on the page; none without a step.
+/// Timeline section; `None` without a step.
 pub(super) fn section(page: &Page) -> Option<Section> {
     let step = page.step?;
     let markup = include_str!("page/timeline.html").replace("{{makespan}}", &units::seconds(step.makespan()));
@@ -37,45 +37,45 @@ pub(super) fn section(page: &Page) -> Option<Section> {
     Some(Section { id: "timeline", title: "Timeline", markup })
 }
 
-/// A step.
+/// Data of the timeline of a step.
 #[derive(Serialize)]
 pub(super) struct TimelineData {
-    /// How many ticks the step has.
+    /// Number of ticks of the step.
     ticks: usize,
-    /// The moments of the axis in words, from the beginning to the end, equally far apart.
+    /// Labels of the axis from start to end, equally spaced.
     axis: Vec<String>,
     rows: Vec<Row>,
 }
 
-/// What one device or link does.
+/// A row of the timeline, of a device or a link.
 #[derive(Serialize)]
 struct Row {
-    /// The device; none of an uplink.
+    /// Index of the device; `None` for an uplink.
     device: Option<u32>,
-    /// What the row is of.
+    /// Label of the row.
     name: String,
     #[serde(flatten)]
     spans: Spans,
 }
 
-/// Spans in columns, in the order of time.
+/// Spans in columns, in order of time.
 #[derive(Default, Serialize)]
 struct Spans {
-    /// The tick in which each begins, and how many it takes.
+    /// First tick and number of ticks of each span.
     start: Vec<u32>,
     ticks: Vec<u32>,
-    /// Activities that it shows.
+    /// Number of activities in it.
     count: Vec<u32>,
-    /// The longest of them: an operator, for a transfer that which made the tensor.
+    /// Operator of the longest activity; for a transfer, the producer of the tensor.
     operator: Vec<u32>,
-    /// The number of its pass, or [`NO_PASS`].
+    /// Code of its pass, or [`NO_PASS`].
     pass: Vec<u8>,
-    /// When all of them begin and how long they take, the gaps between them included.
+    /// Start and duration of the span, including the gaps between its activities.
     from: Vec<u32>,
     took: Vec<u32>,
 }
 
-/// An activity before it is drawn.
+/// An operator or a transfer in a row.
 #[derive(Clone, Copy)]
 struct Activity {
     span: Span,
@@ -83,19 +83,19 @@ struct Activity {
     pass: u8,
 }
 
-/// Activities that are drawn as one.
+/// Activities that are merged into one span.
 struct Merged {
-    /// From the beginning of the first to the end of the last.
+    /// From the start of the first to the end of the last.
     span: Span,
-    /// The first of those that take the longest.
+    /// The longest activity; ties go to the first.
     longest: Activity,
     count: u32,
-    /// Whether none of them is drawn by itself.
+    /// Whether all of them are too short to be drawn on their own.
     all_short: bool,
 }
 
 impl TimelineData {
-    /// The data of a step; none where it takes no time.
+    /// Returns the data of a step; `None` if its makespan is zero or non-finite.
     pub(super) fn of(step: &Step, tables: &mut Tables) -> Option<TimelineData> {
         let makespan = step.makespan();
         if makespan <= 0.0 || !makespan.is_finite() {
@@ -115,7 +115,7 @@ impl TimelineData {
     }
 }
 
-/// Devices with what they compute, send and receive, then uplinks; those of links only where they carry anything.
+/// Rows of compute, sends and receives per device, then of uplinks. Sends and receives are left out if there are none.
 fn lanes(step: &Step, tables: &Tables) -> Vec<(Option<u32>, String, Vec<Activity>)> {
     let graph = step.problem().graph();
     let devices = tables.number_of.len();
@@ -163,7 +163,7 @@ fn lanes(step: &Step, tables: &Tables) -> Vec<(Option<u32>, String, Vec<Activity
     lanes
 }
 
-/// The spans of a row.
+/// Merges the activities of a row into spans.
 fn merged(mut activities: Vec<Activity>, scale: f64, tables: &mut Tables) -> Spans {
     activities.retain(|activity| activity.span.start < activity.span.end);
     activities.sort_by(|one, other| one.span.start.total_cmp(&other.span.start));

@@ -1,33 +1,33 @@
-//! What the makespan consists of.
+//! Breakdown of the makespan along the critical path.
 //!
-//! The critical path leads from the last event back to the beginning, each activity on it the reason why the
-//! next did not start earlier. Activities whose outcome the next one needed are the work itself: operators
-//! and transfers that follow from one another. The others only kept a device or a port busy that the next one
-//! wanted: time that another order or another placement could save. The four add up to the
-//! makespan, together with the synchronisation of gradients after the last event, where devices share parameters.
+//! The critical path leads from the last event back to the start; each activity on it is the reason why the next
+//! did not start earlier. Operators and transfers whose result the next activity needed are a chain of
+//! dependences. The others only occupied a device or a port that the next activity needed: time that another order
+//! or another placement could save. The four parts add up to the makespan, together with the gradient
+//! synchronisation after the last event if devices share parameters.
 
 use stagewright_core::simulate::{Activity, Cause, Span};
 
 use super::Step;
 
-/// What a stretch of the critical path is.
+/// Role of an activity on the critical path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// An operator whose output the next one needed, or the last.
+    /// An operator whose output the next activity needed, or the last activity.
     Compute,
-    /// A transfer that the next one waited for.
+    /// A transfer that the next activity waited for.
     Transfer,
-    /// An operator that kept the device of the next one busy.
+    /// An operator that occupied the device of the next activity.
     Device,
-    /// A transfer that kept a port of the next one busy.
+    /// A transfer that occupied a port of the next activity.
     Port,
 }
 
 impl Part {
-    /// All of them, in the order in which they are shown.
+    /// All parts in display order.
     pub const ALL: [Part; 4] = [Part::Compute, Part::Transfer, Part::Device, Part::Port];
 
-    /// A stable name, for programs.
+    /// Stable name for machine-readable output.
     pub fn name(self) -> &'static str {
         match self {
             Part::Compute => "compute",
@@ -41,16 +41,16 @@ impl Part {
 /// An activity on the critical path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PathStep {
-    /// What it is.
+    /// The activity.
     pub activity: Activity,
-    /// When it runs.
+    /// Its time interval.
     pub span: Span,
-    /// Why it is on the path.
+    /// Its role on the path.
     pub part: Part,
 }
 
 impl PathStep {
-    /// Seconds that it takes.
+    /// Duration in seconds.
     pub fn seconds(&self) -> f64 {
         self.span.end - self.span.start
     }
@@ -59,19 +59,19 @@ impl PathStep {
 /// The critical path of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CriticalPath {
-    /// From the beginning to the last event.
+    /// Activities from the start to the last event.
     pub steps: Vec<PathStep>,
-    /// Seconds after the last event in which devices synchronise gradients of what they share.
+    /// Seconds of gradient synchronisation of shared parameters, after the last event.
     pub synchronisation: f64,
 }
 
 impl CriticalPath {
-    /// Seconds of one part.
+    /// Total seconds of one part.
     pub fn seconds(&self, part: Part) -> f64 {
         self.steps.iter().filter(|step| step.part == part).map(PathStep::seconds).sum()
     }
 
-    /// The longest activities on it, the longest first, at most so many.
+    /// The `most` longest activities, longest first.
     pub fn longest(&self, most: usize) -> Vec<PathStep> {
         let mut longest = self.steps.clone();
         longest.sort_by(|one, other| other.seconds().total_cmp(&one.seconds()));
@@ -81,9 +81,9 @@ impl CriticalPath {
 }
 
 impl Step<'_> {
-    /// The critical path, in time linear in its length.
+    /// Returns the critical path, in time linear in its length.
     pub fn critical_path(&self) -> CriticalPath {
-        // What the next one on the path waited for; the last activity is there for itself.
+        // Cause that the next activity on the path waited for; the last activity counts as needed.
         let mut wanted = Cause::Input;
         let mut steps = Vec::new();
         for step in self.timeline.critical_path(&self.flow) {

@@ -1,4 +1,4 @@
-//! The whole timeline of a step, for programs.
+//! The whole timeline of a step as JSON.
 
 use serde::Serialize;
 use stagewright_core::cluster::DeviceId;
@@ -6,7 +6,7 @@ use stagewright_core::simulate::{Activity, Span};
 
 use super::{Part, PathStep, Step};
 
-/// A step: what `simulate --json` prints. Times are in seconds since the step began, sizes in bytes.
+/// A step, the output of `simulate --json`. Times are in seconds since the start of the step, sizes in bytes.
 #[derive(Debug, Serialize)]
 pub struct StepDocument<'a> {
     makespan_s: f64,
@@ -81,12 +81,12 @@ struct Transfer<'a> {
     end_s: f64,
 }
 
-/// The names of all devices, which a document refers to.
+/// Names of all devices, to which a document refers.
 #[derive(Debug, Clone)]
 pub struct DeviceNames(Vec<String>);
 
 impl DeviceNames {
-    /// Those of the cluster of a step.
+    /// Returns the names of the devices of a step's cluster.
     pub fn of(step: &Step) -> DeviceNames {
         let cluster = step.problem.cluster();
         DeviceNames(cluster.devices().map(|device| cluster.device_name(device)).collect())
@@ -98,7 +98,7 @@ impl DeviceNames {
 }
 
 impl<'a> StepDocument<'a> {
-    /// The document of a step.
+    /// Returns the document of a step.
     pub fn of(step: &'a Step, names: &'a DeviceNames) -> StepDocument<'a> {
         let path = step.critical_path();
         let spans = &step.timeline;

@@ -1,9 +1,9 @@
-//! What devices hold as time goes by, from the intervals of a timeline.
+//! Memory of devices over time, from the intervals of a timeline.
 //!
-//! Parameters and optimiser state are always there, workspace while its operator runs, and a tensor from the
-//! start of its producer, or of the transfer that brings it, until its last reader there and, at home, its
-//! last transfer have ended. What takes no time is in no interval: a peak within one moment shows in the
-//! peaks of the simulator alone.
+//! Parameters and optimiser state are resident. Workspace is held while its operator runs, and a tensor from the
+//! start of its producer, or of the transfer to the device, until its last reader there and, on the producer's
+//! device, its last transfer have ended. Zero durations have no interval: a peak within one instant shows only in
+//! the peaks of the simulator.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::TensorId;
@@ -11,24 +11,24 @@ use stagewright_core::simulate::Span;
 
 use super::Step;
 
-/// Bytes that a device holds from a moment on, until the next.
+/// Memory of a device from one change to the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Level {
     /// Seconds since the step began.
     pub(super) from: f64,
-    /// The bytes.
+    /// Bytes held.
     pub(super) bytes: f64,
 }
 
 impl Step<'_> {
-    /// The levels of every device of the cluster, by its index: the first at 0, then whenever something
-    /// changes. Takes O(pins log pins).
+    /// Memory levels of every device of the cluster, by device index: the first at 0, then one per change. Takes
+    /// O(pins log pins).
     pub(super) fn levels(&self) -> Vec<Vec<Level>> {
         let mut changes: Vec<Vec<[f64; 2]>> = vec![Vec::new(); self.problem.cluster().device_count()];
         let mut hold = |device: DeviceId, span: Span, bytes: f64| {
             if bytes > 0.0 && span.start < span.end {
                 changes[device.index()].push([span.start, bytes]);
-                // What is held to the end is never let go.
+                // Memory held to the end is never freed.
                 if span.end.is_finite() {
                     changes[device.index()].push([span.end, -bytes]);
                 }
@@ -52,7 +52,7 @@ impl Step<'_> {
         levels
     }
 
-    /// Calls `hold` with every device that holds something for a while.
+    /// Calls `hold` for every interval in which a device holds bytes.
     fn intervals(&self, hold: &mut impl FnMut(DeviceId, Span, f64)) {
         let graph = self.problem.graph();
         let (operators, transfers) = (self.timeline.operators(), self.timeline.transfers());
@@ -64,7 +64,7 @@ impl Step<'_> {
             let producer = graph.producer(tensor);
             let home = self.placement.device_of(producer);
             let made = operators[producer.index()];
-            // When the last reader on each device has ended.
+            // End of the last reader on each device.
             let mut read: Vec<(DeviceId, f64)> = Vec::new();
             for &reader in graph.consumers(tensor) {
                 read.push((self.placement.device_of(reader), operators[reader.index()].end));

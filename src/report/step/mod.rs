@@ -1,8 +1,8 @@
-//! One step of a placement under dataflow execution, for people and programs.
+//! One step of a placement under dataflow execution.
 //!
-//! Any placement can be played as one step, whatever objective it was made for: [`Step`] runs the simulator
-//! of the makespan and keeps what it said. [`document`] is the whole timeline for programs, [`text`] the
-//! summary for people, [`trace`] the timeline for a viewer of traces.
+//! Any placement can be simulated as one step, whatever objective it was made for: [`Step`] runs the makespan
+//! simulator and keeps its result. [`document`] reports the whole timeline as JSON, [`text`] a summary, [`trace`]
+//! the timeline for a trace viewer.
 
 mod critical;
 pub mod document;
@@ -18,61 +18,61 @@ use stagewright_core::simulate::{Flow, Ports, Simulator, Timeline};
 
 pub use critical::{CriticalPath, Part, PathStep};
 
-/// A step as it goes.
+/// A simulated step.
 #[derive(Debug, Clone)]
 pub struct Step<'p> {
     problem: &'p Problem,
     placement: &'p Placement,
     flow: Flow,
     timeline: Timeline,
-    /// Seconds that each port carries something.
+    /// Busy seconds of each port.
     carried: Vec<f64>,
 }
 
-/// What one device does in a step.
+/// Figures of one device in a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceFigures {
     /// The device.
     pub device: DeviceId,
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// The name of its kind.
+    /// Name of its kind.
     pub kind: String,
-    /// Operators that it runs.
+    /// Number of operators on it.
     pub operators: usize,
-    /// Seconds that it computes.
+    /// Compute time in seconds.
     pub compute: f64,
-    /// Seconds that something leaves it.
+    /// Seconds in which it sends.
     pub sent: f64,
-    /// Seconds that something enters it.
+    /// Seconds in which it receives.
     pub received: f64,
     /// Seconds of the step in which it does not compute.
     pub idle: f64,
-    /// The share of the step in which it computes, from 0 to 1.
+    /// Share of the step in which it computes, from 0 to 1.
     pub utilisation: f64,
-    /// The most bytes that it ever holds.
+    /// Peak memory in bytes.
     pub peak_bytes: f64,
-    /// Bytes of memory that it has; none where unlimited.
+    /// Memory of the device in bytes; `None` if unlimited.
     pub memory_bytes: Option<f64>,
 }
 
-/// What the uplink of one group carries in a step.
+/// Figures of the uplink of one group in a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UplinkFigures {
-    /// The group.
+    /// Name of the group.
     pub group: String,
-    /// Seconds that it carries something.
+    /// Busy time in seconds.
     pub busy: f64,
-    /// The share of the step in which it does, from 0 to 1.
+    /// Share of the step in which it is busy, from 0 to 1.
     pub utilisation: f64,
 }
 
 impl<'p> Step<'p> {
-    /// Plays a placement, in O((operators + pins) log operators). An operator takes no time on a device that
-    /// cannot run it: what such a step shows means nothing.
+    /// Simulates a placement, in O((operators + pins) log operators). An operator takes no time on a device that
+    /// cannot run it, so the figures of such a step are meaningless.
     ///
     /// # Panics
-    /// As for [`Flow::of`].
+    /// If [`Flow::of`] panics.
     pub fn of(problem: &'p Problem, placement: &'p Placement) -> Step<'p> {
         let flow = Flow::of(problem, placement);
         let timeline = Simulator::new().run(&flow).clone();
@@ -90,17 +90,17 @@ impl<'p> Step<'p> {
         self.timeline.makespan()
     }
 
-    /// When everything ran: operators by their index in the graph, transfers by their index in the flow.
+    /// Time intervals of operators, by index in the graph, and of transfers, by index in the flow.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
     }
 
-    /// What ran, as the simulator sees it.
+    /// The simulated flow.
     pub fn flow(&self) -> &Flow {
         &self.flow
     }
 
-    /// The devices in use.
+    /// Figures of the devices in use.
     pub fn devices(&self) -> Vec<DeviceFigures> {
         let cluster = self.problem.cluster();
         let compute = self.flow.device_seconds();
@@ -120,7 +120,7 @@ impl<'p> Step<'p> {
                 compute,
                 sent: self.carried(ports.egress(device)),
                 received: self.carried(ports.ingress(device)),
-                // Sums of the same seconds in another order may be a little more than the makespan.
+                // Summed in another order, the same seconds can slightly exceed the makespan.
                 idle: (self.makespan() - compute).max(0.0),
                 utilisation: self.timeline.utilisation(compute).min(1.0),
                 peak_bytes: self.timeline.peak_bytes()[device.index()],
@@ -131,12 +131,12 @@ impl<'p> Step<'p> {
         self.placement.used().into_iter().map(figures).collect()
     }
 
-    /// Seconds that a port carries something: none where a step has no ports, without contention.
+    /// Busy seconds of a port; 0 if the step has no ports, without contention.
     fn carried(&self, port: u32) -> f64 {
         self.carried.get(port as usize).copied().unwrap_or(0.0)
     }
 
-    /// The uplinks of all groups.
+    /// Figures of the uplinks of all groups.
     pub fn uplinks(&self) -> Vec<UplinkFigures> {
         let ports = Ports::new(self.problem);
         let groups = self.problem.cluster().document().groups.iter().enumerate();
@@ -148,25 +148,25 @@ impl<'p> Step<'p> {
         figures.collect()
     }
 
-    /// The name of an operator.
+    /// Name of an operator.
     pub(crate) fn operator(&self, op: u32) -> &str {
         &self.problem.graph().operator(OpId(op)).name
     }
 
-    /// The name of the tensor that a transfer brings.
+    /// Name of the tensor of a transfer.
     pub(crate) fn tensor(&self, transfer: u32) -> String {
         self.problem.graph().tensor_name(TensorId(self.flow.tensor_of(transfer)))
     }
 
-    /// The device of an operator.
+    /// Device of an operator.
     pub(crate) fn device_of(&self, op: u32) -> DeviceId {
         self.placement.device_of(OpId(op))
     }
 
-    /// The devices that a transfer leads from and to.
+    /// Source and destination device of a transfer.
     pub(crate) fn ends_of(&self, transfer: u32) -> [DeviceId; 2] {
         let from = self.device_of(self.flow.producer_of(transfer));
-        // A transfer of a placement leads to one device.
+        // In the flow of a placement, a transfer has one destination.
         let to = self.flow.destinations(transfer).next().map_or(from, DeviceId);
         [from, to]
     }

@@ -1,4 +1,4 @@
-//! The summary of a step, for people.
+//! Text summary of a step.
 
 use stagewright_core::simulate::Activity;
 use stagewright_core::tolerance;
@@ -9,11 +9,11 @@ use crate::report::table::share;
 use crate::report::units::{bytes, name, percent, seconds};
 use crate::report::wrap::facts;
 
-/// Activities of the critical path that are shown.
+/// Number of activities of the critical path that are shown.
 const SHOWN: usize = 5;
 
-/// A step, for a terminal of so many characters: what its makespan consists of, its devices and uplinks, and the
-/// longest activities of its critical path.
+/// Formats a step for a terminal of `width` characters: the breakdown of its makespan, its devices and uplinks, and
+/// the longest activities of its critical path.
 pub fn step(step: &Step, width: Option<u16>) -> String {
     let path = step.critical_path();
     let lines = [("makespan", seconds(step.makespan())), ("critical path", parts(&path, step.makespan()))];
@@ -26,7 +26,7 @@ pub fn step(step: &Step, width: Option<u16>) -> String {
     text
 }
 
-/// What a makespan consists of, in words.
+/// Breakdown of a makespan in words.
 pub(in crate::report) fn parts(path: &CriticalPath, makespan: f64) -> String {
     let part = |part: Part| {
         let took = path.seconds(part);
@@ -39,7 +39,7 @@ pub(in crate::report) fn parts(path: &CriticalPath, makespan: f64) -> String {
     parts.join(", ")
 }
 
-/// What a part of the critical path is spent with.
+/// Description of a part in the breakdown of the makespan.
 fn meaning(part: Part) -> &'static str {
     match part {
         Part::Compute => "compute",
@@ -49,7 +49,7 @@ fn meaning(part: Part) -> &'static str {
     }
 }
 
-/// What an activity of a part does for the path.
+/// Role of an activity of a part on the path.
 fn role(part: Part) -> &'static str {
     match part {
         Part::Compute => "compute",

@@ -1,15 +1,15 @@
-//! The timeline of a step as a trace: what `chrome://tracing` and Perfetto open.
+//! The timeline of a step as a trace for `chrome://tracing` and Perfetto.
 //!
-//! Each device is a process with a row for what it computes, one for what it sends, one for what it receives,
-//! and a counter of what it holds; a host sends and receives through nothing and has the first alone. One
-//! more process has a row for the uplink of each group. An operator is an event of category `forward`,
-//! `backward` or `update`, a transfer one of category `transfer` in the row of each port that it holds. A
-//! transfer that holds none, between hosts, would lie over others in a row, so it is an asynchronous event.
+//! Each device is a process with a row each for compute, sends and receives, and a memory counter. A host has no
+//! ports and therefore only the compute row. One more process has a row for the uplink of each group. An operator
+//! is an event of category `forward`, `backward` or `update`; a transfer is an event of category `transfer` in the
+//! row of each port that it holds. A transfer without ports, between hosts, would overlap others in a row, so it is
+//! an asynchronous event.
 //!
-//! Times are rounded to nanoseconds, the finest that viewers keep, so that what follows in a row never begins
-//! before what came before it has ended.
+//! Times are rounded to nanoseconds, the finest resolution of viewers, so that no event begins before the previous
+//! one in its row has ended.
 //!
-//! Literature: the Trace Event Format of the Chromium project (Trace Viewer), in its form of a JSON object.
+//! Literature: the Trace Event Format of the Chromium project (Trace Viewer), JSON object format.
 
 use std::io::{self, Write};
 
@@ -28,7 +28,7 @@ const COMPUTES: u32 = 1;
 const SENDS: u32 = 2;
 const RECEIVES: u32 = 3;
 
-/// An event; fields as the format names them.
+/// A trace event, with the field names of the format.
 #[derive(Debug, Serialize)]
 struct Event<'a> {
     name: &'a str,
@@ -47,7 +47,7 @@ struct Event<'a> {
     args: Value,
 }
 
-/// Where an event is shown.
+/// Row of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Row {
     process: u32,
@@ -57,7 +57,7 @@ struct Row {
 /// Writes the trace of a step, event by event, in O((operators + pins) log (operators + pins)).
 ///
 /// # Errors
-/// What the writer says.
+/// If the writer fails.
 pub fn write(step: &Step, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
     let mut trace = Trace { step, rows: Rows::of(step), out, is_first: true };
@@ -70,11 +70,11 @@ pub fn write(step: &Step, out: &mut dyn Write) -> io::Result<()> {
 
 /// The rows of a trace.
 struct Rows {
-    /// The process of each device of the cluster that is in use, from 1.
+    /// Process of each device in use, from 1, by index in the cluster.
     process_of: Vec<Option<u32>>,
-    /// The row of each port.
+    /// Row of each port.
     row_of: Vec<Option<Row>>,
-    /// The process of the uplinks.
+    /// Process of the uplinks.
     uplinks: u32,
 }
 
@@ -114,7 +114,7 @@ impl Trace<'_> {
         Ok(())
     }
 
-    /// A metadata event, about a process or one of its rows.
+    /// Writes a metadata event about a process or one of its rows.
     fn about(
         &mut self,
         what: &'static str,
@@ -160,7 +160,7 @@ impl Trace<'_> {
         Ok(())
     }
 
-    /// An event that takes a while in one row.
+    /// Writes a complete event, an interval in one row.
     fn complete(
         &mut self,
         row: Row,
@@ -228,7 +228,7 @@ impl Trace<'_> {
         Ok(())
     }
 
-    /// An event that may lie over others: where it begins, and where it ends.
+    /// Writes an event that may overlap others, as a begin and an end event.
     fn asynchronous(&mut self, process: u32, id: u32, name: &str, span: Span, args: Value) -> io::Result<()> {
         for (ph, moment, args) in [("b", span.start, args), ("e", span.end, json!({}))] {
             self.write(&Event {
@@ -251,7 +251,7 @@ impl Trace<'_> {
             let Some(process) = self.rows.process_of[device] else { continue };
             let at = |level: &Level| nanoseconds(level.from);
             for level in levels.chunk_by(|one, other| at(one) == at(other)).filter_map(<[Level]>::last) {
-                // Sums and differences of bytes leave fractions behind.
+                // Sums and differences of bytes leave rounding errors.
                 let args = json!({"bytes": level.bytes.max(0.0).round()});
                 let ts = Some(at(level) / 1e3);
                 let (cat, tid, dur, id) = (None, None, None, None);
@@ -262,7 +262,7 @@ impl Trace<'_> {
     }
 }
 
-/// Whole nanoseconds of some seconds.
+/// Converts seconds to whole nanoseconds.
 fn nanoseconds(seconds: f64) -> f64 {
     (seconds * 1e9).round()
 }

@@ -1,4 +1,4 @@
-// What a box is, in words, beside the graph.
+// Details of a box, shown beside the graph.
 const PASSES = ["forward", "backward", "update"];
 const LISTED = 8;
 
@@ -7,7 +7,7 @@ const fullName = (operator) => {
   return scene.texts[stem[operator]] + scene.texts[name[operator]];
 };
 
-// The operators that each operator reads from, made when they are first asked for.
+// Inputs of every operator, computed on first use.
 let sourcesOf = null;
 const neighboursOf = (operator) => {
   const { readers, steps } = scene.graph.operators;

@@ -1,8 +1,9 @@
-// The graph as a tree of boxes: groups open and close, and only what is open is laid out and drawn.
+// The graph as a tree of boxes: groups open and close, and only the contents of open groups are laid out and drawn.
 const startGraph = () => {
   const SHOWN_FIRST = 64;
   const SHOWN_MOST = 1500;
-  // Lines of one box, of which more are faint until it is pointed at: a weight that all steps read hides the rest.
+  // Lines of a box with more than this many are faint until it is pointed at: a weight that all steps read would
+  // hide the rest.
   const MANY = 8;
   const find = (id) => document.getElementById(`graph-${id}`);
   const [tree, details, canvas, said] = [find("tree"), find("details"), find("scroll"), find("said")];
@@ -21,7 +22,7 @@ const startGraph = () => {
     const whole = shares.reduce((sum, [, seconds]) => sum + seconds, 0);
     for (const [device, seconds] of shares) {
       const part = element("i", scene.devices[device].colour);
-      // Where nothing takes any time, all devices have the same share.
+      // If nothing takes any time, all devices have equal shares.
       part.style.flexGrow = whole > 0 ? seconds / whole : 1;
       made.append(part);
     }
@@ -76,7 +77,7 @@ const startGraph = () => {
 
   const scale = () => {
     tree.style.transform = `scale(${zoom})`;
-    // The room that it takes is that of its scaled size.
+    // A transform does not change the layout size, so it is set to the scaled size.
     tree.style.width = `${root.width * zoom}px`;
     tree.style.height = `${root.height * zoom}px`;
   };
@@ -115,7 +116,7 @@ const startGraph = () => {
     go(box);
     said.textContent = `${box.name} ${box.isOpen ? "open" : "closed"}`;
   };
-  // Opens one level after the other, as long as so many boxes are enough for it.
+  // Opens level by level, as long as at most `most` boxes are shown.
   const open = (most) => {
     for (;;) {
       const next = shown().filter((box) => isGroup(box) && !box.isOpen);
@@ -186,7 +187,7 @@ const startGraph = () => {
   find("view").hidden = false;
   open(SHOWN_FIRST);
   show();
-  // A drawing that is wider than its room starts a little smaller, as long as it can be read.
+  // A drawing that is too wide starts at a smaller scale, but stays legible.
   zoom = Math.min(1, Math.max(0.7, canvas.clientWidth / root.width));
   scale();
 };

@@ -1,15 +1,15 @@
-// Where boxes are. A group lays out its children in ranks, each below those that it reads from; an open group
-// takes the room that its own children need. A graph that is longer than wide goes on in another column.
+// Layout of the boxes. A group lays out its children in ranks, each below the ranks that it reads from; an open
+// group takes the space that its children need. A graph that is longer than wide continues in another column.
 const LEAF = { width: 148, height: 46 };
 const GAP = 14;
 const RANK_GAP = 22;
 const PADDING = 14;
 const HEAD = 44;
-// How many boxes stand side by side, and how much wider than high a group should be, by the room that there is.
+// Maximum number of boxes in a row and target aspect ratio of a group, by available width.
 const room = matchMedia("(max-width: 46rem)").matches ? { widest: 2, aspect: 0.4 } : { widest: 6, aspect: 1.2 };
 
-// What is read from what among the children of a group, as pairs of places among them. Each edge between
-// operators belongs to the innermost group that holds both ends, so all are found in one go over the graph.
+// Edges between the children of each group. Each edge between operators belongs to the innermost group that
+// contains both ends, so one pass over the graph finds all.
 const makeEdges = (boxes, { operators }) => {
   const first = boxes.length - operators.group.length;
   const depth = [];
@@ -25,7 +25,7 @@ const makeEdges = (boxes, { operators }) => {
         if (depth[from.parent] >= depth[to.parent]) from = boxes[from.parent];
         else to = boxes[to.parent];
       }
-      // Groups hold each other only where one operator is in both.
+      // The ends coincide only if both are the same operator.
       if (from === to) continue;
       const known = found.get(from.id * boxes.length + to.id);
       if (known) known.isCut ||= isCut;
@@ -36,7 +36,7 @@ const makeEdges = (boxes, { operators }) => {
       }
     }
   });
-  // Gradients go back where activations came from: one line stands for both.
+  // Gradients return along the path of the activations: one line represents both.
   const place = new Map(boxes.flatMap(({ children }) => (children ?? []).map((child, at) => [child, at])));
   for (const group of boxes.slice(0, first)) {
     group.edges = group.edges?.filter((edge) => {
@@ -52,8 +52,8 @@ const makeEdges = (boxes, { operators }) => {
   }
 };
 
-// The ranks of the children of a group. What leads back, as gradients lead back to the layer of their forward
-// pass, does not count.
+// Ranks of the children of a group. Backward edges, such as those of gradients to the layer of their forward
+// pass, are ignored.
 const ranksOf = (group) => {
   const place = new Map(group.children.map((child, at) => [child, at]));
   const ahead = group.children.map(() => []);
@@ -67,13 +67,13 @@ const ranksOf = (group) => {
   }
   const rank = group.children.map(() => 0);
   ahead.forEach((readers, at) => readers.forEach((reader) => { rank[reader] = Math.max(rank[reader], rank[at] + 1); }));
-  // What nothing leads to stands just before what reads it, not at the very top.
+  // A box without inputs is just before its first reader, not at the very top.
   for (let at = rank.length - 1; at >= 0; at -= 1) {
     if (!behind[at].length && ahead[at].length) rank[at] = Math.min(...ahead[at].map((reader) => rank[reader])) - 1;
   }
   const ranks = [];
   rank.forEach((level, at) => (ranks[level] ??= []).push(at));
-  // Each rank in the order of the middle of what it reads.
+  // Each rank is sorted by the mean position of its inputs (barycentre heuristic).
   const across = group.children.map(() => 0);
   for (const members of ranks.filter(Boolean)) {
     const middle = (at) => behind[at].length ? behind[at].reduce((sum, from) => sum + across[from], 0) / behind[at].length : 0;
@@ -84,7 +84,7 @@ const ranksOf = (group) => {
   return ranks.filter(Boolean).map((members) => members.map((at) => group.children[at]));
 };
 
-// Sets width, height and place of everything that an open group shows.
+// Sets the size and position of everything that an open group shows.
 const layOut = (box) => {
   if (!box.isOpen) {
     [box.width, box.height] = [LEAF.width, LEAF.height];
@@ -130,7 +130,7 @@ const layOut = (box) => {
   [box.width, box.height] = [Math.max(left - 3 * GAP + PADDING, LEAF.width), bottom + PADDING];
 };
 
-// The line of an edge: straight down where that is possible, else around.
+// The line of an edge: straight down if possible, else around.
 const lineOf = ({ from, to }) => {
   const middle = (box) => box.x + box.width / 2;
   const isBack = from.column > to.column || (from.column === to.column && from.y >= to.y);
@@ -142,7 +142,7 @@ const lineOf = ({ from, to }) => {
   if (from.column === to.column) {
     const [x0, y0, x1, y1] = [middle(from), from.y + from.height, middle(to), to.y];
     const bend = Math.max(10, (y1 - y0) / 2);
-    // What passes by other ranks goes beside them.
+    // An edge that passes other ranks is routed beside them.
     const far = y1 - y0 > 2 * RANK_GAP ? Math.min(60, (y1 - y0) / 6) + Math.max(from.width, to.width) / 2 : 0;
     return `M${x0} ${y0}C${x0 + far} ${y0 + bend} ${x1 + far} ${y1 - bend} ${x1} ${y1}`;
   }

@@ -1,7 +1,7 @@
-// The data of the page, and how its columns become what is drawn.
+// The data of the page and its conversion from columns into boxes.
 const scene = JSON.parse(document.getElementById("scene").textContent);
 
-// An element with a class and a text, never markup: names come from files that nobody has looked at.
+// Creates an element with a class and a text, never markup: names come from untrusted files.
 const element = (tag, className = "", text = "") => {
   const made = document.createElement(tag);
   if (className) made.className = className;
@@ -13,7 +13,7 @@ const grouped = new Intl.NumberFormat("en", { useGrouping: "min2" });
 const count = (number) => grouped.format(number).replaceAll(",", "\u202f");
 const counted = (number, one, several = `${one}s`) => `${count(number)} ${number === 1 ? one : several}`;
 
-// Boxes: the groups by number, then the operators.
+// Boxes: the groups by index, then the operators.
 const makeBoxes = ({ groups, operators }) => {
   const groupCount = groups.parent.length;
   const boxes = groups.parent.map((parent, group) => ({
@@ -27,7 +27,7 @@ const makeBoxes = ({ groups, operators }) => {
       seconds: operators.seconds[operator], bytes: operators.bytes[operator], device: operators.device[operator],
     };
     boxes.push(box);
-    // A group is a child of its parent once it has its first operator.
+    // A group becomes a child of its parent with its first operator.
     for (let child = box, at = parent; ; child = boxes[at], at = boxes[at].parent) {
       const group = boxes[at];
       const isNew = child === box || child.size === 1;
@@ -41,8 +41,8 @@ const makeBoxes = ({ groups, operators }) => {
   return boxes;
 };
 
-// Puts the children of every group in the order in which data reach them: by the longest path that leads to their
-// forward operators, on average. In a training step gradients come back to the layer that they left from.
+// Sorts the children of every group in dataflow order: by the mean depth (longest path) of their forward operators,
+// because in a training step gradients return to the layer that they left from.
 const order = (boxes, { group, pass, readers, steps }) => {
   const depth = new Float64Array(group.length);
   let at = 0;
@@ -59,7 +59,7 @@ const order = (boxes, { group, pass, readers, steps }) => {
       if (box.id === 0) break;
     }
   });
-  // What has no forward operator comes after what has.
+  // Boxes without forward operators come last.
   const place = ({ depth, forward }) => forward ? depth / forward : Infinity;
   for (const { children } of boxes) children?.sort((one, other) => place(one) - place(other) || one.id - other.id);
 };

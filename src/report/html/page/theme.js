@@ -1,4 +1,4 @@
-// The theme: as the system has it, or light or dark by choice, which is kept where the browser lets a file keep it.
+// The theme: the system's, or light or dark by choice. The choice is stored if the browser allows it for files.
 const theme = document.getElementById("theme");
 const THEMES = [["", "as the system"], ["light", "light"], ["dark", "dark"]];
 const redraws = [];
@@ -13,7 +13,7 @@ const showTheme = () => {
 try {
   chosen = Math.max(0, THEMES.findIndex(([name]) => name === localStorage.getItem("stagewright-theme")));
 } catch {
-  // Nothing was kept.
+  // No choice was stored.
 }
 theme.hidden = false;
 theme.addEventListener("click", () => {
@@ -21,7 +21,7 @@ theme.addEventListener("click", () => {
   try {
     localStorage.setItem("stagewright-theme", THEMES[chosen][0]);
   } catch {
-    // It holds until the page is closed.
+    // The choice lasts until the page is closed.
   }
   showTheme();
 });

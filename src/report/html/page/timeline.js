@@ -1,4 +1,4 @@
-// The timeline: a strip of canvas for each row, and a cursor that the pointer and the arrow keys move.
+// The timeline: one canvas strip per row, and a cursor that the pointer and the arrow keys move.
 const startTimeline = () => {
   const { ticks, axis, rows } = scene.timeline;
   const STRENGTH = [1, 0.62, 0.4, 0.8];
@@ -43,7 +43,7 @@ const startTimeline = () => {
     const scale = canvas.width / ticks;
     row.start.forEach((start, at) => {
       context.globalAlpha = STRENGTH[row.pass[at]];
-      // A gap of a pixel parts what is long enough to be seen by itself.
+      // A gap of one pixel separates spans that are long enough to be seen on their own.
       const wide = row.ticks[at] * scale;
       context.fillRect(start * scale, 0, Math.max(1, wide > 4 * dense ? wide - dense : wide), canvas.height);
     });
@@ -57,7 +57,7 @@ const startTimeline = () => {
   };
   const drawAll = () => rows.forEach((_, number) => draw(number));
 
-  // The last span of a row that begins at a tick or before it.
+  // The last span of a row that begins at or before a tick.
   const nearest = (row, tick) => {
     let [low, high] = [0, row.start.length - 1];
     while (low < high) {
@@ -115,7 +115,7 @@ const startTimeline = () => {
   holder.addEventListener("pointermove", (event) => {
     const number = strips.indexOf(event.target);
     if (number < 0 || !rows[number].start.length) return;
-    // What is under the pointer is a pixel wide, which may be several ticks.
+    // The pointer covers one pixel, which may be several ticks.
     const pixel = ticks / strips[number].clientWidth;
     const tick = event.offsetX * pixel;
     const row = rows[number];

@@ -1,4 +1,4 @@
-//! What was typed. Nothing here is interpreted: see `resolve`.
+//! Command-line arguments, parsed but not interpreted: see `resolve`.
 
 use std::path::PathBuf;
 
@@ -7,16 +7,16 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use stagewright::core::document::Precision;
 
-/// Decides where every operator of a neural network runs, with a proof of how good the answer is.
+/// Places every operator of a neural network on a device, with a proof of how good the placement is.
 #[derive(Debug, Parser)]
 #[command(name = "stagewright", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Say what an error code means
+    /// Explain an error code
     #[arg(long, value_name = "CODE", exclusive = true)]
     explain: Option<String>,
-    /// Tell on standard error what is being done
+    /// Report progress on standard error
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
 }
@@ -24,17 +24,20 @@ pub(crate) struct Arguments {
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 check found a violation, 2 bad usage or input, 3 proved infeasible, \
 4 a plan but not the --gap asked for, 5 a limit ended the search with no plan";
 
-/// What is asked for.
+/// The request: a command, or an error code to explain.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    /// A command.
+    /// Run a command.
     Command(Box<Command>),
-    /// What a code means.
+    /// Explain an error code.
     Code(String),
 }
 
 impl Arguments {
-    /// What is asked for, which is one thing.
+    /// Returns the request: a command or an error code to explain.
+    ///
+    /// # Errors
+    /// If neither or both are given.
     pub(crate) fn asked(self) -> Result<Asked, clap::Error> {
         let wrong = |kind, message| Err(Arguments::command().error(kind, message));
         match (self.command, self.explain) {
@@ -54,23 +57,23 @@ pub(crate) enum Command {
     Plan(PlanArguments),
     /// Show lower bounds by source, without a plan
     Bound(BoundArguments),
-    /// Recompute a plan independently: feasibility, value, claims
+    /// Verify a plan independently: feasibility, value, claims
     Check(CheckArguments),
-    /// Why a plan is worth what it is, and what would change that
+    /// Explain the value of a plan, and what would change it
     Explain(ExplainArguments),
-    /// Play one step of a plan: its timeline, what it waits for, memory
+    /// Simulate one step of a plan: timeline, waits, memory
     Simulate(SimulateArguments),
     /// Convert models, clusters and plans between formats
     Convert(ConvertArguments),
-    /// Carry a plan into a runtime: its partition, placement or flags
+    /// Export a plan to a runtime: its partition, placement or flags
     Export(ExportArguments),
-    /// Print a script that writes a framework's model as native JSON
+    /// Print a script that exports a framework's model as native JSON
     Exporter(ExporterArguments),
-    /// Solvers, expert rules and plans side by side
+    /// Compare solvers, expert rules and plans side by side
     Compare(CompareArguments),
     /// Solve a list of inputs and print a table
     Bench(BenchArguments),
-    /// Train the learned policy, or one of the field's learned systems
+    /// Train the learned policy, or a learned system of the literature
     Train(TrainArguments),
     /// Adapt the learned policy to one model and cluster
     Finetune(FinetuneArguments),
@@ -78,11 +81,11 @@ pub(crate) enum Command {
     Workload(WorkloadArguments),
     /// Print a completion script
     Completions(CompletionsArguments),
-    /// Print or write the manual
+    /// Print the manual, or write its pages
     Man(ManArguments),
 }
 
-/// The model and where it may run.
+/// The model, and where its operators may run.
 #[derive(Debug, Args)]
 pub(crate) struct ModelArguments {
     /// Model file; - is standard input
@@ -92,118 +95,118 @@ pub(crate) struct ModelArguments {
     pub(crate) around: AroundArguments,
 }
 
-/// What makes a problem of a model, but for the objective.
+/// The inputs of a problem besides the model and the objective.
 #[derive(Debug, Args)]
 pub(crate) struct AroundArguments {
-    /// Cluster: a file, TOML or JSON; a built-in name such as dgx-a100; or devices such as 8xa100 or
-    /// 4xv100:fp32+1xepyc-7742. A model that carries its own needs none
+    /// Cluster: a TOML or JSON file, a built-in name such as dgx-a100, or devices such as 8xa100 or
+    /// 4xv100:fp32+1xepyc-7742. Optional if the model carries its own
     #[arg(long, value_name = "CLUSTER")]
     pub(crate) cluster: Option<PathBuf>,
-    /// Pins file: operators and the devices, kinds or classes each may use
+    /// Pins file: operators, and the devices, kinds or classes that each may use
     #[arg(long, value_name = "FILE")]
     pub(crate) pins: Option<PathBuf>,
-    /// Memory to keep free on every device that is no host, in place of what the cluster says: 1GiB, none
+    /// Memory to keep free on every device except hosts, instead of the cluster's reserve: 1GiB, none
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory_reserve: Option<String>,
     #[command(flatten)]
     pub(crate) import: ImportArguments,
 }
 
-/// What the format of a model leaves open. A plan keeps what was given, and commands that read the plan need not be told
-/// again.
+/// Options for what the format of a model leaves open. A plan keeps them, so commands that read the plan do not need
+/// them again.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading the model")]
 pub(crate) struct ImportArguments {
-    /// Format of the model, instead of recognising it
+    /// Format of the model [default: detected from the file]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
-    /// Batch, where the model leaves it open (onnx)
+    /// Batch size, if the model leaves it open (onnx)
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<u64>,
-    /// Size of a dimension that the model only names, for every such name (onnx)
+    /// Size of a dimension that the model only names; repeat for every such name (onnx)
     #[arg(long = "dim", value_name = "NAME=N")]
     pub(crate) dims: Vec<String>,
-    /// Tokens in the cache of keys and values, where the model leaves that open (onnx)
+    /// Number of tokens in the key-value cache, if the model leaves it open (onnx)
     #[arg(long, value_name = "N")]
     pub(crate) context: Option<u64>,
-    /// Sequences that have such a cache [default: the batch] (onnx)
+    /// Number of sequences with a key-value cache [default: the batch] (onnx)
     #[arg(long, value_name = "N")]
     pub(crate) sequences: Option<u64>,
-    /// Cast all numbers with a fraction [default: as the model has them] (onnx, openvino)
+    /// Cast all floating-point numbers to this precision [default: that of the model] (onnx, openvino)
     #[arg(long, value_name = "TYPE", value_parser = precision())]
     pub(crate) precision: Option<Precision>,
-    /// Where weights are that several operators read: a copy on each device, or all of them together
+    /// Placement of weights that several operators read: a copy on each device, or together with all their readers
     /// [default: copy]
     #[arg(long, value_enum)]
     pub(crate) tied: Option<TiedArgument>,
-    /// Run what runtimes fuse in one kernel [default: on] (onnx, openvino)
+    /// Fuse the operators that runtimes run in one kernel [default: on] (onnx, openvino)
     #[arg(long, value_enum)]
     pub(crate) fusion: Option<SwitchArgument>,
-    /// How operators are priced: 1 as before views were free and parameters shared, 2 as they are [default: 2] (onnx, openvino)
+    /// Cost rules of operators: 2, or 1 from before views were free and parameters shared [default: 2] (onnx, openvino)
     #[arg(long, value_enum, value_name = "VERSION")]
     pub(crate) cost_rules: Option<CostRulesArgument>,
-    /// Keep the operators of every layer on one device, which runtimes that divide layers ask for
+    /// Keep the operators of every layer on one device, as runtimes that divide layers require
     #[arg(long)]
     pub(crate) whole_layers: bool,
-    /// Unit of the model's times; piper files do not name theirs
+    /// Unit of the model's times; required for piper files, which do not state theirs
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) time_unit: Option<TimeUnitArgument>,
-    /// Keep the profiled times of input nodes, which are of loading data (pipedream)
+    /// Keep the profiled times of input nodes, which measure data loading (pipedream)
     #[arg(long)]
     pub(crate) keep_input_costs: bool,
-    /// Device class that profiled times are for (pipedream, piper, cost-graph) [default: acc]
+    /// Device class of the profiled times (pipedream, piper, cost-graph) [default: acc]
     #[arg(long, value_name = "CLASS")]
     pub(crate) profile_class: Option<String>,
-    /// How gradients are sent, where a profile lists forward edges alone (pipedream) [default: mirrored]
+    /// Transfer of gradients, if a profile lists only forward edges (pipedream) [default: mirrored]
     #[arg(long, value_enum)]
     pub(crate) gradients: Option<GradientsArgument>,
 }
 
-/// What is minimised, under which rules. What is left out has a default, or for `check` what the plan says.
+/// The objective and its rules. An omitted option has its default, or for `check` the value in the plan.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Objective")]
 pub(crate) struct ObjectiveArguments {
-    /// What to minimise [default: throughput]
+    /// Objective to optimise [default: throughput]
     #[arg(long, value_enum)]
     pub(crate) objective: Option<KindArgument>,
-    /// Which sets of operators may share a device [default: contiguous]
+    /// Sets of operators that may share a device [default: contiguous]
     #[arg(long, value_enum)]
     pub(crate) split: Option<SplitArgument>,
-    /// How communication adds to compute [default: serial]
+    /// Overlap of communication with compute [default: serial]
     #[arg(long, value_enum)]
     pub(crate) communication: Option<CommunicationArgument>,
-    /// How the passes of a training step are scored [default: combined]
+    /// Scoring of the passes of a training step [default: combined]
     #[arg(long, value_enum)]
     pub(crate) training: Option<TrainingArgument>,
-    /// Most calls of an accelerator, for latency [default: 1]
+    /// Maximum number of calls per accelerator, for latency [default: 1]
     #[arg(long, value_name = "Q")]
     pub(crate) calls: Option<u32>,
-    /// How a step runs, for makespan: transfers through ports, or free of contention as in GiPH's simulator
+    /// Execution of a step, for makespan: transfers through ports, or contention-free as in GiPH's simulator
     /// [default: ports]
     #[arg(long, value_enum)]
     pub(crate) execution: Option<ExecutionArgument>,
-    /// Pipeline schedule: the value is the time of its iteration, and it decides the activations in memory [default: none]
+    /// Pipeline schedule: the value is the time of one iteration; also sets the activations in memory [default: none]
     #[arg(long, value_enum)]
     pub(crate) schedule: Option<ScheduleArgument>,
-    /// Microbatches of the schedule
+    /// Number of microbatches of the schedule
     #[arg(long, value_name = "M")]
     pub(crate) microbatches: Option<u32>,
-    /// Most devices that one stage may be replicated on [default: 1]
+    /// Maximum number of devices that a stage may be replicated on [default: 1]
     #[arg(long, value_name = "R")]
     pub(crate) max_replicas: Option<u32>,
 }
 
-/// How to solve.
+/// Limits, seed and threads of a solve.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Solving")]
 pub(crate) struct SolveArguments {
     /// Wall-clock limit: 60s, 500ms, 2m, none
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub(crate) time_limit: String,
-    /// Limit on the solver's tables: 8GiB, none
+    /// Memory limit of the solver's tables: 8GiB, none
     #[arg(long, value_name = "SIZE", default_value = "8GiB")]
     pub(crate) memory_limit: String,
-    /// Stop at this gap, as 1% or 0.01, and exit with 4 if it is not reached
+    /// Stop at this gap, such as 1% or 0.01, and exit with 4 if it is not reached
     #[arg(long, value_name = "SHARE")]
     pub(crate) gap: Option<String>,
     /// Seed of every random choice
@@ -222,16 +225,16 @@ pub(crate) struct PlanArguments {
     pub(crate) objective: ObjectiveArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
-    /// Solver by name
+    /// Name of the solver
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Solving")]
     pub(crate) solver: String,
-    /// Most simulations of plans after the first schedules, for a solver that counts them
+    /// Maximum number of simulations of plans after the initial schedules, for a solver that counts them
     #[arg(long, value_name = "N", help_heading = "Solving")]
     pub(crate) simulations: Option<u64>,
-    /// Checkpoint to begin with: of the policy instead of the shipped one, or of gdp, placeto, hsdag or hdp
+    /// Checkpoint to start from: of the policy, instead of the shipped one, or of gdp, placeto, hsdag or hdp
     #[arg(long, value_name = "FILE", help_heading = "Solving")]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// Play one episode of what the checkpoint of gdp, placeto, hsdag or hdp thinks likeliest, and learn nothing
+    /// Run one greedy episode of the checkpoint of gdp, placeto, hsdag or hdp, without learning
     #[arg(long, requires = "checkpoint", help_heading = "Solving")]
     pub(crate) zero_shot: bool,
     /// Write the plan to a file
@@ -240,17 +243,17 @@ pub(crate) struct PlanArguments {
     /// Print the plan as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the plan as a Graphviz drawing, as `export --to dot` makes it
+    /// Write the plan as a Graphviz drawing, like `export --to dot`
     #[arg(long, value_name = "FILE")]
     pub(crate) dot: Option<PathBuf>,
-    /// Write the timeline of one step of the plan to a file that Perfetto and chrome://tracing open. Whatever
-    /// the objective, the step runs as `simulate` plays it
+    /// Write the timeline of one step of the plan to a file for Perfetto or chrome://tracing. Whatever
+    /// the objective, the step is simulated as by `simulate`
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Write a report to a file that any browser opens: figures, graph, devices, timeline, convergence
+    /// Write an HTML report to a file: figures, graph, devices, timeline, convergence
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Write when, and after how many simulations, the solver found better plans and bounds to a CSV file
+    /// Write a CSV file of every better plan and bound found, with its time and number of simulations
     #[arg(long, value_name = "FILE")]
     pub(crate) convergence: Option<PathBuf>,
 }
@@ -263,10 +266,10 @@ pub(crate) struct BoundArguments {
     pub(crate) objective: ObjectiveArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
-    /// Also what this solver proves
+    /// Also show the bound that this solver proves
     #[arg(long, value_name = "NAME", help_heading = "Solving")]
     pub(crate) solver: Option<String>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -275,12 +278,12 @@ pub(crate) struct BoundArguments {
 pub(crate) struct CheckArguments {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
-    /// Plan file, or a split of the reference package
+    /// Plan file, or a split file of the reference package
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArguments,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -289,17 +292,17 @@ pub(crate) struct CheckArguments {
 pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
-    /// Plan file, or a split of the reference package
+    /// Plan file, or a split file of the reference package
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
-    /// Solve no changed problems
+    /// Skip the what-ifs, which solve changed problems
     #[arg(long)]
     pub(crate) no_what_if: bool,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -308,41 +311,41 @@ pub(crate) struct ExplainArguments {
 pub(crate) struct SimulateArguments {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
-    /// Plan file under any objective, or a split of the reference package
+    /// Plan file for any objective, or a split file of the reference package
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
     /// Print the whole timeline as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the timeline to a file that Perfetto and chrome://tracing open
+    /// Write the timeline to a file for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE", conflicts_with = "schedule")]
     pub(crate) trace: Option<PathBuf>,
-    /// An iteration of a pipeline schedule instead of one step; the plan's stages are its stages
+    /// Simulate an iteration of a pipeline schedule, with the stages of the plan, instead of one step
     #[arg(long, value_enum)]
     pub(crate) schedule: Option<ScheduleArgument>,
-    /// Microbatches of the iteration [default: those of the plan]
+    /// Number of microbatches of the iteration [default: as in the plan]
     #[arg(long, value_name = "M", requires = "schedule")]
     pub(crate) microbatches: Option<u32>,
-    /// Stages of a device under the interleaved schedule: each of the plan's stages is divided into so many
+    /// Number of stages per device under the interleaved schedule: each stage of the plan is divided into V
     #[arg(long, value_name = "V", requires = "schedule", default_value_t = 1)]
     pub(crate) chunks: u32,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArguments {
-    /// Model, cluster or plan, or the name of a built-in cluster; - is standard input
+    /// Model, cluster or plan file, or the name of a built-in cluster; - is standard input
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
-    /// Where to; - is standard output
+    /// Output file; - is standard output
     #[arg(value_name = "OUT")]
     pub(crate) output: PathBuf,
-    /// native or reference for a model, json or toml for a cluster [default: native; by OUT's extension]
+    /// Output format: native or reference for a model, json or toml for a cluster [default: native; by OUT's extension]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
-    /// Cluster to put into the model: a file or a name
+    /// Cluster to embed in the model: a file or a name
     #[arg(long, value_name = "CLUSTER")]
     pub(crate) cluster: Option<PathBuf>,
-    /// IN is a plan or split of this model
+    /// Model that IN is a plan or split of
     #[arg(long, value_name = "MODEL")]
     pub(crate) plan_of: Option<PathBuf>,
     #[command(flatten)]
@@ -351,7 +354,7 @@ pub(crate) struct ConvertArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// Model files: one is compared in detail, several by value
+    /// Model files: details for one model, values for several
     #[arg(value_name = "MODEL", required = true)]
     pub(crate) models: Vec<PathBuf>,
     #[command(flatten)]
@@ -360,52 +363,52 @@ pub(crate) struct CompareArguments {
     pub(crate) objective: ObjectiveArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
-    /// Who takes part: solvers by name, auto, or the groups exact, search, baselines, learned (the field's
-    /// learned systems) and all (the first three), each perhaps with a split rule of its own, as bnp@free [default: auto,
+    /// Solvers to compare: names, auto, or the groups exact, search, baselines, learned (learned systems of the
+    /// literature) and all (the first three), each optionally with its own split rule, such as bnp@free [default: auto,
     /// auto@free and baselines]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Taking part")]
     pub(crate) solvers: Vec<String>,
-    /// A plan, or a split of the reference package, that takes part as NAME, and only for the model of that file name.
-    /// {} in FILE stands for the model's name or, where there is no such file, for what follows an underscore in it,
-    /// as much as there can be. A plan for one model alone goes before one for any
+    /// Plan, or split file of the reference package, to compare as NAME; with MODEL, only for the model of that file
+    /// name. {} in FILE stands for the model's name or, if there is no such file, for its longest part after an
+    /// underscore that gives one. A plan for one model takes precedence over a plan for any
     #[arg(long, value_name = "[MODEL:][NAME=]FILE", help_heading = "Taking part")]
     pub(crate) plan: Vec<String>,
-    /// Who the speed-ups are over [default: one-device]
+    /// Solver or plan that speed-ups are relative to [default: one-device]
     #[arg(long, value_name = "NAME", help_heading = "Taking part")]
     pub(crate) baseline: Option<String>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long, group = "shape")]
     pub(crate) json: bool,
-    /// Print CSV
+    /// Print the result as CSV
     #[arg(long, group = "shape")]
     pub(crate) csv: bool,
-    /// Print Markdown
+    /// Print the result as Markdown
     #[arg(long, group = "shape")]
     pub(crate) markdown: bool,
-    /// Write the best plan as a page with the comparison, for one model
+    /// Write an HTML page of the best plan with the comparison, for one model
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArguments {
-    /// Plan file, or with --model a split of the reference package; - is standard input
+    /// Plan file, or with --model a split file of the reference package; - is standard input
     #[arg(value_name = "PLAN", required_unless_present = "list")]
     pub(crate) plan: Option<PathBuf>,
-    /// Runtime to write for; see --list
+    /// Target runtime; see --list
     #[arg(long, value_name = "TARGET", required_unless_present = "list")]
     pub(crate) to: Option<String>,
-    /// Show the targets and what they cannot express
+    /// List the targets and what they cannot express
     #[arg(long, conflicts_with_all = ["plan", "to", "model", "cluster", "out"])]
     pub(crate) list: bool,
-    /// The model that the plan was made for: layers, passes and tensors, which some targets need
+    /// Model of the plan: layers, passes and tensors, which some targets need
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
-    /// The cluster that the plan was made for, a file or a name: which of its kinds are hosts. Without it that is
-    /// read off a model that carries one, or off the names of the kinds
+    /// Cluster of the plan, a file or a name: states which kinds are hosts. Without it, that is derived from the
+    /// model's own cluster, or else from the names of the kinds
     #[arg(long, value_name = "CLUSTER")]
     pub(crate) cluster: Option<PathBuf>,
-    /// Write to a file
+    /// Write the result to a file
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
@@ -414,12 +417,12 @@ pub(crate) struct ExportArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct TrainArguments {
-    /// Configuration, TOML; those of the shipped checkpoint are in data/policy, those of GDP, Placeto, HSDAG and HDP in
+    /// Configuration file, TOML: for the shipped checkpoint in data/policy, for GDP, Placeto, HSDAG and HDP in
     /// data/policy/systems
     #[arg(value_name = "CONFIG")]
     pub(crate) configuration: PathBuf,
-    /// Folder of the run: state, measurements, best checkpoint, and labels where the policy learns from them. A run that
-    /// is there goes on
+    /// Folder of the run: state, measurements, best checkpoint, and labels if the policy learns from them. An existing
+    /// run is resumed
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) out: PathBuf,
     /// Worker threads [default: one per processor]
@@ -435,27 +438,27 @@ pub(crate) struct FinetuneArguments {
     pub(crate) objective: ObjectiveArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
-    /// Checkpoint to begin with [default: the shipped one]
+    /// Checkpoint to start from [default: the shipped one]
     #[arg(long, value_name = "FILE")]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// Where the adapted checkpoint goes
+    /// Write the adapted checkpoint to a file
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
-    /// Suite file, TOML
+    /// Suite file (TOML)
     #[arg(value_name = "SUITE")]
     pub(crate) suite: PathBuf,
-    /// Cases at a time; times are only comparable one at a time
+    /// Number of cases to run in parallel; times are comparable only with 1
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
-    /// Keep finished cases in a file, and run only those that it lacks or another build ran
+    /// Keep finished cases in a file, and run only those that it lacks or that another build ran
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
-    /// Write plots as SVG into a folder: performance profiles, mean ratios and, where the
-    /// suite asks for it, convergence
+    /// Write SVG plots into a folder: performance profiles, mean ratios and, if the
+    /// suite requests it, convergence
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) plots: Option<PathBuf>,
     /// Write the table as CSV
@@ -471,75 +474,75 @@ pub(crate) struct WorkloadArguments {
     /// Family of models; see --list
     #[arg(value_name = "FAMILY", required_unless_present_any = ["list", "recipe"])]
     pub(crate) family: Option<String>,
-    /// Show the families, or the variants of one, and what their graphs add up to
+    /// List the families, or the variants of one, with the totals of their graphs
     #[arg(long)]
     pub(crate) list: bool,
     /// Variant of the family [default: the first]
     #[arg(long, value_name = "NAME")]
     pub(crate) variant: Option<String>,
-    /// A training step: forward, backward and update
+    /// Generate a training step: forward, backward and update
     #[arg(long)]
     pub(crate) training: bool,
     /// Optimiser of the training step [default: adam]
     #[arg(long, value_enum, requires = "training")]
     pub(crate) optimizer: Option<OptimizerArgument>,
-    /// What an operator of the graph stands for
+    /// Granularity of the graph's operators
     #[arg(long, value_enum, default_value_t = GranularityArgument::Operator)]
     pub(crate) granularity: GranularityArgument,
-    /// How operators are priced: kernels fused, weights shared, every tensor in memory (2), or as before (1)
+    /// Cost rules of operators: kernels fused, weights shared, every tensor in memory (2), or the rules before that (1)
     /// [default: 2]
     #[arg(long, value_enum)]
     pub(crate) cost_rules: Option<CostRulesArgument>,
-    /// How weights and activations are kept
+    /// Precision of weights and activations
     #[arg(long, value_enum, default_value_t = PrecisionArgument::Fp32)]
     pub(crate) precision: PrecisionArgument,
-    /// Samples in a batch
+    /// Number of samples in a batch
     #[arg(long, value_name = "N", help_heading = "Sizes")]
     pub(crate) batch: Option<u64>,
-    /// Steps or tokens of a sample
+    /// Number of steps or tokens of a sample
     #[arg(long, value_name = "N", help_heading = "Sizes")]
     pub(crate) sequence: Option<u64>,
-    /// Pixels along a side of the input
+    /// Side of the input image, in pixels
     #[arg(long, value_name = "N", help_heading = "Sizes")]
     pub(crate) image: Option<u64>,
-    /// Width of the hidden state, or filters of a convolutional network
+    /// Width of the hidden state, or number of filters of a convolutional network
     #[arg(long, value_name = "N", help_heading = "Sizes")]
     pub(crate) hidden: Option<u64>,
-    /// Layers, stacks, or cells
+    /// Number of layers, stacks or cells
     #[arg(long, value_name = "N", help_heading = "Sizes")]
     pub(crate) layers: Option<u64>,
-    /// Entries of the vocabulary
+    /// Size of the vocabulary
     #[arg(long, value_name = "N", help_heading = "Sizes")]
     pub(crate) vocabulary: Option<u64>,
-    /// Random problems of a training recipe, TOML: graphs with clusters of their own, one file each
+    /// Generate random problems from a training recipe (TOML): graphs with their own clusters, one file each
     #[arg(long, value_name = "FILE", requires_all = ["count", "out"], conflicts_with_all = ["family", "list"],
           help_heading = "Random problems")]
     pub(crate) recipe: Option<PathBuf>,
-    /// How many of them
+    /// Number of random problems
     #[arg(long, value_name = "N", requires = "recipe", help_heading = "Random problems")]
     pub(crate) count: Option<u64>,
-    /// Write the graph to a file, or random problems into a folder
+    /// Write the graph to a file, or the random problems into a folder
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArguments {
-    /// Shell
+    /// Shell to complete for
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArguments {
-    /// Write all pages into a folder, rather than print the first
+    /// Folder to write all pages into, instead of printing the first
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExporterArguments {
-    /// Framework
+    /// Framework of the model
     #[arg(value_enum)]
     pub(crate) framework: FrameworkArgument,
 }
@@ -585,9 +588,9 @@ pub(crate) enum TimeUnitArgument {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum GradientsArgument {
-    /// Like the activations, as the NeurIPS 2020 package has it
+    /// Like the activations, as in the NeurIPS 2020 package
     Mirrored,
-    /// From each reader back, in the order of a true backward pass
+    /// From each reader back along its edge, in the order of a true backward pass
     Reversed,
 }
 

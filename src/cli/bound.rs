@@ -12,7 +12,7 @@ use super::error::CliError;
 use super::exit::Exit;
 use super::{interrupt, output, plan, resolve};
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(serde::Serialize)]
 struct Bounds {
     objective: ObjectiveDocument,

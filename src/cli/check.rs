@@ -1,4 +1,4 @@
-//! `check`: recompute a plan, sharing no code with the solvers that made it.
+//! `check`: verifies a plan with code independent of the solvers.
 
 use serde::Serialize;
 use stagewright::calls::assign_calls;
@@ -84,7 +84,7 @@ fn text(plan: &PlanDocument, report: &Report, documents: &Documents, width: Opti
                 operators: said.ops.len(),
             })
             .collect();
-        // Recomputed, like the figures of the devices.
+        // The value is recomputed, like the figures of the devices.
         let objective = ObjectiveDocument { value_s: report.value_s, ..plan.objective.clone() };
         text = format!("{text}\n{}", table::devices(&rows, table::makespan(&objective)).text(width));
     }
@@ -114,7 +114,7 @@ fn verdict(bound: &BoundVerdict) -> String {
     }
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Summary<'a> {
     holds: bool,
@@ -164,7 +164,7 @@ fn summary<'a>(plan: &'a PlanDocument, report: &'a Report) -> Summary<'a> {
     let bound = |verdict, by, limit_s| BoundSummary { verdict, by, limit_s };
     Summary {
         holds: report.holds(),
-        // As claimed, and under the rules it was checked under.
+        // With the claimed value, and the rules used for checking.
         objective: &plan.objective,
         value_s: report.value_s,
         forward_s: report.forward_s,

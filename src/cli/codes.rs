@@ -1,4 +1,4 @@
-//! `--explain`: what an error code means. The texts are those of `data/errors.md`, a section for each code.
+//! `--explain`: the explanation of an error code, from its section in `data/errors.md`.
 
 use stagewright::nearest::nearest;
 use stagewright::report::wrap::page;
@@ -9,10 +9,10 @@ use super::output;
 
 const PAGE: &str = include_str!("../../data/errors.md");
 
-/// What the code of a family ends in: `V:…` stands for every code that begins with `V:`.
+/// Suffix of a family's code: `V:…` stands for every code that starts with `V:`.
 const FAMILY: &str = ":…";
 
-/// What the page says of a code.
+/// The section of the page about a code.
 struct Section {
     code: &'static str,
     title: &'static str,
@@ -36,7 +36,7 @@ fn sections() -> impl Iterator<Item = Section> {
     })
 }
 
-/// All codes, in order.
+/// All codes, in the order of the page.
 pub(super) fn codes() -> impl Iterator<Item = &'static str> {
     sections().map(|section| section.code)
 }

@@ -1,7 +1,7 @@
-//! `completions`: a script for a shell.
+//! `completions`: a completion script for a shell.
 //!
-//! Names are added to the definition that the script is made from, never to the one that arguments are parsed by: what
-//! is no name keeps the error that the command gives for it.
+//! Names are added only to the definition that the script is generated from, not to the one that arguments are parsed
+//! with, so that an unknown name keeps the error of its command.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, CommandFactory};
@@ -17,7 +17,7 @@ use super::exit::Exit;
 use super::{codes, compare, output};
 
 pub(crate) fn run(arguments: &CompletionsArguments) -> Result<Exit, CliError> {
-    // Into memory first: the generator panics where it cannot write.
+    // Into memory first: the generator panics if it cannot write.
     let mut script = Vec::new();
     let mut command = with_names(Arguments::command(), arguments.shell);
     clap_complete::generate(arguments.shell, &mut command, "stagewright", &mut script);
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &CompletionsArguments) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The command and its subcommands, with the names that stand for values of their arguments.
+/// Adds the possible values of arguments to the command and its subcommands.
 fn with_names(command: Command, shell: Shell) -> Command {
     command.mut_args(|argument| named(argument, "", shell)).mut_subcommands(|command| {
         let name = command.get_name().to_owned();
@@ -33,7 +33,7 @@ fn with_names(command: Command, shell: Shell) -> Command {
     })
 }
 
-/// An argument of a subcommand; that of the command itself has no name.
+/// Adds the possible values to an argument. `command` names its subcommand and is empty for the command itself.
 fn named(argument: Arg, command: &str, shell: Shell) -> Arg {
     let solvers = || registry::SOLVERS.iter().map(|entry| entry.solver.name());
     let names: Vec<&str> = match argument.get_id().as_str() {
@@ -43,7 +43,7 @@ fn named(argument: Arg, command: &str, shell: Shell) -> Arg {
         "family" => FAMILIES.iter().map(|family| family.name()).collect(),
         "to" if command == "export" => TARGETS.iter().map(|target| target.name).collect(),
         "format" => FORMATS.iter().map(|format| format.name).collect(),
-        // A cluster may be a file too, which only bash completes where no name fits.
+        // A cluster may also be a file; only bash completes files if no name fits.
         "cluster" if shell == Shell::Bash => clusters::names().collect(),
         _ => return argument,
     };

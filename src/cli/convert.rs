@@ -1,4 +1,4 @@
-//! `convert`: between formats, by what is in the input and what the output is called.
+//! `convert`: converts between formats, chosen by the content of the input and the name of the output.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The input in the notation that was asked for.
+/// The input in the requested notation.
 fn text(arguments: &ConvertArguments) -> Result<String, CliError> {
     if let Some(model) = &arguments.plan_of {
         let input = read(&arguments.input)?;
@@ -52,12 +52,12 @@ fn text(arguments: &ConvertArguments) -> Result<String, CliError> {
     }
 }
 
-/// A cluster names its schema first thing, or is TOML, which no model is.
+/// Whether the input is a cluster: its top-level schema says so, or it is TOML, which no model is.
 fn is_cluster(input: &Input) -> bool {
     if detect(&input.label, &input.bytes).is_err() {
         return true;
     }
-    // A model that carries a cluster names that schema too, inside.
+    // Only the top level counts: a model that carries a cluster has that schema inside.
     let named = |document: serde_json::Value| {
         document
             .get("schema")

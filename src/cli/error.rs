@@ -1,7 +1,7 @@
-//! What went wrong, as the user sees it: code, cause, place, help.
+//! Errors as the user sees them: code, cause, place, help.
 //!
-//! Libraries have typed errors with codes of their own; here they get the file they are about. `data/errors.md` says
-//! what every code means.
+//! Libraries have typed errors with codes; this module adds the file that they are about. `data/errors.md` explains
+//! every code.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use stagewright::formats::InputError;
 use stagewright::placement::PlacementError;
 use stagewright::workloads::WorkloadError;
 
-/// An error for people.
+/// An error for display.
 #[derive(Debug, Clone)]
 pub(crate) struct CliError {
     code: String,
@@ -37,26 +37,26 @@ impl CliError {
         self
     }
 
-    /// A graph that cannot be built from the file of a label.
+    /// A graph that cannot be built from the file called `label`.
     pub(crate) fn graph(label: &str, error: &GraphError) -> Self {
         CliError::new(error.code(), error.to_string())
             .at(format!("{label}: {}", error.place()))
             .help(error.help())
     }
 
-    /// A cluster that cannot be built from the file of a label.
+    /// A cluster that cannot be built from the file called `label`.
     pub(crate) fn cluster(label: &str, error: &ClusterError) -> Self {
         CliError::new(error.code(), error.to_string())
             .at(format!("{label}: {}", error.place()))
             .help(error.help())
     }
 
-    /// Inputs that make no problem together.
+    /// Inputs that do not form a valid problem together.
     pub(crate) fn problem(label: &str, error: &ProblemError) -> Self {
         CliError::new(error.code(), error.to_string()).at(label).help(error.help())
     }
 
-    /// A plan that describes no placement.
+    /// A plan that does not describe a valid placement.
     pub(crate) fn placement(label: &str, error: &PlacementError) -> Self {
         CliError::new(error.code(), error.to_string()).at(label).help(error.help())
     }

@@ -1,10 +1,10 @@
-//! Exit codes, mapped once.
+//! Exit codes.
 
 use std::process::ExitCode;
 
 use stagewright::core::solver::{Solution, Status};
 
-/// How a command ended.
+/// Outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done; with `--gap`, the gap was reached.
@@ -22,7 +22,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// The exit of a solve; `gap` is the one asked for, if any.
+    /// The outcome of a solve; `gap` is the requested gap, if any.
     pub(crate) fn of(solution: &Solution, gap: Option<f64>) -> Exit {
         match (solution.status, solution.gap(), gap) {
             (Status::Infeasible, _, _) => Exit::Infeasible,

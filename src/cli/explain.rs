@@ -1,4 +1,4 @@
-//! `explain`: why a plan is worth what it is, and what would change that.
+//! `explain`: the reasons for the value of a plan, and what would change it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use super::exit::Exit;
 use super::resolve::{Parts, Solving};
 use super::{interrupt, output, resolve};
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Document<'a> {
     schema: &'static str,
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, CliError> {
     let objective = resolve::objective_of(&plan.objective)?;
     let batch = documents.batch();
     let Parts { label: model, graph, cluster, pins } = resolve::parts(documents)?;
-    // As for `check`, those of the plan and those given beside it both apply.
+    // As in `check`, both the pins of the plan and those of the pins file apply.
     let pins = both(&cluster, &plan.pins, &pins);
     let problem =
         Problem::new(graph, cluster, objective, pins).map_err(|error| CliError::problem(&model, &error))?;
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Solves every change in an equal share of the time limit, with what those before it left over.
+/// Solves the problem under every change. Each gets an equal share of the time that is left.
 fn ask(problem: &Problem, plan: &PlanDocument, solving: &Solving) -> Vec<WhatIf> {
     let interrupt = interrupt::watch();
     let changes = changes(problem);
@@ -101,7 +101,7 @@ fn ask(problem: &Problem, plan: &PlanDocument, solving: &Solving) -> Vec<WhatIf>
         output::note(&format!("what if: {}", change.describe()));
         match what_if(change, &changed, plan, &effort) {
             Ok(found) => what_ifs.push(found),
-            // What is known already is not lost for it.
+            // An error does not discard the other answers.
             Err(error) => output::note(&format!("what if: {}: {error}", change.describe())),
         }
         left = left.map(|left| left.saturating_sub(started.elapsed()).max(Duration::from_millis(1)));
@@ -109,7 +109,7 @@ fn ask(problem: &Problem, plan: &PlanDocument, solving: &Solving) -> Vec<WhatIf>
     what_ifs
 }
 
-/// Pins that allow what two allow both.
+/// Intersection of two sets of pins.
 fn both(cluster: &Cluster, one: &PinsDocument, other: &PinsDocument) -> PinsDocument {
     let mut pins = one.clone();
     for (operator, targets) in &other.0 {

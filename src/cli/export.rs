@@ -1,4 +1,4 @@
-//! `export`: a plan in the notation of a runtime.
+//! `export`: writes a plan in the notation of a runtime.
 
 use std::path::Path;
 
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Writes a plan as a drawing for Graphviz.
+/// Writes a plan as a Graphviz drawing.
 pub(crate) fn write_dot(path: &Path, plan: &PlanDocument, problem: &Problem) -> Result<(), CliError> {
     let label = path.display().to_string();
     let cluster = problem.cluster().document();
@@ -75,7 +75,7 @@ fn list() -> String {
     facts(TARGETS.iter().map(row), output::width())
 }
 
-/// A plan that cannot be carried over, or a target that is not there.
+/// The error for a plan that cannot be exported, or for an unknown target.
 fn failed(label: &str, error: &ExportError) -> CliError {
     let place = match error.place() {
         Some(path) => format!("{label}: {path}"),

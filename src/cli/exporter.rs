@@ -1,4 +1,4 @@
-//! `exporter`: a script for a framework whose models are programs and no files.
+//! `exporter`: a script for a framework whose models are programs, not files.
 
 use stagewright::formats::torch;
 

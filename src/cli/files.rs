@@ -1,4 +1,4 @@
-//! Reading inputs and writing results.
+//! Reading of inputs and writing of results.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -9,24 +9,24 @@ use flate2::read::MultiGzDecoder;
 
 use super::error::CliError;
 
-/// What stands for standard input or output.
+/// Path that means standard input or output.
 const STANDARD: &str = "-";
 
-/// A file with the name that errors call it.
+/// The content of a file, with its name in errors.
 #[derive(Debug, Clone)]
 pub(crate) struct Input {
-    /// What to call it.
+    /// Name in errors.
     pub(crate) label: String,
-    /// What is in it.
+    /// Content.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Whether a path stands for standard input or output.
+/// Whether a path means standard input or output.
 pub(crate) fn is_standard(path: &Path) -> bool {
     path.as_os_str() == OsStr::new(STANDARD)
 }
 
-/// Rejects a command that reads standard input twice.
+/// Rejects commands that read standard input more than once.
 pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<(), CliError> {
     if paths.iter().flatten().filter(|path| is_standard(path)).count() > 1 {
         return Err(CliError::new("I004", "two inputs are both `-`, standard input")
@@ -37,22 +37,23 @@ pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<(), CliErr
 
 /// An input that may be large.
 pub(crate) enum Opened {
-    /// All of it.
+    /// The whole content.
     Memory(Input),
-    /// A file of more than [`HELD`] bytes, with what to call it: its reader may not need all of it.
+    /// A file of more than [`HELD`] bytes, with its name in errors: its reader may not need all of it.
     File(String, File),
 }
 
-/// Files up to this size are held in memory without further thought.
+/// Files up to this size in bytes are always read into memory whole.
 const HELD: u64 = 16 << 20;
 
-/// What a gzip file begins with.
+/// Magic number of gzip files.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// A gzip file may unpack to at most this size. It is a structure without weights, and a few bytes can claim any size.
+/// Maximum unpacked size of a gzip file, in bytes. The content is a structure without weights, and a few bytes can
+/// claim any size.
 const UNPACKED: u64 = 1 << 30;
 
-/// Opens a file; small and compressed ones, standard input and pipes are read whole.
+/// Opens a file. Small or compressed files, standard input and pipes are read whole.
 pub(crate) fn open(path: &Path) -> Result<Opened, CliError> {
     if !is_standard(path)
         && let Ok(mut file) = File::open(path)
@@ -67,7 +68,7 @@ pub(crate) fn open(path: &Path) -> Result<Opened, CliError> {
     read(path).map(Opened::Memory)
 }
 
-/// Reads a file, or standard input for `-`. What is compressed by gzip is unpacked.
+/// Reads a file, or standard input for `-`, and unpacks gzip.
 pub(crate) fn read(path: &Path) -> Result<Input, CliError> {
     let standard = is_standard(path);
     let label = if standard { "standard input".into() } else { path.display().to_string() };
@@ -99,19 +100,18 @@ fn unpacked(label: String, packed: &[u8]) -> Result<Input, CliError> {
     }
 }
 
-/// Writes a text to a file, as [`write_with`] does.
+/// Writes a text to a file with [`write_with`].
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     write_with(path, |file| file.write_all(text.as_bytes()))
 }
 
-/// Writes a file whole or not at all: to a temporary file beside it that then takes its name. What is no
-/// regular file (a device, a pipe) is written directly. `fill` writes what is in it, in pieces as small as it
-/// likes.
+/// Writes a file atomically: to a temporary file in the same folder, which is then renamed. Anything but a
+/// regular file (a device, a pipe) is written directly. `fill` writes the content; the writer is buffered.
 pub(crate) fn write_with(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), CliError> {
-    // A link stays a link: what it points to is replaced.
+    // A link stays a link: its target is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let special = fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());
     let written = if special {
@@ -126,7 +126,7 @@ pub(crate) fn write_with(
     })
 }
 
-/// Makes a folder, and those it lies in, if it is not there.
+/// Creates a folder and its parents, if they do not exist.
 pub(crate) fn make_folder(path: &Path) -> Result<(), CliError> {
     fs::create_dir_all(path).map_err(|error| {
         CliError::new("I002", format!("cannot make the folder: {error}"))
@@ -151,7 +151,7 @@ fn replace(target: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // As for any new file, less the umask; temporary files are private unless told otherwise.
+        // The default mode of new files, before the umask; temporary files are private by default.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     let mut file = builder.tempfile_in(folder)?;

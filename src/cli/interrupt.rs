@@ -1,12 +1,12 @@
-//! Ctrl-C: once to stop and see the best plan so far, twice to leave.
+//! Ctrl-C: the first ends the solve with the best plan so far, the second ends the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Exit code of a process that SIGINT ended.
+/// Exit code of a process ended by SIGINT.
 const KILLED: i32 = 130;
 
-/// A flag that the first interrupt sets; the second ends the process.
+/// Returns a flag that the first interrupt sets; the second ends the process.
 pub(crate) fn watch() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let seen = flag.clone();
@@ -16,7 +16,7 @@ pub(crate) fn watch() -> Arc<AtomicBool> {
             std::process::exit(KILLED);
         }
     };
-    // Without a handler an interrupt ends the process, which is what it does everywhere else.
+    // If no handler can be set, an interrupt ends the process, which is the default.
     let _ = ctrlc::set_handler(handler);
     flag
 }

@@ -1,4 +1,4 @@
-//! `simulate --schedule`: play an iteration of a pipeline schedule.
+//! `simulate --schedule`: simulates an iteration of a pipeline schedule.
 
 use stagewright::core::document::{PlanDocument, Schedule};
 use stagewright::core::evaluate::{Violation, evaluate};
@@ -13,7 +13,7 @@ use super::exit::Exit;
 use super::output;
 use super::resolve::{self, Documents};
 
-/// Plays the stages of a plan under a schedule, with the loads that they have under the plan's own rules.
+/// Simulates the stages of a plan under a schedule, with their loads under the plan's own rules.
 pub(crate) fn run(
     arguments: &SimulateArguments,
     schedule: Schedule,
@@ -26,7 +26,7 @@ pub(crate) fn run(
             .at("--schedule")
             .help("add --microbatches M")
     })?;
-    // A plan has one stage a device, which the report divides; before that it is 1F1B.
+    // A plan has one stage per device. The report divides the stages into chunks; undivided, they run as 1F1B.
     let whole = if schedule == Schedule::Interleaved { Schedule::OneFOneB } else { schedule };
     let objective = Objective {
         schedule: whole,
@@ -37,7 +37,7 @@ pub(crate) fn run(
     };
     let problem = resolve::problem(documents, objective)?;
     let placement = placement(&problem, plan).map_err(|error| CliError::placement(label, &error))?;
-    // What the report says of memory is told below: it knows of the chunks.
+    // Memory is reported below, from the report, which takes the chunks into account.
     let is_memory = |violation: &Violation| matches!(violation, Violation::Memory { .. });
     for violation in evaluate(&problem, &placement).violations.iter().filter(|it| !is_memory(it)) {
         output::note(&format!("note: the plan is infeasible under this schedule: {violation}"));

@@ -1,4 +1,4 @@
-//! `man`: the manual, a page for each command.
+//! `man`: the manual, with a page for each command.
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
@@ -10,7 +10,7 @@ use super::{files, output};
 
 pub(crate) fn run(arguments: &ManArguments) -> Result<Exit, CliError> {
     let mut command = Arguments::command().disable_help_subcommand(true);
-    // Gives every command its full name, as in `stagewright-plan`.
+    // Gives every command its full name, such as `stagewright-plan`.
     command.build();
     let Some(folder) = &arguments.folder else {
         output::result(&page(command)?.1)?;
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &ManArguments) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The file name and the text of the page of a command.
+/// The file name and text of a command's page.
 fn page(command: Command) -> Result<(String, String), CliError> {
     let page = Man::new(command).source(concat!("stagewright ", env!("CARGO_PKG_VERSION")));
     let mut text = Vec::new();

@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand.
 //!
-//! [`args`] is what was typed, [`resolve`] and [`quantity`] are what it means, [`exit`] is the one place that maps
-//! outcomes to exit codes, and [`output`] the one place that writes to the terminal. [`codes`] is `--explain`.
+//! [`args`] declares the arguments, [`resolve`] and [`quantity`] interpret them. Only [`exit`] maps outcomes to exit
+//! codes, and only [`output`] writes to the terminal. [`codes`] is `--explain`.
 
 mod args;
 mod bench;
@@ -46,13 +46,13 @@ use args::{Arguments, Asked, Command};
 use error::CliError;
 pub(crate) use exit::Exit;
 
-/// Parses, runs, and says how it went.
+/// Parses the arguments, runs the command and returns its outcome.
 pub(crate) fn run() -> Exit {
     let asked = Arguments::try_parse().and_then(|arguments| Ok((arguments.verbose, arguments.asked()?)));
     let (verbose, asked) = match asked {
         Ok(asked) => asked,
         Err(error) => {
-            // A closed pipe is no error, and there is nowhere else to say so.
+            // A closed pipe is not an error, and there is nowhere else to report it.
             let _ = error.print();
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
@@ -101,7 +101,7 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {
     }
 }
 
-/// The worker threads that were asked for.
+/// The requested number of worker threads.
 fn threads(command: &Command) -> Option<usize> {
     match command {
         Command::Plan(arguments) => arguments.solve.threads,
@@ -122,7 +122,7 @@ fn threads(command: &Command) -> Option<usize> {
     }
 }
 
-/// Whether nearly all that is allocated are tensors.
+/// Whether nearly all allocations of the command are tensors.
 fn learns(command: &Command) -> bool {
     match command {
         Command::Train(_) | Command::Finetune(_) => true,
@@ -131,7 +131,7 @@ fn learns(command: &Command) -> bool {
     }
 }
 
-/// What `bench` reads from its children. Linux keeps the figure; elsewhere it is left blank.
+/// The peak memory line that `bench` reads from its child processes. Linux keeps the figure; elsewhere it is unknown.
 fn peak_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kilobytes = status

@@ -1,12 +1,12 @@
-//! Options about the model: those that were typed, over those that a plan keeps.
+//! Options for reading a model: the command line overrides the options stored in a plan.
 //!
-//! A plan is of a model as it was read. So the options of the reading are written into the plan, and whatever reads the
-//! plan again begins with them. One that is typed again wins, and where it says something else that is told.
+//! A plan depends on how its model was read. So these options are stored in the plan, and are the defaults of every
+//! command that reads it. An option on the command line takes precedence; if the two differ, a note reports it.
 //!
 //! # Adding an option
 //!
-//! A field of `ModelOptionsDocument`, of which nothing is written where nothing was given, and its line in [`typed`] and
-//! in [`ModelOptions::reading`]. Keeping, merging and telling go by the names of the fields.
+//! Add a field to `ModelOptionsDocument`, omitted from the document if the option is not given, and its lines in
+//! [`typed`] and [`ModelOptions::reading`]. Storing, merging and the notes use the names of the fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,17 +23,17 @@ use super::args::{
 use super::error::CliError;
 use super::{output, quantity};
 
-/// What holds for one reading of a model.
+/// The options for reading a model.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelOptions {
     document: ModelOptionsDocument,
-    /// Fields that were typed; the others are of the plan.
+    /// Fields given on the command line; the others are from the plan.
     typed: BTreeSet<String>,
-    /// What errors call the plan.
+    /// Name of the plan in errors.
     plan: String,
 }
 
-/// What a plan keeps, with what errors call the plan.
+/// The options stored in a plan, with the plan's name in errors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept<'a> {
     pub(crate) label: &'a str,
@@ -41,13 +41,13 @@ pub(crate) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// Those of a plan, if it has any.
+    /// The options of a plan, if it has any.
     pub(crate) fn of(label: &'a str, plan: Option<&'a PlanDocument>) -> Option<Kept<'a>> {
         plan.and_then(|plan| plan.model.as_ref()).map(|options| Kept { label, options })
     }
 }
 
-/// What was typed.
+/// The options given on the command line.
 fn typed(arguments: &ImportArguments, reserve: Option<&str>) -> Result<ModelOptionsDocument, CliError> {
     Ok(ModelOptionsDocument {
         format: arguments.format.clone(),
@@ -76,7 +76,7 @@ fn typed(arguments: &ImportArguments, reserve: Option<&str>) -> Result<ModelOpti
     })
 }
 
-/// Sizes by name, each typed as `NAME=N`.
+/// Parses sizes by name from `NAME=N`.
 fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>, CliError> {
     let mut dims = BTreeMap::new();
     for text in typed {
@@ -98,7 +98,7 @@ fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>, CliError> {
     Ok(dims)
 }
 
-/// A reserve as it is typed, where `none` is none.
+/// Parses a memory reserve in bytes; `none` means 0.
 fn bytes(text: &str) -> Result<u64, CliError> {
     let size = quantity::size(text).map_err(|cause| {
         CliError::new("U001", cause).at("--memory-reserve").help("none keeps nothing free")
@@ -107,7 +107,7 @@ fn bytes(text: &str) -> Result<u64, CliError> {
 }
 
 impl ModelOptions {
-    /// What was typed, over what a plan keeps. What both say, and say differently, is told.
+    /// Merges the options of the command line over those of a plan. A note reports each difference.
     pub(crate) fn new(
         arguments: &ImportArguments,
         reserve: Option<&str>,
@@ -135,7 +135,7 @@ impl ModelOptions {
         Ok(options)
     }
 
-    /// Where a field was said: an option, or a path in the plan.
+    /// Source of a field: an option, or a path in the plan.
     fn place(&self, name: &str) -> String {
         match self.typed.contains(name) {
             true => option(name),
@@ -143,22 +143,22 @@ impl ModelOptions {
         }
     }
 
-    /// What a plan of this reading keeps: nothing where nothing was said.
+    /// The options to store in a plan; `None` if all are defaults.
     pub(crate) fn kept(&self) -> Option<ModelOptionsDocument> {
         (self.document != ModelOptionsDocument::default()).then(|| self.document.clone())
     }
 
-    /// The device class that profiled times are for.
+    /// Device class of the profiled times.
     pub(crate) fn profile_class(&self) -> Option<&str> {
         self.document.profile_class.as_deref()
     }
 
-    /// Whether the operators of every layer share a device.
+    /// Whether the operators of each layer share a device.
     pub(crate) fn whole_layers(&self) -> bool {
         self.document.whole_layers
     }
 
-    /// How importers read the model.
+    /// The options for importers.
     pub(crate) fn reading(&self) -> Result<ImportOptions, CliError> {
         let ModelOptionsDocument { batch, context, sequences, keep_input_costs, .. } = self.document;
         for (name, size) in [("batch", batch), ("context", context), ("sequences", sequences)] {
@@ -201,12 +201,12 @@ impl ModelOptions {
         })
     }
 
-    /// Refuses what was typed and a format has no use for: a model that is read as if it had not been typed is another
-    /// one than was asked for. A batch is no such option, since it says what a throughput is of; where it changes no costs
-    /// that is told.
+    /// Rejects options of the command line that the format does not use, because ignoring one would silently read
+    /// another model than requested. The exception is the batch, which also scales the throughput; if it does not
+    /// change the costs, a note reports it.
     ///
     /// # Errors
-    /// U012: an option that does nothing to models of this format.
+    /// If an option has no effect on models of this format (U012).
     pub(crate) fn suit(&self, format: Format) -> Result<(), CliError> {
         let entry = format.entry();
         let of_any = ["format", "tied_together", "whole_layers", "memory_reserve"];
@@ -228,7 +228,7 @@ impl ModelOptions {
         Ok(())
     }
 
-    /// The format of models that was told.
+    /// The requested format of the model, if any.
     fn format(&self) -> Result<Option<Format>, CliError> {
         let Some(name) = self.document.format.as_deref() else { return Ok(None) };
         Format::named(name).map(Some).ok_or_else(|| {
@@ -239,7 +239,7 @@ impl ModelOptions {
         })
     }
 
-    /// Keeps the reserve that was told free on every device that is no host.
+    /// Sets the requested memory reserve on every device except hosts.
     pub(crate) fn reserve(&self, cluster: &mut ClusterDocument) {
         if let Some(bytes) = self.document.memory_reserve {
             for kind in cluster.kinds.iter_mut().filter(|kind| !kind.host) {
@@ -249,16 +249,16 @@ impl ModelOptions {
     }
 }
 
-/// What was said, by name.
+/// The fields that are given, by name.
 fn fields(document: &ModelOptionsDocument) -> Map<String, Value> {
     match serde_json::to_value(document) {
         Ok(Value::Object(fields)) => fields,
-        // A structure of names, numbers and switches is an object.
+        // Unreachable: a struct of names, numbers and switches serialises to an object.
         _ => Map::new(),
     }
 }
 
-/// The option of a field.
+/// The command-line option of a field.
 fn option(name: &str) -> String {
     match name {
         "dims" => "--dim".to_owned(),
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(said.kept().and_then(|kept| kept.memory_reserve), Some(0));
     }
 
-    /// Every field is left out by default, which is how one that was not typed is told from one that was.
+    /// Every field is omitted by default, which distinguishes options that were not given.
     #[test]
     fn no_field_is_written_by_default() {
         assert_eq!(fields(&ModelOptionsDocument::default()), Map::new());

@@ -1,6 +1,6 @@
-//! The one place that writes to standard output and standard error.
+//! Output to the terminal. No other module writes to standard output or standard error.
 //!
-//! `print!` panics when a pipe is closed, so nothing here uses it and the lints against it need no exception.
+//! `print!` panics when a pipe is closed, so nothing uses it, and the lints against it need no exception.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use super::error::CliError;
 use super::style;
 
-/// Writes a result to standard output. A reader that has gone away is no error.
+/// Writes a result to standard output. A closed pipe is not an error.
 pub(crate) fn result(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     let text = if style::is_coloured(&out) { Cow::Owned(style::coloured(text)) } else { Cow::Borrowed(text) };
@@ -21,19 +21,19 @@ pub(crate) fn result(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Writes a line of the story to standard error. Where that cannot be written there is nowhere to complain.
+/// Writes a line to standard error. A failure is ignored: there is nowhere to report it.
 pub(crate) fn note(line: &str) {
     let mut out = io::stderr().lock();
     let line = if style::is_coloured(&out) { Cow::Owned(style::coloured(line)) } else { Cow::Borrowed(line) };
     let _ = writeln!(out, "{line}");
 }
 
-/// Characters of a line of standard output, where that is a terminal. A file or a pipe has no end of them.
+/// Width of standard output in characters; `None`, for unlimited, if it is not a terminal.
 pub(crate) fn width() -> Option<u16> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
 }
 
-/// A value as pretty JSON with a newline.
+/// Formats a value as pretty-printed JSON with a final newline.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, CliError> {
     match serde_json::to_string_pretty(value) {
         Ok(text) => Ok(text + "\n"),

@@ -1,4 +1,4 @@
-//! `plan`: find a plan and prove how good it is.
+//! `plan`: finds a plan and proves how good it is.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::recorder::Recorder;
 use super::resolve::{self, Chosen, Solving};
 use super::{export, files, interrupt, output, simulate};
 
-/// Most time that a diagnosis takes, of what the solve left of the time limit.
+/// Maximum time of a diagnosis; it also ends with the time limit of the solve.
 const DIAGNOSIS: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliError> {
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     } else {
         table::plan(&document, problem.cluster().document(), output::width())
     })?;
-    // Written after it is printed, so that a full disk does not lose the result.
+    // Files are written after printing, so that a full disk does not lose the result.
     if let Some(path) = &arguments.out {
         files::write(path, &json)?;
     }
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     Ok(Exit::of(&solution, solving.gap))
 }
 
-/// What a report calls the model: its own name, or its file.
+/// Name of the model in a report: its own name, else its file.
 pub(crate) fn model_name(problem: &Problem, label: &str) -> String {
     match problem.graph().name() {
         "" => label.into(),
@@ -120,7 +120,7 @@ pub(crate) fn model_name(problem: &Problem, label: &str) -> String {
     }
 }
 
-/// What a report calls the cluster: what was typed, or its own name.
+/// Name of the cluster in a report: its own name, else the argument.
 pub(crate) fn cluster_name(problem: &Problem, typed: Option<&Path>) -> String {
     let document = problem.cluster().document();
     match (document.name.as_str(), typed) {
@@ -141,7 +141,7 @@ pub(crate) fn solve(
     observed(problem, chosen, solving, interrupt, &mut Progress::new(verbose))
 }
 
-/// Runs a solver under the limits, which reports to an observer.
+/// Runs a solver under the limits, with an observer.
 fn observed(
     problem: &Problem,
     chosen: &Chosen,
@@ -158,7 +158,7 @@ fn observed(
     })
 }
 
-/// Why there is no plan and what would give one, a line each.
+/// Explains why there is no plan and what would make one feasible, one line each.
 fn explain(
     problem: &Problem,
     chosen: &Chosen,

@@ -1,4 +1,4 @@
-//! In the place of the learned policy on the command line in a build without it.
+//! Stub of the `policy` module for builds without the learned policy.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ fn absent() -> CliError {
 }
 
 /// # Safety
-/// None is needed: nothing of this build has threads of its own.
+/// No requirements: no library in this build starts threads of its own.
 #[allow(unsafe_code, reason = "as with the policy")]
 pub(crate) unsafe fn share_threads(_: Option<usize>) {}
 
 /// # Safety
-/// None is needed.
+/// No requirements.
 #[allow(unsafe_code, reason = "as with the policy")]
 pub(crate) unsafe fn keep_memory() {}
 

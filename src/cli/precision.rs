@@ -1,7 +1,7 @@
-//! Telling of numbers that a device has no peak for.
+//! Note about precisions for which a device class has no peak.
 //!
-//! The roofline takes the peak of an operator's precision where the device class has one, and else the class's own peak,
-//! which is that of some other precision. A plan made at such prices may be several times off, so it is told.
+//! The roofline uses the class's peak for the operator's precision if there is one, else the class's general peak,
+//! which is for another precision. The times of such a plan may be several times off, so a note reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use stagewright::core::document::{
 
 use super::output;
 
-/// Says on standard error, in one line, which precisions of a model lack a peak on which classes of the cluster, and what
-/// prices them instead. A class that tells no precisions apart was given one peak for all, and nothing is told.
+/// Reports on standard error, in one line, the precisions of a model without a peak on a class of the cluster, and
+/// the peak used instead. Classes with a single peak for all precisions are not reported.
 pub(crate) fn tell(label: &str, graph: &GraphDocument, cluster: &ClusterDocument) {
     let used: BTreeSet<&str> = cluster.kinds.iter().map(|kind| kind.class.as_str()).collect();
     let mut lacking: Vec<String> = Vec::new();
@@ -42,14 +42,14 @@ pub(crate) fn tell(label: &str, graph: &GraphDocument, cluster: &ClusterDocument
     }
 }
 
-/// Whether the peak of a class enters the price of an operator.
+/// Whether an operator's cost on a class depends on the class's peak.
 fn is_priced(operator: &OperatorDocument, class: &str) -> bool {
     operator.flop.is_some_and(|flop| flop > 0.0)
         && !operator.seconds.contains_key(class)
         && !operator.unsupported.iter().any(|unsupported| unsupported == class)
 }
 
-/// What a class has in the place of a peak of some precision.
+/// Describes the peak that a class uses for a precision without its own.
 fn instead(class: &ClassDocument) -> String {
     let Some(peak) = class.peak_flops else { return "which cannot run them".to_owned() };
     match class.peaks.iter().find(|&(_, &other)| other == peak) {

@@ -1,7 +1,7 @@
-//! The device class that the times of a profile are for, held against the cluster.
+//! Device class of the times of a profile, checked against the cluster.
 //!
-//! A profile does not say what it was measured on. Where `--profile-class` does, the cluster has to have such a
-//! device; where it does not, a cluster whose accelerators are all of one class leaves no doubt.
+//! A profile does not state the device that it was measured on. With `--profile-class`, the cluster must have a
+//! device of that class; without it, the class is unambiguous if all accelerators of the cluster have the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use stagewright::nearest::{instead, nearest};
 
 use super::error::CliError;
 
-/// Gives the times of a profile the one class that they can be for.
+/// Assigns the times of a profile to their device class.
 ///
 /// # Errors
-/// U011: the cluster has no device of the class that was asked for, or accelerators of several classes and none was
-/// asked for.
+/// If the cluster has no device of the requested class, or no class was requested and its accelerators are not all
+/// of one class (U011).
 pub(super) fn on(
     model: &mut Imported,
     asked: Option<&str>,
@@ -50,7 +50,7 @@ pub(super) fn on(
     }
 }
 
-/// Moves the times of the class that profiles have by default to another.
+/// Moves the times of the default class of profiles to another class.
 fn rename(model: &mut Imported, class: &str) {
     let moved = |seconds: &mut BTreeMap<String, f64>| {
         if let Some(time) = seconds.remove(ACCELERATOR) {

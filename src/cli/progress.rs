@@ -1,4 +1,4 @@
-//! What a solve reports, as a bar on a terminal or as lines with `-v`.
+//! Progress of a solve, as a bar on a terminal or as lines with `-v`.
 
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use stagewright::report::units::{percent, seconds};
 
 use super::output::note;
 
-/// An observer for people. Bars go to standard error, and only where it is a terminal.
+/// An observer that displays progress. The bar is on standard error, only if that is a terminal.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     verbose: bool,
@@ -24,7 +24,7 @@ impl Progress {
     pub(crate) fn new(verbose: bool) -> Self {
         let bar = (!verbose && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new_spinner();
-            // No colours, so that NO_COLOR has nothing to turn off.
+            // Without colours, so that NO_COLOR is respected.
             if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
                 bar.set_style(style);
             }
@@ -34,7 +34,7 @@ impl Progress {
         Progress { bar, verbose, phase: String::new(), value: None, bound: None }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -71,7 +71,7 @@ impl Observer for Progress {
                     note(&format!("phase: {name}"));
                 }
             }
-            // A solver inside another begins anew, and its first plan and bound may be worse than what there is.
+            // A nested solver starts over: its first plan and bound may be worse than the best so far.
             Event::Incumbent { value } if self.value.is_none_or(|best| *value < best) => {
                 self.value = Some(*value);
                 if self.verbose {

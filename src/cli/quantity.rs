@@ -1,10 +1,10 @@
-//! Times, sizes and shares as people type them.
+//! Parsing of times, sizes and fractions.
 
 use std::time::Duration;
 
 use stagewright::core::document::bytes;
 
-/// `60`, `60s`, `500ms`, `2m`, `1h`; `none` is no limit.
+/// Parses a time such as `60`, `60s`, `500ms`, `2m`, `1h`; `none` means unlimited.
 pub(crate) fn time(text: &str) -> Result<Option<Duration>, String> {
     const UNITS: &[(&str, f64)] =
         &[("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
@@ -13,11 +13,11 @@ pub(crate) fn time(text: &str) -> Result<Option<Duration>, String> {
     }
     let seconds = scaled(text, UNITS)
         .ok_or_else(|| format!("`{text}` is no time; write 60s, 500ms, 2m, 1h or none"))?;
-    // Beyond what a duration can hold is no limit.
+    // Values too large for a `Duration` mean unlimited.
     Ok(Duration::try_from_secs_f64(seconds).ok())
 }
 
-/// `8GiB`, `512MiB`, `1GB`, `1000`; `none` is no limit.
+/// Parses a size such as `8GiB`, `512MiB`, `1GB`, `1000`; `none` means unlimited.
 pub(crate) fn size(text: &str) -> Result<Option<u64>, String> {
     if text == "none" {
         return Ok(None);
@@ -28,14 +28,14 @@ pub(crate) fn size(text: &str) -> Result<Option<u64>, String> {
     Ok(Some(bytes as u64))
 }
 
-/// `1%` or `0.01`, from 0 to 1.
+/// Parses a fraction from 0 to 1, such as `1%` or `0.01`.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     scaled(text, &[("%", 0.01), ("", 1.0)])
         .filter(|share| *share <= 1.0)
         .ok_or_else(|| format!("`{text}` is no share from 0 to 1; write 1% or 0.01"))
 }
 
-/// A number that is finite and not negative, times the unit it ends in.
+/// Parses a finite, non-negative number and scales it by its unit.
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim();
     units.iter().find_map(|(unit, scale)| {

@@ -1,4 +1,4 @@
-//! An observer that shows what a solve reports and keeps how it converged.
+//! An observer that shows progress and records convergence.
 
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -8,20 +8,20 @@ use stagewright::report::convergence::Convergence;
 
 use super::progress::Progress;
 
-/// Shows progress and records values and bounds over the seconds since it was made.
+/// Shows progress and records values and bounds, by seconds since its creation.
 pub(crate) struct Recorder {
     progress: Progress,
     started: Instant,
     convergence: Convergence,
-    /// Whether what the solver tells of simulations is all that there were: one that does not keep to a limit on them may
-    /// have others solve for it, whose counts begin anew.
+    /// Whether the solver's simulation counts are complete. A solver that does not respect a limit on simulations may
+    /// call other solvers, whose counts start over.
     counts: bool,
-    /// When what comes next was found, where the solver tells.
+    /// Time at which the next incumbent was found, if the solver reports it.
     found: Option<Instant>,
 }
 
 impl Recorder {
-    /// For a solver that counts its simulations or not.
+    /// Creates a recorder; `counts` says whether the solver counts its simulations.
     pub(crate) fn new(verbose: bool, counts: bool) -> Self {
         Recorder {
             progress: Progress::new(verbose),
@@ -32,7 +32,7 @@ impl Recorder {
         }
     }
 
-    /// Takes the bar away and gives what was recorded.
+    /// Removes the bar and returns the record.
     pub(crate) fn finish(self) -> Convergence {
         self.progress.finish();
         self.convergence

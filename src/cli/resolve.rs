@@ -1,4 +1,4 @@
-//! From what was typed to what it means: files to documents, options to an objective and limits.
+//! Interpretation of arguments: files to documents, options to an objective and limits.
 
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -30,24 +30,24 @@ use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read}
 use super::model_options::{Kept, ModelOptions};
 use super::{output, precision, profiled, quantity, unpriced};
 
-/// The documents of a problem, with what errors call them.
+/// The documents of a problem, with their labels in errors.
 pub(crate) struct Documents {
     /// The model's label.
     pub(crate) label: String,
     /// The model as imported.
     pub(crate) model: Imported,
-    /// The cluster's label, the model's own where it carries one.
+    /// The cluster's label: the model's if the model carries the cluster.
     pub(crate) cluster_label: String,
     /// The cluster.
     pub(crate) cluster: ClusterDocument,
-    /// The pins, where a file was given.
+    /// The pins, if a file was given.
     pub(crate) pins: Option<PinsDocument>,
-    /// What a plan keeps of how these were read.
+    /// The import options to store in a plan.
     pub(crate) options: Option<ModelOptionsDocument>,
 }
 
 impl Documents {
-    /// What a batch of the model holds, as far as it is known.
+    /// The samples and tokens in a batch of the model, if known.
     pub(crate) fn batch(&self) -> Option<BatchDocument> {
         let given = self.options.as_ref().and_then(|options| NonZeroU64::new(options.batch?));
         let known = self.model.graph.batch;
@@ -56,11 +56,11 @@ impl Documents {
     }
 }
 
-/// How to solve.
+/// Settings of a solve.
 pub(crate) struct Solving {
-    /// When to end.
+    /// Limits of the solve.
     pub(crate) limits: Limits,
-    /// The gap asked for, if any.
+    /// The requested gap, if any.
     pub(crate) gap: Option<f64>,
     /// The seed.
     pub(crate) seed: u64,
@@ -68,11 +68,11 @@ pub(crate) struct Solving {
     pub(crate) threads: usize,
 }
 
-/// A solver and what to call it.
+/// A solver with its label.
 pub(crate) struct Chosen {
     /// The solver.
     pub(crate) solver: &'static dyn Solver,
-    /// Its name, with the rule that chose it.
+    /// Its name, with the rule of `auto` that chose it.
     pub(crate) label: String,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn documents(arguments: &ModelArguments) -> Result<Documents, CliErro
     documents_of(&arguments.model, &arguments.around, None)
 }
 
-/// Reads the files of a problem and a plan for it, whose options hold where none are given.
+/// Reads the files of a problem and a plan for it. The plan's options are the defaults.
 pub(crate) fn planned(
     arguments: &ModelArguments,
     plan: &Path,
@@ -95,7 +95,7 @@ pub(crate) fn planned(
     Ok((documents, plan, label))
 }
 
-/// Reads the files of a problem of one of several models, with the options that a plan keeps where none are given.
+/// Reads the files of the problem of one model, with the options of a plan as defaults.
 pub(crate) fn documents_of(
     path: &Path,
     around: &AroundArguments,
@@ -130,7 +130,7 @@ pub(crate) fn documents_of(
         None => None,
     };
     options.reserve(&mut cluster);
-    // What is reserved by default is said, so that every table shows what a plan may use.
+    // Makes the default reserve explicit, so that every table shows the memory that a plan may use.
     for kind in &mut cluster.kinds {
         let reserve = memory::reserve(&model.graph, kind);
         if reserve > 0.0 {
@@ -140,7 +140,7 @@ pub(crate) fn documents_of(
     Ok(Documents { label, model, cluster_label, cluster, pins, options: options.kept() })
 }
 
-/// Reads a model; a large file is not held in memory beyond what its format needs.
+/// Reads a model. A large file is loaded only as far as its format needs.
 pub(crate) fn model(
     path: &Path,
     arguments: &ImportArguments,
@@ -151,7 +151,7 @@ pub(crate) fn model(
     opened_model(open(path)?, &options)
 }
 
-/// Refuses the folder of a Hugging Face model, saying what makes a graph of it.
+/// Rejects the folder of a Hugging Face model; the error says how to export a graph.
 fn refuse_folder(path: &Path) -> Result<(), CliError> {
     match path.is_dir() && path.join("config.json").is_file() {
         true => Err(Foreign::Folder.refused(&path.display().to_string()).into()),
@@ -159,7 +159,7 @@ fn refuse_folder(path: &Path) -> Result<(), CliError> {
     }
 }
 
-/// Reads a model from an input that is open already.
+/// Reads a model from an open input.
 pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(String, Imported), CliError> {
     let reading = options.reading()?;
     let (label, mut model) = match opened {
@@ -180,7 +180,7 @@ pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(St
     Ok((label, model))
 }
 
-/// The cluster of a file, of a name or of a shorthand, and what errors call it.
+/// Returns the cluster of a file, name or shorthand, with its label in errors.
 pub(crate) fn cluster_file(path: &Path) -> Result<(String, ClusterDocument), CliError> {
     if let Some(name) = name_of_no_file(path) {
         let cluster = clusters::find(name).map_err(|error| CliError::from(error).at("--cluster"))?;
@@ -191,8 +191,8 @@ pub(crate) fn cluster_file(path: &Path) -> Result<(String, ClusterDocument), Cli
     Ok((label, cluster))
 }
 
-/// The built-in cluster that an input means, if it is no file. What is written as a shorthand has to be one; any
-/// other word may just as well be a file that is missing.
+/// Returns the built-in cluster of an input that is not a file. An invalid shorthand is an error; any other unknown
+/// name may be a missing file.
 pub(crate) fn built_in_cluster(path: &Path) -> Result<Option<(String, ClusterDocument)>, CliError> {
     let Some(name) = name_of_no_file(path) else { return Ok(None) };
     match clusters::find(name) {
@@ -202,21 +202,21 @@ pub(crate) fn built_in_cluster(path: &Path) -> Result<Option<(String, ClusterDoc
     }
 }
 
-/// What was typed in the place of a file, if it is none and does not look like one.
+/// The argument as a name, if it is not a file and does not look like a path.
 fn name_of_no_file(path: &Path) -> Option<&str> {
     let name = path.to_str().filter(|text| !text.contains(['/', '\\', '.']))?;
     let readable = is_standard(path) || (path.exists() && !path.is_dir());
     (!readable).then_some(name)
 }
 
-/// The problem of the documents under an objective.
+/// Builds the problem of the documents under an objective.
 pub(crate) fn problem(documents: Documents, objective: Objective) -> Result<Problem, CliError> {
     let Parts { label, graph, cluster, pins } = parts(documents)?;
     let names = Pinnable::of(&graph, &cluster, &pins);
     Problem::new(graph, cluster, objective, pins).map_err(|error| names.refused(&label, &error))
 }
 
-/// What pins may name, for errors; nothing where there are none.
+/// Names that pins may use, for suggestions in errors; empty if there are no pins.
 struct Pinnable {
     operators: Vec<String>,
     places: Vec<String>,
@@ -236,7 +236,7 @@ impl Pinnable {
         }
     }
 
-    /// The error, with the names that are most like one that is not there.
+    /// The error, with the nearest names if a name is unknown.
     fn refused(&self, label: &str, error: &ProblemError) -> CliError {
         let plain = CliError::problem(label, error);
         let (name, known) = match error {
@@ -249,7 +249,7 @@ impl Pinnable {
     }
 }
 
-/// All that a problem is made of but its objective.
+/// The parts of a problem except its objective.
 pub(crate) struct Parts {
     /// The model's label.
     pub(crate) label: String,
@@ -258,7 +258,7 @@ pub(crate) struct Parts {
     pub(crate) pins: PinsDocument,
 }
 
-/// The documents, validated one by one.
+/// Validates each document.
 pub(crate) fn parts(documents: Documents) -> Result<Parts, CliError> {
     let Documents { label, model, cluster_label, cluster, pins, .. } = documents;
     let graph = Graph::from_document(model.graph).map_err(|error| CliError::graph(&label, &error))?;
@@ -267,13 +267,13 @@ pub(crate) fn parts(documents: Documents) -> Result<Parts, CliError> {
     Ok(Parts { label, graph, cluster, pins: pins.unwrap_or_default() })
 }
 
-/// The objective that options make of a starting point.
+/// The objective of the options, over the defaults.
 pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, CliError> {
     let mut document = stagewright::report::document::objective_document(&Objective::default(), None);
     override_objective(&mut document, arguments)?;
     let no_split = match document.kind {
         ObjectiveKind::Throughput => None,
-        // Calls have a rule of their own, and hosts run what they like between them.
+        // Calls have their own rule, and hosts may run any operators between them.
         ObjectiveKind::Latency => Some("latency does not read --split: its rule is that of the calls"),
         ObjectiveKind::Makespan => Some("the makespan does not read --split: any operator may run anywhere"),
     };
@@ -307,7 +307,7 @@ pub(crate) fn objective_of(document: &ObjectiveDocument) -> Result<Objective, Cl
     Ok(objective)
 }
 
-/// Puts what was typed in place of what a document says.
+/// Overrides an objective with the options of the command line.
 pub(crate) fn override_objective(
     document: &mut ObjectiveDocument,
     arguments: &ObjectiveArguments,
@@ -379,10 +379,11 @@ pub(crate) fn schedule(argument: ScheduleArgument) -> Schedule {
     }
 }
 
-/// Most worker threads: more than any machine has processors for one solve, and few enough to start in moments.
+/// Maximum number of worker threads: more than the processors of any machine for one solve, and few enough to start
+/// quickly.
 const MOST_THREADS: usize = 512;
 
-/// Worker threads: as many as are asked for, or one per processor.
+/// The number of worker threads: as requested, else one per processor.
 pub(crate) fn threads(asked: Option<usize>) -> Result<usize, CliError> {
     match asked {
         Some(0) => Err(CliError::new("U001", "0 threads do nothing; give at least 1").at("--threads")),
@@ -396,7 +397,7 @@ pub(crate) fn threads(asked: Option<usize>) -> Result<usize, CliError> {
     }
 }
 
-/// Limits, seed and threads.
+/// Parses limits, seed and threads.
 pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving, CliError> {
     let wrong = |option: &'static str| move |cause: String| CliError::new("U001", cause).at(option);
     let gap = arguments.gap.as_deref().map(quantity::share).transpose().map_err(wrong("--gap"))?;
@@ -414,7 +415,7 @@ pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving, CliError> {
     })
 }
 
-/// Refuses a limit on simulations for a solver that counts none.
+/// Rejects a limit on simulations for a solver that does not count them.
 pub(crate) fn counts(chosen: &Chosen, solving: &Solving) -> Result<(), CliError> {
     if solving.limits.simulations.is_none() || chosen.solver.capabilities().counts_simulations {
         return Ok(());
@@ -429,7 +430,7 @@ pub(crate) fn counts(chosen: &Chosen, solving: &Solving) -> Result<(), CliError>
         .help(format!("leave it out, or use one of {}", counting.join(", "))))
 }
 
-/// The solver of a name, or the one that `auto` chooses.
+/// Returns the solver of a name, or the choice of `auto`.
 pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen, CliError> {
     if name == "auto" {
         let choice = portfolio::auto(objective).map_err(|error| {

@@ -1,4 +1,4 @@
-//! `simulate`: play one step of a plan under dataflow execution, or an iteration of a schedule.
+//! `simulate`: simulates one step of a plan under dataflow execution, or an iteration of a schedule.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use super::exit::Exit;
 use super::files;
 use super::{iteration, output, resolve};
 
-/// Constraints that are told of when a plan breaks them; the rest are counted.
+/// Number of violated constraints to report; the rest are counted.
 const TOLD: usize = 5;
 
 pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
@@ -41,25 +41,26 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// What a step is played under, whatever the plan was made for: a plan for makespan says how it runs.
+/// The objective for simulating a step, whatever the plan's objective. The execution is that of the plan, which a
+/// plan for makespan states.
 fn of_step(execution: Execution) -> Objective {
     Objective { kind: ObjectiveKind::Makespan, split: Split::Free, execution, ..Objective::default() }
 }
 
-/// The problem of a step of a placement that was made for another one.
+/// Returns the problem for simulating a step of a placement made for another objective.
 pub(crate) fn step_problem(problem: &Problem, label: &str) -> Result<Problem, CliError> {
     problem
         .with_objective(of_step(problem.objective().execution))
         .map_err(|error| CliError::problem(label, &error))
 }
 
-/// Writes the timeline of a step for viewers of traces.
+/// Writes the timeline of a step for trace viewers.
 pub(crate) fn write_trace(path: &Path, step: &Step) -> Result<(), CliError> {
     files::write_with(path, |file| trace::write(step, file))
 }
 
-/// Refuses a placement whose operators cannot all run, and tells of what else is wrong with it: the step
-/// shows what it would be all the same.
+/// Rejects a placement with operators that cannot run on their devices. Other violations are only reported:
+/// the step can still be simulated.
 fn judge(problem: &Problem, placement: &Placement, label: &str) -> Result<(), CliError> {
     let violations = evaluate(problem, placement).violations;
     if let Some(first) =

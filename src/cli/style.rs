@@ -1,7 +1,7 @@
-//! Colours, where a terminal shows them: of the first words of errors and notes, and of the status of a plan.
+//! Colours on a terminal, for the first words of errors and notes, and for the status of a plan.
 //!
-//! A file or a pipe gets none, nor does a terminal under `NO_COLOR` or `TERM=dumb`; `CLICOLOR_FORCE` asks for them
-//! anywhere.
+//! Files and pipes get no colours, nor do terminals with `NO_COLOR` or `TERM=dumb`; `CLICOLOR_FORCE` enables them
+//! everywhere.
 
 use std::borrow::Cow;
 
@@ -14,22 +14,22 @@ const GOOD: Style = AnsiColor::Green.on_default().bold();
 const OPEN: Style = AnsiColor::Yellow.on_default().bold();
 const ASIDE: Style = AnsiColor::Cyan.on_default();
 
-/// Beginnings of lines for people, with their colours.
+/// Coloured starts of lines.
 const STARTS: [(&str, Style); 4] = [("error[", BAD), ("  help:", ASIDE), ("  -->", ASIDE), ("note:", ASIDE)];
 
-/// What the line of a status begins with.
+/// Start of the status line.
 const STATUS: &str = "status ";
 
-/// The colours of what was proved.
+/// Colours of the proof statuses.
 const STATUSES: [(&str, Style); 4] =
     [("optimal", GOOD), ("feasible", OPEN), ("infeasible", BAD), ("unknown", OPEN)];
 
-/// Whether a stream is one that shows colours.
+/// Whether output to a stream is coloured.
 pub(super) fn is_coloured(stream: &impl RawStream) -> bool {
     !matches!(AutoStream::choice(stream), ColorChoice::Never)
 }
 
-/// A text with colours.
+/// Adds colours to a text.
 pub(super) fn coloured(text: &str) -> String {
     text.split_inclusive('\n').map(line).collect()
 }
@@ -44,7 +44,7 @@ fn line(line: &str) -> Cow<'_, str> {
     let Some((start, style)) = STARTS.iter().find(|(start, _)| line.starts_with(start)) else {
         return Cow::Borrowed(line);
     };
-    // A code is coloured with its word.
+    // The error code is coloured with `error`.
     let end = if start.ends_with('[') { line.find(':').unwrap_or(start.len()) } else { start.len() };
     let (head, rest) = line.split_at(end);
     Cow::Owned(format!("{style}{head}{style:#}{rest}"))

@@ -1,8 +1,8 @@
-//! Telling of operators whose work is not known.
+//! Note about operators without a known FLOP count.
 //!
-//! An importer that does not know an operator knows its shapes at most, and gives it bytes moved without
-//! FLOP. The roofline then prices it as if it only moved data, which is far too little for an attention in
-//! one piece: a plan made of such prices should not look like any other.
+//! For an unknown operator, an importer knows at most the shapes, and sets the bytes moved without FLOP. The
+//! roofline then prices it as if it only moved data, which is far too little for a fused attention. So a
+//! note distinguishes plans made with such prices.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use stagewright::report::units::name;
 
 use super::output;
 
-/// Kinds that a note names before it only counts them.
+/// Number of kinds that a note names; the rest are counted.
 const KINDS_NAMED: usize = 8;
 
-/// Says on standard error which operators of a model are priced by the bytes they move alone, if any are.
+/// Reports on standard error the operators of a model that are priced only by the bytes they move, if any.
 pub(crate) fn tell(label: &str, graph: &GraphDocument) {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     for operator in &graph.operators {

@@ -1,4 +1,4 @@
-//! `workload`: the graph of a well-known model.
+//! `workload`: generates the graph of a well-known model.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit, CliError> {
     }
 }
 
-/// The first problems of a recipe, each as a graph that carries its cluster.
+/// Writes the first `count` problems of a recipe, each as a graph that carries its cluster.
 fn instances(recipe: &Path, count: u64, out: &Path) -> Result<Exit, CliError> {
     let input = files::read(recipe)?;
     let wrong = |error: RecipeError| {
@@ -72,8 +72,7 @@ fn generate(family: &dyn Family, arguments: &WorkloadArguments) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// Every variant, or the one asked for, with the options given; a batch is one sample unless they say
-/// otherwise.
+/// Lists every variant, or the requested one, under the given options. The default batch is one sample.
 fn list(families: &[&dyn Family], arguments: &WorkloadArguments) -> Result<Exit, CliError> {
     let mut options = options(arguments);
     if arguments.batch.is_none() {

@@ -1,4 +1,4 @@
-//! Options of the model are kept in the plan.
+//! Import options are stored in the plan.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn options_of_the_model_need_not_be_given_again() {
     assert!(stderr(&other).contains("note: --batch is 8"), "{}", stderr(&other));
 }
 
-/// An option that does nothing is an error and not passed over in silence.
+/// An option without effect is an error, not silently ignored.
 #[test]
 fn options_that_a_format_has_no_use_for_are_refused() {
     for (option, value) in [

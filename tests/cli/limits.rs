@@ -1,7 +1,7 @@
-//! Limits end every phase, and leave a plan wherever one is found in moments.
+//! Limits end every phase, and leave a plan wherever one is found quickly.
 //!
-//! The inputs made some phase run for 8 s to minutes under a limit of 1 s. What a run may take here is many times its
-//! limit, for a build with assertions on a machine with other work, and still below that.
+//! On these inputs, some phase once ran for 8 s to minutes under a limit of 1 s. The tests allow many times the
+//! limit, for a build with assertions on a busy machine, which is still less than that.
 
 #![expect(clippy::print_stdout, reason = "a skipped test says so")]
 
@@ -13,7 +13,7 @@ use super::{code, folder, json as parsed, path, run, stderr};
 
 const MOST: Duration = Duration::from_secs(15);
 
-/// An input of the reference folder; none, and said so, where there is none.
+/// An input of the reference folder; `None`, with a message, if there is no such folder.
 fn hostile(name: &str) -> Option<String> {
     let Some(folder) = std::env::var_os("STAGEWRIGHT_SHARED") else {
         println!("skipped: STAGEWRIGHT_SHARED is not set");
@@ -22,7 +22,7 @@ fn hostile(name: &str) -> Option<String> {
     Some(std::path::Path::new(&folder).join("data/hostile").join(name).display().to_string())
 }
 
-/// The answer under a limit of a second, which has a plan.
+/// Solves under a limit of one second and returns the answer, which must have a plan.
 fn plan(model: &str, more: &[&str]) -> Value {
     let started = Instant::now();
     let output = run(&[&["plan", model, "--time-limit", "1s", "--json"], more].concat());
@@ -61,7 +61,7 @@ fn bounds_keep_to_the_limit() {
     }
 }
 
-/// Operators of 1 to 7 ms on some identical devices.
+/// A model of operators of 1 to 7 ms, on identical devices.
 fn model(operators: usize, tensors: Vec<Value>, devices: u32) -> String {
     let operators: Vec<Value> = (0..operators)
         .map(|at| json!({"name": format!("o{at}"), "seconds": {"g": 1e-3 * (1 + at % 7) as f64}}))
@@ -81,7 +81,7 @@ fn tensor(from: usize, to: impl Iterator<Item = usize>) -> Value {
 fn extreme_graphs_have_a_plan_at_the_limit() {
     const WIDE: usize = 50_000;
     let chain = (0..WIDE - 1).map(|at| tensor(at, at + 1..at + 2)).collect();
-    // One reader of tensors of all others, whose transfers share the ports of each device.
+    // One operator reads the tensors of all others, so their transfers share the ports of each device.
     let into_one = (0..WIDE - 1).map(|at| tensor(at, WIDE - 1..WIDE)).collect();
     let from_one = vec![tensor(0, 1..WIDE)];
     let dense = (0..999).map(|at| tensor(at, at + 1..1000)).collect();
@@ -112,6 +112,6 @@ fn the_answer_of_a_solved_program_does_not_depend_on_time() {
     };
     let (is_solved, first) = answer("60s");
     assert!(is_solved, "{first}");
-    // The shares of the time that its runs get are others.
+    // With another limit, its runs get other shares of the time.
     assert_eq!(answer("20s").1["bound"], first["bound"]);
 }

@@ -1,4 +1,4 @@
-//! The command line from end to end, on the built binary.
+//! End-to-end tests of the command line, with the built binary.
 
 mod kept;
 mod limits;
@@ -52,7 +52,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("--json prints JSON")
 }
 
-/// A folder of its own for a test, with these files.
+/// Creates a temporary folder with the given files.
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     for (name, text) in files {
@@ -65,7 +65,7 @@ fn path(folder: &tempfile::TempDir, name: &str) -> String {
     folder.path().join(name).display().to_string()
 }
 
-/// `count` devices of 10 bytes that need no link.
+/// A cluster of `count` devices with 10 bytes of memory each.
 fn cluster(count: u32) -> String {
     format!(
         "schema = \"stagewright.cluster/1\"\n[[kinds]]\nname = \"acc\"\nclass = \"gpu\"\ncount = {count}\n\
@@ -73,7 +73,7 @@ fn cluster(count: u32) -> String {
     )
 }
 
-/// A chain of operators of a second and 4 bytes each.
+/// A chain of operators of 1 s and 4 bytes each.
 fn chain(length: usize) -> String {
     let operators: Vec<Value> = (0..length)
         .map(|at| serde_json::json!({"name": format!("op{at}"), "seconds": {"gpu": 1.0}, "parameter_bytes": 4.0}))
@@ -384,7 +384,7 @@ fn the_exporter_is_printed() {
     assert!(stdout(&output).contains("def write(program, path"), "{}", stdout(&output));
 }
 
-/// A plan whose prices are too low should not look like any other.
+/// A plan with operators priced too low must be distinguishable from others.
 #[test]
 fn operators_whose_work_is_not_known_are_told_of() {
     let model = |flop: &str| {
@@ -405,14 +405,15 @@ fn operators_whose_work_is_not_known_are_told_of() {
     assert_eq!(stderr(&plan_demo(&["--json"])), "", "the demo is priced");
 }
 
-/// Whether candle has threads of its own while a plan is made on so many threads, which is until it has any or is over.
+/// Whether candle starts its own threads during a solve on `threads` threads. Ends at the first such thread, or with
+/// the solve.
 #[cfg(all(target_os = "linux", feature = "policy"))]
 fn has_threads_of_its_own(threads: &str) -> bool {
     let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
     let arguments = ["plan", &model, "--cluster", &cluster, "--objective", "makespan", "--solver", "hdp"];
     let limits = ["--time-limit", "60s", "--simulations", "12", "--threads", threads];
     let mut child = command(&[&arguments[..], &limits[..]].concat());
-    // What the environment says gives way to what is asked for.
+    // `--threads` takes precedence over the environment.
     child.env("RAYON_NUM_THREADS", "2").stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = child.spawn().expect("the program starts");
     let tasks = format!("/proc/{}/task", child.id());
@@ -433,12 +434,12 @@ fn has_threads_of_its_own(threads: &str) -> bool {
     }
 }
 
-/// candle has a thread for every core unless the environment says otherwise.
+/// By default, candle starts a thread for every core; only the environment changes that.
 #[cfg(all(target_os = "linux", feature = "policy"))]
 #[test]
 fn candle_takes_as_many_threads_as_are_asked_for() {
     assert!(!has_threads_of_its_own("1"));
-    // One processor has none to give.
+    // On one processor there are no further threads.
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     assert_eq!(has_threads_of_its_own("2"), processors > 1);
 }

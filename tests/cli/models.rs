@@ -1,4 +1,4 @@
-//! Models that people bring, on the command line: what is planned is what would happen on the machine.
+//! User models on the command line: plans must match what would happen on the machine.
 
 use std::fs;
 use std::io::Read;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{code, folder, json, path, root, run, stderr, stdout};
 
-/// An export of `data/models`.
+/// Path of a model in `data/models`.
 fn export(name: &str) -> String {
     root().join("data/models").join(format!("{name}.gz")).display().to_string()
 }
@@ -24,7 +24,7 @@ fn value(plan: &Value) -> f64 {
     plan["objective"]["value_s"].as_f64().expect("there is a plan")
 }
 
-/// A causal mask and a tied embedding bind nothing.
+/// A causal mask and a tied embedding do not constrain the split.
 #[test]
 fn gpt_2_takes_four_devices_as_well_as_a_free_split_would() {
     let demo = root().join("data/demo/gpt2.onnx").display().to_string();
@@ -39,7 +39,7 @@ fn gpt_2_takes_four_devices_as_well_as_a_free_split_would() {
     }
 }
 
-/// What a module computes between its layers, and what the kernel of another layer does, makes no two layers one.
+/// Computation between the layers of a module, or in a kernel of another layer, does not merge layers.
 #[test]
 fn whole_layers_go_into_runtimes() {
     let folder = folder(&[]);
@@ -56,7 +56,7 @@ fn whole_layers_go_into_runtimes() {
     }
 }
 
-/// A file that is cut off, and one of a million bytes that unpacks to a billion, are refused.
+/// A truncated file, and one of a million bytes that unpacks to a billion, are rejected.
 #[test]
 fn a_gzip_file_that_cannot_be_unpacked_is_refused() {
     let folder = folder(&[]);
@@ -82,14 +82,14 @@ fn a_model_is_priced_at_its_own_precision_unless_it_is_cast() {
     assert!(half < single / 2.0, "{half}, {single}");
 }
 
-/// Quantisation and its reversal are in the kernels of their neighbours, and products have the peak of whole numbers.
+/// Quantisation and dequantisation are fused with their neighbours, and products have the integer peak.
 #[test]
 fn a_model_of_whole_numbers_is_faster_than_the_one_it_was_made_from() {
     let (whole, quantised) = (export("resnet-50.onnx"), export("resnet-50-qdq.onnx"));
     assert!(2.0 * value(&plan(&quantised, "4xa100", &[])) < value(&plan(&whole, "4xa100", &[])));
 }
 
-/// Activations that are live count in inference, too, and the simulated step holds as much.
+/// Live activations also count in inference, and the simulated step holds as much.
 #[test]
 fn a_batch_that_no_memory_holds_is_infeasible() {
     let folder = folder(&[]);
@@ -101,7 +101,7 @@ fn a_batch_that_no_memory_holds_is_infeasible() {
     assert_eq!(code(&run(&["plan", &model, "--cluster", "4xa100"])), Some(0), "on devices with more");
 }
 
-/// What has no backward pass has no gradient to synchronise: four replicas are four times as fast.
+/// Without a backward pass, there is no gradient to synchronise: four replicas are four times as fast.
 #[test]
 fn replicas_of_inference_synchronise_nothing() {
     let operator = json!({"name": "a", "pass": "forward", "seconds": {"t4": 0.004}, "parameter_bytes": 1e9});
@@ -128,8 +128,8 @@ fn a_profile_is_of_the_only_accelerator_class_or_of_one_that_is_there() {
     assert!(stderr(&refused).contains("a100-80gb"), "{}", stderr(&refused));
 }
 
-/// What `torch.export.save` writes is an archive, weights are numbers without a graph, and a folder of Hugging Face
-/// has a configuration.
+/// Files without a graph: an archive of `torch.export.save`, weights, and a Hugging Face folder with its
+/// configuration.
 #[test]
 fn what_is_no_graph_is_answered_with_what_to_run() {
     let header = br#"{"weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
@@ -145,7 +145,7 @@ fn what_is_no_graph_is_answered_with_what_to_run() {
     }
 }
 
-/// The memory of a step is that of the order that the plan counts in: nothing is said of a step that fits.
+/// The step runs in the order for which the plan counts memory, so a plan that fits causes no note.
 #[test]
 fn a_step_of_a_plan_that_fits_fits() {
     let (folder, model) = (folder(&[]), export("llama-3.2-1b-decode.json"));

@@ -1,4 +1,4 @@
-//! Numbers that a device has no peak for are told.
+//! Precisions without a peak on a device class are reported.
 
 use serde_json::json;
 
@@ -30,6 +30,6 @@ fn numbers_without_a_peak_are_told_in_one_note() {
     ];
     assert!(each.iter().all(|part| note.contains(part)), "{note}");
     assert!(!note.contains("fp32 operator "), "{note}");
-    // One peak for all is what was asked for.
+    // The shorthand requests one peak for all precisions.
     assert_eq!(told("other.json", "2xv100-16gb:fp16"), "");
 }

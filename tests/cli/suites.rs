@@ -1,4 +1,4 @@
-//! `bench`: suites become tables, go on from their journals, and say how solvers converge.
+//! `bench`: tables of suites, resumption from journals, and convergence.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -26,7 +26,7 @@ fn a_suite_becomes_a_table_with_ratios() {
     assert_eq!(&rows[1][12], "", "a solver without a column has no ratio");
 }
 
-/// Two solvers on the shipped model.
+/// A suite of two solvers on the demo model.
 fn pair() -> tempfile::TempDir {
     let suite = format!(
         "name = \"pair\"\ninputs = [{:?}]\nclusters = [{:?}]\nsolvers = [\"dp\", \"one-device\"]\n",
@@ -46,7 +46,7 @@ fn a_suite_goes_on_from_its_journal() {
     let second = run(&["bench", &suite, "--journal", &journal]);
     assert_eq!(stderr(&second), "", "nothing is run again");
     assert_eq!(stdout(&second), stdout(&first));
-    // What a kill cut off is run again, and the rest is not.
+    // Only a case whose line was truncated by a kill runs again.
     let text = std::fs::read_to_string(&journal).expect("a journal");
     std::fs::write(&journal, &text[..text.len() - 20]).expect("room");
     for _ in 0..2 {
@@ -55,7 +55,7 @@ fn a_suite_goes_on_from_its_journal() {
         assert!(!stderr(&third).contains("1 of 2"), "{}", stderr(&third));
     }
     assert_eq!(stderr(&run(&["bench", &suite, "--journal", &journal])), "");
-    // What another build found is run again.
+    // Cases of another build run again.
     let text = std::fs::read_to_string(&journal).expect("a journal");
     let mut lines: Vec<serde_json::Value> =
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
@@ -66,12 +66,12 @@ fn a_suite_goes_on_from_its_journal() {
     std::fs::write(&journal, of_another.join("\n") + "\n").expect("room");
     let output = run(&["bench", &suite, "--journal", &journal]);
     assert_eq!(stderr(&output).matches(" of 2: ").count(), 2, "{}", stderr(&output));
-    // Other rules are other cases.
+    // Cases with other settings are different cases.
     let text = std::fs::read_to_string(&suite).expect("a suite");
     std::fs::write(&suite, format!("{text}threads = 2\n")).expect("room");
     let fourth = run(&["bench", &suite, "--journal", &journal]);
     assert_eq!(stderr(&fourth).matches(" of 2: ").count(), 2);
-    // What is no journal is refused and left as it is.
+    // A file that is not a journal is rejected and left unchanged.
     for other in ["no case\n", "{\"case\":[]", "{}"] {
         std::fs::write(&journal, other).expect("room");
         assert!(stderr(&run(&["bench", &suite, "--journal", &journal])).contains("error[B005]"));
@@ -105,7 +105,7 @@ fn a_suite_runs_variants_and_tells_their_checkpoints_apart() {
     };
     assert!(row(&first).contains("| feasible |") || row(&first).contains("| optimal |"), "{}", row(&first));
     assert_eq!(stderr(&run(&["bench", &file, "--journal", &journal])), "", "nothing is run again");
-    // Another checkpoint of the same name is another case; one that is none has its error in the row.
+    // Another checkpoint of the same name is another case; the error of an invalid checkpoint is in its row.
     std::fs::write(path(&folder, "c.safetensors"), "no checkpoint").expect("room");
     let broken = run(&["bench", &file, "--journal", &journal]);
     assert_eq!(stderr(&broken).matches(" of 2: ").count(), 1, "{}", stderr(&broken));
@@ -138,7 +138,7 @@ fn a_suite_tells_how_solvers_converge() {
     assert_eq!(code(&first), Some(0), "{}", stderr(&first));
     let text = stdout(&first);
     assert!(text.contains("| solver | 1000000000 s | 0 simulations | 1000 simulations |"), "{text}");
-    // What was found at last is the best, and nothing was found before anything was played.
+    // The last plan found is the best, and there is none before the first simulation.
     assert!(text.contains("| annealing | 1.0000 |  | 1.0000 |"), "{text}");
     assert!(text.contains("## Reaching annealing"), "{text}");
     let plots = path(&folder, "plots");

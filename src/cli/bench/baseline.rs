@@ -1,4 +1,4 @@
-//! Values to compare with.
+//! Baseline values of a suite.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,13 +7,13 @@ use super::suite::BaselineTable;
 use crate::cli::error::CliError;
 use crate::cli::files;
 
-/// Seconds by input and solver.
+/// Baseline values in seconds, by input and solver.
 pub(super) struct Baseline {
     values: BTreeMap<(String, String), f64>,
 }
 
 impl Baseline {
-    /// Reads the file of a suite; none where it lies in a folder that is not there.
+    /// Reads the baseline file of a suite; `None` if it is in the shared folder and that is not available.
     pub(super) fn read(table: &BaselineTable) -> Result<Option<Baseline>, CliError> {
         if table.file.is_empty() {
             return Ok(None);
@@ -39,7 +39,7 @@ impl Baseline {
         for record in reader.records() {
             let record = record.map_err(|error| bad(error.to_string()))?;
             for &(solver, at) in &columns {
-                // A blank means that the value is not known.
+                // A blank means that the value is unknown.
                 let value = record.get(at).and_then(|text| text.parse::<f64>().ok());
                 if let (Some(value), Some(input)) = (value, record.get(key)) {
                     values.insert((input.to_owned(), solver.clone()), value * table.unit_s);
@@ -49,7 +49,7 @@ impl Baseline {
         Ok(Some(Baseline { values }))
     }
 
-    /// The value of an input, by file name without extension.
+    /// The value of an input, given by its file name without extension.
     pub(super) fn of(&self, input: &str, solver: &str) -> Option<f64> {
         self.values.get(&(input.to_owned(), solver.to_owned())).copied()
     }

@@ -1,4 +1,4 @@
-//! One case: runs of `plan --json` in child processes.
+//! A case: runs of `plan --json` in child processes.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -25,13 +25,13 @@ use crate::cli::error::CliError;
 pub(super) struct Case {
     /// Model file.
     pub(super) input: String,
-    /// Cluster file; none is the model's own.
+    /// Cluster file; `None` means the model's own.
     pub(super) cluster: Option<String>,
-    /// Options of `plan`.
+    /// Options of `plan` for the objective.
     pub(super) objective: BTreeMap<String, toml::Value>,
-    /// Solver, or the name of a variant of one.
+    /// Name of a solver or variant.
     pub(super) solver: String,
-    /// The variant of that name.
+    /// The variant of that name, if it is one.
     pub(super) variant: Option<Variant>,
     /// Seed.
     pub(super) seed: u64,
@@ -49,30 +49,30 @@ pub(super) struct Row {
     pub(super) value_s: Option<f64>,
     pub(super) bound_s: Option<f64>,
     pub(super) gap: Option<f64>,
-    /// Wall-clock seconds of every run, ascending.
+    /// Wall-clock seconds of each run, ascending.
     pub(super) seconds: Vec<f64>,
-    /// Of those the solver's, ascending; the rest reads the model and writes the plan.
+    /// Seconds of each run in the solver, ascending; the rest is reading the model and writing the plan.
     pub(super) solving: Vec<f64>,
     pub(super) peak_bytes: Option<u64>,
-    /// Operators of the plan.
+    /// Number of operators in the plan.
     pub(super) operators: Option<usize>,
-    /// The better plans of the last run in their order, where the suite asks how solvers converge.
+    /// Improvements during the last run, in order, if the suite records convergence.
     #[serde(default)]
     pub(super) moments: Vec<Moment>,
-    /// Value over that of the file of values; of the suite as it is now, so no journal keeps it.
+    /// Value over the baseline value. The journal does not keep it, since the suite's baseline may change.
     #[serde(skip)]
     pub(super) ratio: Option<f64>,
-    /// The files themselves, which tell cases apart whose names do not.
+    /// The model and cluster file, which distinguish cases with equal names.
     pub(super) files: [String; 2],
 }
 
 impl Row {
-    /// Whether every one of so many runs printed a plan, or that there is none.
+    /// Whether all `runs` runs printed a plan document, possibly without a plan.
     pub(super) fn is_answered(&self, runs: usize) -> bool {
         self.solving.len() == runs
     }
 
-    /// Puts its value beside that of the file of values.
+    /// Sets the ratio to the baseline value.
     pub(super) fn compare(&mut self, baseline: Option<&Baseline>) {
         let baseline = baseline.and_then(|baseline| baseline.of(&self.input, &self.solver));
         self.ratio = baseline.zip(self.value_s).map(|(baseline, value)| value / baseline);
@@ -80,18 +80,18 @@ impl Row {
 }
 
 impl Case {
-    /// For the story on standard error.
+    /// Description for progress on standard error.
     pub(super) fn describe(&self) -> String {
         let objective = self.objective();
         let objective = if objective.is_empty() { String::new() } else { format!(" ({objective})") };
         format!("{} with {}{objective}", stem(&self.input), self.solver)
     }
 
-    /// What its outcome depends on, for the journal: the command that runs it, how often, what is in its files, and the
-    /// program by its digest; not what runs beside it, so that a suite goes on with any number of jobs.
+    /// Journal key: everything that the outcome depends on. That is the command, the number of runs, the content of the
+    /// files, and the digest of the program; but not the number of jobs, so that a suite can be resumed with any.
     pub(super) fn key(&self, suite: &Suite, program: &str) -> Vec<String> {
         let contents = [Some(&self.input), self.cluster.as_ref()].map(|path| {
-            // A cluster may go by a name, which is no file.
+            // A cluster may be given by name, not as a file.
             let bytes = path.and_then(|path| std::fs::read(path).ok());
             bytes.map(|bytes| BASE64.encode(Sha256::digest(bytes))).unwrap_or_default()
         });
@@ -114,7 +114,7 @@ impl Case {
         words.join(", ")
     }
 
-    /// Runs it as often as the suite says.
+    /// Runs the case the suite's number of times.
     pub(super) fn run(&self, suite: &Suite) -> Result<Row, CliError> {
         let mut row = Row {
             input: stem(&self.input),
@@ -173,7 +173,7 @@ impl Case {
         Ok(row)
     }
 
-    /// Adapts a checkpoint to the input, if the variant says so. Its time is not the plan's.
+    /// Adapts a checkpoint to the input, if the variant requests it. Its time does not count as the plan's.
     fn adapt(&self, suite: &Suite) -> Result<Adapted, CliError> {
         let Some((variant, time)) =
             self.variant.as_ref().and_then(|variant| Some((variant, variant.finetune.as_ref()?)))
@@ -193,14 +193,14 @@ impl Case {
         Ok(Adapted::Refused(error.into()))
     }
 
-    /// A file that is gone when it is dropped.
+    /// Creates a temporary file, which is removed when dropped.
     fn file(&self, what: &str) -> Result<NamedTempFile, CliError> {
         NamedTempFile::new().map_err(|error| {
             CliError::new("B004", format!("cannot make a file for {what}: {error}")).at(self.input.clone())
         })
     }
 
-    /// Calls this same program.
+    /// Runs this program in a child process.
     fn call(&self, options: impl Iterator<Item = String>) -> Result<Output, CliError> {
         let failed = |doing: &str, error: std::io::Error| {
             CliError::new("B004", format!("cannot {doing}: {error}")).at(self.input.clone())
@@ -210,7 +210,7 @@ impl Case {
         output.map_err(|error| failed("start a run", error))
     }
 
-    /// How a plan is asked for, but for the problem.
+    /// Arguments of `plan`, without those of the problem.
     fn plan(&self, suite: &Suite) -> Vec<String> {
         let solver = self.variant.as_ref().map_or(&self.solver, |variant| &variant.solver);
         let mut call: Vec<String> =
@@ -222,7 +222,7 @@ impl Case {
         call
     }
 
-    /// The problem, and what its calls may use.
+    /// Arguments of the problem and its resources.
     fn problem(&self, suite: &Suite) -> Vec<String> {
         let mut call = vec![option("threads", suite.threads), option("seed", self.seed)];
         let given = [("memory-limit", &suite.memory_limit), ("cluster", &self.cluster)];
@@ -233,22 +233,22 @@ impl Case {
     }
 }
 
-/// What became of a checkpoint before a run.
+/// Result of adapting a checkpoint before a run.
 enum Adapted {
-    /// It stays as it is.
+    /// No adaptation was requested.
     No,
-    /// There is one for the input.
+    /// The adapted checkpoint.
     To(NamedTempFile),
-    /// There is none, and why.
+    /// The error of a failed adaptation.
     Refused(String),
 }
 
-/// The error that a story on standard error tells.
+/// The first line of an error in the output on standard error.
 fn error_of(story: &str) -> Option<&str> {
     story.lines().find(|line| line.starts_with("error"))
 }
 
-/// An option with its value.
+/// Formats an option with its value.
 fn option(name: &str, value: impl Display) -> String {
     format!("--{name}={value}")
 }
@@ -258,7 +258,7 @@ fn stem(path: &str) -> String {
     Path::new(path).file_stem().map_or_else(|| path.into(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// A value as it is typed.
+/// Formats a value for the command line.
 fn plain(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

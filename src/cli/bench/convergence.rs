@@ -1,4 +1,4 @@
-//! How fast each solver comes to what it answers, and to what others answer.
+//! Time to target of each solver: its own answer, and the answers of others.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,32 +13,32 @@ use super::summary::{Ground, best_values, ground, mean, objectives, ratio, show}
 use super::table::median;
 use crate::cli::error::CliError;
 
-/// What a suite asks about convergence.
+/// A suite's settings for convergence.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Asked {
-    /// Seconds of the solve at which values are compared.
+    /// Times of the solve at which values are compared, in seconds.
     #[serde(default)]
     pub(super) seconds: Vec<f64>,
-    /// Numbers of simulations at which values are compared, of solvers that count them.
+    /// Numbers of simulations at which values are compared, for solvers that count them.
     #[serde(default)]
     pub(super) simulations: Vec<u64>,
-    /// Solvers whose answers others are waited for to reach.
+    /// Solvers whose answers are the targets of the others.
     #[serde(default)]
     pub(super) reaches: Vec<String>,
 }
 
-/// A better plan of a run.
+/// An improvement during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Moment {
     /// Seconds since the solve began.
     elapsed_s: f64,
-    /// Simulations by then.
+    /// Number of simulations by then.
     simulations: Option<u64>,
     value_s: f64,
 }
 
-/// The values of a file that `plan --convergence` has written, in their order.
+/// Reads the values of a file written by `plan --convergence`, in order.
 pub(super) fn read(path: &Path) -> Result<Vec<Moment>, CliError> {
     #[derive(Deserialize)]
     struct Line {
@@ -58,7 +58,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Moment>, CliError> {
     Ok(moments)
 }
 
-/// What a convergence is measured by.
+/// Measure of the effort of a solve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effort {
     Seconds,
@@ -66,7 +66,7 @@ pub(super) enum Effort {
 }
 
 impl Effort {
-    /// How much of it there had been by then, if that was counted.
+    /// The effort by then, if it was counted.
     fn of(self, moment: &Moment) -> Option<f64> {
         match self {
             Effort::Seconds => Some(moment.elapsed_s),
@@ -81,18 +81,19 @@ impl Effort {
         }
     }
 
-    /// The best plan of a run by then.
+    /// The best value of a run within an effort.
     fn value_by(self, limit: f64, row: &Row) -> Option<f64> {
         let is_by_then = |moment: &&Moment| self.of(moment).is_some_and(|effort| effort <= limit);
         row.moments.iter().rfind(is_by_then).map(|moment| moment.value_s)
     }
 }
 
-/// Points of a curve.
+/// Number of intervals between the points of a curve.
 const POINTS: usize = 120;
 
-/// The geometric mean of the value so far over the best of its case by the effort, from where every case of the solver has
-/// a plan to where the last of them got better; empty where efforts were not counted, or a case has none.
+/// The geometric mean of the value so far over the best of its case, as a function of the effort. The curve starts
+/// where every case of the solver has a plan and ends at the last improvement. It is empty if efforts were not
+/// counted, or a case has no plan.
 pub(super) fn curve(rows: &[&Row], solver: &str, effort: Effort) -> Vec<(f64, f64)> {
     let best = best_values(rows.iter().copied());
     let own: Vec<&Row> = rows.iter().filter(|row| row.solver == solver).copied().collect();
@@ -105,7 +106,7 @@ pub(super) fn curve(rows: &[&Row], solver: &str, effort: Effort) -> Vec<(f64, f6
         return Vec::new();
     }
     let point = |at: usize| {
-        // Rounding may leave the last a little before the end.
+        // Exact at the end, which rounding could miss.
         let x = if at == POINTS { to } else { from * (to / from).powf(at as f64 / POINTS as f64) };
         let over = |row: &&Row| ratio(effort.value_by(x, row)?, *best.get(&ground(row))?);
         let logs: Vec<f64> = own.iter().filter_map(over).map(f64::ln).collect();
@@ -114,13 +115,13 @@ pub(super) fn curve(rows: &[&Row], solver: &str, effort: Effort) -> Vec<(f64, f6
     (0..=POINTS).filter_map(point).collect()
 }
 
-/// When a run first had a plan no worse than a value.
+/// The first improvement of a run to a value at most `value`, within the tolerance.
 fn reached(row: &Row, value: f64) -> Option<Moment> {
     let is_there = |moment: &&Moment| moment.value_s <= value || tolerance::same(moment.value_s, value);
     row.moments.iter().find(is_there).copied()
 }
 
-/// Tables for every objective, as Markdown.
+/// The tables of every objective, as Markdown.
 pub(super) fn markdown(rows: &[Row], asked: &Asked) -> String {
     let mut text = String::new();
     for (objective, solvers) in objectives(rows) {
@@ -134,7 +135,7 @@ pub(super) fn markdown(rows: &[Row], asked: &Asked) -> String {
     text
 }
 
-/// The value of every solver over the best of the case, after a time or a number of simulations.
+/// The table of each solver's value over the best of the case, after a time or a number of simulations.
 fn after(rows: &[&Row], solvers: &[&str], asked: &Asked, title: &str) -> String {
     let seconds = asked.seconds.iter().map(|&limit| (Effort::Seconds, limit));
     let simulations = asked.simulations.iter().map(|&limit| (Effort::Simulations, limit as f64));
@@ -169,7 +170,7 @@ fn after(rows: &[&Row], solvers: &[&str], asked: &Asked, title: &str) -> String 
     )
 }
 
-/// When every solver reaches what one answers.
+/// The table of each solver's time to the answer of `leader`.
 fn reach(rows: &[&Row], solvers: &[&str], leader: &str, title: &str) -> String {
     let led: BTreeMap<Ground<'_>, &Row> =
         rows.iter().filter(|row| row.solver == leader).map(|row| (ground(row), *row)).collect();
@@ -190,7 +191,7 @@ fn reach(rows: &[&Row], solvers: &[&str], leader: &str, title: &str) -> String {
                 Some((*row, leader, leader.value_s?))
             })
             .collect();
-        // When this one was there, and when the leader was.
+        // The moments at which the solver and the leader reached the target.
         let there: Vec<(&Row, Moment, Moment)> = pairs
             .iter()
             .filter_map(|(row, leader, value)| Some((*row, reached(row, *value)?, reached(leader, *value)?)))
@@ -255,7 +256,7 @@ mod tests {
         let text = markdown(&rows, &asked);
         assert!(text.contains("| quick | 2.0000 | 1.0000 | 4.0000 |"), "{text}");
         assert!(text.contains("| slow |  | 2.0000 | 2.0000 |"), "{text}");
-        // It had the 4 s after 1 s and 20 simulations, the other after 3 s.
+        // It reached 4 s after 1 s and 20 simulations, the other after 3 s.
         assert!(text.contains("| quick | 1 | 1 | 1.0000 s | 20 | 3.0000 | 0.4500 |"), "{text}");
     }
 

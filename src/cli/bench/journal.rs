@@ -1,7 +1,7 @@
-//! Cases that are done, so that a suite that was cut off goes on where it ended.
+//! Journal of finished cases, so that an interrupted suite can be resumed.
 //!
-//! A head, then one JSON object a line, written as soon as its case is finished. A line that a kill cut off is as if
-//! it had not been written.
+//! The file is a header, then one JSON object per line, written as soon as its case is finished. A line truncated by a
+//! kill is ignored.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -17,22 +17,22 @@ use sha2::{Digest, Sha256};
 use super::case::Row;
 use crate::cli::error::CliError;
 
-/// A file of finished cases; or none, and then nothing is kept.
+/// The finished cases and their file, if there is one; otherwise nothing is recorded.
 pub(super) struct Journal {
     done: BTreeMap<Vec<String>, Row>,
     file: Option<Mutex<File>>,
     label: String,
-    /// The digest of the program that runs: what another build found is not what this one would.
+    /// Digest of the running program: results of another build do not count.
     program: String,
 }
 
-/// The first line of a journal, so that no other file is taken for one and written to.
+/// The first line of a journal, which prevents writing to other files by mistake.
 const HEAD: &[u8] = b"{\"schema\":\"stagewright.journal/1\"}\n";
 
-/// Ends a line that a kill cut off.
+/// Terminates a truncated line.
 const CUT_OFF: &[u8] = b" cut off\n";
 
-/// O(bytes of the program), some tenths of a second.
+/// Hashes the program. O(bytes of the program), some tenths of a second.
 fn digest_of_program() -> Result<String, CliError> {
     let hash = || -> std::io::Result<String> {
         let (mut file, mut hasher) = (File::open(std::env::current_exe()?)?, Sha256::new());
@@ -54,7 +54,7 @@ struct Line {
 }
 
 impl Journal {
-    /// Reads what is done; begins a file where there is none.
+    /// Reads the finished cases; creates the file if it does not exist.
     pub(super) fn open(path: Option<&Path>) -> Result<Journal, CliError> {
         let Some(path) = path else {
             return Ok(Journal {
@@ -79,12 +79,12 @@ impl Journal {
             None if bytes.is_empty() => HEAD,
             None => return Err(bad("this is no journal".into())),
             Some(lines) if lines.is_empty() || lines.ends_with(b"\n") => b"",
-            // What follows begins a line of its own.
+            // The next entry then starts on a new line.
             Some(_) => CUT_OFF,
         };
         let mut done = BTreeMap::new();
         for line in bytes.strip_prefix(HEAD).unwrap_or_default().split(|&byte| byte == b'\n') {
-            // A line that was cut off, or whose rows another version wrote, is of a case that is run again.
+            // The case of a truncated line, or of a line in the format of another version, runs again.
             if let Ok(Line { case, row }) = serde_json::from_slice::<Line>(line) {
                 done.insert(case, row);
             }
@@ -93,17 +93,17 @@ impl Journal {
         Ok(Journal { done, file: Some(Mutex::new(file)), label, program: digest_of_program()? })
     }
 
-    /// The digest of the program that runs, part of what tells cases apart. Empty where nothing is kept.
+    /// Digest of the running program, a part of the key. Empty if nothing is recorded.
     pub(super) fn program(&self) -> &str {
         &self.program
     }
 
-    /// The row of a case that is done.
+    /// The row of a finished case.
     pub(super) fn row(&self, case: &[String]) -> Option<&Row> {
         self.done.get(case)
     }
 
-    /// Keeps a row.
+    /// Records a row.
     pub(super) fn keep(&self, case: Vec<String>, row: &Row) -> Result<(), CliError> {
         let Some(file) = &self.file else { return Ok(()) };
         let failed = |cause: String| {

@@ -1,8 +1,8 @@
-//! `bench`: a table over many inputs.
+//! `bench`: solves the inputs of a suite and prints a table.
 //!
-//! Every case is a `plan --json` of this same program in a process of its own, so that times are end to end,
-//! parsing included, and peak memory is of that case alone. Peak memory is the high-water mark of resident memory
-//! that Linux keeps for a process, which the child reports on standard error; elsewhere the column stays empty.
+//! Every case runs `plan --json` of this program in a child process, so that times are end to end, including
+//! parsing, and peak memory is that of the case alone. Peak memory is the high-water mark of resident memory that
+//! Linux keeps for a process. The child reports it on standard error; on other systems the column stays empty.
 
 mod baseline;
 mod case;
@@ -27,7 +27,7 @@ use case::{Case, Row};
 use journal::Journal;
 use suite::Suite;
 
-/// How a child begins the line that tells its peak memory in bytes.
+/// Start of the line in which a child reports its peak memory in bytes.
 pub(crate) const PEAK_MEMORY: &str = "peak memory bytes: ";
 
 pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// A suite that is run.
+/// A run of a suite.
 struct Bench {
     suite: Suite,
     cases: Vec<Case>,
@@ -75,7 +75,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Runs all cases, so many at a time, and returns the rows of those that were run, in their order.
+    /// Runs all cases, `jobs` in parallel, and returns the rows of the finished ones, in order.
     fn run(&self, jobs: usize, interrupt: &AtomicBool) -> Result<Vec<Row>, CliError> {
         let next = AtomicUsize::new(0);
         let failed = AtomicBool::new(false);
@@ -110,7 +110,7 @@ impl Bench {
         Ok(rows.into_iter().map(|(_, row)| row).collect())
     }
 
-    /// The row of a case: from the journal, or run now and kept there. None where it was interrupted.
+    /// The row of a case, from the journal or from a run, which is then recorded. `None` if it was interrupted.
     fn row(&self, at: usize, case: &Case, interrupt: &AtomicBool) -> Result<Option<Row>, CliError> {
         let key = case.key(&self.suite, self.journal.program());
         if let Some(row) = self.journal.row(&key) {
@@ -120,11 +120,11 @@ impl Bench {
         }
         output::note(&format!("{} of {}: {}", at + 1, self.cases.len(), case.describe()));
         let mut row = case.run(&self.suite)?;
-        // The signal reaches the child as well: what it says then is not what it says when left alone.
+        // The signal also interrupts the child, so its answer may differ from that of an undisturbed run.
         if interrupt.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        // An error may be mended, and then the case runs again.
+        // A case with an error is not recorded: it runs again once the cause is fixed.
         if row.is_answered(self.suite.repeat) {
             self.journal.keep(key, &row)?;
         }

@@ -1,8 +1,8 @@
-//! One solver against each of the others, case by case.
+//! Paired comparison of one solver with each of the others.
 //!
-//! Values are compared on the same input, cluster, objective and seed. What is tested is whether the logarithms of the
-//! ratios lie on both sides of zero alike, by Wilcoxon's signed-rank test ("Individual comparisons by ranking methods",
-//! Biometrics Bulletin 1945) over inputs: cases of one input are not independent, so their mean counts once.
+//! Values are compared on the same input, cluster, objective and seed. Wilcoxon's signed-rank test ("Individual
+//! comparisons by ranking methods", Biometrics Bulletin 1945) tests whether the logarithms of the ratios are symmetric
+//! around zero. It is over inputs: cases of one input are not independent, so only their mean counts.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use stagewright::report::grid::{Column, Grid};
 use super::case::Row;
 use super::summary::{Mean, mean, ratio, show};
 
-/// Fewer inputs that differ have no normal approximation.
+/// Minimum number of nonzero differences for the normal approximation.
 const FEWEST: usize = 10;
 
-/// A solver beside the one that is looked at.
+/// The comparison of the solver under study with another one.
 #[derive(Debug, Clone)]
 pub(super) struct Paired {
     pub(super) objective: String,
     pub(super) solver: String,
-    /// Cases in which both have a plan, and of these those where the one looked at is better, and worse.
+    /// Number of cases in which both have a plan; below, those in which the solver under study is better, and worse.
     pub(super) cases: usize,
     pub(super) better: usize,
     pub(super) worse: usize,
-    /// Its value over that of the other.
+    /// Mean of its value over the value of the other.
     pub(super) ratio: Option<Mean>,
-    /// How likely so one-sided ranks are by chance.
+    /// Two-sided p-value of Wilcoxon's signed-rank test.
     pub(super) p: Option<f64>,
 }
 
-/// The pairs of one solver with every other, in the order of their first cases.
+/// Compares one solver with every other, in the order of their first cases.
 pub(super) fn paired(rows: &[Row], looked_at: &str) -> Vec<Paired> {
     let key =
         |row: &'_ Row| -> (String, [String; 2], u64) { (row.objective.clone(), row.files.clone(), row.seed) };
@@ -64,7 +64,7 @@ pub(super) fn paired(rows: &[Row], looked_at: &str) -> Vec<Paired> {
     order.into_iter().map(one).collect()
 }
 
-/// The mean logarithm of the ratios of every input.
+/// The mean logarithm of the ratios of each input.
 fn by_input(ratios: &[(String, f64)]) -> Vec<f64> {
     let mut inputs: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for (input, ratio) in ratios {
@@ -74,8 +74,8 @@ fn by_input(ratios: &[(String, f64)]) -> Vec<f64> {
     inputs.into_values().map(|(sum, count)| sum / count).collect()
 }
 
-/// The two-sided p-value of Wilcoxon's signed-rank test that differences are around zero: the normal approximation with
-/// the correction for ties and for continuity. Differences of zero do not count; none where fewer than ten do.
+/// The two-sided p-value of Wilcoxon's signed-rank test that differences are symmetric around zero, by the normal
+/// approximation with corrections for ties and continuity. Zero differences do not count; `None` if fewer than ten do.
 fn signed_ranks(differences: &[f64]) -> Option<f64> {
     let mut left: Vec<f64> = differences.iter().copied().filter(|difference| *difference != 0.0).collect();
     if left.len() < FEWEST {
@@ -87,7 +87,7 @@ fn signed_ranks(differences: &[f64]) -> Option<f64> {
     while at < left.len() {
         let end = at + left[at..].iter().take_while(|other| other.abs() == left[at].abs()).count();
         let tied = (end - at) as f64;
-        // Ranks from 1; equal ones share their mean.
+        // Ranks from 1; ties share their mean rank.
         let rank = (at + 1 + end) as f64 / 2.0;
         positive += rank * left[at..end].iter().filter(|difference| **difference > 0.0).count() as f64;
         ties += tied * tied * tied - tied;
@@ -99,7 +99,7 @@ fn signed_ranks(differences: &[f64]) -> Option<f64> {
     Some(libm::erfc(away / (2.0 * variance).sqrt()))
 }
 
-/// A table for every objective, as Markdown.
+/// The table of every objective, as Markdown.
 pub(super) fn markdown(pairs: &[Paired], looked_at: &str) -> String {
     let mut text = String::new();
     for group in pairs.chunk_by(|one, other| one.objective == other.objective) {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn ranks_agree_with_a_worked_example() {
-        // The ranks of the positive ones add up to 39 of 55: (39 - 27.5 - 0.5) / sqrt(96.25) standard deviations away.
+        // The positive ranks sum to 39 of 55, so z = (39 - 27.5 - 0.5) / sqrt(96.25).
         let p = signed_ranks(&[1.1, -0.2, 0.9, 0.4, -0.7, 1.5, -0.3, 0.8, 0.6, -1.0]).expect("ten differ");
         assert!((p - 0.26219).abs() < 5e-6, "{p}");
         assert_eq!(signed_ranks(&[1.0; 9]), None);

@@ -10,11 +10,11 @@ use super::summary::{Mean, Summary};
 use crate::cli::error::CliError;
 use crate::cli::files;
 
-/// Pixels.
+/// Width and height in pixels.
 const SIZE: (u32, u32) = (900, 520);
-/// Ratios up to this one are shown.
+/// Largest ratio shown.
 const LARGEST_RATIO: f64 = 10.0;
-/// Colours that are told apart whatever one's sight (Okabe and Ito, 2008), then the same lighter.
+/// Colours that are distinct for all types of colour vision (Okabe and Ito, 2008); further lines use lighter tints.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -26,8 +26,8 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
 ];
 
-/// Writes the plots of every objective into a folder, which is made if it is not there. How solvers converge is drawn where
-/// the rows tell it.
+/// Writes the plots of every objective into a folder, which is created if it does not exist. Convergence is plotted
+/// if the rows record it.
 pub(super) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summary]) -> Result<(), CliError> {
     files::make_folder(folder)?;
     for (at, group) in summaries.chunk_by(|one, other| one.objective == other.objective).enumerate() {
@@ -60,7 +60,7 @@ pub(super) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summar
 type Drawn = Result<String, Box<dyn std::error::Error>>;
 
 /// The performance profile (Dolan and Moré, "Benchmarking optimization software with performance profiles",
-/// Mathematical Programming 2002): the share of its cases that a solver solves within a ratio of the best.
+/// Mathematical Programming 2002): the fraction of its cases that a solver solves within a ratio of the best.
 fn profile(title: &str, group: &[Summary]) -> Drawn {
     let largest = group.iter().flat_map(|summary| &summary.ratios).copied().fold(1.0, f64::max);
     let largest = (1.02 * largest).clamp(1.05, LARGEST_RATIO);
@@ -97,7 +97,7 @@ fn profile(title: &str, group: &[Summary]) -> Drawn {
     Ok(text)
 }
 
-/// Draws lines with their names, each in a colour of its own.
+/// Draws lines with a legend, each in its own colour.
 fn draw_lines<'a, X, Y>(
     chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
     lines: impl Iterator<Item = (String, Vec<(f64, f64)>)>,
@@ -123,14 +123,14 @@ where
     Ok(())
 }
 
-/// A solver with the points of its curve.
+/// The name of a solver and the points of its curve.
 type Curve<'a> = (&'a str, Vec<(f64, f64)>);
 
-/// How the value of every solver falls.
+/// Plots the convergence of each solver.
 fn curves_of(title: &str, curves: &[Curve<'_>], effort: Effort) -> Drawn {
     let points = || curves.iter().flat_map(|(_, points)| points);
     let (from, to) = points().fold((f64::INFINITY, 0.0f64), |(from, to), (x, _)| (from.min(*x), to.max(*x)));
-    // Whole decades, so that there are labels.
+    // Whole decades, so that the axis has labels.
     let [from, end] = [10f64.powf(from.log10().floor()), 10f64.powf(to.log10().ceil())];
     let largest = points().map(|(_, y)| *y).fold(1.05, f64::max).min(LARGEST_RATIO);
     let mut text = String::new();
@@ -157,7 +157,7 @@ fn curves_of(title: &str, curves: &[Curve<'_>], effort: Effort) -> Drawn {
             .y_label_formatter(&|ratio| format!("{ratio:.2}"))
             .draw()?;
         let line = |(solver, points): &Curve<'_>| {
-            // A value stands until the next, and the last to the end.
+            // A step function: each value holds until the next, the last until the end.
             let mut steps: Vec<(f64, f64)> = Vec::new();
             for &(x, y) in points.iter().filter(|(_, y)| *y <= 1.02 * largest) {
                 steps.extend(steps.last().map(|&(_, before)| (x, before)));
@@ -172,7 +172,7 @@ fn curves_of(title: &str, curves: &[Curve<'_>], effort: Effort) -> Drawn {
     Ok(text)
 }
 
-/// The mean ratio of every solver with its interval.
+/// Plots the mean ratio of each solver, with its interval.
 fn means(title: &str, group: &[Summary]) -> Drawn {
     let shown: Vec<(&str, Mean)> =
         group.iter().filter_map(|summary| Some((summary.solver.as_str(), summary.over_best?))).collect();

@@ -1,4 +1,4 @@
-//! The suite file: which inputs, clusters, solvers and limits.
+//! The suite file: inputs, clusters, solvers and limits.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,24 +12,24 @@ use super::variant::Variant;
 use crate::cli::error::CliError;
 use crate::cli::{files, output};
 
-/// What `$STAGEWRIGHT_SHARED` at the start of a path stands for.
+/// Environment variable of the folder that `$STAGEWRIGHT_SHARED` at the start of a path means.
 const SHARED: &str = "STAGEWRIGHT_SHARED";
 
 /// A suite. Every input is solved on every cluster by every solver for every objective and seed.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Suite {
-    /// What the table is called.
+    /// Title of the table.
     pub(super) name: String,
     /// Model files and globs, relative to the suite file or to `$STAGEWRIGHT_SHARED`.
     inputs: Vec<String>,
-    /// Cluster files, globs and built-in names; none is each model's own.
+    /// Cluster files, globs and built-in names; if empty, each model's own cluster.
     #[serde(default)]
     clusters: Vec<String>,
-    /// Solvers by name.
+    /// Names of solvers and variants.
     #[serde(default = "auto")]
     solvers: Vec<String>,
-    /// Solvers under other names.
+    /// Variants of solvers.
     #[serde(default)]
     variants: Vec<Variant>,
     /// Options of `plan` that describe an objective: `split = "free"` is `--split free`.
@@ -38,49 +38,49 @@ pub(super) struct Suite {
     /// Seeds.
     #[serde(default = "zero")]
     seeds: Vec<u64>,
-    /// Runs of every case.
+    /// Number of runs of each case.
     #[serde(default = "one")]
     pub(super) repeat: usize,
-    /// Worker threads.
+    /// Number of worker threads.
     #[serde(default = "one")]
     pub(super) threads: usize,
-    /// As `--time-limit`.
+    /// Value of `--time-limit`.
     #[serde(default)]
     pub(super) time_limit: Option<String>,
-    /// As `--memory-limit`.
+    /// Value of `--memory-limit`.
     #[serde(default)]
     pub(super) memory_limit: Option<String>,
-    /// As `--gap`.
+    /// Value of `--gap`.
     #[serde(default)]
     pub(super) gap: Option<String>,
-    /// A solver to compare with every other, case by case.
+    /// Solver to compare with every other, case by case.
     #[serde(default)]
     pub(super) look_at: Option<String>,
-    /// Whether to summarise by group: inputs whose names differ in the numbers at their ends.
+    /// Whether to summarise by group: inputs whose names differ only in their trailing numbers.
     #[serde(default)]
     pub(super) by_group: bool,
-    /// What to say of how solvers converge, if anything.
+    /// Settings of the convergence tables, if requested.
     #[serde(default)]
     pub(super) convergence: Option<Asked>,
-    /// Values to compare with.
+    /// Baseline values, if any.
     #[serde(default)]
     pub(super) baseline: Option<BaselineTable>,
     #[serde(skip)]
     folder: PathBuf,
 }
 
-/// Where the values to compare with stand: a CSV file, its lines that start with `#` ignored.
+/// The CSV file of the baseline values. Lines that start with `#` are ignored.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BaselineTable {
-    /// The file.
+    /// Path of the file.
     pub(super) file: String,
     /// The column that holds the input's file name without extension.
     pub(super) key: String,
-    /// Seconds in one unit of the file.
+    /// Unit of the values, in seconds.
     #[serde(default = "unit")]
     pub(super) unit_s: f64,
-    /// Solver to column; a solver without one has no ratio.
+    /// Column of each solver; a solver without one has no ratio.
     pub(super) columns: BTreeMap<String, String>,
 }
 
@@ -125,7 +125,7 @@ impl Suite {
             suite.inputs.extend(found);
         }
         for pattern in &std::mem::take(&mut suite.clusters) {
-            // A built-in cluster goes by its name wherever the suite lies; a file beside the suite goes first.
+            // A file beside the suite takes precedence over a built-in cluster of the same name.
             if clusters::find(pattern).is_ok() && !suite.folder.join(pattern).is_file() {
                 suite.clusters.push(pattern.clone());
             } else {
@@ -142,7 +142,7 @@ impl Suite {
         Ok(suite)
     }
 
-    /// Says what is wrong with it whatever files there are, if anything.
+    /// Describes what is invalid in the suite, if anything, without looking at files.
     fn mistake(&self) -> Option<String> {
         if self.repeat == 0 || self.threads == 0 {
             return Some("repeat and threads are at least 1".into());
@@ -175,8 +175,8 @@ impl Suite {
         })
     }
 
-    /// The files of a pattern, sorted. What needs a variable that is not set is skipped, saying so; a file that
-    /// is named and not there is an error.
+    /// The files of a pattern, sorted. A pattern with an unset variable is skipped with a note; a missing file is
+    /// an error.
     fn expand(&self, pattern: &str) -> Result<Vec<String>, CliError> {
         let Some(path) = resolve(&self.folder, pattern) else {
             output::note(&format!("skipped: {pattern}, since {SHARED} is not set"));
@@ -193,12 +193,12 @@ impl Suite {
         Ok(files)
     }
 
-    /// The solver that goes by a name of the suite's own.
+    /// The variant of a name, if there is one.
     fn variant(&self, name: &str) -> Option<&Variant> {
         self.variants.iter().find(|variant| variant.name == name)
     }
 
-    /// Every combination, inputs slowest.
+    /// All combinations; the input varies slowest.
     pub(super) fn cases(&self) -> Vec<Case> {
         let clusters: Vec<Option<String>> = if self.clusters.is_empty() {
             vec![None]
@@ -228,7 +228,7 @@ impl Suite {
     }
 }
 
-/// A path relative to the folder of the suite, or to the shared inputs where there are any.
+/// Resolves a path relative to the suite's folder, or to the shared inputs; `None` if those are not available.
 fn resolve(folder: &Path, path: &str) -> Option<PathBuf> {
     match path.strip_prefix('$').and_then(|rest| rest.strip_prefix(SHARED)) {
         Some(rest) => {
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// What is made for a suite first, in `target`, and what is shared need not be there; all else has to be.
+    /// Files generated for a suite in `target`, and shared files, may be absent; all others must exist.
     #[test]
     fn shipped_suites_read_and_name_solvers_that_there_are() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/suites");

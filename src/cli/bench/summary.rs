@@ -1,4 +1,4 @@
-//! What the cases say of each solver together.
+//! Summary of each solver over all cases.
 //!
 //! Ratios are averaged by their geometric mean. The interval around it is the 95% percentile bootstrap over inputs
 //! (Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993): the cases of one input, on all its clusters and
@@ -13,16 +13,16 @@ use stagewright::report::units::seconds;
 
 use super::case::Row;
 
-/// Draws of the bootstrap.
+/// Number of bootstrap samples.
 const DRAWS: usize = 2000;
-/// Shares of the draws below and above the interval.
+/// Fraction of the samples below the interval, and above it.
 const OUTSIDE: f64 = 0.025;
 
 /// A mean of ratios with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Mean {
     pub(super) value: f64,
-    /// None where there are fewer than two inputs.
+    /// `None` if there are fewer than two inputs.
     pub(super) interval: Option<[f64; 2]>,
 }
 
@@ -32,9 +32,9 @@ pub(super) struct Summary {
     pub(super) objective: String,
     pub(super) solver: String,
     pub(super) cases: usize,
-    /// Cases with a plan.
+    /// Number of cases with a plan.
     pub(super) solved: usize,
-    /// Cases in which no solver has a better plan.
+    /// Number of cases in which no solver has a better plan.
     pub(super) best: usize,
     /// Its value over the best of its case, for every case with a plan.
     pub(super) ratios: Vec<f64>,
@@ -45,14 +45,14 @@ pub(super) struct Summary {
     pub(super) seconds: Option<f64>,
 }
 
-/// What makes cases comparable: all but the solver.
+/// Key of comparable cases: everything but the solver.
 pub(super) type Ground<'a> = (&'a str, &'a [String; 2], u64);
 
 pub(super) fn ground(row: &Row) -> Ground<'_> {
     (&row.objective, &row.files, row.seed)
 }
 
-/// One value over another: 1 where rounding tells them apart, and none where that is no number above zero.
+/// One value over another: 1 if they differ only by rounding; `None` if the ratio is not finite and positive.
 pub(super) fn ratio(value: f64, other: f64) -> Option<f64> {
     let ratio = if tolerance::same(value, other) { 1.0 } else { value / other };
     (ratio.is_finite() && ratio > 0.0).then_some(ratio)
@@ -123,7 +123,7 @@ pub(super) fn summaries(rows: &[Row]) -> Vec<Summary> {
     objectives(rows).into_iter().flat_map(each).collect()
 }
 
-/// The group of an input: its file's name without the numbers at its end, which is the family of a random problem.
+/// The group of an input: its file name without trailing numbers, which is the family of a random problem.
 pub(super) fn group_of(input: &str) -> &str {
     let mut group = input;
     while let Some((rest, last)) = group.rsplit_once('-')
@@ -135,7 +135,7 @@ pub(super) fn group_of(input: &str) -> &str {
     group
 }
 
-/// A table of every solver's value over the best and over the bound by group of inputs, as Markdown.
+/// The table of each solver's value over the best and over the bound, by group of inputs, as Markdown.
 pub(super) fn markdown_by_group(rows: &[Row]) -> String {
     let mut groups: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
     for row in rows {
@@ -172,11 +172,11 @@ fn geometric(values: &[f64]) -> Option<f64> {
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
-/// The mean of ratios by input.
+/// The geometric mean of ratios, with its bootstrap interval over inputs.
 pub(super) fn mean(ratios: &[(String, f64)]) -> Option<Mean> {
     let all: Vec<f64> = ratios.iter().map(|(_, ratio)| *ratio).collect();
     let value = geometric(&all)?;
-    // Sum and count of the logarithms of every input.
+    // Sum and count of the log-ratios of each input.
     let mut inputs: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for (input, ratio) in ratios {
         let entry = inputs.entry(input).or_default();
@@ -199,7 +199,7 @@ pub(super) fn mean(ratios: &[(String, f64)]) -> Option<Mean> {
     Some(Mean { value, interval: Some([means[outside], means[DRAWS - 1 - outside]]) })
 }
 
-/// A table for every objective, as Markdown.
+/// The table of every objective, as Markdown.
 pub(super) fn markdown(summaries: &[Summary]) -> String {
     let mut text = String::new();
     for group in summaries.chunk_by(|one, other| one.objective == other.objective) {

@@ -25,7 +25,7 @@ fn spread(ascending: &[f64]) -> f64 {
     }
 }
 
-/// For people.
+/// The table for display.
 pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
     let mut text = format!(
         "# {}\n\nOne process a run, {} run(s) a case, {} thread(s). The time is end to end; solving is the solver's \
@@ -81,7 +81,7 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
     text
 }
 
-/// For programs, in SI units.
+/// The table for programs, in SI units.
 pub(super) fn csv(rows: &[Row]) -> Result<String, CliError> {
     let failed = |error: &dyn std::fmt::Display| CliError::new("X001", format!("cannot write CSV: {error}"));
     let mut writer = csv::Writer::from_writer(Vec::new());

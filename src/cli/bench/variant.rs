@@ -1,4 +1,4 @@
-//! Solvers under other names: with a checkpoint of one's own, and adapted to every input first.
+//! Variants of solvers: with a given checkpoint, or adapted to each input first.
 
 use std::path::{Path, PathBuf};
 
@@ -7,27 +7,27 @@ use stagewright::registry;
 
 use crate::cli::error::CliError;
 
-/// A solver under another name.
+/// A variant of a solver, with its own name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Variant {
-    /// What it is called in `solvers` and in the tables.
+    /// Name in `solvers` and in the tables.
     pub(super) name: String,
     /// The solver.
     pub(super) solver: String,
-    /// As `--checkpoint` of `plan`, relative to the suite file.
+    /// Value of `--checkpoint` of `plan`, relative to the suite file.
     #[serde(default)]
     pub(super) checkpoint: Option<PathBuf>,
-    /// As `--zero-shot` of `plan`.
+    /// Whether `plan` gets `--zero-shot`.
     #[serde(default)]
     pub(super) zero_shot: bool,
-    /// As `--time-limit` of `finetune`, which runs before every case; none leaves the checkpoint as it is.
+    /// Value of `--time-limit` of `finetune`, which runs before every case; `None` means no fine-tuning.
     #[serde(default)]
     pub(super) finetune: Option<String>,
 }
 
 impl Variant {
-    /// Says what is wrong with it, if anything.
+    /// Describes what is invalid in the variant, if anything.
     pub(super) fn mistake(&self) -> Option<String> {
         let name = &self.name;
         if registry::named(name).is_some() {
@@ -47,7 +47,10 @@ impl Variant {
             .then(|| format!("the variant `{name}` is of `{}`, which `finetune` does not adapt", self.solver))
     }
 
-    /// Its checkpoint's path, beside a suite; an error where there is no such file.
+    /// Resolves the checkpoint's path relative to the suite's folder.
+    ///
+    /// # Errors
+    /// If there is no such file.
     pub(super) fn beside(self, folder: &Path) -> Result<Variant, CliError> {
         let checkpoint = self.checkpoint.as_ref().map(|file| folder.join(file));
         if let Some(file) = checkpoint.as_ref().filter(|file| !file.is_file()) {

@@ -1,4 +1,4 @@
-//! Plans that were made elsewhere and take part.
+//! The given plans in the comparison.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::cli::model_options::Kept;
 use crate::cli::output;
 use crate::cli::resolve::Documents;
 
-/// What stands for the name of a model in the path of a plan.
+/// Placeholder for the name of a model in the path of a plan.
 const MODEL: &str = "{}";
 
 /// The plans of all models.
@@ -27,18 +27,18 @@ pub(super) struct Given {
 
 /// One `--plan`: `[MODEL:][NAME=]FILE`.
 struct Plan {
-    /// The only model that it is for.
+    /// The only model that it is for; `None` means any.
     model: Option<String>,
     name: String,
     path: String,
 }
 
 impl Given {
-    /// Reads what was typed.
+    /// Parses the arguments.
     pub(super) fn parse(typed: &[String]) -> Result<Given, CliError> {
         let plan = |text: &String| {
             let (name, path) = match text.split_once('=') {
-                // A path may have an equals sign in it.
+                // A path may contain an equals sign.
                 Some((name, path)) if !Path::new(text).exists() => (Some(name), path),
                 _ => (None, text.as_str()),
             };
@@ -57,7 +57,7 @@ impl Given {
         Ok(Given { plans: typed.iter().map(plan).collect::<Result<_, _>>()? })
     }
 
-    /// Refuses plans for a model that is not there, and paths that fit none of the models.
+    /// Rejects plans for an absent model, and paths that fit no model.
     pub(super) fn fit(&self, models: &[String]) -> Result<(), CliError> {
         for plan in &self.plans {
             let unknown = plan.model.as_ref().filter(|model| !models.contains(model));
@@ -76,20 +76,20 @@ impl Given {
         Ok(())
     }
 
-    /// Where the plans are.
+    /// Paths of the plans.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.plans.iter().map(|plan| Path::new(&plan.path))
     }
 
-    /// What the plans are called.
+    /// Names of the plans.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.plans.iter().map(|plan| plan.name.as_str())
     }
 
-    /// The files of the plans for a model.
+    /// Reads the files of the plans for a model.
     pub(super) fn files(&self, model: &str) -> Result<Files<'_>, CliError> {
         let mut files = Files { files: Vec::new() };
-        // What is for this model alone goes before what is for any.
+        // Plans for this model come before plans for any model.
         let own = self.plans.iter().filter(|plan| plan.model.as_deref() == Some(model));
         for plan in own.chain(self.plans.iter().filter(|plan| plan.model.is_none())) {
             let Some(path) = plan.file(model) else { continue };
@@ -102,21 +102,21 @@ impl Given {
     }
 }
 
-/// The plans for one model, as they are in their files.
+/// The files of the plans for one model.
 pub(super) struct Files<'a> {
     files: Vec<PlanOfModel<'a>>,
 }
 
-/// A plan in its file.
+/// The file of a plan.
 struct PlanOfModel<'a> {
     plan: &'a Plan,
     input: Input,
-    /// The options that it keeps.
+    /// The import options stored in it.
     options: Option<ModelOptionsDocument>,
 }
 
 impl Files<'_> {
-    /// The options that the first plan with any was made under. Where another keeps others, that is told.
+    /// The import options of the first plan that has any. A note reports plans with different options.
     pub(super) fn kept(&self) -> Option<Kept<'_>> {
         let mut all = self
             .files
@@ -132,7 +132,7 @@ impl Files<'_> {
         Some(first)
     }
 
-    /// The plans, valued by the independent checker under the rules of the comparison.
+    /// Evaluates the plans with the independent checker, under the rules of the comparison.
     pub(super) fn contenders(
         self,
         model: &str,
@@ -154,13 +154,13 @@ impl Files<'_> {
 }
 
 impl Plan {
-    /// Whether its path leaves the name of the model open.
+    /// Whether its path has a placeholder for the model's name.
     fn is_pattern(&self) -> bool {
         self.path.contains(MODEL)
     }
 
-    /// Its file for a model. Where the path leaves the name of the model open, that is the name or, as long as there is
-    /// no such file, what is left of it without its first word; none if no such file exists.
+    /// Its file for a model. A placeholder in the path stands for the model's name or, if there is no such file, for
+    /// the longest part of it after an underscore that gives one; `None` if no such file exists.
     fn file(&self, model: &str) -> Option<PathBuf> {
         if !self.is_pattern() {
             return Some(self.path.clone().into());
@@ -179,7 +179,8 @@ impl Plan {
         Ok(PlanOfModel { plan: self, input, options })
     }
 
-    /// A plan that cannot be read or valued. A name that fits does not make a plan that does.
+    /// Handles a plan that cannot be read or evaluated: an error, or only a note if its path is a pattern, since a file
+    /// that matches by name may not fit the model.
     fn fails(&self, model: &str, error: CliError) -> Result<(), CliError> {
         if !self.is_pattern() {
             return Err(error);
@@ -193,7 +194,7 @@ impl PlanOfModel<'_> {
     fn valued(&self, documents: &Documents, objective: &Objective) -> Result<Contender, CliError> {
         let Input { label, bytes } = &self.input;
         let mut plan = import_plan(label, bytes, &documents.model)?;
-        // Only the placement counts: what it claims to be worth was under rules of its own.
+        // Only the placement counts: the value that the plan claims was under its own rules.
         plan.objective = objective_document(objective, None);
         plan.status = PlanStatus::Feasible;
         plan.bound = BoundDocument { value_s: None, source: "none".into(), certificate: None };

@@ -1,4 +1,4 @@
-//! `compare`: solvers, expert rules and given plans side by side.
+//! `compare`: compares solvers, expert rules and given plans side by side.
 
 mod given;
 mod solved;
@@ -24,7 +24,7 @@ use given::Given;
 use solved::Entrant;
 pub(super) use solved::groups;
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Comparisons<'a> {
     schema: &'static str,
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit, C
             .at("--html")
             .help("give one model, or leave --html out"));
     }
-    // Everything is read before anything is solved: what is wrong with the last input costs no solve.
+    // All inputs are read before the first solve, so that an error in the last one costs no solve.
     let mut grounds = Vec::new();
     for model in &arguments.models {
         let name = stem(model);
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit, C
         }
     }
     output::result(&show(arguments, &comparisons)?)?;
-    // Written after it is printed, so that a full disk does not lose the result.
+    // Written after printing, so that a full disk does not lose the result.
     if let (Some((path, parts)), [comparison]) = (page, &comparisons[..]) {
         write_page(path, parts, comparison, arguments, objective)?;
     }
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit, C
     Ok(if comparisons.iter().all(reached) { Exit::Done } else { Exit::GapNotReached })
 }
 
-/// Refuses two inputs that are both standard input.
+/// Rejects more than one input from standard input.
 fn one_standard_input(arguments: &CompareArguments, given: &Given) -> Result<(), CliError> {
     let around = [arguments.around.cluster.as_deref(), arguments.around.pins.as_deref()];
     let models = arguments.models.iter().map(|model| Some(model.as_path()));
@@ -100,14 +100,14 @@ fn one_standard_input(arguments: &CompareArguments, given: &Given) -> Result<(),
     files::at_most_one_standard(&paths)
 }
 
-/// The problem that an entrant solves.
+/// Builds the problem that an entrant solves.
 fn problem(parts: &Parts, entrant: &Entrant) -> Result<Problem, CliError> {
     let Parts { label, graph, cluster, pins } = parts;
     Problem::new(graph.clone(), cluster.clone(), entrant.objective, pins.clone())
         .map_err(|error| CliError::problem(label, &error))
 }
 
-/// Writes a page about the best plan, with the comparison.
+/// Writes an HTML page of the best plan, with the comparison.
 fn write_page(
     path: &Path,
     parts: Parts,
@@ -141,7 +141,7 @@ fn write_page(
     files::write_with(path, |file| html::write(&page, file))
 }
 
-/// The row that is the unit: the one asked for, or one device where it takes part, under whatever split.
+/// The row that speed-ups are relative to: the requested one, else `one-device` under any split, if it takes part.
 fn baseline(
     arguments: &CompareArguments,
     entrants: &[Entrant],

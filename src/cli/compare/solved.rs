@@ -1,4 +1,4 @@
-//! The solvers that take part.
+//! The solvers in the comparison.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,18 +15,19 @@ use crate::cli::error::CliError;
 use crate::cli::plan;
 use crate::cli::resolve::{self, Chosen, Solving};
 
-/// A solver under rules of its own.
+/// A solver with its own objective.
 pub(super) struct Entrant {
-    /// What it was called.
+    /// Name on the command line.
     pub(super) name: String,
-    /// The objective, with the split that it was given.
+    /// The objective, with the entrant's split.
     pub(super) objective: Objective,
     chosen: Chosen,
 }
 
 /// The solvers of a list. An entry is `auto`, the name of a solver, or a group of them (`exact`, `search`,
-/// `baselines`, `learned`, `all`), and may say a split rule of its own: `bnp@free`. Of a group those take part that take
-/// the objective; without a list, `auto` and the baselines, and for a contiguous split the best free one.
+/// `baselines`, `learned`, `all`), and may have its own split rule: `bnp@free`. A group means its members that support
+/// the objective. The default list is `auto` and the baselines, for throughput of a non-free split without a schedule
+/// also `auto@free`.
 pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Entrant>, CliError> {
     let usual;
     let list = if list.is_empty() {
@@ -37,7 +38,7 @@ pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Ent
     };
     let mut entrants: Vec<Entrant> = Vec::new();
     for entry in list {
-        // With the sign, so that a member of a group is called as it is alone.
+        // Keeps the `@`, so that a member of a group is named as if it were listed alone.
         let (name, at) = entry.split_at(entry.find('@').unwrap_or(entry.len()));
         let split = match at.strip_prefix('@') {
             Some(split) => split_named(entry, split, objective)?,
@@ -79,7 +80,7 @@ fn usual(objective: &Objective) -> Vec<String> {
     list
 }
 
-/// The groups of solvers, each with the roles that its members have.
+/// The groups of solvers, each with the roles of its members.
 const GROUPS: [(&str, &[Role]); 5] = [
     ("exact", &[Role::Exact]),
     ("search", &[Role::Search]),
@@ -93,7 +94,7 @@ pub(in crate::cli) fn groups() -> impl Iterator<Item = &'static str> {
     GROUPS.iter().map(|(name, _)| *name)
 }
 
-/// The solvers of a group that take an objective, or the one of a name; and whether it was a group.
+/// Returns the solvers of a group that support an objective, or the single name; and whether it is a group.
 fn members<'a>(name: &'a str, objective: &Objective) -> (Vec<&'a str>, bool) {
     let of = |roles: &[Role]| {
         let able = SOLVERS.iter().filter(|entry| {

@@ -1,4 +1,4 @@
-//! `finetune`: a checkpoint of the policy adapted to one model and cluster.
+//! `finetune`: adapts a checkpoint of the policy to one model and cluster.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use super::super::exit::Exit;
 use super::super::{files, interrupt, output, resolve};
 use super::train::at;
 
-/// What is learned from one graph is learned carefully.
+/// Learning rate; low, since there is only one graph to learn from.
 const RATE: f64 = 2e-4;
 const WARMUP: u64 = 10;
 
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
     let solving = resolve::solving(&arguments.solve)?;
     resolve::solver(learned::NAME, &objective)?;
     let problem = resolve::problem(resolve::documents(&arguments.model)?, objective)?;
-    // Before the time is spent, not after.
+    // Checked before the time is spent, not after.
     let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         return Err(CliError::new("I002", "there is no such folder to write the checkpoint into")
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The network of a file, or the shipped one.
+/// Loads the network of a file, or the shipped one.
 pub(super) fn network(path: Option<&Path>) -> Result<(Network, Card), CliError> {
     let (label, bytes) = match path {
         Some(path) => {

@@ -1,5 +1,5 @@
-//! The learned policy and the field's learned systems on the command line: `train`, `finetune`, and plans by a checkpoint of
-//! one's own.
+//! The learned policy and the learned systems of the literature on the command line: `train`, `finetune`, and plans
+//! with a given checkpoint.
 
 mod finetune;
 mod memory;
@@ -20,14 +20,14 @@ pub(crate) use memory::keep as keep_memory;
 pub(crate) use threads::share as share_threads;
 pub(crate) use train::run as train;
 
-/// Whether a solver asks a network.
+/// Whether a solver evaluates a neural network.
 pub(crate) fn has_network(solver: &str) -> bool {
     let mut systems = learned::SYSTEMS.iter().chain(&learned::UNTRAINED_SYSTEMS);
     systems.any(|system| system.name() == solver)
         || learned::WITH_CHECKPOINT.iter().any(|policy| policy.name() == solver)
 }
 
-/// The policy, or a learned system, with the parameters of a file, where it was chosen.
+/// Returns the chosen policy or learned system, with the parameters of a checkpoint file.
 pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) -> Result<Chosen, CliError> {
     let (name, summary) = (chosen.solver.name(), chosen.solver.summary());
     let system = learned::SYSTEMS.iter().find(|system| system.name() == name);
@@ -53,6 +53,6 @@ pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) ->
                 .help(format!("give it with one of {}", names.join(", "))));
         }
     };
-    // Once in the life of the process: solvers live as long as it.
+    // Leaks once per process: solvers live as long as the process.
     Ok(Chosen { solver: Box::leak(solver), label: chosen.label.clone() })
 }

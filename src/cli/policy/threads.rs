@@ -1,29 +1,29 @@
-//! How many threads candle takes.
+//! Thread counts of candle.
 
 use std::thread::available_parallelism;
 
 use candle_core::utils::get_num_threads;
 
-/// How many parts candle cuts products of matrices into; rayon asks the same for its own pool.
+/// Number of parts that candle splits matrix products into; rayon reads the same variable for its thread pool.
 const PRODUCTS: &str = "RAYON_NUM_THREADS";
-/// How many threads of its own candle takes for large elementwise work, which wait spinning; where nothing is said, as many
-/// as for products.
+/// Number of candle's own threads for large elementwise operations, which wait spinning; by default, that of matrix
+/// products.
 const ELEMENTWISE: &str = "CANDLE_NUM_THREADS";
 
-/// Has candle take as many threads as the command does, and no more than there are processors.
+/// Makes candle use as many threads as the command, and at most one per processor.
 ///
-/// It can be told by the environment alone. Untold it takes a thread for every core, whatever `--threads` says, and
-/// counts the cores anew at every product of matrices, which takes longer than a small product. Where no threads are asked
-/// for, what the environment says stands, and else candle's own number, the cores without hyper-threads. Processes that this one
-/// starts inherit it, and `bench` gives them threads of their own.
+/// Only the environment can set it. By default, candle uses one thread per core, whatever `--threads` says, and
+/// counts the cores again at every matrix product, which takes longer than a small product. Without requested
+/// threads, the environment's setting stays, else candle's default is set: the number of physical cores. Child
+/// processes inherit the variables; `bench` gives each of them its own `--threads`.
 ///
 /// # Safety
-/// No other thread may run yet: it might read the environment meanwhile.
+/// No other thread may be running: it could read the environment at the same time.
 #[allow(unsafe_code, reason = "candle's threads have no other setting than the environment")]
 pub(crate) unsafe fn share(asked: Option<usize>) {
     let processors = available_parallelism().map_or(1, usize::from);
     let set = |name: &str, threads: usize| {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { std::env::set_var(name, threads.min(processors).to_string()) }
     };
     match asked {

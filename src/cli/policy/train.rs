@@ -1,4 +1,4 @@
-//! `train`: a checkpoint of the policy, or of one of the learned systems, from a configuration.
+//! `train`: trains a checkpoint of the policy, or of a learned system, from a configuration.
 
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit, CliError> {
     let label = arguments.configuration.display().to_string();
     let text = files::read(&arguments.configuration)?;
     let text = String::from_utf8_lossy(&text.bytes);
-    // Which of the two it is, its schema says; what names neither is a configuration of the policy that is refused.
+    // The schema tells the two apart; a configuration with neither schema is rejected as one of the policy.
     if is_of_system(&text) {
         return system(arguments, &label, &text);
     }
@@ -81,7 +81,7 @@ fn is_of_system(text: &str) -> bool {
     })
 }
 
-/// The run of one of the field's learned systems.
+/// Trains a learned system of the literature.
 fn system(arguments: &TrainArguments, label: &str, text: &str) -> Result<Exit, CliError> {
     let document = SystemRunDocument::from_toml(text).map_err(|error| at(label, error))?;
     let folder = Folder::new(&arguments.out).map_err(|error| at(label, error))?;
@@ -118,7 +118,7 @@ fn system(arguments: &TrainArguments, label: &str, text: &str) -> Result<Exit, C
     Ok(if is_done { Exit::Done } else { Exit::NoPlan })
 }
 
-/// Labels between two lines, where there is no bar.
+/// Number of labels between two lines of progress, if there is no bar.
 const LABELS: u64 = 250;
 
 fn line(measured: &Measured) -> String {
@@ -138,7 +138,7 @@ fn line(measured: &Measured) -> String {
     )
 }
 
-/// The error of a run, about the file of a label.
+/// The error of a run, about the file called `label`.
 pub(super) fn at(label: &str, error: RunError) -> CliError {
     let place = match &error {
         RunError::Config { line: Some(line), .. } => format!("{label}:{line}"),

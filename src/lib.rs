@@ -23,6 +23,7 @@ pub mod placement;
 pub mod portfolio;
 pub mod registry;
 pub mod report;
+pub mod text;
 pub mod train;
 pub mod workloads;
 

@@ -15,6 +15,7 @@ use stagewright::report::html::{self, Page};
 use stagewright::report::step::Step;
 use stagewright::report::table;
 use stagewright::report::throughput::throughput;
+use stagewright::text::visible;
 
 use super::args::PlanArguments;
 use super::error::CliError;
@@ -64,11 +65,10 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
         document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));
     }
     let json = write_plan(&document);
-    output::result(&if arguments.json {
-        json.clone()
-    } else {
-        table::plan(&document, problem.cluster().document(), output::width())
-    })?;
+    match arguments.json {
+        true => output::data(&json)?,
+        false => output::result(&table::plan(&document, problem.cluster().document(), output::width()))?,
+    }
     // Written after it is printed, so that a full disk does not lose the result.
     if let Some(path) = &arguments.out {
         files::write(path, &json)?;
@@ -174,5 +174,5 @@ fn explain(
         threads: solving.threads,
         interrupt,
     };
-    diagnose(problem, &effort).iter().map(ToString::to_string).collect()
+    diagnose(problem, &effort).iter().map(|finding| visible(&finding.to_string()).into_owned()).collect()
 }

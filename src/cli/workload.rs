@@ -59,7 +59,7 @@ fn generate(family: &dyn Family, arguments: &WorkloadArguments) -> Result<Exit, 
     let text = write_graph(&graph);
     match &arguments.out {
         Some(path) if !is_standard(path) => files::write(path, &text)?,
-        _ => output::result(&text)?,
+        _ => output::data(&text)?,
     }
     output::note(&format!(
         "{}: {} operators, {} tensors, {} parameters, {}",

@@ -7,6 +7,7 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, Width};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::wrap::{GAP, borderless, facts, finish};
+use crate::text::{markdown, visible};
 
 /// What stands in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl Column {
     }
 }
 
-/// A table of texts.
+/// A table of texts, every character of which is seen, on one line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     columns: Vec<(String, Column)>,
@@ -43,13 +44,13 @@ pub struct Grid {
 impl Grid {
     /// A table with columns and no rows yet.
     pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Column)>) -> Grid {
-        let columns = columns.into_iter().map(|(name, column)| (name.to_owned(), column)).collect();
+        let columns = columns.into_iter().map(|(name, column)| (visible(name).into_owned(), column)).collect();
         Grid { columns, rows: Vec::new() }
     }
 
     /// Adds a row with a text for every column.
     pub fn row(&mut self, texts: impl IntoIterator<Item = String>) {
-        self.rows.push(texts.into_iter().collect());
+        self.rows.push(texts.into_iter().map(|text| visible(&text).into_owned()).collect());
     }
 
     /// Whether there are no rows.
@@ -69,10 +70,10 @@ impl Grid {
         }
     }
 
-    /// The characters of the widest line of a column.
+    /// The characters of the widest cell of a column.
     fn natural(&self, at: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(at)).chain([&self.columns[at].0]);
-        cells.flat_map(|text| text.lines()).map(|line| line.width()).max().unwrap_or(0)
+        cells.map(|text| text.width()).max().unwrap_or(0)
     }
 
     /// The characters of every column in a table of so many, 0 for what is left out; none where it is too narrow.
@@ -136,14 +137,14 @@ impl Grid {
     /// As a table of Markdown.
     pub fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let mut text = line(self.columns.iter().map(|(name, _)| escaped(name)).collect());
+        let mut text = line(self.columns.iter().map(|(name, _)| markdown(name)).collect());
         let rule = |column: &Column| match column {
             Column::Figures => "---:".to_owned(),
             Column::Names | Column::Words | Column::Bars => "---".to_owned(),
         };
         text.push_str(&line(self.columns.iter().map(|(_, column)| rule(column)).collect()));
         for row in &self.rows {
-            text.push_str(&line(row.iter().map(|cell| escaped(cell)).collect()));
+            text.push_str(&line(row.iter().map(|cell| markdown(cell)).collect()));
         }
         text
     }
@@ -183,11 +184,6 @@ fn scaled(bar: &str, from: usize, to: usize) -> String {
     blocks.flat_map(|(at, block)| std::iter::repeat_n(block, end(at + 1) - end(at))).collect()
 }
 
-/// A text that stays in its cell.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,7 +216,7 @@ mod tests {
     #[test]
     fn cells_of_markdown_stay_in_their_row() {
         let text = example().markdown();
-        assert_eq!(text, "| solver | value |\n| --- | ---: |\n| a\\|b c | 1 ms |\n| dp | 20 ms |\n");
+        assert_eq!(text, "| solver | value |\n| --- | ---: |\n| a\\|b\\\\nc | 1 ms |\n| dp | 20 ms |\n");
     }
 
     #[test]

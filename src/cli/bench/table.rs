@@ -2,6 +2,7 @@
 
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::{bytes, percent, seconds};
+use stagewright::text;
 
 use super::case::Row;
 use super::suite::Suite;
@@ -30,7 +31,7 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
     let mut text = format!(
         "# {}\n\nOne process a run, {} run(s) a case, {} thread(s). The time is end to end; solving is the solver's \
          part of it.\n\n",
-        suite.name, suite.repeat, suite.threads
+        text::markdown(&suite.name), suite.repeat, suite.threads
     );
     let mut grid = Grid::new([
         ("input", Column::Words),

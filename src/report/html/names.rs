@@ -1,31 +1,22 @@
 //! Names from files as people may see them.
 
+use crate::text;
+
 /// Characters of a name that are shown.
 const LONGEST: usize = 240;
 /// Of which so many are its end, which is where long names differ.
 const END: usize = 80;
 
-/// A name with every character visible: controls, marks that turn the direction of writing and the like are
-/// written as escapes. The middle of a very long one is left out.
+/// A name with every character seen. The middle of a very long one is left out.
 pub(super) fn visible(name: &str) -> String {
     // A name has at least as many bytes as characters, so most are not counted.
     let characters = if name.len() > LONGEST { name.chars().count() } else { 0 };
-    let mut shown = String::with_capacity(name.len().min(4 * LONGEST));
-    for (at, character) in name.chars().enumerate() {
-        if characters > LONGEST {
-            if at == LONGEST - END {
-                shown.push('…');
-            }
-            if (LONGEST - END..characters - END).contains(&at) {
-                continue;
-            }
-        }
-        match character {
-            '"' | '\'' | '\\' => shown.push(character),
-            _ => shown.extend(character.escape_debug()),
-        }
+    if characters <= LONGEST {
+        return text::visible(name).into_owned();
     }
-    shown
+    let begin: String = name.chars().take(LONGEST - END).collect();
+    let end: String = name.chars().skip(characters - END).collect();
+    text::visible(&format!("{begin}…{end}")).into_owned()
 }
 
 /// Where the last part of a name begins: after its last separator that is not its last character.

@@ -18,6 +18,7 @@ pub mod learned;
 #[cfg(not(feature = "policy"))]
 #[path = "learned_off.rs"]
 mod learned;
+pub mod lock;
 pub mod nearest;
 pub mod placement;
 pub mod portfolio;

@@ -117,7 +117,8 @@ mod tests {
         for mark in marks.chars().chain(['\u{61c}', '\u{180e}', '\u{e0041}', '\u{fe0f}', '\u{3164}']) {
             assert!(is_hidden(mark), "{mark:?}");
         }
-        for seen in ["e\u{301}tude", "ไม้ตรี", "हिन्दी", "שָׁלוֹם", "µs × 3 – █▒ …", "🎉", "\"'\\`"] {
+        for seen in ["e\u{301}tude", "ไม้ตรี", "हिन्दी", "שָׁלוֹם", "µs × 3 – █▒ …", "🎉", "\"'\\`"]
+        {
             assert!(matches!(visible(seen), Cow::Borrowed(_)), "{seen}");
         }
         assert_eq!(visible_lines("a\nb\r\n"), "a\nb\\r\n");

@@ -29,9 +29,15 @@ use super::{export, files, interrupt, output, simulate};
 /// Most time that a diagnosis takes, of what the solve left of the time limit.
 const DIAGNOSIS: Duration = Duration::from_secs(20);
 
+/// More simulations than a machine plays in its life.
+const MOST_SIMULATIONS: u64 = 1 << 53;
+
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliError> {
     let objective = resolve::objective(&arguments.objective)?;
     let mut solving = resolve::solving(&arguments.solve)?;
+    if let Some(simulations) = arguments.simulations {
+        resolve::count("--simulations", simulations, 0..=MOST_SIMULATIONS)?;
+    }
     solving.limits.simulations = arguments.simulations;
     let mut chosen = resolve::solver(&arguments.solver, &objective)?;
     if let Some(path) = &arguments.checkpoint {

@@ -44,7 +44,8 @@ pub struct Grid {
 impl Grid {
     /// A table with columns and no rows yet.
     pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Column)>) -> Grid {
-        let columns = columns.into_iter().map(|(name, column)| (visible(name).into_owned(), column)).collect();
+        let columns =
+            columns.into_iter().map(|(name, column)| (visible(name).into_owned(), column)).collect();
         Grid { columns, rows: Vec::new() }
     }
 

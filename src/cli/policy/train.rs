@@ -144,6 +144,8 @@ pub(super) fn at(label: &str, error: RunError) -> CliError {
     let place = match &error {
         RunError::Config { line: Some(line), .. } => format!("{label}:{line}"),
         RunError::Recipe { field, error } => format!("{label}: {field}.{}", error.place()),
+        RunError::Count { field, .. } => format!("{label}: {field}"),
+        RunError::InUse { folder } => folder.clone(),
         RunError::Store(error) => error.place(),
         RunError::Checkpoint { file, .. } | RunError::File { file, .. } => file.clone(),
         _ => label.into(),

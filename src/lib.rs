@@ -18,11 +18,13 @@ pub mod learned;
 #[cfg(not(feature = "policy"))]
 #[path = "learned_off.rs"]
 mod learned;
+pub mod lock;
 pub mod nearest;
 pub mod placement;
 pub mod portfolio;
 pub mod registry;
 pub mod report;
+pub mod text;
 pub mod train;
 pub mod workloads;
 

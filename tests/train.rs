@@ -411,16 +411,44 @@ fn a_learned_system_that_fits_nowhere_is_kept_all_the_same() {
     assert_done(&output);
 }
 
+/// A second run would overwrite the state of the first. What is locked is a file, whoever has it.
+#[test]
+fn two_runs_in_one_folder_at_once_are_refused() {
+    let folder = folder();
+    let run = path(&folder, "run");
+    fs::create_dir(&run).expect("a folder");
+    for text in [CONFIGURATION.to_owned(), SYSTEM.replace("episodes = 24", "episodes = 1")] {
+        let configuration = configured(&folder, &text);
+        let lock = fs::File::create(Path::new(&run).join("lock")).expect("a file");
+        lock.lock().expect("a lock");
+        let refused = train(&configuration, &run);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("error[D023]") && said.contains(&format!("--> {run}\n")), "{said}");
+        assert!(!Path::new(&run).join("state.safetensors").exists());
+    }
+    // The file is still there, and nobody has it.
+    assert_done(&train(&configured(&folder, &SYSTEM.replace("episodes = 24", "episodes = 1")), &run));
+}
+
 #[test]
 fn what_is_wrong_is_refused_with_its_place() {
     let folder = folder();
     let cases = [
         ("steps = 24", "steps = ", "D018", ":5"),
         ("steps = 24", "stepps = 24", "D018", ":5"),
-        ("steps = 24", "steps = 0", "D018", "training.toml"),
-        ("batch = 2", "batch = 0", "D018", "training.toml"),
+        ("steps = 24", "steps = 0", "D018", "training.toml: steps"),
+        ("batch = 2", "batch = 0", "D018", "training.toml: batch"),
+        ("steps = 24", "steps = 9223372036854775807", "D018", "training.toml: steps"),
+        ("measure_every = 4", "measure_every = 9223372036854775807", "D018", "training.toml: measure_every"),
+        ("patience = 100", "patience = 9223372036854775807", "D018", "training.toml: patience"),
+        ("count = 6", "count = 1000000000000", "D018", "training.toml: data.count"),
+        ("count = 3", "count = 1000000000000", "D018", "training.toml: held_out.count"),
+        ("[data]", "[adam]\nwarmup = 9223372036854775807\n[data]", "D018", "training.toml: adam.warmup"),
+        ("[data]", "[reinforce]\ndraws = 1000000\n[data]", "D018", "training.toml: reinforce.draws"),
+        ("width = 8\nlayers = 2", "width = 1024\nlayers = 1024", "D018", "training.toml"),
         ("heads = 2", "heads = 3", "D018", "training.toml"),
-        ("batch = 2", "batch = 9223372036854775807", "D018", "training.toml"),
+        ("batch = 2", "batch = 9223372036854775807", "D018", "training.toml: batch"),
         ("seconds = 0.02", "seconds = 1e30", "D018", "training.toml"),
         ("\"imitation\"", "\"expert\"", "D018", "training.toml"),
         ("\"imitation\"", "\"intuition\"", "D018", ":3"),
@@ -441,6 +469,14 @@ fn what_is_wrong_is_refused_with_its_place() {
     let reinforced = CONFIGURATION.replace("\"imitation\"", "\"reinforcement\"");
     let output = train(&configured(&folder, &reinforced), &path(&folder, "run"));
     assert!(String::from_utf8_lossy(&output.stderr).contains("takes 1 graph"));
+    for (from, field) in [("count = 2", "held_out.count"), ("episodes = 24", "episodes")] {
+        let (name, _) = from.split_once(" = ").expect("a field");
+        let text = SYSTEM.replacen(from, &format!("{name} = 1000000000000000"), 1);
+        assert_ne!(text, SYSTEM, "{from}");
+        let said = train(&configured(&folder, &text), &path(&folder, "run"));
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.contains("D018") && said.contains(&format!("training.toml: {field}\n")), "{said}");
+    }
     let missing = stagewright(&["train", "nowhere.toml", "--out", &path(&folder, "run")]);
     assert_eq!(missing.status.code(), Some(2));
     let other = stagewright(&[

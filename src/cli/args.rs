@@ -22,7 +22,8 @@ pub(crate) struct Arguments {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 check found a violation, 2 bad usage or input, 3 proved infeasible, \
-4 a plan but not the --gap asked for, 5 a limit ended the search with no plan";
+4 a plan but not the --gap asked for, or a table of bench that was interrupted, 5 a limit or an interrupt ended the work with \
+no result";
 
 /// The request: a command, or an error code to explain.
 #[derive(Debug)]

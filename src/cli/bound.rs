@@ -59,18 +59,17 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit, Cli
         .filter(|bound| bound.value_s.is_some())
         .max_by(|a, b| value(a).total_cmp(&value(b)))
         .cloned();
-    let text = if arguments.json {
+    if arguments.json {
         let bounds = Bounds { objective: objective_document(&objective, None), bounds, strongest };
-        super::output::json(&bounds)?
+        output::data(&output::json(&bounds)?)?;
     } else if bounds.is_empty() {
-        "no bound applies to this objective\n".into()
+        output::result("no bound applies to this objective\n")?;
     } else {
         let line = strongest.as_ref().map_or_else(|| "none".into(), table::bound);
         let lines =
             [("objective", table::objective(&objective_document(&objective, None))), ("strongest", line)];
         let width = output::width();
-        format!("{}\n{}", facts(lines, width), table::bounds(&bounds).text(width))
-    };
-    output::result(&text)?;
+        output::result(&format!("{}\n{}", facts(lines, width), table::bounds(&bounds).text(width)))?;
+    }
     Ok(exit)
 }

@@ -7,6 +7,7 @@ use stagewright::report::table::{self, DeviceRow};
 use stagewright::report::throughput::throughput;
 use stagewright::report::units::seconds;
 use stagewright::report::wrap::{self, facts};
+use stagewright::text::visible;
 use stagewright_verify::{BoundVerdict, Report, check};
 
 use super::args::CheckArguments;
@@ -30,11 +31,10 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
                 .help("correct the document that is named; the plan itself was not judged")
         },
     )?;
-    output::result(&if arguments.json {
-        output::json(&summary(&plan, &report))?
-    } else {
-        text(&plan, &report, &documents, output::width())
-    })?;
+    match arguments.json {
+        true => output::data(&output::json(&summary(&plan, &report))?)?,
+        false => output::result(&text(&plan, &report, &documents, output::width()))?,
+    }
     Ok(if report.holds() { Exit::Done } else { Exit::Violation })
 }
 
@@ -94,7 +94,7 @@ fn text(plan: &PlanDocument, report: &Report, documents: &Documents, width: Opti
     if !report.violations.is_empty() {
         text.push('\n');
         for violation in &report.violations {
-            text.push_str(&wrap::lines(&violation.to_string(), width));
+            text.push_str(&wrap::lines(&visible(&violation.to_string()), width));
         }
     }
     text

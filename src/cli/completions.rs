@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &CompletionsArguments) -> Result<Exit, CliError> {
     let mut script = Vec::new();
     let mut command = with_names(Arguments::command(), arguments.shell);
     clap_complete::generate(arguments.shell, &mut command, "stagewright", &mut script);
-    output::result(&String::from_utf8_lossy(&script))?;
+    output::data(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit, CliError> {
     ])?;
     let text = text(arguments)?;
     if is_standard(&arguments.output) {
-        output::result(&text)?;
+        output::data(&text)?;
     } else {
         files::write(&arguments.output, &text)?;
     }

@@ -11,6 +11,7 @@ use stagewright::core::graph::GraphError;
 use stagewright::core::problem::ProblemError;
 use stagewright::formats::InputError;
 use stagewright::placement::PlacementError;
+use stagewright::text::visible;
 use stagewright::workloads::WorkloadError;
 
 /// An error for display.
@@ -19,12 +20,13 @@ pub(crate) struct CliError {
     code: String,
     cause: String,
     place: Option<String>,
-    help: Option<String>,
+    /// Its lines.
+    help: Vec<String>,
 }
 
 impl CliError {
     pub(crate) fn new(code: &str, cause: impl Into<String>) -> Self {
-        CliError { code: code.into(), cause: cause.into(), place: None, help: None }
+        CliError { code: code.into(), cause: cause.into(), place: None, help: Vec::new() }
     }
 
     pub(crate) fn at(mut self, place: impl Into<String>) -> Self {
@@ -33,7 +35,7 @@ impl CliError {
     }
 
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = vec![help.into()];
         self
     }
 
@@ -70,7 +72,8 @@ impl From<InputError> for CliError {
 
 impl From<NameError> for CliError {
     fn from(error: NameError) -> Self {
-        CliError::new(error.code(), error.to_string()).help(error.help())
+        let help = error.help().lines().map(|line| line.trim().to_owned()).collect();
+        CliError { help, ..CliError::new(error.code(), error.to_string()) }
     }
 }
 
@@ -80,14 +83,16 @@ impl From<WorkloadError> for CliError {
     }
 }
 
+/// Over several lines, of which what is in an input makes none.
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error[{}]: {}", self.code, self.cause)?;
+        write!(f, "error[{}]: {}", self.code, visible(&self.cause))?;
         if let Some(place) = &self.place {
-            write!(f, "\n  --> {place}")?;
+            write!(f, "\n  --> {}", visible(place))?;
         }
-        if let Some(help) = &self.help {
-            write!(f, "\n  help: {help}")?;
+        for (at, line) in self.help.iter().enumerate() {
+            let before = if at == 0 { "  help: " } else { "    " };
+            write!(f, "\n{before}{}", visible(line))?;
         }
         Ok(())
     }

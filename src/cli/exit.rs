@@ -17,7 +17,9 @@ pub(crate) enum Exit {
     Infeasible,
     /// A plan, but the requested gap was not reached.
     GapNotReached,
-    /// A limit ended the search with no plan.
+    /// A table of `bench`, but it was interrupted before all of it was run.
+    Partial,
+    /// A limit or an interrupt ended the work with no result.
     NoPlan,
 }
 
@@ -41,7 +43,7 @@ impl From<Exit> for ExitCode {
             Exit::Violation => 1,
             Exit::BadInput => 2,
             Exit::Infeasible => 3,
-            Exit::GapNotReached => 4,
+            Exit::GapNotReached | Exit::Partial => 4,
             Exit::NoPlan => 5,
         })
     }

@@ -57,16 +57,17 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, CliError> {
     };
     let document = objective_document(problem.objective(), Some(explanation.value_s));
     let known = throughput(&document, explanation.value_s, batch, problem.graph().document());
-    output::result(&if arguments.json {
-        output::json(&Document {
+    match arguments.json {
+        true => output::data(&output::json(&Document {
             schema: SCHEMA,
             objective: &document,
             explanation: &explanation,
             what_ifs: &what_ifs,
-        })?
-    } else {
-        text(&document, &explanation, &what_ifs, known.as_ref(), output::width())
-    })?;
+        })?)?,
+        false => {
+            output::result(&text(&document, &explanation, &what_ifs, known.as_ref(), output::width()))?;
+        }
+    }
     Ok(Exit::Done)
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit, CliError> {
     let export = placed.and_then(|placed| (target.write)(&placed)).map_err(|error| failed(&label, &error))?;
     match &arguments.out {
         Some(path) if !is_standard(path) => files::write(path, &export.text)?,
-        _ => output::result(&export.text)?,
+        _ => output::data(&export.text)?,
     }
     for note in &export.notes {
         output::note(&format!("note: {note}"));
@@ -70,9 +70,10 @@ pub(crate) fn write_dot(path: &Path, plan: &PlanDocument, problem: &Problem) -> 
 
 /// The targets, each with what it cannot express.
 fn list() -> String {
-    let row =
-        |target: &&'static Target| (target.name, format!("{}\nlimits: {}", target.summary, target.limits));
-    facts(TARGETS.iter().map(row), output::width())
+    let rows = |target: &&'static Target| {
+        [(target.name, target.summary.to_owned()), ("", format!("limits: {}", target.limits))]
+    };
+    facts(TARGETS.iter().flat_map(rows), output::width())
 }
 
 /// The error for a plan that cannot be exported, or for an unknown target.

@@ -8,7 +8,7 @@ use super::exit::Exit;
 use super::output;
 
 pub(crate) fn run(arguments: &ExporterArguments) -> Result<Exit, CliError> {
-    output::result(match arguments.framework {
+    output::data(match arguments.framework {
         FrameworkArgument::Torch => torch::EXPORTER,
     })?;
     Ok(Exit::Done)

@@ -50,6 +50,9 @@ pub(crate) fn run(
             output::note(&format!("note: under this schedule {name} needs {peak} bytes of {limit}"));
         }
     }
-    output::result(&if arguments.json { output::json(&report)? } else { report.text(output::width()) })?;
+    match arguments.json {
+        true => output::data(&output::json(&report)?)?,
+        false => output::result(&report.text(output::width()))?,
+    }
     Ok(Exit::Done)
 }

@@ -13,7 +13,7 @@ pub(crate) fn run(arguments: &ManArguments) -> Result<Exit, CliError> {
     // Gives every command its full name, such as `stagewright-plan`.
     command.build();
     let Some(folder) = &arguments.folder else {
-        output::result(&page(command)?.1)?;
+        output::data(&page(command)?.1)?;
         return Ok(Exit::Done);
     };
     files::make_folder(folder)?;

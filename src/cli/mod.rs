@@ -39,8 +39,11 @@ mod style;
 mod unpriced;
 mod workload;
 
+use std::borrow::Cow;
+
 use clap::Parser;
 use clap::error::ErrorKind;
+use stagewright::text::visible_lines;
 
 use args::{Arguments, Asked, Command};
 use error::CliError;
@@ -52,8 +55,7 @@ pub(crate) fn run() -> Exit {
     let (verbose, asked) = match asked {
         Ok(asked) => asked,
         Err(error) => {
-            // A closed pipe is not an error, and there is nowhere else to report it.
-            let _ = error.print();
+            usage(&error);
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
                 _ => Exit::BadInput,
@@ -68,9 +70,19 @@ pub(crate) fn run() -> Exit {
         output::note(&peak_memory());
     }
     outcome.unwrap_or_else(|error| {
-        output::note(&error.to_string());
+        output::error(&error);
         Exit::BadInput
     })
+}
+
+/// Prints what the parser of arguments says. Where it repeats what a terminal should not get, its colours are lost.
+fn usage(error: &clap::Error) {
+    let plain = error.render().to_string();
+    match visible_lines(&plain) {
+        // A closed pipe is no error, and there is nowhere else to say so.
+        Cow::Borrowed(_) => drop(error.print()),
+        Cow::Owned(_) => plain.lines().for_each(output::note),
+    }
 }
 
 fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {

@@ -1,17 +1,27 @@
 //! Output to the terminal. No other module writes to standard output or standard error.
 //!
 //! `print!` panics when a pipe is closed, so nothing uses it, and the lints against it need no exception.
+//!
+//! What is for people reaches a terminal with every character seen, whatever is in the inputs. Only where a line ends is
+//! not known here any more: texts are put together from tables, facts and lines, each of which keeps names on its lines.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 
+use stagewright::text::{visible, visible_lines};
+
 use super::error::CliError;
 use super::style;
 
-/// Writes a result to standard output. A closed pipe is not an error.
+/// Writes a result for people to standard output.
 pub(crate) fn result(text: &str) -> Result<(), CliError> {
+    let text = visible_lines(text);
+    data(&if style::is_coloured(&io::stdout()) { Cow::Owned(style::coloured(&text)) } else { text })
+}
+
+/// Writes a result for programs to standard output, as it is. A reader that has gone away is no error.
+pub(crate) fn data(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
-    let text = if style::is_coloured(&out) { Cow::Owned(style::coloured(text)) } else { Cow::Borrowed(text) };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -21,11 +31,21 @@ pub(crate) fn result(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Writes a line to standard error. A failure is ignored: there is nowhere to report it.
+/// Writes a line of the story to standard error.
 pub(crate) fn note(line: &str) {
+    story(&visible(line));
+}
+
+/// Writes an error to standard error.
+pub(crate) fn error(error: &CliError) {
+    story(&error.to_string());
+}
+
+/// Where standard error cannot be written there is nowhere to complain.
+fn story(text: &str) {
     let mut out = io::stderr().lock();
-    let line = if style::is_coloured(&out) { Cow::Owned(style::coloured(line)) } else { Cow::Borrowed(line) };
-    let _ = writeln!(out, "{line}");
+    let text = if style::is_coloured(&out) { Cow::Owned(style::coloured(text)) } else { Cow::Borrowed(text) };
+    let _ = writeln!(out, "{text}");
 }
 
 /// Width of standard output in characters; `None`, for unlimited, if it is not a terminal.

@@ -15,6 +15,7 @@ use stagewright::report::html::{self, Page};
 use stagewright::report::step::Step;
 use stagewright::report::table;
 use stagewright::report::throughput::throughput;
+use stagewright::text::visible;
 
 use super::args::PlanArguments;
 use super::error::CliError;
@@ -28,9 +29,15 @@ use super::{export, files, interrupt, output, simulate};
 /// Maximum time of a diagnosis; it also ends with the time limit of the solve.
 const DIAGNOSIS: Duration = Duration::from_secs(20);
 
+/// More simulations than a machine plays in its life.
+const MOST_SIMULATIONS: u64 = 1 << 53;
+
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliError> {
     let objective = resolve::objective(&arguments.objective)?;
     let mut solving = resolve::solving(&arguments.solve)?;
+    if let Some(simulations) = arguments.simulations {
+        resolve::count("--simulations", simulations, 0..=MOST_SIMULATIONS)?;
+    }
     solving.limits.simulations = arguments.simulations;
     let mut chosen = resolve::solver(&arguments.solver, &objective)?;
     if let Some(path) = &arguments.checkpoint {
@@ -64,11 +71,10 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
         document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));
     }
     let json = write_plan(&document);
-    output::result(&if arguments.json {
-        json.clone()
-    } else {
-        table::plan(&document, problem.cluster().document(), output::width())
-    })?;
+    match arguments.json {
+        true => output::data(&json)?,
+        false => output::result(&table::plan(&document, problem.cluster().document(), output::width()))?,
+    }
     // Files are written after printing, so that a full disk does not lose the result.
     if let Some(path) = &arguments.out {
         files::write(path, &json)?;
@@ -174,5 +180,5 @@ fn explain(
         threads: solving.threads,
         interrupt,
     };
-    diagnose(problem, &effort).iter().map(ToString::to_string).collect()
+    diagnose(problem, &effort).iter().map(|finding| visible(&finding.to_string()).into_owned()).collect()
 }

@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use stagewright::core::solver::{Event, Observer};
 use stagewright::core::tolerance;
 use stagewright::report::units::{percent, seconds};
+use stagewright::text::visible;
 
 use super::output::note;
 
@@ -51,7 +52,7 @@ impl Progress {
         }
         parts.push(progress.into());
         parts.retain(|part| !part.is_empty());
-        bar.set_message(parts.join(", "));
+        bar.set_message(visible(&parts.join(", ")).into_owned());
     }
 }
 

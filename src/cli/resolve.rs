@@ -1,6 +1,7 @@
 //! Interpretation of arguments: files to documents, options to an objective and limits.
 
 use std::num::NonZeroU64;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use stagewright::clusters;
@@ -381,7 +382,16 @@ pub(crate) fn schedule(argument: ScheduleArgument) -> Schedule {
 
 /// Maximum number of worker threads: more than the processors of any machine for one solve, and few enough to start
 /// quickly.
-const MOST_THREADS: usize = 512;
+pub(crate) const MOST_THREADS: usize = 512;
+
+/// Refuses a count of an option beyond what makes sense.
+pub(crate) fn count(option: &str, count: u64, range: RangeInclusive<u64>) -> Result<(), CliError> {
+    if range.contains(&count) {
+        return Ok(());
+    }
+    let cause = format!("{option} is {count}, it must be from {} to {}", range.start(), range.end());
+    Err(CliError::new("U001", cause).at(option).help("correct the number"))
+}
 
 /// The number of worker threads: as requested, else one per processor.
 pub(crate) fn threads(asked: Option<usize>) -> Result<usize, CliError> {

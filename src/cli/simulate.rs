@@ -30,11 +30,10 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
     let placement = placement.as_step(problem.graph(), plan.objective.kind);
     judge(&problem, &placement, &label)?;
     let step = Step::of(&problem, &placement);
-    output::result(&if arguments.json {
-        output::json(&StepDocument::of(&step, &DeviceNames::of(&step)))?
-    } else {
-        text::step(&step, output::width())
-    })?;
+    match arguments.json {
+        true => output::data(&output::json(&StepDocument::of(&step, &DeviceNames::of(&step)))?)?,
+        false => output::result(&text::step(&step, output::width()))?,
+    }
     if let Some(path) = &arguments.trace {
         write_trace(path, &step)?;
     }

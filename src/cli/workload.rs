@@ -18,7 +18,10 @@ use super::args::{
 use super::error::CliError;
 use super::exit::Exit;
 use super::files::{self, is_standard};
-use super::output;
+use super::{output, resolve};
+
+/// Random problems of a recipe, a file each.
+const MOST_PROBLEMS: u64 = 1_000_000;
 
 pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit, CliError> {
     if let (Some(recipe), Some(count), Some(out)) = (&arguments.recipe, arguments.count, &arguments.out) {
@@ -34,6 +37,7 @@ pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit, CliError> {
 
 /// Writes the first `count` problems of a recipe, each as a graph that carries its cluster.
 fn instances(recipe: &Path, count: u64, out: &Path) -> Result<Exit, CliError> {
+    resolve::count("--count", count, 1..=MOST_PROBLEMS)?;
     let input = files::read(recipe)?;
     let wrong = |error: RecipeError| {
         CliError::new(error.code(), error.to_string())
@@ -59,7 +63,7 @@ fn generate(family: &dyn Family, arguments: &WorkloadArguments) -> Result<Exit, 
     let text = write_graph(&graph);
     match &arguments.out {
         Some(path) if !is_standard(path) => files::write(path, &text)?,
-        _ => output::result(&text)?,
+        _ => output::data(&text)?,
     }
     output::note(&format!(
         "{}: {} operators, {} tensors, {} parameters, {}",

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::text::visible;
+
 /// An invalid input.
 ///
 /// `Display` prints all of it, over several lines:
@@ -52,7 +54,7 @@ pub enum At {
     },
 }
 
-/// Largest number of bytes of a cause or path that an error repeats: names in an input can be of any length.
+/// Bytes of the longest cause and path that an error repeats: names in an input can be of any length.
 const LONGEST_QUOTE: usize = 400;
 
 /// Largest number of bytes of a hint: commands and lists of formats are longer than a cause.
@@ -67,14 +69,14 @@ impl InputError {
         help: impl Into<String>,
     ) -> Self {
         let at = match at {
-            At::Path(path) => At::Path(printable(path, LONGEST_QUOTE)),
+            At::Path(path) => At::Path(printable(&path, LONGEST_QUOTE)),
             other => other,
         };
         InputError {
             code,
-            message: printable(message.into(), LONGEST_QUOTE),
+            message: printable(&message.into(), LONGEST_QUOTE),
             place: Place { file: label.to_owned(), at },
-            help: printable(help.into(), LONGEST_HELP),
+            help: printable(&help.into(), LONGEST_HELP),
         }
     }
 
@@ -90,25 +92,13 @@ impl InputError {
     }
 }
 
-/// Shortens a text and escapes control characters: errors quote inputs, which must not flood or control a
-/// terminal.
-fn printable(text: String, longest: usize) -> String {
-    if text.len() <= longest && !text.chars().any(char::is_control) {
-        return text;
+/// What an input says is repeated in errors, so it is kept short and every character of it is seen.
+fn printable(text: &str, longest: usize) -> String {
+    let shown = visible(text);
+    match shown.len() <= longest {
+        true => shown.into_owned(),
+        false => format!("{}…", &shown[..shown.floor_char_boundary(longest)]),
     }
-    let mut out = String::new();
-    for c in text.chars() {
-        if out.len() >= longest {
-            out.push('…');
-            break;
-        }
-        if c.is_control() {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
 }
 
 impl fmt::Display for At {
@@ -147,11 +137,11 @@ mod tests {
 
     #[test]
     fn names_of_an_input_cannot_flood_or_steer_a_terminal() {
-        let hostile = format!("\u{1b}[2J{}", "x".repeat(100_000));
+        let hostile = format!("\u{1b}[2J\u{202e}{}", "x".repeat(100_000));
         let error = InputError::new("F005", "m", At::Path(hostile.clone()), hostile.clone(), hostile);
         for part in [error.message, error.place.at.to_string(), error.help] {
             assert!(part.len() < 2 * LONGEST_HELP);
-            assert!(part.starts_with("\\u{1b}[2J"));
+            assert!(part.starts_with("\\u{1b}[2J\\u{202e}x"));
         }
     }
 }

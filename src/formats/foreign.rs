@@ -11,6 +11,7 @@
 //! of safetensors.
 
 use super::error::{At, InputError};
+use crate::text::quoted;
 
 /// Kind of a model file that cannot be planned directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +62,9 @@ impl Foreign {
             Foreign::Program => (
                 "a program saved by torch.export.save, which PyTorch has to read",
                 format!(
-                    "`stagewright exporter torch > stagewright_exporter.py`, then `python3 stagewright_exporter.py {label} \
-                     --out model.json`, and plan model.json"
+                    "`stagewright exporter torch > stagewright_exporter.py`, then `python3 stagewright_exporter.py {} \
+                     --out model.json`, and plan model.json",
+                    quoted(label)
                 ),
             ),
             Foreign::Checkpoint => (

@@ -9,6 +9,8 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Plan, Solution, Status};
 
+use crate::text::visible;
+
 /// Metadata of a solve that the solution does not contain.
 #[derive(Debug, Clone)]
 pub struct Provenance {
@@ -38,7 +40,8 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
         seconds: provenance.seconds,
         seed: provenance.seed,
         stop: solution.stop.map(|stop| stop.name().into()),
-        reason: solution.reason.clone(),
+        // One line, whatever names are in it: several reasons have a line each.
+        reason: solution.reason.as_deref().map(|reason| visible(reason).into_owned()),
         model: None,
         throughput: None,
         pins: problem.pins().clone(),

@@ -7,6 +7,7 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, Width};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::wrap::{GAP, borderless, facts, finish};
+use crate::text::{markdown, visible};
 
 /// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl Column {
     }
 }
 
-/// A table of text cells.
+/// A table of texts, every character of which is seen, on one line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     columns: Vec<(String, Column)>,
@@ -43,13 +44,14 @@ pub struct Grid {
 impl Grid {
     /// Creates a table without rows.
     pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Column)>) -> Grid {
-        let columns = columns.into_iter().map(|(name, column)| (name.to_owned(), column)).collect();
+        let columns =
+            columns.into_iter().map(|(name, column)| (visible(name).into_owned(), column)).collect();
         Grid { columns, rows: Vec::new() }
     }
 
     /// Adds a row with one cell per column.
     pub fn row(&mut self, texts: impl IntoIterator<Item = String>) {
-        self.rows.push(texts.into_iter().collect());
+        self.rows.push(texts.into_iter().map(|text| visible(&text).into_owned()).collect());
     }
 
     /// Whether the table has no rows.
@@ -69,10 +71,10 @@ impl Grid {
         }
     }
 
-    /// Natural width of a column: the characters of its widest line.
+    /// The characters of the widest cell of a column.
     fn natural(&self, at: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(at)).chain([&self.columns[at].0]);
-        cells.flat_map(|text| text.lines()).map(|line| line.width()).max().unwrap_or(0)
+        cells.map(|text| text.width()).max().unwrap_or(0)
     }
 
     /// Column widths of a table at most `width` characters wide, 0 for dropped columns. `None` if `width` is too small.
@@ -136,14 +138,14 @@ impl Grid {
     /// Formats the table as Markdown.
     pub fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let mut text = line(self.columns.iter().map(|(name, _)| escaped(name)).collect());
+        let mut text = line(self.columns.iter().map(|(name, _)| markdown(name)).collect());
         let rule = |column: &Column| match column {
             Column::Figures => "---:".to_owned(),
             Column::Names | Column::Words | Column::Bars => "---".to_owned(),
         };
         text.push_str(&line(self.columns.iter().map(|(_, column)| rule(column)).collect()));
         for row in &self.rows {
-            text.push_str(&line(row.iter().map(|cell| escaped(cell)).collect()));
+            text.push_str(&line(row.iter().map(|cell| markdown(cell)).collect()));
         }
         text
     }
@@ -183,11 +185,6 @@ fn scaled(bar: &str, from: usize, to: usize) -> String {
     blocks.flat_map(|(at, block)| std::iter::repeat_n(block, end(at + 1) - end(at))).collect()
 }
 
-/// Escapes a text for a Markdown cell.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,7 +217,7 @@ mod tests {
     #[test]
     fn cells_of_markdown_stay_in_their_row() {
         let text = example().markdown();
-        assert_eq!(text, "| solver | value |\n| --- | ---: |\n| a\\|b c | 1 ms |\n| dp | 20 ms |\n");
+        assert_eq!(text, "| solver | value |\n| --- | ---: |\n| a\\|b\\\\nc | 1 ms |\n| dp | 20 ms |\n");
     }
 
     #[test]

@@ -50,9 +50,8 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
     let stopped = plan.stop.as_ref().map(|stop| format!(", stopped by {stop}")).unwrap_or_default();
     lines.push(("status", format!("{}{stopped}", status(plan.status))));
     lines.push(("solver", format!("{}, {}", plan.solver, seconds(plan.seconds))));
-    if let Some(reason) = &plan.reason {
-        lines.push(("reason", reason.clone()));
-    }
+    let reasons = plan.reason.iter().flat_map(|reason| reason.lines()).enumerate();
+    lines.extend(reasons.map(|(at, line)| (if at == 0 { "reason" } else { "" }, line.to_owned())));
     let mut text = facts(lines, width);
     if !plan.devices.is_empty() {
         let rows: Vec<DeviceRow> = plan

@@ -1,5 +1,7 @@
 //! Quantities for display: three to five significant digits and a unit.
 
+use crate::text::visible;
+
 /// Seconds as `12.35 ms`.
 ///
 /// ```
@@ -71,14 +73,15 @@ pub fn percent(share: f64) -> String {
 /// Maximum length of a displayed name, in characters.
 const LONGEST_NAME: usize = 60;
 
-/// A name from a file, truncated and without terminal escapes.
+/// A name from a file: kept short, and every character of it seen.
 ///
 /// ```
 /// use stagewright::report::units::name;
 /// assert_eq!(name("conv\u{1b}[2J"), "conv\\u{1b}[2J");
 /// ```
 pub fn name(text: &str) -> String {
-    text.chars().take(LONGEST_NAME).flat_map(char::escape_debug).collect()
+    let end = text.char_indices().nth(LONGEST_NAME).map_or(text.len(), |(end, _)| end);
+    visible(&text[..end]).into_owned()
 }
 
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {

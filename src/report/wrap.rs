@@ -2,6 +2,8 @@
 
 use comfy_table::{Cell, ContentArrangement, Table, presets};
 
+use crate::text::visible;
+
 /// Minimum width of text: narrower text is unreadable anyway.
 const LEAST: u16 = 20;
 
@@ -11,11 +13,11 @@ pub(super) const GAP: u16 = 2;
 /// Indentation of example lines of a page, which keep their line breaks.
 const EXAMPLE: &str = "    ";
 
-/// Aligned `name  text` lines; further lines of a text are below its first.
+/// `name  text` lines, aligned. Every character of a text is seen, and one that is wrapped goes on below its first line.
 pub fn facts<'a>(lines: impl IntoIterator<Item = (&'a str, String)>, width: Option<u16>) -> String {
     let mut table = borderless(width);
     for (name, text) in lines {
-        table.add_row([Cell::new(name), Cell::new(text)]);
+        table.add_row([Cell::new(visible(name)), Cell::new(visible(&text))]);
     }
     finish(table)
 }
@@ -71,8 +73,8 @@ mod tests {
 
     #[test]
     fn facts_are_aligned_and_wrap_below_their_text() {
-        let lines = || [("value", "1 ms".to_owned()), ("reason", "a first line\na second".to_owned())];
-        let text = "value   1 ms\nreason  a first line\n        a second\n";
+        let lines = || [("value", "1 ms".to_owned()), ("reason", "one\ntwo".to_owned())];
+        let text = "value   1 ms\nreason  one\\ntwo\n";
         assert_eq!(facts(lines(), None), text);
         assert_eq!(facts(lines(), Some(20)), text);
         let narrow = facts([("reason", "many words that wrap".to_owned())], Some(20));

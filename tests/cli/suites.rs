@@ -1,7 +1,14 @@
 //! `bench`: tables of suites, resumption from journals, and convergence.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::Output;
+#[cfg(unix)]
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use super::{chain, cluster, code, command, demo, folder, path, root, run, stderr, stdout};
 
@@ -78,6 +85,142 @@ fn a_suite_goes_on_from_its_journal() {
         assert_eq!(std::fs::read_to_string(&journal).expect("a file"), other);
     }
     assert!(stderr(&run(&["bench", &suite, "--journal", "/dev/null"])).contains("error[B005]"));
+}
+
+#[test]
+fn a_journal_that_another_bench_writes_is_refused() {
+    let folder = pair();
+    let (suite, journal) = (path(&folder, "suite.toml"), path(&folder, "journal.jsonl"));
+    let other = File::create(&journal).expect("a file");
+    other.lock().expect("a lock");
+    let refused = run(&["bench", &suite, "--journal", &journal]);
+    assert_eq!(code(&refused), Some(2));
+    assert!(stderr(&refused).starts_with("error[B006]"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains(&format!("--> {journal}\n")), "{}", stderr(&refused));
+    drop(other);
+    assert_eq!(code(&run(&["bench", &suite, "--journal", &journal])), Some(0));
+}
+
+#[test]
+fn counts_of_a_suite_have_a_range_and_a_place() {
+    let folder = pair();
+    let file = path(&folder, "suite.toml");
+    let whole = std::fs::read_to_string(&file).expect("a suite");
+    let seeds =
+        format!("seeds = {:?}\nobjectives = {:?}\n", [0; 1000], [(); 1000].map(|()| "{}")).replace('"', "");
+    for (more, place) in [
+        ("repeat = 9223372036854775807\n", ": repeat\n"),
+        ("repeat = 0\n", ": repeat\n"),
+        ("repeat = -1\n", ":5\n"),
+        ("threads = 513\n", ": threads\n"),
+        (&seeds, "suite.toml\n"),
+    ] {
+        std::fs::write(&file, format!("{whole}{more}")).expect("room");
+        let refused = run(&["bench", &file]);
+        let said = stderr(&refused);
+        assert_eq!(code(&refused), Some(2), "{said}");
+        assert!(
+            said.starts_with("error[B002]")
+                && said.contains(&format!("{file}{}", place.replace("suite.toml", ""))),
+            "{said}"
+        );
+    }
+    std::fs::write(&file, whole).expect("room");
+    for jobs in ["0", "513", "18446744073709551615"] {
+        let refused = run(&["bench", &file, "--jobs", jobs]);
+        assert!(stderr(&refused).starts_with("error[U001]") && stderr(&refused).contains("--> --jobs"));
+    }
+}
+
+/// Runs a suite until it says a line that begins so, and a while longer, and ends it by a signal that no child of it gets.
+#[cfg(unix)]
+fn ended(arguments: &[&str], line: &str, longer: Duration) -> (Output, Duration) {
+    let mut child =
+        command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut story = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut said = String::new();
+    while !said.lines().last().is_some_and(|last| last.starts_with(line)) {
+        assert_ne!(story.read_line(&mut said).expect("text"), 0, "{said}");
+    }
+    std::thread::sleep(longer);
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(killed.expect("a system of this kind has it").success());
+    let began = Instant::now();
+    let mut output = child.wait_with_output().expect("a child");
+    story.read_to_string(&mut said).expect("text");
+    output.stderr = said.into_bytes();
+    (output, began.elapsed())
+}
+
+#[cfg(unix)]
+const SOON: Duration = Duration::from_secs(20);
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_run_that_is_under_way_and_the_table_is_partial() {
+    let folder = pair();
+    let (suite, csv, plots) =
+        (path(&folder, "suite.toml"), path(&folder, "table.csv"), path(&folder, "plots"));
+    let long = "objectives = [{ objective = \"makespan\" }]\ntime_limit = \"10m\"\n";
+    let text = std::fs::read_to_string(&suite)
+        .expect("a suite")
+        .replace("\"dp\", \"one-device\"", "\"heft\", \"annealing\"");
+    std::fs::write(&suite, text + long).expect("room");
+    let (output, took) =
+        ended(&["bench", &suite, "--out-csv", &csv, "--plots", &plots], "2 of 2", Duration::from_secs(1));
+    assert!(took < SOON, "{took:?}");
+    assert_eq!(code(&output), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).ends_with("interrupted: 1 of 2 cases were run\n"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Interrupted: 1 of 2 case(s) were run.\n"), "{}", stdout(&output));
+    let rows = |csv: &str| -> Vec<[String; 3]> {
+        let mut reader = csv::Reader::from_path(csv).expect("it was written");
+        reader
+            .records()
+            .map(|row| row.map(|row| [3, 5, 15].map(|at| row[at].to_owned())).expect("CSV"))
+            .collect()
+    };
+    assert_eq!(rows(&csv), [["heft", "feasible", "1"], ["annealing", "not run", "0"]]);
+    let plot = std::fs::read_to_string(path(&folder, "plots/profile.svg")).expect("a plot");
+    assert!(plot.contains("(interrupted)"), "a plot says it as well");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_repeats_of_a_case_and_keeps_those_that_were_made() {
+    let folder = pair();
+    let (suite, csv, journal) =
+        (path(&folder, "suite.toml"), path(&folder, "table.csv"), path(&folder, "journal"));
+    let text = std::fs::read_to_string(&suite).expect("a suite") + "repeat = 1000000\n";
+    std::fs::write(&suite, text).expect("room");
+    let arguments = ["bench", &suite, "--out-csv", &csv, "--journal", &journal];
+    let (output, took) = ended(&arguments, "1 of 2", Duration::from_secs(4));
+    assert!(took < SOON, "{took:?}");
+    assert_eq!(code(&output), Some(4), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("Interrupted: 1 of 2 case(s) were run, 1 of them fewer times than all.\n")
+    );
+    let mut reader = csv::Reader::from_path(&csv).expect("it was written");
+    let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().expect("it is CSV");
+    assert_eq!((&rows[0][5], &rows[1][5]), ("optimal", "not run"));
+    let runs: u32 = rows[0][15].parse().expect("a count");
+    assert!((1..1_000_000).contains(&runs), "{runs}");
+    let kept = std::fs::read_to_string(&journal).expect("a journal");
+    assert_eq!(kept.lines().count(), 1, "what was cut off is run again: {kept}");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_before_anything_was_run_has_no_table() {
+    let folder = pair();
+    let (suite, csv) = (path(&folder, "suite.toml"), path(&folder, "table.csv"));
+    let text =
+        std::fs::read_to_string(&suite).expect("a suite").replace("\"dp\", \"one-device\"", "\"annealing\"");
+    std::fs::write(&suite, text + "objectives = [{ objective = \"makespan\" }]\ntime_limit = \"10m\"\n")
+        .expect("room");
+    let (output, took) = ended(&["bench", &suite, "--out-csv", &csv], "1 of 1", Duration::from_secs(1));
+    assert!(took < SOON, "{took:?}");
+    assert_eq!((code(&output), stdout(&output)), (Some(5), String::new()), "{}", stderr(&output));
+    assert!(!PathBuf::from(&csv).exists());
 }
 
 #[cfg(feature = "policy")]

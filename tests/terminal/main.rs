@@ -5,6 +5,7 @@
 mod codes;
 mod completions;
 mod man;
+mod names;
 mod width;
 
 use std::io::ErrorKind;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::Instant;
 
 use base64::Engine;
@@ -17,6 +17,7 @@ use tempfile::NamedTempFile;
 use super::PEAK_MEMORY;
 use super::baseline::Baseline;
 use super::convergence::{self, Moment};
+use super::runs::Runs;
 use super::suite::Suite;
 use super::variant::Variant;
 use crate::cli::error::CliError;
@@ -64,12 +65,23 @@ pub(super) struct Row {
     pub(super) ratio: Option<f64>,
     /// The model and cluster file, which distinguish cases with equal names.
     pub(super) files: [String; 2],
+    /// Whether an interrupt cut off its runs, which no journal keeps.
+    #[serde(skip)]
+    pub(super) is_cut_off: bool,
 }
+
+/// The status of a case that an interrupt left no time for.
+const NOT_RUN: &str = "not run";
 
 impl Row {
     /// Whether all `runs` runs printed a plan document, possibly without a plan.
     pub(super) fn is_answered(&self, runs: usize) -> bool {
         self.solving.len() == runs
+    }
+
+    /// Whether it was run once at least, or refused.
+    pub(super) fn is_run(&self) -> bool {
+        self.status != NOT_RUN
     }
 
     /// Sets the ratio to the baseline value.
@@ -114,9 +126,10 @@ impl Case {
         words.join(", ")
     }
 
-    /// Runs the case the suite's number of times.
-    pub(super) fn run(&self, suite: &Suite) -> Result<Row, CliError> {
-        let mut row = Row {
+    /// Its row before it is run.
+    pub(super) fn row(&self) -> Row {
+        Row {
+            status: NOT_RUN.into(),
             input: stem(&self.input),
             cluster: self.cluster.as_deref().map(stem).unwrap_or_default(),
             objective: self.objective(),
@@ -124,48 +137,16 @@ impl Case {
             seed: self.seed,
             files: [self.input.clone(), self.cluster.clone().unwrap_or_default()],
             ..Row::default()
-        };
+        }
+    }
+
+    /// Runs it as often as the suite says, or until runs are ended.
+    pub(super) fn run(&self, suite: &Suite, runs: &Runs) -> Result<Row, CliError> {
+        let mut row = self.row();
         for _ in 0..suite.repeat {
-            let adapted = match self.adapt(suite)? {
-                Adapted::Refused(error) => {
-                    row.status = error;
-                    continue;
-                }
-                Adapted::No => None,
-                Adapted::To(file) => Some(file),
-            };
-            let given = self.variant.as_ref().and_then(|variant| variant.checkpoint.as_deref());
-            let checkpoint = adapted.as_ref().map(|file| file.path()).or(given);
-            let watched = suite.convergence.as_ref().map(|_| self.file("how a run converges")).transpose()?;
-            let mut call = self.plan(suite);
-            call.extend(checkpoint.map(|file| option("checkpoint", file.display())));
-            call.extend(watched.as_ref().map(|file| option("convergence", file.path().display())));
-            let started = Instant::now();
-            let output = self.call(call.into_iter().chain(self.problem(suite)))?;
-            row.seconds.push(started.elapsed().as_secs_f64());
-            let story = String::from_utf8_lossy(&output.stderr);
-            let peak = story.lines().find_map(|line| line.strip_prefix(PEAK_MEMORY)?.parse::<u64>().ok());
-            row.peak_bytes = row.peak_bytes.max(peak);
-            match serde_json::from_slice::<PlanDocument>(&output.stdout) {
-                Ok(plan) => {
-                    row.status = status(plan.status).into();
-                    row.value_s = plan.objective.value_s;
-                    row.bound_s = plan.bound.value_s;
-                    row.gap = plan.gap;
-                    row.solving.push(plan.seconds);
-                    let operators = plan.devices.iter().map(|device| device.ops.len()).sum();
-                    row.operators = plan.objective.value_s.map(|_| operators);
-                    if let Some(file) = &watched {
-                        row.moments = convergence::read(file.path())?;
-                        if row.value_s.is_some() && row.moments.is_empty() {
-                            let cause = format!("a run has not told how it converged: {}", story.trim_end());
-                            return Err(CliError::new("B004", cause)
-                                .at(self.input.clone())
-                                .help("make room for temporary files"));
-                        }
-                    }
-                }
-                Err(_) => row.status = error_of(&story).unwrap_or("error: no plan was printed").into(),
+            row.is_cut_off = !self.run_once(suite, runs, &mut row)?;
+            if row.is_cut_off {
+                break;
             }
         }
         row.seconds.sort_by(f64::total_cmp);
@@ -173,8 +154,57 @@ impl Case {
         Ok(row)
     }
 
+    /// Adds a run to its row. Says whether it came to its end.
+    fn run_once(&self, suite: &Suite, runs: &Runs, row: &mut Row) -> Result<bool, CliError> {
+        let adapted = match self.adapt(suite, runs)? {
+            Adapted::CutOff => return Ok(false),
+            Adapted::Refused(error) => {
+                row.status = error;
+                return Ok(true);
+            }
+            Adapted::No => None,
+            Adapted::To(file) => Some(file),
+        };
+        let given = self.variant.as_ref().and_then(|variant| variant.checkpoint.as_deref());
+        let checkpoint = adapted.as_ref().map(|file| file.path()).or(given);
+        let watched = suite.convergence.as_ref().map(|_| self.file("how a run converges")).transpose()?;
+        let mut call = self.plan(suite);
+        call.extend(checkpoint.map(|file| option("checkpoint", file.display())));
+        call.extend(watched.as_ref().map(|file| option("convergence", file.path().display())));
+        let started = Instant::now();
+        let Some(output) = self.call(runs, call.into_iter().chain(self.problem(suite)))? else {
+            return Ok(false);
+        };
+        row.seconds.push(started.elapsed().as_secs_f64());
+        let story = String::from_utf8_lossy(&output.stderr);
+        let peak = story.lines().find_map(|line| line.strip_prefix(PEAK_MEMORY)?.parse::<u64>().ok());
+        row.peak_bytes = row.peak_bytes.max(peak);
+        match serde_json::from_slice::<PlanDocument>(&output.stdout) {
+            Ok(plan) => {
+                row.status = status(plan.status).into();
+                row.value_s = plan.objective.value_s;
+                row.bound_s = plan.bound.value_s;
+                row.gap = plan.gap;
+                row.solving.push(plan.seconds);
+                let operators = plan.devices.iter().map(|device| device.ops.len()).sum();
+                row.operators = plan.objective.value_s.map(|_| operators);
+                if let Some(file) = &watched {
+                    row.moments = convergence::read(file.path())?;
+                    if row.value_s.is_some() && row.moments.is_empty() {
+                        let cause = format!("a run has not told how it converged: {}", story.trim_end());
+                        return Err(CliError::new("B004", cause)
+                            .at(self.input.clone())
+                            .help("make room for temporary files"));
+                    }
+                }
+            }
+            Err(_) => row.status = error_of(&story).unwrap_or("error: no plan was printed").into(),
+        }
+        Ok(true)
+    }
+
     /// Adapts a checkpoint to the input, if the variant requests it. Its time does not count as the plan's.
-    fn adapt(&self, suite: &Suite) -> Result<Adapted, CliError> {
+    fn adapt(&self, suite: &Suite, runs: &Runs) -> Result<Adapted, CliError> {
         let Some((variant, time)) =
             self.variant.as_ref().and_then(|variant| Some((variant, variant.finetune.as_ref()?)))
         else {
@@ -184,7 +214,9 @@ impl Case {
         let mut call =
             vec!["finetune".into(), option("out", file.path().display()), option("time-limit", time)];
         call.extend(variant.checkpoint.iter().map(|file| option("checkpoint", file.display())));
-        let output = self.call(call.into_iter().chain(self.problem(suite)))?;
+        let Some(output) = self.call(runs, call.into_iter().chain(self.problem(suite)))? else {
+            return Ok(Adapted::CutOff);
+        };
         if output.status.success() {
             return Ok(Adapted::To(file));
         }
@@ -200,14 +232,13 @@ impl Case {
         })
     }
 
-    /// Runs this program in a child process.
-    fn call(&self, options: impl Iterator<Item = String>) -> Result<Output, CliError> {
+    /// Calls this same program; none where runs were ended before it was done.
+    fn call(&self, runs: &Runs, options: impl Iterator<Item = String>) -> Result<Option<Output>, CliError> {
         let failed = |doing: &str, error: std::io::Error| {
             CliError::new("B004", format!("cannot {doing}: {error}")).at(self.input.clone())
         };
         let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
-        let output = Command::new(program).args(options).stdin(Stdio::null()).output();
-        output.map_err(|error| failed("start a run", error))
+        runs.run(Command::new(program).args(options)).map_err(|error| failed("start a run", error))
     }
 
     /// Arguments of `plan`, without those of the problem.
@@ -241,6 +272,8 @@ enum Adapted {
     To(NamedTempFile),
     /// The error of a failed adaptation.
     Refused(String),
+    /// Runs were ended before it was done.
+    CutOff,
 }
 
 /// The first line of an error in the output on standard error.

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use stagewright::core::tolerance;
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::seconds;
+use stagewright::text;
 
 use super::case::Row;
-use super::summary::{Ground, best_values, ground, mean, objectives, ratio, show};
+use super::summary::{Ground, best_values, ground, mean, objectives, ratio, show, title_of};
 use super::table::median;
 use crate::cli::error::CliError;
 
@@ -126,7 +127,7 @@ pub(super) fn markdown(rows: &[Row], asked: &Asked) -> String {
     let mut text = String::new();
     for (objective, solvers) in objectives(rows) {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.objective == objective).collect();
-        let title = if objective.is_empty() { String::new() } else { format!(", {objective}") };
+        let title = title_of(objective);
         text += &after(&rows, &solvers, asked, &title);
         for leader in &asked.reaches {
             text += &reach(&rows, &solvers, leader, &title);
@@ -219,6 +220,7 @@ fn reach(rows: &[&Row], solvers: &[&str], leader: &str, title: &str) -> String {
             faster(Effort::Simulations),
         ]);
     }
+    let leader = text::markdown(leader);
     format!(
         "\n## Reaching {leader}{title}\n\nCases in which a solver has a plan no worse than the answer of {leader}; medians \
          of the seconds and the simulations until then; and the geometric means of the seconds and the simulations that \

@@ -13,11 +13,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use stagewright::lock;
 
 use super::case::Row;
 use crate::cli::error::CliError;
 
-/// The finished cases and their file, if there is one; otherwise nothing is recorded.
+/// A file of finished cases, which no other process writes meanwhile; or none, and then nothing is kept.
 pub(super) struct Journal {
     done: BTreeMap<Vec<String>, Row>,
     file: Option<Mutex<File>>,
@@ -73,6 +74,11 @@ impl Journal {
         }
         let opened = OpenOptions::new().read(true).append(true).create(true).open(path);
         let mut file = opened.map_err(|error| bad(format!("cannot open the journal: {error}")))?;
+        if !lock::take(&file).map_err(|error| bad(format!("cannot lock the journal: {error}")))? {
+            return Err(CliError::new("B006", "another bench is writing this journal")
+                .at(label)
+                .help("wait for it to end, or give another file"));
+        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(|error| bad(format!("cannot read the journal: {error}")))?;
         let end = match bytes.strip_prefix(HEAD) {

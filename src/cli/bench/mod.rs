@@ -10,30 +10,30 @@ mod convergence;
 mod journal;
 mod paired;
 mod plot;
+mod runs;
 mod suite;
 mod summary;
 mod table;
 mod variant;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::args::BenchArguments;
 use super::error::CliError;
 use super::exit::Exit;
-use super::{files, interrupt, output};
+use super::{files, interrupt, output, resolve};
 use baseline::Baseline;
 use case::{Case, Row};
 use journal::Journal;
+use runs::Runs;
 use suite::Suite;
 
 /// Start of the line in which a child reports its peak memory in bytes.
 pub(crate) const PEAK_MEMORY: &str = "peak memory bytes: ";
 
 pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
-    if arguments.jobs == 0 {
-        return Err(CliError::new("U001", "0 jobs do nothing").at("--jobs").help("give at least 1"));
-    }
+    resolve::count("--jobs", arguments.jobs as u64, 1..=resolve::MOST_THREADS as u64)?;
     let suite = Suite::read(&arguments.suite)?;
     let bench = Bench {
         baseline: suite.baseline.as_ref().map(Baseline::read).transpose()?.flatten(),
@@ -41,9 +41,22 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
         cases: suite.cases(),
         suite,
     };
-    let rows = bench.run(arguments.jobs, &interrupt::watch())?;
+    let runs = Arc::new(Runs::default());
+    interrupt::watch_and({
+        let runs = runs.clone();
+        move || runs.end()
+    });
+    let all = bench.run(arguments.jobs, &runs)?;
+    let rows: Vec<Row> = all.iter().filter(|row| row.is_run()).cloned().collect();
+    let is_partial = rows.len() < all.len() || rows.iter().any(|row| row.is_cut_off);
+    if is_partial {
+        output::note(&format!("interrupted: {} of {} cases were run", rows.len(), all.len()));
+    }
+    if is_partial && rows.is_empty() {
+        return Ok(Exit::NoPlan);
+    }
     let summaries = summary::summaries(&rows);
-    let mut markdown = table::markdown(&bench.suite, &rows) + &summary::markdown(&summaries);
+    let mut markdown = table::markdown(&bench.suite, &rows, all.len()) + &summary::markdown(&summaries);
     if let Some(looked_at) = &bench.suite.look_at {
         markdown += &paired::markdown(&paired::paired(&rows, looked_at), looked_at);
     }
@@ -58,12 +71,14 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
         files::write(path, &markdown)?;
     }
     if let Some(path) = &arguments.out_csv {
-        files::write(path, &table::csv(&rows)?)?;
+        files::write(path, &table::csv(&all)?)?;
     }
     if let Some(folder) = &arguments.plots {
-        plot::write(folder, &bench.suite.name, &rows, &summaries)?;
+        let name = &bench.suite.name;
+        let name = if is_partial { format!("{name} (interrupted)") } else { name.clone() };
+        plot::write(folder, &name, &rows, &summaries)?;
     }
-    Ok(Exit::Done)
+    Ok(if is_partial { Exit::Partial } else { Exit::Done })
 }
 
 /// A run of a suite.
@@ -75,22 +90,20 @@ struct Bench {
 }
 
 impl Bench {
-    /// Runs all cases, `jobs` in parallel, and returns the rows of the finished ones, in order.
-    fn run(&self, jobs: usize, interrupt: &AtomicBool) -> Result<Vec<Row>, CliError> {
+    /// Runs all cases, so many at a time, until runs are ended, and returns their rows.
+    fn run(&self, jobs: usize, runs: &Runs) -> Result<Vec<Row>, CliError> {
         let next = AtomicUsize::new(0);
-        let failed = AtomicBool::new(false);
-        let rows = Mutex::new(Vec::new());
+        let rows = Mutex::new(self.cases.iter().map(Case::row).collect::<Vec<Row>>());
         let outcome = Mutex::new(Ok(()));
         let work = || {
-            while !failed.load(Ordering::Relaxed) && !interrupt.load(Ordering::Relaxed) {
+            while !runs.are_ended() {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(case) = self.cases.get(at) else { return };
-                match self.row(at, case, interrupt) {
-                    Ok(Some(row)) => locked(&rows).push((at, row)),
-                    Ok(None) => return,
+                match self.row(at, case, runs) {
+                    Ok(row) => locked(&rows)[at] = row,
                     Err(error) => {
                         *locked(&outcome) = Err(error);
-                        failed.store(true, Ordering::Relaxed);
+                        runs.end();
                     }
                 }
             }
@@ -102,34 +115,25 @@ impl Bench {
             work();
         });
         into_inner(outcome)?;
-        let mut rows = into_inner(rows);
-        rows.sort_by_key(|&(at, _)| at);
-        if rows.len() < self.cases.len() {
-            output::note("interrupted: the table holds the cases done so far");
-        }
-        Ok(rows.into_iter().map(|(_, row)| row).collect())
+        Ok(into_inner(rows))
     }
 
-    /// The row of a case, from the journal or from a run, which is then recorded. `None` if it was interrupted.
-    fn row(&self, at: usize, case: &Case, interrupt: &AtomicBool) -> Result<Option<Row>, CliError> {
+    /// The row of a case: from the journal, or run now and kept there.
+    fn row(&self, at: usize, case: &Case, runs: &Runs) -> Result<Row, CliError> {
         let key = case.key(&self.suite, self.journal.program());
         if let Some(row) = self.journal.row(&key) {
             let mut row = row.clone();
             row.compare(self.baseline.as_ref());
-            return Ok(Some(row));
+            return Ok(row);
         }
         output::note(&format!("{} of {}: {}", at + 1, self.cases.len(), case.describe()));
-        let mut row = case.run(&self.suite)?;
-        // The signal also interrupts the child, so its answer may differ from that of an undisturbed run.
-        if interrupt.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
+        let mut row = case.run(&self.suite, runs)?;
         // A case with an error is not recorded: it runs again once the cause is fixed.
         if row.is_answered(self.suite.repeat) {
             self.journal.keep(key, &row)?;
         }
         row.compare(self.baseline.as_ref());
-        Ok(Some(row))
+        Ok(row)
     }
 }
 

@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use stagewright::report::grid::{Column, Grid};
+use stagewright::text;
 
 use super::case::Row;
-use super::summary::{Mean, mean, ratio, show};
+use super::summary::{Mean, mean, ratio, show, title_of};
 
 /// Minimum number of nonzero differences for the normal approximation.
 const FEWEST: usize = 10;
@@ -104,7 +105,7 @@ pub(super) fn markdown(pairs: &[Paired], looked_at: &str) -> String {
     let mut text = String::new();
     for group in pairs.chunk_by(|one, other| one.objective == other.objective) {
         let objective = &group[0].objective;
-        let title = if objective.is_empty() { String::new() } else { format!(", {objective}") };
+        let (title, looked_at) = (title_of(objective), text::markdown(looked_at));
         text.push_str(&format!(
             "\n## {looked_at} against each{title}\n\nGeometric mean of its value over theirs with 95% intervals over \
              inputs; p by Wilcoxon's signed-rank test over inputs.\n\n"

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use plotters::prelude::*;
+use stagewright::text::visible;
 
 use super::case::Row;
 use super::convergence::{Effort, curve};
@@ -35,6 +36,8 @@ pub(super) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summar
             "" => name.to_owned(),
             objective => format!("{name}: {objective}"),
         };
+        // XML has no way to write most control characters.
+        let title = visible(&title);
         let suffix = if at == 0 { String::new() } else { format!("-{}", at + 1) };
         let failed = |error: &dyn std::fmt::Display| CliError::new("X001", format!("cannot draw: {error}"));
         let profile = profile(&title, group).map_err(|error| failed(&error))?;
@@ -111,7 +114,7 @@ where
         let style = style(at).stroke_width(2);
         chart
             .draw_series(LineSeries::new(points, style))?
-            .label(name)
+            .label(visible(&name))
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
     }
     chart
@@ -190,7 +193,7 @@ fn means(title: &str, group: &[Summary]) -> Drawn {
             .y_label_area_size(150)
             .build_cartesian_2d((1.0..1.02 * largest).log_scale(), 0.0..rows)?;
         let label = |at: &f64| match shown.get((rows - at - 0.5).round().max(0.0) as usize) {
-            Some((solver, _)) if (at.fract() - 0.5).abs() < 0.01 => (*solver).to_owned(),
+            Some((solver, _)) if (at.fract() - 0.5).abs() < 0.01 => visible(solver).into_owned(),
             _ => String::new(),
         };
         chart

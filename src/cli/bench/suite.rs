@@ -10,10 +10,16 @@ use super::case::Case;
 use super::convergence::Asked;
 use super::variant::Variant;
 use crate::cli::error::CliError;
+use crate::cli::resolve::MOST_THREADS;
 use crate::cli::{files, output};
 
 /// Environment variable of the folder that `$STAGEWRIGHT_SHARED` at the start of a path means.
 const SHARED: &str = "STAGEWRIGHT_SHARED";
+
+/// More runs of a case are a mistake.
+const MOST_RUNS: usize = 1_000_000;
+/// More cases are a mistake.
+const MOST_CASES: usize = 100_000;
 
 /// A suite. Every input is solved on every cluster by every solver for every objective and seed.
 #[derive(Debug, Deserialize)]
@@ -108,11 +114,23 @@ impl Suite {
     /// Reads a suite and finds its inputs.
     pub(super) fn read(path: &Path) -> Result<Suite, CliError> {
         let input = files::read(path)?;
-        let bad = |cause: String| {
-            CliError::new("B002", cause).at(input.label.clone()).help("see data/suites for examples")
+        let at = |place: String, cause: String| {
+            CliError::new("B002", cause).at(place).help("see data/suites for examples")
         };
+        let bad = |cause: String| at(input.label.clone(), cause);
         let text = std::str::from_utf8(&input.bytes).map_err(|error| bad(error.to_string()))?;
-        let mut suite: Suite = toml::from_str(text).map_err(|error| bad(error.message().to_owned()))?;
+        let mut suite: Suite = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            at(format!("{}:{}", input.label, 1 + before.matches('\n').count()), error.message().to_owned())
+        })?;
+        for (field, count, most) in
+            [("repeat", suite.repeat, MOST_RUNS), ("threads", suite.threads, MOST_THREADS)]
+        {
+            if !(1..=most).contains(&count) {
+                let cause = format!("{field} is {count}, it must be from 1 to {most}");
+                return Err(at(format!("{}: {field}", input.label), cause));
+            }
+        }
         if let Some(mistake) = suite.mistake() {
             return Err(bad(mistake));
         }
@@ -139,14 +157,16 @@ impl Suite {
                 None => String::new(),
             };
         }
-        Ok(suite)
+        match suite.case_count() {
+            Some(count) if count <= MOST_CASES => Ok(suite),
+            _ => Err(bad(format!(
+                "inputs, clusters, objectives, solvers and seeds make more than {MOST_CASES} cases"
+            ))),
+        }
     }
 
     /// Describes what is invalid in the suite, if anything, without looking at files.
     fn mistake(&self) -> Option<String> {
-        if self.repeat == 0 || self.threads == 0 {
-            return Some("repeat and threads are at least 1".into());
-        }
         if self.inputs.is_empty()
             || self.solvers.is_empty()
             || self.objectives.is_empty()
@@ -196,6 +216,13 @@ impl Suite {
     /// The variant of a name, if there is one.
     fn variant(&self, name: &str) -> Option<&Variant> {
         self.variants.iter().find(|variant| variant.name == name)
+    }
+
+    /// How many combinations there are; none where that is beyond all counting.
+    fn case_count(&self) -> Option<usize> {
+        let lists =
+            [self.inputs.len(), self.clusters.len().max(1), self.objectives.len(), self.solvers.len()];
+        lists.into_iter().try_fold(self.seeds.len(), usize::checked_mul)
     }
 
     /// All combinations; the input varies slowest.

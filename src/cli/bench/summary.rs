@@ -10,6 +10,7 @@ use rand::RngExt;
 use stagewright::core::{seed, tolerance};
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::seconds;
+use stagewright::text;
 
 use super::case::Row;
 
@@ -204,7 +205,7 @@ pub(super) fn markdown(summaries: &[Summary]) -> String {
     let mut text = String::new();
     for group in summaries.chunk_by(|one, other| one.objective == other.objective) {
         let objective = &group[0].objective;
-        let title = if objective.is_empty() { String::new() } else { format!(", {objective}") };
+        let title = title_of(objective);
         text.push_str(&format!(
             "\n## By solver{title}\n\nGeometric means with 95% intervals over inputs.\n\n"
         ));
@@ -232,6 +233,11 @@ pub(super) fn markdown(summaries: &[Summary]) -> String {
         text.push_str(&grid.markdown());
     }
     text
+}
+
+/// How the heading of a table goes on that is about one objective.
+pub(super) fn title_of(objective: &str) -> String {
+    if objective.is_empty() { String::new() } else { format!(", {}", text::markdown(objective)) }
 }
 
 pub(super) fn show(mean: Mean) -> String {

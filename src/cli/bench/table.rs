@@ -2,6 +2,7 @@
 
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::{bytes, percent, seconds};
+use stagewright::text;
 
 use super::case::Row;
 use super::suite::Suite;
@@ -25,14 +26,25 @@ fn spread(ascending: &[f64]) -> f64 {
     }
 }
 
-/// The table for display.
-pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
+/// For people: the rows of the cases that were run, of so many.
+pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
     let mut text = format!(
         "# {}\n\nOne process a run, {} run(s) a case, {} thread(s). The time is end to end; solving is the solver's \
          part of it.\n\n",
-        suite.name, suite.repeat, suite.threads
+        text::markdown(&suite.name),
+        suite.repeat,
+        suite.threads
     );
-    let mut grid = Grid::new([
+    let cut_off = rows.iter().filter(|row| row.is_cut_off).count();
+    let is_partial = cut_off > 0 || rows.len() < cases;
+    if is_partial {
+        let fewer = match cut_off {
+            0 => String::new(),
+            count => format!(", {count} of them fewer times than all"),
+        };
+        text.push_str(&format!("Interrupted: {} of {cases} case(s) were run{fewer}.\n\n", rows.len()));
+    }
+    let mut columns = vec![
         ("input", Column::Words),
         ("rules", Column::Words),
         ("solver", Column::Words),
@@ -46,7 +58,9 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
         ("solving", Column::Figures),
         ("peak memory", Column::Figures),
         ("ratio", Column::Figures),
-    ]);
+    ];
+    columns.extend(is_partial.then_some(("runs", Column::Figures)));
+    let mut grid = Grid::new(columns);
     for row in rows {
         let input = if row.cluster.is_empty() {
             row.input.clone()
@@ -59,7 +73,7 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
             format!("{} seed {}", row.objective, row.seed)
         };
         let or_blank = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map(show).unwrap_or_default();
-        grid.row([
+        let cells = [
             input,
             rules,
             row.solver.clone(),
@@ -73,7 +87,8 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
             seconds(median(&row.solving)),
             or_blank(row.peak_bytes.map(|bytes| bytes as f64), &bytes),
             or_blank(row.ratio, &|ratio| format!("{ratio:.6}")),
-        ]);
+        ];
+        grid.row(cells.into_iter().chain(is_partial.then(|| row.seconds.len().to_string())));
     }
     text.push_str(&grid.markdown());
     let total: f64 = rows.iter().map(|row| median(&row.seconds)).sum();
@@ -81,7 +96,7 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row]) -> String {
     text
 }
 
-/// The table for programs, in SI units.
+/// For programs, in SI units. Cases that were not run say so as their status.
 pub(super) fn csv(rows: &[Row]) -> Result<String, CliError> {
     let failed = |error: &dyn std::fmt::Display| CliError::new("X001", format!("cannot write CSV: {error}"));
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -102,6 +117,7 @@ pub(super) fn csv(rows: &[Row]) -> Result<String, CliError> {
             "ratio",
             "operators",
             "solving_s",
+            "runs",
         ])
         .map_err(|error| failed(&error))?;
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
@@ -123,6 +139,7 @@ pub(super) fn csv(rows: &[Row]) -> Result<String, CliError> {
                 number(row.ratio),
                 row.operators.map(|count| count.to_string()).unwrap_or_default(),
                 median(&row.solving).to_string(),
+                row.seconds.len().to_string(),
             ])
             .map_err(|error| failed(&error))?;
     }

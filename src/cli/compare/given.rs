@@ -185,7 +185,8 @@ impl Plan {
         if !self.is_pattern() {
             return Err(error);
         }
-        output::note(&format!("{model}: the plan `{}` does not fit: {error}", self.name));
+        output::note(&format!("{model}: the plan `{}` does not fit:", self.name));
+        output::error(&error);
         Ok(())
     }
 }

@@ -14,6 +14,7 @@ use stagewright::placement::placement;
 use stagewright::report::comparison::{self, Comparison};
 use stagewright::report::html::{self, Page};
 use stagewright::report::step::Step;
+use stagewright::text::markdown;
 
 use super::args::CompareArguments;
 use super::error::CliError;
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit, C
             page = Some((path, parts));
         }
     }
-    output::result(&show(arguments, &comparisons)?)?;
+    show(arguments, &comparisons)?;
     // Written after printing, so that a full disk does not lose the result.
     if let (Some((path, parts)), [comparison]) = (page, &comparisons[..]) {
         write_page(path, parts, comparison, arguments, objective)?;
@@ -167,13 +168,16 @@ fn baseline(
         .help(instead(asked, names.into_iter())))
 }
 
-fn show(arguments: &CompareArguments, comparisons: &[Comparison]) -> Result<String, CliError> {
+/// Prints the comparisons in the notation asked for.
+fn show(arguments: &CompareArguments, comparisons: &[Comparison]) -> Result<(), CliError> {
     if arguments.json {
-        return output::json(&Comparisons { schema: SCHEMA, models: comparisons });
+        return output::data(&output::json(&Comparisons { schema: SCHEMA, models: comparisons })?);
     }
     if arguments.csv {
-        return comparison::csv(comparisons)
-            .map_err(|error| CliError::new("X001", format!("cannot write CSV: {error}")));
+        let csv = comparison::csv(comparisons);
+        return output::data(
+            &csv.map_err(|error| CliError::new("X001", format!("cannot write CSV: {error}")))?,
+        );
     }
     let (grid, reasons) = match comparisons {
         [one] => (comparison::contenders(one), comparison::reasons(one)),
@@ -182,9 +186,9 @@ fn show(arguments: &CompareArguments, comparisons: &[Comparison]) -> Result<Stri
     let table = if arguments.markdown { grid.markdown() } else { grid.text(output::width()) };
     let lines = reasons
         .lines()
-        .map(|line| if arguments.markdown { format!("- {line}\n") } else { format!("{line}\n") });
+        .map(|line| if arguments.markdown { format!("- {}\n", markdown(line)) } else { format!("{line}\n") });
     let lines: String = lines.collect();
-    Ok(if lines.is_empty() { table } else { format!("{table}\n{lines}") })
+    output::result(&if lines.is_empty() { table } else { format!("{table}\n{lines}") })
 }
 
 /// A file's name without folder and extension.

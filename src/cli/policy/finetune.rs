@@ -4,6 +4,7 @@ use std::path::Path;
 
 use stagewright::learned;
 use stagewright::report::units::seconds;
+use stagewright::text::visible;
 use stagewright::train::finetune::{Finetuning, finetune};
 use stagewright::train::run::RunError;
 use stagewright_policy::checkpoint::{Card, CheckpointError};
@@ -57,7 +58,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
         .to_bytes(&tuned.card)
         .map_err(|error| at(&label, RunError::Train(stagewright_policy::learn::TrainError::from(error))))?;
     files::write_with(&arguments.out, |file| file.write_all(&bytes))?;
-    let mut lines = format!("{} steps; {}\n", tuned.steps, arguments.out.display());
+    let mut lines = format!("{} steps; {}\n", tuned.steps, visible(&arguments.out.display().to_string()));
     if let Some([first, last]) = tuned.losses {
         lines += &format!("loss {first:.4} to {last:.4}\n");
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use stagewright::report::units::seconds;
+use stagewright::text::visible;
 use stagewright::train::run::{Folder, Measured, RunDocument, RunError, Watch, run as train};
 use stagewright::train::system::{self, Episodes, SYSTEM_TRAINING_SCHEMA, SystemRunDocument};
 
@@ -67,7 +68,7 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit, CliError> {
         Some(best) => format!(
             "{} steps, {how}; the least held-out loss is {best:.4}, of {}\n",
             outcome.steps,
-            folder.best().display()
+            visible(&folder.best().display().to_string())
         ),
         None => format!("{} steps, {how}; nothing was measured yet\n", outcome.steps),
     })?;
@@ -111,7 +112,7 @@ fn system(arguments: &TrainArguments, label: &str, text: &str) -> Result<Exit, C
     let is_done = episodes >= document.episodes;
     let how = if is_done { "done" } else { "interrupted; the same command goes on" };
     let best = match folder.best().is_file() {
-        true => format!("the best that was measured is {}", folder.best().display()),
+        true => format!("the best that was measured is {}", visible(&folder.best().display().to_string())),
         false => "nothing was measured yet".into(),
     };
     output::result(&format!("{episodes} episodes, {how}; {best}\n"))?;
@@ -143,6 +144,8 @@ pub(super) fn at(label: &str, error: RunError) -> CliError {
     let place = match &error {
         RunError::Config { line: Some(line), .. } => format!("{label}:{line}"),
         RunError::Recipe { field, error } => format!("{label}: {field}.{}", error.place()),
+        RunError::Count { field, .. } => format!("{label}: {field}"),
+        RunError::InUse { folder } => folder.clone(),
         RunError::Store(error) => error.place(),
         RunError::Checkpoint { file, .. } | RunError::File { file, .. } => file.clone(),
         _ => label.into(),

@@ -3,6 +3,7 @@
 use super::{Comparison, Row, Status, split_name};
 use crate::report::grid::{Column, Grid};
 use crate::report::units::{bytes, name, percent, seconds};
+use crate::text::visible;
 
 /// Mark of the best value.
 const BEST: &str = "* ";
@@ -71,8 +72,7 @@ pub fn reasons(comparison: &Comparison) -> String {
     let rows = comparison.rows.iter().filter(|row| row.value_s.is_none());
     let reasons = rows.filter_map(|row| {
         let first = row.reason.as_deref()?.lines().next()?;
-        let plain: String = first.chars().filter(|c| !c.is_control()).collect();
-        Some(format!("{}: {plain}\n", name(&row.name)))
+        Some(format!("{}: {}\n", name(&row.name), visible(first)))
     });
     reasons.collect()
 }

@@ -1,31 +1,22 @@
 //! Names from files, made safe for display.
 
+use crate::text;
+
 /// Maximum length of a displayed name, in characters.
 const LONGEST: usize = 240;
 /// Characters of [`LONGEST`] taken from the end of a long name, which is where long names differ.
 const END: usize = 80;
 
-/// Returns a name with every character visible: control characters, bidirectional marks and the like are written
-/// as escapes. The middle of a very long name is left out.
+/// A name with every character seen. The middle of a very long one is left out.
 pub(super) fn visible(name: &str) -> String {
     // A name has at least as many bytes as characters, so the characters of most names are not counted.
     let characters = if name.len() > LONGEST { name.chars().count() } else { 0 };
-    let mut shown = String::with_capacity(name.len().min(4 * LONGEST));
-    for (at, character) in name.chars().enumerate() {
-        if characters > LONGEST {
-            if at == LONGEST - END {
-                shown.push('…');
-            }
-            if (LONGEST - END..characters - END).contains(&at) {
-                continue;
-            }
-        }
-        match character {
-            '"' | '\'' | '\\' => shown.push(character),
-            _ => shown.extend(character.escape_debug()),
-        }
+    if characters <= LONGEST {
+        return text::visible(name).into_owned();
     }
-    shown
+    let begin: String = name.chars().take(LONGEST - END).collect();
+    let end: String = name.chars().skip(characters - END).collect();
+    text::visible(&format!("{begin}…{end}")).into_owned()
 }
 
 /// Start of the last part of a name: after its last separator that is not its last character.

@@ -15,7 +15,12 @@ pub const TRAINING_SCHEMA: &str = "stagewright.training/1";
 
 /// Larger values are mistakes.
 const MOST_STEPS: u64 = 1 << 40;
-const MOST_GRAPHS: u64 = 1 << 16;
+/// Graphs and draws that are in memory together.
+const MOST_AT_ONCE: u64 = 1 << 12;
+/// Problems that are learned from, each searched for a label, and all of them in memory.
+pub(in super::super) const MOST_LEARNED: u64 = 1 << 20;
+/// Problems that tell how well: all are looked at in every measurement, and examples of them are in memory.
+pub(in super::super) const MOST_HELD_OUT: u64 = 1 << 16;
 
 /// Stage of training, by what it learns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,35 +92,28 @@ impl RunDocument {
         let document: RunDocument = toml::from_str(text).map_err(|error| RunError::toml(text, &error))?;
         match document.mistake() {
             Some(cause) => Err(RunError::Config { cause, line: None }),
-            None => Ok(document),
+            None => document.counts().map(|()| document),
         }
+    }
+
+    fn counts(&self) -> Result<(), RunError> {
+        RunError::counts(&[
+            ("data.count", self.data.count, MOST_LEARNED),
+            ("held_out.count", self.held_out.count, MOST_HELD_OUT),
+            ("steps", self.steps, MOST_STEPS),
+            ("batch", self.batch as u64, MOST_AT_ONCE),
+            ("measure_every", self.measure_every, MOST_STEPS),
+            ("patience", self.patience, MOST_STEPS),
+            // A warm-up may take no steps.
+            ("adam.warmup", self.adam.warmup.max(1), MOST_STEPS),
+            ("reinforce.draws", self.reinforce.draws as u64, MOST_AT_ONCE),
+            ("reinforce.epochs", self.reinforce.epochs as u64, MOST_AT_ONCE),
+        ])
     }
 
     fn mistake(&self) -> Option<String> {
         if self.schema != TRAINING_SCHEMA {
             return Some(format!("the schema is `{}`, this version reads `{TRAINING_SCHEMA}`", self.schema));
-        }
-        let counts = [
-            ("data.count", self.data.count),
-            ("held_out.count", self.held_out.count),
-            ("steps", self.steps),
-            ("batch", self.batch as u64),
-            ("measure_every", self.measure_every),
-            ("patience", self.patience),
-            ("reinforce.draws", self.reinforce.draws as u64),
-            ("reinforce.epochs", self.reinforce.epochs as u64),
-        ];
-        if let Some((field, _)) = counts.iter().find(|(_, count)| *count == 0) {
-            return Some(format!("`{field}` is 0, it must be at least 1"));
-        }
-        let most = [
-            ("steps", self.steps, MOST_STEPS),
-            ("batch", self.batch as u64, MOST_GRAPHS),
-            ("reinforce.draws", self.reinforce.draws as u64, MOST_GRAPHS),
-            ("reinforce.epochs", self.reinforce.epochs as u64, MOST_GRAPHS),
-        ];
-        if let Some((field, count, most)) = most.iter().find(|(_, count, most)| count > most) {
-            return Some(format!("`{field}` is {count}, it may be at most {most}"));
         }
         let shares = [
             ("adam.last", self.adam.last, 1.0),

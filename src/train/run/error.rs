@@ -64,13 +64,29 @@ pub enum RunError {
     /// No device for the network.
     #[error("{0}")]
     Device(String),
+    /// A folder that another process runs in.
+    #[error("another run is under way in this folder")]
+    InUse {
+        /// The folder.
+        folder: String,
+    },
+    /// A count that no run can have.
+    #[error("`{field}` is {count}, it must be from 1 to {most}")]
+    Count {
+        /// The field.
+        field: &'static str,
+        /// What it is.
+        count: u64,
+        /// The most that it may be.
+        most: u64,
+    },
 }
 
 impl RunError {
     /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
-            RunError::Config { .. } => "D018",
+            RunError::Config { .. } | RunError::Count { .. } => "D018",
             RunError::Recipe { error, .. } => error.code(),
             RunError::Store(error) => error.code(),
             RunError::Checkpoint { error, .. } => error.code(),
@@ -80,13 +96,14 @@ impl RunError {
             RunError::File { .. } => "D020",
             RunError::OtherRun => "D021",
             RunError::Device(_) => "D022",
+            RunError::InUse { .. } => "D023",
         }
     }
 
     /// A hint for fixing the error.
     pub fn help(&self) -> String {
         match self {
-            RunError::Config { .. } => "compare with the configurations in data/policy, and in data/policy/systems those of learned systems".into(),
+            RunError::Config { .. } | RunError::Count { .. } => "compare with the configurations in data/policy, and in data/policy/systems those of learned systems".into(),
             RunError::Recipe { error, .. } => error.help(),
             RunError::Store(error) => error.help().into(),
             RunError::Checkpoint { error, .. } => error.help().into(),
@@ -98,6 +115,15 @@ impl RunError {
                 "give another folder, or the configuration that the run was begun with".into()
             }
             RunError::Device(_) => "use a build without the feature `cuda`, or see docs/cuda.md".into(),
+            RunError::InUse { .. } => "wait for it to end, or give another folder".into(),
+        }
+    }
+
+    /// Refuses the first count that is 0, or above the most that it may be.
+    pub(in super::super) fn counts(counts: &[(&'static str, u64, u64)]) -> Result<(), RunError> {
+        match counts.iter().find(|(_, count, most)| !(1..=*most).contains(count)) {
+            Some(&(field, count, most)) => Err(RunError::Count { field, count, most }),
+            None => Ok(()),
         }
     }
 

@@ -1,52 +1,64 @@
 //! The folder of a run. Files are written to a temporary file and renamed, so that each is always complete.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::RunError;
+use crate::lock;
 
-/// The folder of a run.
-#[derive(Debug, Clone)]
-pub struct Folder(PathBuf);
+/// The folder of a run, which no other process runs in meanwhile.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Closed with the process, so that a kill leaves nothing locked.
+    _lock: File,
+}
 
 impl Folder {
     /// Opens a folder and creates it if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// Where it cannot be made, and where another process runs in it.
     pub fn new(path: &Path) -> Result<Folder, RunError> {
         std::fs::create_dir_all(path).map_err(|error| RunError::file("make", path, &error))?;
-        Ok(Folder(path.into()))
+        let lock = path.join("lock");
+        let failed = |error: std::io::Error| RunError::file("lock", &lock, &error);
+        let file = File::options().append(true).create(true).open(&lock).map_err(failed)?;
+        match lock::take(&file).map_err(failed)? {
+            true => Ok(Folder { path: path.into(), _lock: file }),
+            false => Err(RunError::InUse { folder: path.display().to_string() }),
+        }
     }
 
     /// Labels of the training set. Labels that a network helped to make have a separate file for every network.
     pub fn labels(&self, network: Option<&str>) -> PathBuf {
-        self.0.join(network.map_or("labels.jsonl".into(), |network| format!("labels-{network}.jsonl")))
+        self.path.join(network.map_or("labels.jsonl".into(), |network| format!("labels-{network}.jsonl")))
     }
 
     /// Labels of the held-out set.
     pub fn held_out(&self) -> PathBuf {
-        self.0.join("held-out.jsonl")
+        self.path.join("held-out.jsonl")
     }
 
     /// The state to resume from.
     pub fn state(&self) -> PathBuf {
-        self.0.join("state.safetensors")
+        self.path.join("state.safetensors")
     }
 
     /// The best checkpoint so far.
     pub fn best(&self) -> PathBuf {
-        self.0.join("best.safetensors")
+        self.path.join("best.safetensors")
     }
 
     /// The measurements as CSV.
     pub fn csv(&self) -> PathBuf {
-        self.0.join("metrics.csv")
+        self.path.join("metrics.csv")
     }
 
     /// The measurements as JSON lines.
     pub fn json_lines(&self) -> PathBuf {
-        self.0.join("metrics.jsonl")
+        self.path.join("metrics.jsonl")
     }
 
     /// The bytes of a file; `None` if it does not exist.

@@ -10,7 +10,7 @@ mod line;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,7 @@ pub use self::fill::{Filling, Labeller, Progress, fill};
 pub use self::line::{StoredLabel, StoredPlan};
 use super::label::Effort;
 use super::recipe::{Recipe, RecipeDocument};
+use crate::lock;
 
 /// The value of `schema` in a header.
 pub const LABELS_SCHEMA: &str = "stagewright.labels/1";
@@ -155,11 +156,8 @@ impl Store {
         let failed = |doing: &'static str| move |error: std::io::Error| StoreError::file(path, doing, &error);
         let mut file =
             File::options().read(true).append(true).create(true).open(path).map_err(failed("open"))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(std::fs::TryLockError::WouldBlock) => return Err(StoreError::InUse { file: shown(path) }),
-            Err(std::fs::TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
-            Err(std::fs::TryLockError::Error(error)) => return Err(failed("lock")(error)),
+        if !lock::take(&file).map_err(failed("lock"))? {
+            return Err(StoreError::InUse { file: shown(path) });
         }
         let wanted = Header::new(recipe, effort);
         let bytes = std::fs::read(path).map_err(failed("read"))?;

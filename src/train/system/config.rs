@@ -7,7 +7,7 @@ use stagewright_policy::learn::AdamConfig;
 use stagewright_policy::systems::{Kind, Settings};
 
 use super::super::recipe::{Recipe, RecipeDocument, Target};
-use super::super::run::RunError;
+use super::super::run::{MOST_HELD_OUT, MOST_LEARNED, RunError};
 
 /// The value of `schema` in a configuration.
 pub const SYSTEM_TRAINING_SCHEMA: &str = "stagewright.system-training/1";
@@ -92,11 +92,19 @@ impl SystemRunDocument {
     pub fn from_toml(text: &str) -> Result<SystemRunDocument, RunError> {
         let document: SystemRunDocument =
             toml::from_str(text).map_err(|error| RunError::toml(text, &error))?;
-        match document.mistake() {
-            Some(cause) => Err(RunError::Config { cause, line: None }),
-            // Defaults are part of the run, so that a later change of a default makes it another run.
-            None => Ok(SystemRunDocument { adam: document.adam().into(), ..document }),
+        if let Some(cause) = document.mistake() {
+            return Err(RunError::Config { cause, line: None });
         }
+        RunError::counts(&[
+            ("episodes", document.episodes, MOST_EPISODES),
+            ("measure_every", document.measure_every, MOST_EPISODES),
+            ("data.count", document.data.count, MOST_LEARNED),
+            ("held_out.count", document.held_out.count, MOST_HELD_OUT),
+            // A warm-up may take no steps.
+            ("adam.warmup", document.adam().warmup.max(1), MOST_EPISODES),
+        ])?;
+        // What is left out is part of the run as well: with another default it would be another.
+        Ok(SystemRunDocument { adam: document.adam().into(), ..document })
     }
 
     /// Hyperparameters of the optimiser.
@@ -117,15 +125,6 @@ impl SystemRunDocument {
                 "the schema is `{}`, this version reads `{SYSTEM_TRAINING_SCHEMA}`",
                 self.schema
             ));
-        }
-        let counts = [
-            ("episodes", self.episodes),
-            ("measure_every", self.measure_every),
-            ("data.count", self.data.count),
-            ("held_out.count", self.held_out.count),
-        ];
-        if let Some((field, count)) = counts.iter().find(|(_, count)| !(1..=MOST_EPISODES).contains(count)) {
-            return Some(format!("`{field}` is {count}, it must be from 1 to {MOST_EPISODES}"));
         }
         let recipes = [("data", &self.data.recipe), ("held_out", &self.held_out.recipe)];
         for (field, recipe) in recipes {

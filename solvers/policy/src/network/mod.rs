@@ -61,6 +61,13 @@ impl Default for Config {
 impl Config {
     /// Larger sizes are mistakes or attacks.
     const MOST: usize = 1024;
+    /// So are more parameters than these.
+    const MOST_PARAMETERS: f64 = (1 << 28) as f64;
+
+    /// Parameters of the matrices that grow with the sizes.
+    fn parameters(&self) -> f64 {
+        17.0 * (self.width as f64).powi(2) * self.layers as f64
+    }
 
     /// Describes an invalid size, if any.
     pub fn mistake(&self) -> Option<String> {
@@ -80,7 +87,8 @@ impl Config {
                 self.width, self.heads
             ));
         }
-        None
+        (self.parameters() > Config::MOST_PARAMETERS)
+            .then(|| format!("a network of {} layers of width {} is too large", self.layers, self.width))
     }
 }
 

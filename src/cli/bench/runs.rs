@@ -1,0 +1,68 @@
+//! Runs of this program that are under way, which can all be ended at once.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::locked;
+
+/// Child processes, and whether there may be more.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    are_ended: AtomicBool,
+    /// By process id.
+    children: Mutex<BTreeMap<u32, Child>>,
+}
+
+impl Runs {
+    /// Kills all runs, and lets none begin any more.
+    pub(super) fn end(&self) {
+        // First, so that whoever starts a child afterwards sees it.
+        self.are_ended.store(true, Ordering::SeqCst);
+        for child in locked(&self.children).values_mut() {
+            // One that is done already cannot be killed, and need not be.
+            let _ = child.kill();
+        }
+    }
+
+    /// Whether they were ended.
+    pub(super) fn are_ended(&self) -> bool {
+        self.are_ended.load(Ordering::SeqCst)
+    }
+
+    /// Runs a program to its end; none where runs were ended before that. A signal to the terminal reaches a child as well,
+    /// and what it says then is not what it says when left alone.
+    pub(super) fn run(&self, command: &mut Command) -> io::Result<Option<Output>> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (id, result, story) = {
+            let mut children = locked(&self.children);
+            if self.are_ended() {
+                return Ok(None);
+            }
+            let mut child = command.spawn()?;
+            let (id, result, story) = (child.id(), child.stdout.take(), child.stderr.take());
+            children.insert(id, child);
+            (id, result, story)
+        };
+        let (stdout, stderr) = std::thread::scope(|scope| {
+            let story = scope.spawn(|| whole(story));
+            let result = whole(result);
+            (result, story.join().unwrap_or_else(|_| Err(io::Error::other("its reader failed"))))
+        });
+        let child = locked(&self.children).remove(&id);
+        let status = child.ok_or_else(|| io::Error::other("the process is not known"))?.wait()?;
+        let output = Output { status, stdout: stdout?, stderr: stderr? };
+        Ok((!self.are_ended()).then_some(output))
+    }
+}
+
+/// All that a pipe says until it is closed.
+fn whole(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        pipe.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}

@@ -31,9 +31,9 @@ pub enum ViolationKind {
     Priority,
     /// The value is not what the placement gives.
     Value,
-    /// A figure of a device is not what the placement gives.
+    /// A figure of a device is not what the placement gives, or a place in the pipeline is left out before its own.
     DeviceFigures,
-    /// The load of an uplink is not what the placement gives.
+    /// The load of an uplink is not what the placement gives, or not given.
     UplinkFigures,
     /// The bound exceeds the value of a plan or what its evidence proves.
     Bound,
@@ -41,6 +41,8 @@ pub enum ViolationKind {
     Status,
     /// The gap is not what value and bound give.
     Gap,
+    /// The solve took no such time.
+    Seconds,
 }
 
 impl ViolationKind {
@@ -64,6 +66,7 @@ impl ViolationKind {
             ViolationKind::Bound => "bound",
             ViolationKind::Status => "status",
             ViolationKind::Gap => "gap",
+            ViolationKind::Seconds => "seconds",
         }
     }
 
@@ -86,7 +89,8 @@ impl ViolationKind {
             | ViolationKind::UplinkFigures
             | ViolationKind::Bound
             | ViolationKind::Status
-            | ViolationKind::Gap => false,
+            | ViolationKind::Gap
+            | ViolationKind::Seconds => false,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The pipeline order that a plan gives its devices.
 //!
 //! Stages are wanted by the contiguous rule, which can do without, and by schedules, which can't. They are an order
-//! if every used device has one and no two have the same; the numbers need not be consecutive.
+//! if every used device has one and no two have the same. A number that is left out leaves them an order, and is for the
+//! [claims](crate::claim) to report.
 
 use std::collections::BTreeMap;
 

@@ -234,7 +234,7 @@ pub(crate) struct PlanArguments {
     /// Play one episode of what the checkpoint of gdp, placeto, hsdag or hdp thinks likeliest, and learn nothing
     #[arg(long, requires = "checkpoint", help_heading = "Solving")]
     pub(crate) zero_shot: bool,
-    /// Write the plan to a file
+    /// Write the plan to a file; - is standard output, in place of the table
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Print the plan as JSON
@@ -247,7 +247,7 @@ pub(crate) struct PlanArguments {
     /// the objective, the step runs as `simulate` plays it
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Write a report to a file that any browser opens: figures, graph, devices, timeline, convergence
+    /// Write a report to a file that any browser opens: figures, graph, devices, timelines, convergence
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Write when, and after how many simulations, the solver found better plans and bounds to a CSV file

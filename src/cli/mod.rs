@@ -39,6 +39,8 @@ mod style;
 mod unpriced;
 mod workload;
 
+use std::io::Write;
+
 use clap::Parser;
 use clap::error::ErrorKind;
 
@@ -52,10 +54,12 @@ pub(crate) fn run() -> Exit {
     let (verbose, asked) = match asked {
         Ok(asked) => asked,
         Err(error) => {
-            // A closed pipe is no error, and there is nowhere else to say so.
-            let _ = error.print();
-            return match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
+            let is_asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let written = output::judged(error.print().and_then(|()| std::io::stdout().flush()));
+            // What is wrong with the arguments goes to standard error, and there is nowhere else to complain.
+            return match written {
+                Ok(()) if is_asked => Exit::Done,
+                Err(error) if is_asked => failed(&error),
                 _ => Exit::BadInput,
             };
         }
@@ -67,10 +71,12 @@ pub(crate) fn run() -> Exit {
     if verbose {
         output::note(&peak_memory());
     }
-    outcome.unwrap_or_else(|error| {
-        output::note(&error.to_string());
-        Exit::BadInput
-    })
+    outcome.unwrap_or_else(|error| failed(&error))
+}
+
+fn failed(error: &CliError) -> Exit {
+    output::note(&error.to_string());
+    Exit::BadInput
 }
 
 fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {

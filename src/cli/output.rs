@@ -8,11 +8,16 @@ use std::io::{self, ErrorKind, Write};
 use super::error::CliError;
 use super::style;
 
-/// Writes a result to standard output. A reader that has gone away is no error.
+/// Writes a result to standard output.
 pub(crate) fn result(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     let text = if style::is_coloured(&out) { Cow::Owned(style::coloured(text)) } else { Cow::Borrowed(text) };
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    judged(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// How writing to standard output went. A reader that has gone away is no error.
+pub(crate) fn judged(written: io::Result<()>) -> Result<(), CliError> {
+    match written {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(CliError::new("I003", format!("cannot write the result: {error}"))

@@ -2,6 +2,7 @@
 
 mod kept;
 mod models;
+mod outputs;
 mod precision;
 mod suites;
 

@@ -27,6 +27,11 @@ impl CliError {
         CliError { code: code.into(), cause: cause.into(), place: None, help: None }
     }
 
+    /// What went wrong, alone.
+    pub(crate) fn cause(&self) -> &str {
+        &self.cause
+    }
+
     pub(crate) fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self

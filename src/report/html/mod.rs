@@ -2,7 +2,7 @@
 //!
 //! What there is to read is markup, written here, and is there without JavaScript: figures, bars, how value and
 //! bound converged, the comparison. What there is to explore is data, as JSON in the page: the operators by layer
-//! (`graph`) and the step (`timeline`), which `page/*.js` draws.
+//! (`graph`), the step and a period of the full pipeline (`timeline`, `steady`), which `page/*.js` draws.
 //!
 //! Names of operators come from files that nobody has looked at. In markup they are escaped, in data every
 //! character that could end a script is, the scripts make text nodes of them and nothing else, and a
@@ -23,6 +23,7 @@ mod markup;
 mod names;
 mod scene;
 mod shell;
+mod steady;
 mod summary;
 mod timeline;
 
@@ -34,6 +35,7 @@ use stagewright_core::problem::Problem;
 
 use super::comparison::Comparison;
 use super::convergence::Convergence;
+use super::steady::Steady;
 use super::step::Step;
 
 /// What a page shows.
@@ -62,16 +64,17 @@ pub struct Page<'a> {
 /// # Errors
 /// What the writer says.
 pub fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
+    let steady = page.placement.map(|placement| Steady::of(page.problem, placement));
     let sections = [
         Some(summary::section(page)),
         devices::section(page),
         graph::section(page),
-        timeline::section(page),
+        timeline::section(page, steady.as_ref()),
         page.convergence.and_then(|convergence| convergence::section(convergence, page.document)),
         page.comparison.map(comparison::section),
     ];
     let sections: Vec<shell::Section> = sections.into_iter().flatten().collect();
-    shell::write(page, &sections, &scene::data(page)?, out)
+    shell::write(page, &sections, &scene::data(page, steady.as_ref())?, out)
 }
 
 /// A page as a text.

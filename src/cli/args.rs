@@ -238,7 +238,7 @@ pub(crate) struct PlanArguments {
     /// Run one greedy episode of the checkpoint of gdp, placeto, hsdag or hdp, without learning
     #[arg(long, requires = "checkpoint", help_heading = "Solving")]
     pub(crate) zero_shot: bool,
-    /// Write the plan to a file
+    /// Write the plan to a file; - is standard output, in place of the table
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Print the plan as JSON
@@ -251,7 +251,7 @@ pub(crate) struct PlanArguments {
     /// the objective, the step is simulated as by `simulate`
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Write an HTML report to a file: figures, graph, devices, timeline, convergence
+    /// Write a report to a file that any browser opens: figures, graph, devices, timelines, convergence
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Write a CSV file of every better plan and bound found, with its time and number of simulations
@@ -279,7 +279,7 @@ pub(crate) struct BoundArguments {
 pub(crate) struct CheckArguments {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
-    /// Plan file, or a split file of the reference package
+    /// Plan file, or a split of the reference package
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
     #[command(flatten)]
@@ -293,7 +293,7 @@ pub(crate) struct CheckArguments {
 pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
-    /// Plan file, or a split file of the reference package
+    /// Plan file, or a split of the reference package
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
     #[command(flatten)]

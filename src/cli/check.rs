@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use stagewright::calls::assign_calls;
-use stagewright::core::document::{ObjectiveDocument, PlanDocument, PlanStatus};
+use stagewright::core::document::{BoundDocument, ObjectiveDocument, PlanDocument, PlanStatus};
 use stagewright::report::table::{self, DeviceRow};
 use stagewright::report::throughput::throughput;
 use stagewright::report::units::seconds;
@@ -18,7 +18,10 @@ use super::resolve::{self, Documents};
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
     let (documents, mut plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
+    let made_for = plan.objective.clone();
     resolve::override_objective(&mut plan.objective, &arguments.objective)?;
+    let set_aside = !resolve::same_objective(&made_for, &plan.objective) && set_aside(&mut plan);
+    let claimed = set_aside.then_some(&made_for);
     if assign_calls(&documents.model.graph, &documents.cluster, &mut plan) {
         output::note(
             "the split says nothing of calls: they were assigned, as few as the rule of calls finds",
@@ -31,14 +34,32 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
                 .help("correct the document that is named; the plan itself was not judged")
         },
     )?;
-    match arguments.json {
-        true => output::data(&output::json(&summary(&plan, &report))?)?,
-        false => output::result(&text(&plan, &report, &documents, output::width()))?,
-    }
+    output::result(&if arguments.json {
+        output::json(&summary(&plan, &report, claimed))?
+    } else {
+        text(&plan, &report, claimed, &documents, output::width())
+    })?;
     Ok(if report.holds() { Exit::Done } else { Exit::Violation })
 }
 
-fn text(plan: &PlanDocument, report: &Report, documents: &Documents, width: Option<u16>) -> String {
+/// Takes from a plan what it claims, which is of another objective than the one asked for; whether it claimed anything.
+fn set_aside(plan: &mut PlanDocument) -> bool {
+    let PlanDocument { status, objective, bound, gap, .. } = plan;
+    let is_claimed = *status != PlanStatus::Unknown || bound.value_s.is_some();
+    *status = PlanStatus::Unknown;
+    (objective.value_s, *gap) = (None, None);
+    *bound = BoundDocument { value_s: None, source: "none".into(), certificate: None };
+    is_claimed
+}
+
+/// `claimed` is the objective that the plan's own claims are for, where they were set aside.
+fn text(
+    plan: &PlanDocument,
+    report: &Report,
+    claimed: Option<&ObjectiveDocument>,
+    documents: &Documents,
+    width: Option<u16>,
+) -> String {
     let value = match report.value_s {
         Some(value) => {
             let known = throughput(&plan.objective, value, documents.batch(), &documents.model.graph);
@@ -58,11 +79,22 @@ fn text(plan: &PlanDocument, report: &Report, documents: &Documents, width: Opti
     if let Some(claimed) = plan.objective.value_s {
         lines.push(("claimed", seconds(claimed)));
     }
-    lines.push(("bound", format!("{}: {}", table::bound(&plan.bound), verdict(&report.bound))));
+    match claimed {
+        Some(claimed) => {
+            let value = claimed.value_s.map_or_else(|| "no value".into(), seconds);
+            let of = table::objective(claimed);
+            lines.push(("claimed", format!("{value} for another objective, not compared: {of}")));
+        }
+        None => lines.push(("bound", format!("{}: {}", table::bound(&plan.bound), verdict(&report.bound)))),
+    }
     lines.push((
         "result",
         match report.violations.len() {
             0 if plan.status == PlanStatus::Infeasible => "not verified: that there is no plan".into(),
+            0 if claimed.is_some() => {
+                "the placement keeps the rules; what the plan says of another objective was not compared"
+                    .into()
+            }
             0 => "the plan is what it says".into(),
             1 => "1 violation".into(),
             count => format!("{count} violations"),
@@ -119,6 +151,9 @@ fn verdict(bound: &BoundVerdict) -> String {
 struct Summary<'a> {
     holds: bool,
     objective: &'a ObjectiveDocument,
+    /// The objective that the plan's own claims are for, where it is another one and they were not compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claims_not_compared: Option<&'a ObjectiveDocument>,
     value_s: Option<f64>,
     forward_s: Option<f64>,
     backward_s: Option<f64>,
@@ -160,12 +195,17 @@ struct ViolationSummary<'a> {
     message: &'a str,
 }
 
-fn summary<'a>(plan: &'a PlanDocument, report: &'a Report) -> Summary<'a> {
+fn summary<'a>(
+    plan: &'a PlanDocument,
+    report: &'a Report,
+    claimed: Option<&'a ObjectiveDocument>,
+) -> Summary<'a> {
     let bound = |verdict, by, limit_s| BoundSummary { verdict, by, limit_s };
     Summary {
         holds: report.holds(),
         // With the claimed value, and the rules used for checking.
         objective: &plan.objective,
+        claims_not_compared: claimed,
         value_s: report.value_s,
         forward_s: report.forward_s,
         backward_s: report.backward_s,

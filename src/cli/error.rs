@@ -29,6 +29,11 @@ impl CliError {
         CliError { code: code.into(), cause: cause.into(), place: None, help: Vec::new() }
     }
 
+    /// What went wrong, alone.
+    pub(crate) fn cause(&self) -> &str {
+        &self.cause
+    }
+
     pub(crate) fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self

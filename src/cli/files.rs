@@ -35,6 +35,28 @@ pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<(), CliErr
     Ok(())
 }
 
+/// Rejects a command that writes one file for two options. What is no regular file takes both.
+pub(crate) fn written_once(outputs: &[(&str, Option<&Path>)]) -> Result<(), CliError> {
+    // A file that is not there yet is told by its folder.
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let there =
+            fs::canonicalize(folder).ok().zip(path.file_name()).map(|(folder, name)| folder.join(name));
+        fs::canonicalize(path).ok().or(there).unwrap_or_else(|| path.to_owned())
+    };
+    let given: Vec<(&str, PathBuf)> =
+        outputs.iter().filter_map(|&(option, path)| Some((option, place(path?)))).collect();
+    for (at, (option, path)) in given.iter().enumerate() {
+        let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+        if let Some((other, _)) = given[..at].iter().find(|(_, earlier)| earlier == path && !is_special) {
+            return Err(CliError::new("U001", format!("{other} and {option} both write {}", path.display()))
+                .at(*option)
+                .help("give each a file of its own"));
+        }
+    }
+    Ok(())
+}
+
 /// An input that may be large.
 pub(crate) enum Opened {
     /// The whole content.

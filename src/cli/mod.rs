@@ -39,6 +39,8 @@ mod style;
 mod unpriced;
 mod workload;
 
+use std::io::Write;
+
 use std::borrow::Cow;
 
 use clap::Parser;
@@ -55,9 +57,12 @@ pub(crate) fn run() -> Exit {
     let (verbose, asked) = match asked {
         Ok(asked) => asked,
         Err(error) => {
-            usage(&error);
-            return match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
+            let is_asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let written = output::judged(error.print().and_then(|()| std::io::stdout().flush()));
+            // What is wrong with the arguments goes to standard error, and there is nowhere else to complain.
+            return match written {
+                Ok(()) if is_asked => Exit::Done,
+                Err(error) if is_asked => failed(&error),
                 _ => Exit::BadInput,
             };
         }
@@ -69,20 +74,12 @@ pub(crate) fn run() -> Exit {
     if verbose {
         output::note(&peak_memory());
     }
-    outcome.unwrap_or_else(|error| {
-        output::error(&error);
-        Exit::BadInput
-    })
+    outcome.unwrap_or_else(|error| failed(&error))
 }
 
-/// Prints what the parser of arguments says. Where it repeats what a terminal should not get, its colours are lost.
-fn usage(error: &clap::Error) {
-    let plain = error.render().to_string();
-    match visible_lines(&plain) {
-        // A closed pipe is no error, and there is nowhere else to say so.
-        Cow::Borrowed(_) => drop(error.print()),
-        Cow::Owned(_) => plain.lines().for_each(output::note),
-    }
+fn failed(error: &CliError) -> Exit {
+    output::note(&error.to_string());
+    Exit::BadInput
 }
 
 fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {

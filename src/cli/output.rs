@@ -13,7 +13,7 @@ use stagewright::text::{visible, visible_lines};
 use super::error::CliError;
 use super::style;
 
-/// Writes a result for people to standard output.
+/// Writes a result to standard output.
 pub(crate) fn result(text: &str) -> Result<(), CliError> {
     let text = visible_lines(text);
     data(&if style::is_coloured(&io::stdout()) { Cow::Owned(style::coloured(&text)) } else { text })
@@ -22,7 +22,13 @@ pub(crate) fn result(text: &str) -> Result<(), CliError> {
 /// Writes a result for programs to standard output, as it is. A reader that has gone away is no error.
 pub(crate) fn data(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    let text = if style::is_coloured(&out) { Cow::Owned(style::coloured(text)) } else { Cow::Borrowed(text) };
+    judged(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// How writing to standard output went. A reader that has gone away is no error.
+pub(crate) fn judged(written: io::Result<()>) -> Result<(), CliError> {
+    match written {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(CliError::new("I003", format!("cannot write the result: {error}"))

@@ -33,6 +33,13 @@ const DIAGNOSIS: Duration = Duration::from_secs(20);
 const MOST_SIMULATIONS: u64 = 1 << 53;
 
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliError> {
+    files::written_once(&[
+        ("--out", arguments.out.as_deref()),
+        ("--dot", arguments.dot.as_deref()),
+        ("--trace", arguments.trace.as_deref()),
+        ("--html", arguments.html.as_deref()),
+        ("--convergence", arguments.convergence.as_deref()),
+    ])?;
     let objective = resolve::objective(&arguments.objective)?;
     let mut solving = resolve::solving(&arguments.solve)?;
     if let Some(simulations) = arguments.simulations {
@@ -71,12 +78,14 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
         document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));
     }
     let json = write_plan(&document);
-    match arguments.json {
-        true => output::data(&json)?,
-        false => output::result(&table::plan(&document, problem.cluster().document(), output::width()))?,
-    }
-    // Files are written after printing, so that a full disk does not lose the result.
-    if let Some(path) = &arguments.out {
+    let is_printed = arguments.json || arguments.out.as_deref().is_some_and(files::is_standard);
+    output::result(&if is_printed {
+        json.clone()
+    } else {
+        table::plan(&document, problem.cluster().document(), output::width())
+    })?;
+    // Written after it is printed, so that a full disk does not lose the result.
+    if let Some(path) = arguments.out.as_deref().filter(|path| !files::is_standard(path)) {
         files::write(path, &json)?;
     }
     if let Some(path) = &arguments.convergence {

@@ -287,9 +287,20 @@ pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, Cli
     objective_of(&document)
 }
 
-/// The objective of a document.
-pub(crate) fn objective_of(document: &ObjectiveDocument) -> Result<Objective, CliError> {
-    let objective = Objective {
+/// Whether two documents ask for the same, their values aside. What does not read the split has none.
+pub(crate) fn same_objective(one: &ObjectiveDocument, other: &ObjectiveDocument) -> bool {
+    let asked = |document: &ObjectiveDocument| match document.kind {
+        ObjectiveKind::Throughput => rules(document),
+        ObjectiveKind::Latency | ObjectiveKind::Makespan => {
+            Objective { split: Split::Free, ..rules(document) }
+        }
+    };
+    asked(one) == asked(other)
+}
+
+/// The rules of a document, sound or not.
+fn rules(document: &ObjectiveDocument) -> Objective {
+    Objective {
         kind: document.kind,
         split: document.split,
         communication: document.communication,
@@ -300,7 +311,12 @@ pub(crate) fn objective_of(document: &ObjectiveDocument) -> Result<Objective, Cl
         max_replicas: document.max_replicas.unwrap_or(1),
         calls: document.calls.unwrap_or(1),
         execution: document.execution,
-    };
+    }
+}
+
+/// The objective of a document.
+pub(crate) fn objective_of(document: &ObjectiveDocument) -> Result<Objective, CliError> {
+    let objective = rules(document);
     objective.validate().map_err(|error| {
         let error = ProblemError::from(error);
         CliError::new(error.code(), error.to_string()).help("correct the options of the objective")

@@ -8,6 +8,7 @@ use stagewright::core::objective::Objective;
 use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
 use stagewright::placement::placement;
+use stagewright::report::steady::Steady;
 use stagewright::report::step::document::{DeviceNames, StepDocument};
 use stagewright::report::step::{Step, text, trace};
 
@@ -30,10 +31,20 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
     let placement = placement.as_step(problem.graph(), plan.objective.kind);
     judge(&problem, &placement, &label)?;
     let step = Step::of(&problem, &placement);
-    match arguments.json {
-        true => output::data(&output::json(&StepDocument::of(&step, &DeviceNames::of(&step)))?)?,
-        false => output::result(&text::step(&step, output::width()))?,
-    }
+    // Whatever is wrong with the plan's own objective, it has a step.
+    let pipeline = resolve::objective_of(&plan.objective).and_then(|objective| {
+        problem.with_objective(objective).map_err(|error| CliError::problem(&label, &error))
+    });
+    let steady = match &pipeline {
+        Ok(pipeline) => Steady::of(pipeline, &placement),
+        Err(error) => Steady::none(&problem, error.cause().to_owned()),
+    };
+    output::result(&if arguments.json {
+        output::json(&StepDocument::of(&step, &DeviceNames::of(&step), &steady))?
+    } else {
+        let width = output::width();
+        format!("{}\n{}", text::step(&step, width), steady.text(width))
+    })?;
     if let Some(path) = &arguments.trace {
         write_trace(path, &step)?;
     }

@@ -163,6 +163,42 @@ fn an_operator_tells_its_details() {
 }
 
 #[test]
+fn the_full_pipeline_tells_its_batches_by_pointer_and_by_key() {
+    let Some(mut browser) = Browser::start() else { return };
+    let made = chain(&[("first", None), ("second", None), ("third", None), ("fourth", None)], 2, &[]);
+    browser.resize(1280, 1600);
+    browser.open(&made.page);
+    let value = made.plan["objective"]["value_s"].as_f64().expect("a value");
+    let lead = browser.text("#steady-lead");
+    assert!(lead.contains(&format!("{}, the value of the plan", units::seconds(value))), "{lead}");
+    assert!(lead.contains("2 batches at once"), "{lead}");
+    assert_eq!(browser.evaluate("document.querySelectorAll('#steady-table tbody tr').length"), 2);
+    browser.point("document.querySelectorAll('#steady-rows canvas')[0]");
+    let said = browser.text("#steady-said");
+    assert!(said.starts_with("acc0 computes: ") && said.ends_with(", batch n"), "{said}");
+    browser.evaluate("document.getElementById('steady-rows').focus()");
+    browser.press("ArrowDown");
+    browser.press("ArrowDown");
+    browser.press("Home");
+    let said = browser.text("#steady-said");
+    assert!(said.starts_with("acc1 computes: ") && said.ends_with(", batch n \u{2212} 1"), "{said}");
+    // The step has a cursor of its own.
+    assert!(browser.text("#timeline-said").starts_with("Point at"), "{}", browser.text("#timeline-said"));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn a_plan_that_is_no_pipeline_says_why_it_has_no_steady_state() {
+    let Some(mut browser) = Browser::start() else { return };
+    let made =
+        chain(&[("first", None), ("second", None)], 2, &["--objective", "makespan", "--solver", "heft"]);
+    browser.open(&made.page);
+    assert_eq!(browser.text("#no-steady"), "No steady state: a plan for makespan is of one batch at a time.");
+    assert_eq!(browser.evaluate("document.querySelectorAll('#steady-view').length"), 0);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn a_page_without_a_plan_says_so() {
     let Some(mut browser) = Browser::start() else { return };
     let names: Vec<String> = (0..3).map(|at| format!("operator{at}")).collect();
@@ -200,13 +236,18 @@ fn it_reads_without_scripts() {
     let value = made.plan["objective"]["value_s"].as_f64().expect("a value");
     assert_eq!(browser.text("#value"), units::seconds(value));
     let visible = |selector: &str| format!("document.querySelector('{selector}').checkVisibility()");
-    for selector in
-        ["#device-table", "#convergence svg", ".devices .bar", "#graph noscript", "#timeline noscript"]
-    {
+    for selector in [
+        "#device-table",
+        "#steady-table",
+        "#convergence svg",
+        ".devices .bar",
+        "#graph noscript",
+        "#timeline noscript",
+    ] {
         browser.evaluate("document.querySelectorAll('details').forEach((it) => { it.open = true; })");
         assert_eq!(browser.evaluate(&visible(selector)), true, "{selector}");
     }
-    for selector in ["#graph-view", "#timeline-view", "#theme"] {
+    for selector in ["#graph-view", "#steady-view", "#timeline-view", "#theme"] {
         assert_eq!(browser.evaluate(&visible(selector)), false, "{selector}");
     }
 }

@@ -3,6 +3,7 @@
 mod kept;
 mod limits;
 mod models;
+mod outputs;
 mod precision;
 mod suites;
 

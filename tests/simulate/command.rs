@@ -5,36 +5,36 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-fn demo(file: &str) -> String {
+pub(crate) fn demo(file: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo").join(file).display().to_string()
 }
 
-fn run(arguments: &[&str]) -> Output {
+pub(crate) fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stagewright"));
     command.args(arguments).stdin(Stdio::null()).output().expect("the program starts")
 }
 
-fn code(output: &Output) -> Option<i32> {
+pub(crate) fn code(output: &Output) -> Option<i32> {
     output.status.code()
 }
 
-fn stdout(output: &Output) -> String {
+pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("results are text")
 }
 
-fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("the story is text")
 }
 
-fn json(output: &Output) -> Value {
+pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("--json prints JSON")
 }
 
-fn file(folder: &tempfile::TempDir, name: &str) -> String {
+pub(crate) fn file(folder: &tempfile::TempDir, name: &str) -> String {
     folder.path().join(name).display().to_string()
 }
 
-fn written(path: &str) -> Value {
+pub(crate) fn written(path: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).expect("it was written")).expect("it is JSON")
 }
 
@@ -157,6 +157,12 @@ fn a_plan_that_cannot_run_is_refused_and_one_that_does_not_fit_is_told_of() {
     assert_eq!(code(&played), Some(0));
     assert!(stderr(&played).contains("note: the plan is infeasible as one step: acc0 needs 10 bytes of 9"));
     assert!(stdout(&played).contains("does not fit"), "{}", stdout(&played));
+    let fits = |cluster: &str| -> Vec<Value> {
+        let document = json(&run(&["simulate", &model, &plan, "--cluster", cluster, "--json"]));
+        document["devices"].as_array().into_iter().flatten().map(|device| device["fits"].clone()).collect()
+    };
+    assert_eq!(fits(&small_cluster), [false, true]);
+    assert_eq!(fits(&cluster), [true, true]);
 
     let other =
         std::fs::read_to_string(&cluster).expect("a cluster").replace("class = \"gpu\"", "class = \"tpu\"");

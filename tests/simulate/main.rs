@@ -2,5 +2,6 @@
 
 mod command;
 mod problems;
+mod steady;
 mod step;
 mod trace;

@@ -2,6 +2,7 @@
 
 use super::problems::{placed, problem};
 use serde_json::Value;
+use stagewright::report::steady::Steady;
 use stagewright::report::step::document::{DeviceNames, StepDocument};
 use stagewright::report::step::{Part, Step, text};
 use stagewright_core::evaluate::evaluate;
@@ -56,7 +57,11 @@ fn the_document_is_the_whole_timeline() {
         let chosen = placed(&problem, number);
         let step = Step::of(&problem, &chosen);
         let names = DeviceNames::of(&step);
-        let document: Value = serde_json::to_value(StepDocument::of(&step, &names)).expect("a document");
+        let steady = Steady::of(&problem, &chosen);
+        let document: Value =
+            serde_json::to_value(StepDocument::of(&step, &names, &steady)).expect("a document");
+        assert_eq!(document["steady_state"], Value::Null);
+        assert_eq!(document["no_steady_state"], "a plan for makespan is of one batch at a time");
         let list = |field: &str| document[field].as_array().expect("a list").clone();
         assert_eq!(document["makespan_s"].as_f64(), Some(step.makespan()));
         assert_eq!(list("operators").len(), problem.graph().operator_count());

@@ -32,9 +32,9 @@ pub enum ViolationKind {
     Priority,
     /// The value differs from the recomputed one.
     Value,
-    /// A figure of a device differs from the recomputed one.
+    /// A figure of a device is not what the placement gives, or a place in the pipeline is left out before its own.
     DeviceFigures,
-    /// The load of an uplink differs from the recomputed one.
+    /// The load of an uplink is not what the placement gives, or not given.
     UplinkFigures,
     /// The bound exceeds the value of a plan or the bound that its evidence proves.
     Bound,
@@ -42,6 +42,8 @@ pub enum ViolationKind {
     Status,
     /// The gap does not match value and bound.
     Gap,
+    /// The solve took no such time.
+    Seconds,
 }
 
 impl ViolationKind {
@@ -65,6 +67,7 @@ impl ViolationKind {
             ViolationKind::Bound => "bound",
             ViolationKind::Status => "status",
             ViolationKind::Gap => "gap",
+            ViolationKind::Seconds => "seconds",
         }
     }
 
@@ -87,7 +90,8 @@ impl ViolationKind {
             | ViolationKind::UplinkFigures
             | ViolationKind::Bound
             | ViolationKind::Status
-            | ViolationKind::Gap => false,
+            | ViolationKind::Gap
+            | ViolationKind::Seconds => false,
         }
     }
 }

@@ -212,7 +212,7 @@ fn order_of_stages() {
     assert_eq!(after(swap), ["order"]);
     assert_eq!(after(|case| case.plan.devices[1].stage = Some(0)), ["order"], "two devices at one stage");
     assert_eq!(after(|case| case.plan.devices[1].stage = None), ["order"], "only one device has a stage");
-    assert_eq!(after(|case| case.plan.devices[1].stage = Some(7)), [""; 0], "gaps are no matter");
+    assert_eq!(after(|case| case.plan.devices[1].stage = Some(7)), ["device-figures"], "an order with a gap");
 }
 
 #[test]
@@ -227,6 +227,13 @@ fn order_needed_by_1f1b() {
         device.stage = None;
     }
     assert_eq!(case.broken(), ["order"]);
+}
+
+#[test]
+fn seconds_of_the_solve() {
+    for wrong in [-1.0, f64::NAN, f64::INFINITY] {
+        assert_eq!(after(|case| case.plan.seconds = wrong), ["seconds"], "{wrong}");
+    }
 }
 
 #[test]
@@ -253,6 +260,12 @@ fn uplink_figures() {
     assert_eq!(after(|case| case.plan.uplinks[0].load_s = 1.0), ["uplink-figures"]);
     assert_eq!(after(|case| case.plan.uplinks.clear()), ["uplink-figures"]);
     assert_eq!(after(|case| case.plan.uplinks.push(case.plan.uplinks[0].clone())), ["uplink-figures"]);
+    let idle = |case: &mut Case| {
+        // Both kinds in one group, so that nothing crosses its uplink.
+        case.cluster.kinds[1].group = Some("server".to_owned());
+        case.plan.uplinks.clear();
+    };
+    assert_eq!(after(idle), ["uplink-figures"], "a load of zero is a load");
     let unknown = json!({"group": "pod", "load_s": 0.0});
     assert_eq!(after(|case| case.plan.uplinks.push(read(unknown))), ["uplink-figures"]);
 }

@@ -1,8 +1,8 @@
 //! A plan as a self-contained HTML page: one file, without network or server.
 //!
-//! The static parts are markup, written here and readable without JavaScript: figures, bars, the convergence of
-//! value and bound, the comparison. The interactive parts are JSON data in the page, which `page/*.js` draws: the
-//! operators by layer (`graph`) and the step (`timeline`).
+//! What there is to read is markup, written here, and is there without JavaScript: figures, bars, how value and
+//! bound converged, the comparison. What there is to explore is data, as JSON in the page: the operators by layer
+//! (`graph`), the step and a period of the full pipeline (`timeline`, `steady`), which `page/*.js` draws.
 //!
 //! Operator names come from untrusted files. They are escaped in markup. In data, every character that could end a
 //! script is escaped, and the scripts turn names into text nodes only. A content security policy admits only the
@@ -22,6 +22,7 @@ mod markup;
 mod names;
 mod scene;
 mod shell;
+mod steady;
 mod summary;
 mod timeline;
 
@@ -33,6 +34,7 @@ use stagewright_core::problem::Problem;
 
 use super::comparison::Comparison;
 use super::convergence::Convergence;
+use super::steady::Steady;
 use super::step::Step;
 
 /// Contents of a page.
@@ -61,16 +63,17 @@ pub struct Page<'a> {
 /// # Errors
 /// If the writer fails.
 pub fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
+    let steady = page.placement.map(|placement| Steady::of(page.problem, placement));
     let sections = [
         Some(summary::section(page)),
         devices::section(page),
         graph::section(page),
-        timeline::section(page),
+        timeline::section(page, steady.as_ref()),
         page.convergence.and_then(|convergence| convergence::section(convergence, page.document)),
         page.comparison.map(comparison::section),
     ];
     let sections: Vec<shell::Section> = sections.into_iter().flatten().collect();
-    shell::write(page, &sections, &scene::data(page)?, out)
+    shell::write(page, &sections, &scene::data(page, steady.as_ref())?, out)
 }
 
 /// Returns a page as a string.

@@ -7,12 +7,13 @@ use serde::Serialize;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::Pass;
 
-use super::Page;
 use super::devices::colour;
 use super::figures::{Figures, Texts};
 use super::graph::GraphData;
 use super::names::visible;
 use super::timeline::TimelineData;
+use super::{Page, steady};
+use crate::report::steady::Steady;
 
 /// All data, with the tables that the parts refer to.
 #[derive(Serialize)]
@@ -20,6 +21,7 @@ struct Scene {
     devices: Vec<Device>,
     graph: Option<GraphData>,
     timeline: Option<TimelineData>,
+    steady: Option<TimelineData>,
     texts: Vec<String>,
     seconds: Figures,
     bytes: Figures,
@@ -56,7 +58,7 @@ pub(super) fn pass_number(pass: Pass) -> u8 {
 }
 
 /// Returns the data as JSON, `null` without a plan.
-pub(super) fn data(page: &Page) -> io::Result<String> {
+pub(super) fn data(page: &Page, steady: Option<&Steady>) -> io::Result<String> {
     let Some(placement) = page.placement else { return Ok("null".into()) };
     let graph = page.problem.graph();
     let used = placement.used();
@@ -69,8 +71,10 @@ pub(super) fn data(page: &Page) -> io::Result<String> {
     let devices = used.iter().enumerate();
     let devices = devices.map(|(at, device)| Device { name: name(device), colour: colour(at) }).collect();
     let graph = GraphData::of(page.problem, placement, &mut tables);
-    let timeline = page.step.and_then(|step| TimelineData::of(step, &mut tables));
+    let timeline = page.step.and_then(|step| TimelineData::of_step(step, &mut tables));
+    let steady = steady.filter(|_| page.step.is_some()).and_then(|steady| steady::data(steady, &mut tables));
     let Tables { texts, seconds, bytes, .. } = tables;
-    let scene = Scene { devices, graph: Some(graph), timeline, texts: texts.into_texts(), seconds, bytes };
+    let (graph, texts) = (Some(graph), texts.into_texts());
+    let scene = Scene { devices, graph, timeline, steady, texts, seconds, bytes };
     Ok(serde_json::to_string(&scene)?)
 }

@@ -1,19 +1,24 @@
-//! The timeline of a simulated step: rows of device and link activity, at screen resolution.
+//! Rows of what devices and links do, in one step as the simulator plays it or in one period of the full pipeline, as
+//! fine as a screen shows.
 //!
-//! The step is divided into ticks, at most as many as a screen has pixels. An activity of at least two ticks is
-//! drawn on its own; a shorter one is merged with what immediately follows it. At most one span of a row begins in
-//! a tick, so a row has no more spans than ticks, however many operators. A merged span has the name of its longest
-//! activity, so no activity that is long enough to be seen on its own is hidden behind another name.
+//! The time shown is divided into ticks, at most as many as a screen has pixels. What is at least two ticks long is
+//! drawn by itself; what is shorter is merged with what follows it at once, and nothing begins in the tick in
+//! which something else of its row has begun. A row so has no more spans than ticks, however many operators. What
+//! is merged goes by the name of its longest activity, so nothing that is seen by itself hides behind another name.
+
+use std::fmt::Write;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use stagewright_core::graph::OpId;
+use stagewright_core::problem::Problem;
 use stagewright_core::simulate::{Ports, Span};
 
-use super::Page;
 use super::names::visible;
 use super::scene::{Tables, pass_number};
 use super::shell::Section;
+use super::{Page, steady};
+use crate::report::steady::Steady;
 use crate::report::step::Step;
 use crate::report::step::text::parts;
 use crate::report::units;
@@ -27,20 +32,38 @@ const COARSEST: usize = 200;
 /// Number of parts of the axis.
 const PARTS: u32 = 4;
 /// Pass code of transfers.
-const NO_PASS: u8 = 3;
+pub(super) const NO_PASS: u8 = 3;
+/// What the synchronisation of gradients has there.
+pub(super) const GRADIENTS: u8 = 4;
 
-/// Timeline section; `None` without a step.
-pub(super) fn section(page: &Page) -> Option<Section> {
+/// The place of the timelines on the page; none without a step.
+pub(super) fn section(page: &Page, steady: Option<&Steady>) -> Option<Section> {
     let step = page.step?;
-    let markup = include_str!("page/timeline.html").replace("{{makespan}}", &units::seconds(step.makespan()));
-    let markup = markup.replace("{{parts}}", &parts(&step.critical_path(), step.makespan()));
+    let mut markup = String::from("<h2 id=\"timeline-title\">Timeline</h2>\n");
+    if let Some(steady) = steady {
+        markup.push_str(&steady::markup(steady));
+    }
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        markup,
+        "<h3>One step</h3>\n<p class=\"lead\">One batch alone, as it plays out under dataflow execution, in {}: {} on \
+         the critical path.</p>",
+        units::seconds(step.makespan()),
+        parts(&step.critical_path(), step.makespan())
+    );
+    markup.push_str(&view("timeline", "one step"));
     Some(Section { id: "timeline", title: "Timeline", markup })
 }
 
-/// Data of the timeline of a step.
+/// Where a timeline is drawn.
+pub(super) fn view(id: &str, what: &str) -> String {
+    include_str!("page/timeline.html").replace("{{id}}", id).replace("{{what}}", what)
+}
+
+/// What devices and links do in some time.
 #[derive(Serialize)]
 pub(super) struct TimelineData {
-    /// Number of ticks of the step.
+    /// How many ticks the time has.
     ticks: usize,
     /// Labels of the axis from start to end, equally spaced.
     axis: Vec<String>,
@@ -68,19 +91,79 @@ struct Spans {
     count: Vec<u32>,
     /// Operator of the longest activity; for a transfer, the producer of the tensor.
     operator: Vec<u32>,
-    /// Code of its pass, or [`NO_PASS`].
+    /// The number of its pass, or [`NO_PASS`] or [`GRADIENTS`].
     pass: Vec<u8>,
+    /// The batch that it is for: how many were begun after it. Nothing where that is none everywhere.
+    #[serde(skip_serializing_if = "all_newest")]
+    batch: Vec<u32>,
     /// Start and duration of the span, including the gaps between its activities.
     from: Vec<u32>,
     took: Vec<u32>,
 }
 
+fn all_newest(batches: &[u32]) -> bool {
+    batches.iter().all(|&batch| batch == 0)
+}
+
 /// An operator or a transfer in a row.
 #[derive(Clone, Copy)]
-struct Activity {
-    span: Span,
-    operator: u32,
-    pass: u8,
+pub(super) struct Activity {
+    pub(super) span: Span,
+    pub(super) operator: u32,
+    pub(super) pass: u8,
+    pub(super) batch: u32,
+}
+
+/// All that is done, by who does it: the devices by number, the uplinks by group.
+pub(super) struct Doing {
+    pub(super) computes: Vec<Vec<Activity>>,
+    pub(super) sends: Vec<Vec<Activity>>,
+    pub(super) receives: Vec<Vec<Activity>>,
+    pub(super) synchronises: Vec<Vec<Activity>>,
+    pub(super) uplinks: Vec<Vec<Activity>>,
+}
+
+impl Doing {
+    /// Nothing, by so many devices and groups.
+    pub(super) fn new(devices: usize, groups: usize) -> Doing {
+        let nothing = || vec![Vec::new(); devices];
+        Doing {
+            computes: nothing(),
+            sends: nothing(),
+            receives: nothing(),
+            synchronises: nothing(),
+            uplinks: vec![Vec::new(); groups],
+        }
+    }
+
+    fn count(&self) -> usize {
+        let Doing { computes, sends, receives, synchronises, uplinks } = self;
+        [computes, sends, receives, synchronises, uplinks].into_iter().flatten().map(Vec::len).sum()
+    }
+
+    /// Devices with what they compute, send and receive, then uplinks; what nothing is done in is left out of what
+    /// moves data.
+    fn lanes(self, problem: &Problem) -> Vec<(Option<u32>, String, Vec<Activity>)> {
+        let Doing { computes, sends, receives, synchronises, uplinks } = self;
+        let mut lanes = Vec::new();
+        let moves = sends.into_iter().zip(receives).zip(synchronises);
+        for (device, (computes, ((sends, receives), synchronises))) in
+            (0..).zip(computes.into_iter().zip(moves))
+        {
+            lanes.push((Some(device), "computes".to_owned(), computes));
+            for (name, activities) in
+                [("sends", sends), ("receives", receives), ("synchronises", synchronises)]
+            {
+                if !activities.is_empty() {
+                    lanes.push((Some(device), name.to_owned(), activities));
+                }
+            }
+        }
+        for (group, activities) in problem.cluster().document().groups.iter().zip(uplinks) {
+            lanes.push((None, format!("uplink of {}", visible(&group.name)), activities));
+        }
+        lanes
+    }
 }
 
 /// Activities that are merged into one span.
@@ -96,71 +179,65 @@ struct Merged {
 
 impl TimelineData {
     /// Returns the data of a step; `None` if its makespan is zero or non-finite.
-    pub(super) fn of(step: &Step, tables: &mut Tables) -> Option<TimelineData> {
-        let makespan = step.makespan();
-        if makespan <= 0.0 || !makespan.is_finite() {
+    pub(super) fn of_step(step: &Step, tables: &mut Tables) -> Option<TimelineData> {
+        TimelineData::of(step.problem(), step.makespan(), doing(step, tables), tables)
+    }
+
+    /// The data of what is done in so many seconds; none where they are none.
+    pub(super) fn of(
+        problem: &Problem,
+        length: f64,
+        doing: Doing,
+        tables: &mut Tables,
+    ) -> Option<TimelineData> {
+        if length <= 0.0 || !length.is_finite() {
             return None;
         }
-        let lanes = lanes(step, tables);
-        let activities: usize = lanes.iter().map(|(_, _, activities)| activities.len()).sum();
-        let affordable = if activities > SPANS { SPANS / lanes.len() } else { FINEST };
+        let count = doing.count();
+        let lanes = doing.lanes(problem);
+        let affordable = if count > SPANS { SPANS / lanes.len() } else { FINEST };
         let ticks = affordable.clamp(COARSEST, FINEST);
         let rows = lanes.into_iter().map(|(device, name, activities)| {
-            let scale = ticks as f64 / makespan;
+            let scale = ticks as f64 / length;
             Row { device, name, spans: merged(activities, scale, tables) }
         });
         let rows = rows.collect();
-        let moment = |part| units::seconds(makespan * f64::from(part) / f64::from(PARTS));
+        let moment = |part| units::seconds(length * f64::from(part) / f64::from(PARTS));
         Some(TimelineData { ticks, axis: (0..=PARTS).map(moment).collect(), rows })
     }
 }
 
-/// Rows of compute, sends and receives per device, then of uplinks. Sends and receives are left out if there are none.
-fn lanes(step: &Step, tables: &Tables) -> Vec<(Option<u32>, String, Vec<Activity>)> {
+/// What is done in a step.
+fn doing(step: &Step, tables: &Tables) -> Doing {
     let graph = step.problem().graph();
-    let devices = tables.number_of.len();
     let ports = Ports::new(step.problem());
-    let groups = &step.problem().cluster().document().groups;
-    let mut computes: Vec<Vec<Activity>> = vec![Vec::new(); devices];
-    let mut sends = computes.clone();
-    let mut receives = computes.clone();
-    let mut uplinks: Vec<Vec<Activity>> = vec![Vec::new(); groups.len()];
-    let group_of: FxHashMap<u32, usize> =
-        (0..groups.len()).map(|group| (ports.uplink(group), group)).collect();
+    let groups = step.problem().cluster().group_count();
+    let mut doing = Doing::new(tables.number_of.len(), groups);
+    let group_of: FxHashMap<u32, usize> = (0..groups).map(|group| (ports.uplink(group), group)).collect();
     let number = |device| tables.number_of.get(&device).map(|&number| number as usize);
     for (op, &span) in (0..).zip(step.timeline().operators()) {
         let pass = pass_number(graph.operator(OpId(op)).pass);
         if let Some(device) = number(step.device_of(op)) {
-            computes[device].push(Activity { span, operator: tables.place_of[op as usize], pass });
+            let operator = tables.place_of[op as usize];
+            doing.computes[device].push(Activity { span, operator, pass, batch: 0 });
         }
     }
     for (transfer, &span) in (0..).zip(step.timeline().transfers()) {
         let producer = step.flow().producer_of(transfer);
-        let activity = Activity { span, operator: tables.place_of[producer as usize], pass: NO_PASS };
+        let operator = tables.place_of[producer as usize];
+        let activity = Activity { span, operator, pass: NO_PASS, batch: 0 };
         let [from, to] = step.ends_of(transfer).map(number);
         if let (Some(from), Some(to)) = (from, to) {
-            sends[from].push(activity);
-            receives[to].push(activity);
+            doing.sends[from].push(activity);
+            doing.receives[to].push(activity);
         }
         for port in step.flow().ports_of(transfer) {
             if let Some(&group) = group_of.get(port) {
-                uplinks[group].push(activity);
+                doing.uplinks[group].push(activity);
             }
         }
     }
-    let mut lanes = Vec::new();
-    for (device, ((computes, sends), receives)) in computes.into_iter().zip(sends).zip(receives).enumerate() {
-        lanes.push((Some(device as u32), "computes".to_owned(), computes));
-        for (name, activities) in [("sends", sends), ("receives", receives)] {
-            if !activities.is_empty() {
-                lanes.push((Some(device as u32), name.to_owned(), activities));
-            }
-        }
-    }
-    for (group, activities) in groups.iter().zip(uplinks) {
-        lanes.push((None, format!("uplink of {}", visible(&group.name)), activities));
-    }
-    lanes
+    doing
 }
 
 /// Merges the activities of a row into spans.
@@ -176,7 +253,8 @@ fn merged(mut activities: Vec<Activity>, scale: f64, tables: &mut Tables) -> Spa
             let same_tick = tick(last.span.start) == tick(activity.span.start);
             let overlaps = activity.span.start < last.span.end && activity.pass == NO_PASS;
             let adjacent = activity.span.start - last.span.end < 1.0 / scale;
-            let alike = last.all_short && is_short && adjacent && last.longest.pass == activity.pass;
+            let same_work = (last.longest.pass, last.longest.batch) == (activity.pass, activity.batch);
+            let alike = last.all_short && is_short && adjacent && same_work;
             if same_tick || overlaps || alike {
                 last.span.end = last.span.end.max(activity.span.end);
                 last.count += 1;
@@ -211,6 +289,7 @@ impl Spans {
         self.count.push(merged.count);
         self.operator.push(merged.longest.operator);
         self.pass.push(merged.longest.pass);
+        self.batch.push(merged.longest.batch);
         self.from.push(tables.seconds.number(start, units::seconds));
         self.took.push(tables.seconds.number(end - start, units::seconds));
     }

@@ -5,6 +5,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::simulate::{Activity, Span};
 
 use super::{Part, PathStep, Step};
+use crate::report::steady::{Steady, SteadyDocument};
 
 /// A step, the output of `simulate --json`. Times are in seconds since the start of the step, sizes in bytes.
 #[derive(Debug, Serialize)]
@@ -15,6 +16,8 @@ pub struct StepDocument<'a> {
     critical_path: CriticalPath<'a>,
     operators: Vec<Operator<'a>>,
     transfers: Vec<Transfer<'a>>,
+    #[serde(flatten)]
+    steady: SteadyDocument<'a>,
 }
 
 #[derive(Debug, Serialize)]
@@ -29,6 +32,8 @@ struct Device {
     idle_s: f64,
     peak_memory_bytes: f64,
     memory_limit_bytes: Option<f64>,
+    /// Whether the peak is within the limit.
+    fits: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -98,8 +103,8 @@ impl DeviceNames {
 }
 
 impl<'a> StepDocument<'a> {
-    /// Returns the document of a step.
-    pub fn of(step: &'a Step, names: &'a DeviceNames) -> StepDocument<'a> {
+    /// The document of a step, with the steady state of its plan.
+    pub fn of(step: &'a Step, names: &'a DeviceNames, steady: &Steady<'a>) -> StepDocument<'a> {
         let path = step.critical_path();
         let spans = &step.timeline;
         StepDocument {
@@ -122,6 +127,7 @@ impl<'a> StepDocument<'a> {
                 .zip(spans.transfers())
                 .map(|(at, &span)| transfer(step, names, at, span))
                 .collect(),
+            steady: steady.document(),
         }
     }
 }
@@ -138,6 +144,7 @@ fn devices(step: &Step) -> Vec<Device> {
         idle_s: device.idle,
         peak_memory_bytes: device.peak_bytes,
         memory_limit_bytes: device.memory_bytes,
+        fits: device.fits,
     });
     figures.collect()
 }

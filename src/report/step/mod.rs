@@ -15,6 +15,7 @@ use stagewright_core::graph::{OpId, TensorId};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::simulate::{Flow, Ports, Simulator, Timeline};
+use stagewright_core::tolerance;
 
 pub use critical::{CriticalPath, Part, PathStep};
 
@@ -54,6 +55,8 @@ pub struct DeviceFigures {
     pub peak_bytes: f64,
     /// Memory of the device in bytes; `None` if unlimited.
     pub memory_bytes: Option<f64>,
+    /// Whether the peak is within its memory.
+    pub fits: bool,
 }
 
 /// Figures of the uplink of one group in a step.
@@ -112,6 +115,10 @@ impl<'p> Step<'p> {
         let figures = |device: DeviceId| {
             let compute = compute[device.index()];
             let kind = cluster.kind(cluster.kind_of(device));
+            let (peak, limit) = (
+                self.timeline.peak_bytes()[device.index()],
+                self.problem.pools()[self.problem.pool_of(device)].memory,
+            );
             DeviceFigures {
                 device,
                 name: cluster.device_name(device),
@@ -123,9 +130,9 @@ impl<'p> Step<'p> {
                 // Summed in another order, the same seconds can slightly exceed the makespan.
                 idle: (self.makespan() - compute).max(0.0),
                 utilisation: self.timeline.utilisation(compute).min(1.0),
-                peak_bytes: self.timeline.peak_bytes()[device.index()],
-                memory_bytes: Some(self.problem.pools()[self.problem.pool_of(device)].memory)
-                    .filter(|memory| memory.is_finite()),
+                peak_bytes: peak,
+                memory_bytes: limit.is_finite().then_some(limit),
+                fits: tolerance::fits(peak, limit),
             }
         };
         self.placement.used().into_iter().map(figures).collect()

@@ -1,7 +1,6 @@
 //! Text summary of a step.
 
 use stagewright_core::simulate::Activity;
-use stagewright_core::tolerance;
 
 use super::{CriticalPath, Part, Step};
 use crate::report::grid::{Column, Grid};
@@ -73,7 +72,6 @@ fn devices(step: &Step) -> Grid {
         ("", Column::Words),
     ]);
     for device in step.devices() {
-        let fits = device.memory_bytes.is_none_or(|limit| tolerance::fits(device.peak_bytes, limit));
         grid.row([
             name(&device.name),
             seconds(device.compute),
@@ -84,7 +82,7 @@ fn devices(step: &Step) -> Grid {
             bytes(device.peak_bytes),
             device.memory_bytes.map_or_else(|| "unlimited".into(), bytes),
             device.operators.to_string(),
-            if fits { String::new() } else { "does not fit".into() },
+            if device.fits { String::new() } else { "does not fit".into() },
         ]);
     }
     grid

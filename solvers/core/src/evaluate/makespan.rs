@@ -48,6 +48,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
             replicas: placement.replicas(device),
             pass_loads: [sums.compute + sums.sent + sums.received, 0.0],
             sums: [sums, PassSums::default()],
+            synchronised: 0.0,
             times: StageTimes::default(),
             memory_bytes: bytes,
         });

@@ -7,9 +7,11 @@ mod constraint;
 mod latency;
 mod makespan;
 mod pipeline;
+mod steady;
 mod throughput;
 
 pub use pipeline::pipeline;
+pub use steady::{NoSteadyState, Place, SteadyDevice, SteadyState, SteadyTask, SteadyWork, steady};
 use thiserror::Error;
 
 use crate::cluster::DeviceId;
@@ -33,6 +35,8 @@ pub struct DeviceLoad {
     pub pass_loads: [f64; 2],
     /// Sums per pass, before division.
     pub sums: [PassSums; 2],
+    /// Seconds of the load in which replicas synchronise.
+    pub synchronised: f64,
     /// Times of the stage for one microbatch under a pipeline schedule; else zero.
     pub times: StageTimes,
     /// Bytes in use; for the makespan, the peak.
@@ -47,6 +51,7 @@ impl DeviceLoad {
             replicas: placement.replicas(device),
             pass_loads: [0.0; 2],
             sums: Default::default(),
+            synchronised: 0.0,
             times: StageTimes::default(),
             memory_bytes: 0.0,
         }

@@ -63,14 +63,9 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
             let sums = &mut devices[at].sums[pass];
             if at == producer { sums.sent += seconds } else { sums.received += seconds }
         }
-        add_uplinks(
-            problem,
-            &devices,
-            &places,
-            &|group| problem.costs().uplink(tensor, group),
-            pass,
-            &mut uplinks,
-        );
+        for group in crossed(problem, &devices, &places) {
+            uplinks[group][pass] += problem.costs().uplink(tensor, group);
+        }
     }
     for parameter in 0..graph.parameters().len() {
         places.clear();
@@ -87,8 +82,9 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
             let sums = &mut devices[at].sums[pass];
             if at == first { sums.sent += seconds } else { sums.received += seconds }
         }
-        let crossing = |group| problem.costs().gradient_uplink(parameter, group);
-        add_uplinks(problem, &devices, &places, &crossing, pass, &mut uplinks);
+        for group in crossed(problem, &devices, &places) {
+            uplinks[group][pass] += problem.costs().gradient_uplink(parameter, group);
+        }
     }
 
     let stages = used.len() as u32;
@@ -102,6 +98,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
         }
         let synchronised = synchronisation(bytes[at].synchronised, device.replicas, pool.bandwidth);
         device.pass_loads[objective.passes() - 1] += synchronised;
+        device.synchronised = synchronised;
         if objective.times_iteration() {
             device.times =
                 StageTimes::of(objective, &device.sums, put_off[at], device.replicas, synchronised);
@@ -126,7 +123,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     }
     let value = match objective.times_iteration() {
         true => iterate(objective, &devices, &uplinks),
-        false => bottleneck(&devices, &uplinks),
+        false => slowest(&devices, &uplinks).iter().sum(),
     };
     Evaluation { value, devices, uplinks, calls: Vec::new(), violations }
 }
@@ -139,31 +136,24 @@ fn iterate(objective: &Objective, devices: &[DeviceLoad], uplinks: &[[f64; 2]]) 
     iteration(objective.schedule, &stages, objective.microbatches).max(carried)
 }
 
-/// The largest load, or the largest forward load plus the largest backward load.
-fn bottleneck(devices: &[DeviceLoad], uplinks: &[[f64; 2]]) -> f64 {
-    (0..2)
-        .map(|pass| {
-            let loads = devices.iter().map(|device| device.pass_loads[pass]);
-            loads.chain(uplinks.iter().map(|uplink| uplink[pass])).fold(0.0, f64::max)
-        })
-        .sum()
+/// The largest load, or the largest forward load and the largest backward load.
+pub(super) fn slowest(devices: &[DeviceLoad], uplinks: &[[f64; 2]]) -> [f64; 2] {
+    [0, 1].map(|pass| {
+        let loads = devices.iter().map(|device| device.pass_loads[pass]);
+        loads.chain(uplinks.iter().map(|uplink| uplink[pass])).fold(0.0, f64::max)
+    })
 }
 
-/// A tensor, or the gradient of a shared parameter, crosses a group's uplink iff it has pins on both sides.
-fn add_uplinks(
+/// The groups whose uplink a tensor, or the gradient of a shared parameter, crosses: those with pins on both sides.
+pub(super) fn crossed(
     problem: &Problem,
     devices: &[DeviceLoad],
     places: &[usize],
-    seconds: &dyn Fn(usize) -> f64,
-    pass: usize,
-    uplinks: &mut [[f64; 2]],
-) {
+) -> impl Iterator<Item = usize> {
     let group_of =
         |&at: &usize| problem.cluster().group_of_kind(problem.cluster().kind_of(devices[at].device));
-    for (group, uplink) in uplinks.iter_mut().enumerate() {
+    (0..problem.cluster().group_count()).filter(move |&group| {
         let inside = places.iter().filter(|at| group_of(at) == Some(group)).count();
-        if 0 < inside && inside < places.len() {
-            uplink[pass] += seconds(group);
-        }
-    }
+        0 < inside && inside < places.len()
+    })
 }

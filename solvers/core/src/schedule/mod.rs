@@ -30,10 +30,12 @@
 
 mod error;
 mod iteration;
+mod modulo;
 mod order;
 mod pipeline;
 
 pub use error::ScheduleError;
 pub use iteration::{StageTimes, bubble, iteration};
+pub(crate) use modulo::Modulo;
 pub use order::{Task, Work, orders};
 pub use pipeline::{Pipeline, Run, Stage};

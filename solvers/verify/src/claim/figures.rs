@@ -1,4 +1,4 @@
-//! The value, the device figures and the uplink loads match the recomputed ones.
+//! The value, the figures and places of the devices and the loads of the uplinks are what the placement gives.
 //!
 //! They are claims only in a plan with a value. Figures agree within the relative tolerance for sums taken in
 //! different orders; a non-finite claim agrees with nothing.
@@ -38,7 +38,24 @@ pub(crate) fn check(
         }
         device_figures(device, &figures, findings);
     }
+    stages(plan, findings);
     uplinks(problem, plan, score, findings);
+}
+
+/// Stages are places in a pipeline, so none is left out before another. Two devices at one place are the order's to report.
+fn stages(plan: &PlanDocument, findings: &mut Findings) {
+    let used = plan.devices.iter().filter(|device| !device.ops.is_empty());
+    let mut stages: Vec<(u32, &str)> =
+        used.filter_map(|device| Some((device.stage?, device.name.as_str()))).collect();
+    stages.sort_unstable();
+    if stages.windows(2).any(|two| two[0].0 == two[1].0) {
+        return;
+    }
+    if let Some((place, (stage, name))) = (0..).zip(stages).find(|(place, (stage, _))| place != stage) {
+        findings.push(ViolationKind::DeviceFigures, Subject::Device(name.to_owned()), || {
+            format!("the plan claims device {name:?} to be stage {stage}, but no device is stage {place}")
+        });
+    }
 }
 
 fn device_figures(device: &DeviceDocument, figures: &[(&str, f64, f64)], findings: &mut Findings) {
@@ -52,7 +69,7 @@ fn device_figures(device: &DeviceDocument, figures: &[(&str, f64, f64)], finding
     }
 }
 
-/// Checks the uplink loads. A group that the plan omits must have load zero.
+/// Where uplinks play a part, the plan has the load of each.
 fn uplinks(problem: &Problem, plan: &PlanDocument, score: &Score, findings: &mut Findings) {
     let names = problem.cluster.groups.iter().map(|group| group.name.as_str());
     // If uplinks play no part, their loads are zero.
@@ -74,10 +91,8 @@ fn uplinks(problem: &Problem, plan: &PlanDocument, score: &Score, findings: &mut
             Some(_) => {}
         }
     }
-    for (name, actual) in missing {
-        if actual > 0.0 {
-            wrong(name, format!("the plan leaves out the uplink of {name:?}, with a load of {actual:?} s"));
-        }
+    for (name, actual) in missing.into_iter().filter(|_| !score.uplinks.is_empty()) {
+        wrong(name, format!("the plan leaves out the uplink of {name:?}, with a load of {actual:?} s"));
     }
 }
 

@@ -6,4 +6,5 @@ mod columns;
 mod critical_path;
 pub(crate) mod figures;
 pub(crate) mod gap;
+pub(crate) mod seconds;
 pub(crate) mod status;

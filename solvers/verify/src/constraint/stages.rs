@@ -1,7 +1,8 @@
 //! Pipeline order of the devices in a plan.
 //!
-//! The contiguous rule uses stages if they are given; schedules require them. They form an order if every used device
-//! has a stage and no two devices have the same; the numbers need not be consecutive.
+//! Stages are wanted by the contiguous rule, which can do without, and by schedules, which can't. They are an order
+//! if every used device has one and no two have the same. A number that is left out leaves them an order, and is for the
+//! [claims](crate::claim) to report.
 
 use std::collections::BTreeMap;
 

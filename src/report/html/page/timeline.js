@@ -1,14 +1,15 @@
-// The timeline: one canvas strip per row, and a cursor that the pointer and the arrow keys move.
-const startTimeline = () => {
-  const { ticks, axis, rows } = scene.timeline;
-  const STRENGTH = [1, 0.62, 0.4, 0.8];
-  const holder = document.getElementById("timeline-rows");
-  const said = document.getElementById("timeline-said");
+// A timeline: a strip of canvas for each row, and a cursor that the pointer and the arrow keys move. In that of the
+// full pipeline every activity is for one of several batches.
+const startTimeline = (id, { ticks, axis, rows }, isPipeline) => {
+  const STRENGTH = [1, 0.62, 0.4, 0.8, 0.8];
+  const [TRANSFER, GRADIENTS] = [3, 4];
+  const holder = document.getElementById(`${id}-rows`);
+  const said = document.getElementById(`${id}-said`);
   const strips = [];
   let cursor = null;
 
-  document.getElementById("timeline-view").hidden = false;
-  document.getElementById("timeline-axis").append(...axis.map((moment) => element("span", "", moment)));
+  document.getElementById(`${id}-view`).hidden = false;
+  document.getElementById(`${id}-axis`).append(...axis.map((moment) => element("span", "", moment)));
   let last = null;
   for (const row of rows) {
     const isNew = row.device === null || row.device !== last?.device;
@@ -70,14 +71,17 @@ const startTimeline = () => {
   const tell = () => {
     const row = rows[cursor.row];
     const [number, operator] = [row.count[cursor.at], row.operator[cursor.at]];
-    const isTransfer = row.pass[cursor.at] === 3;
+    const kind = row.pass[cursor.at];
     const where = row.device === null ? row.name : `${scene.devices[row.device].name} ${row.name}`;
     const what = element("b");
-    what.append(element("bdi", "", `${isTransfer ? "output of " : ""}${fullName(operator)}`));
+    const name = kind === GRADIENTS ? "gradients" : `${kind === TRANSFER ? "output of " : ""}${fullName(operator)}`;
+    what.append(element("bdi", "", name));
     const more = number > 1 ? ` and ${count(number - 1)} at most as long,` : "";
-    const pass = isTransfer ? "" : `${PASSES[row.pass[cursor.at]]}, `;
+    const pass = kind < TRANSFER ? `${PASSES[kind]}, ` : "";
+    const age = row.batch?.[cursor.at] ?? 0;
+    const batch = isPipeline ? `, batch n${age ? ` \u2212 ${age}` : ""}` : "";
     const when = `from ${scene.seconds.text[row.from[cursor.at]]}, for ${scene.seconds.text[row.took[cursor.at]]}`;
-    said.replaceChildren(element("bdi", "", where), ": ", what, `${more} ${pass}${when}`);
+    said.replaceChildren(element("bdi", "", where), ": ", what, `${more} ${pass}${when}${batch}`);
   };
   const move = (row, at) => {
     const before = cursor?.row;
@@ -126,4 +130,5 @@ const startTimeline = () => {
   redraws.push(drawAll);
   drawAll();
 };
-if (scene?.timeline) startTimeline();
+if (scene?.steady) startTimeline("steady", scene.steady, true);
+if (scene?.timeline) startTimeline("timeline", scene.timeline, false);

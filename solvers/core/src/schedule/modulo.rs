@@ -1,0 +1,223 @@
+//! Modulo schedules: tasks that recur once a period.
+//!
+//! A pipeline that is full begins a batch every P seconds, so a task that starts s seconds after its batch was begun also
+//! starts at s + P, s + 2P and so on. Two tasks of one resource are apart for ever iff they are apart modulo P, and a task
+//! may follow what it waits for by any number of periods. So every acyclic set of tasks has a schedule of period P as soon
+//! as no resource takes longer than P.
+//!
+//! Here the tasks of a resource, its *lane*, run back to back in a given order, once a period. Where the lane lies in the
+//! period is the only choice. Lanes are laid one after the other, each so late that no task waits for one that is
+//! scheduled already; a task whose inputs come later than that runs in the first of its turns when they are there. A
+//! chain of stages so hands a batch on without a pause, and a pipeline of forward and backward passes runs one of each in
+//! turn, as 1F1B does.
+//!
+//! Literature: Rau, "Iterative modulo scheduling", MICRO 1994, for the terms.
+
+use std::collections::BTreeSet;
+
+use crate::graph::Compressed;
+use crate::tolerance::VALUE_RELATIVE;
+
+/// The part of the period in which some lanes lie, which is all of it for a lane that has it for itself.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    /// When it begins, modulo the period; none until its first lane lies there.
+    start: Option<f64>,
+    seconds: f64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Lane {
+    window: usize,
+    rank: u32,
+    /// In the order in which they run.
+    tasks: Vec<u32>,
+    seconds: f64,
+    /// When it begins for the first time.
+    start: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    lane: usize,
+    /// Seconds of the lane before it.
+    offset: f64,
+    seconds: f64,
+    is_last: bool,
+    start: Option<f64>,
+}
+
+/// Tasks, their lanes and what they wait for; then when they start.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Modulo {
+    period: f64,
+    windows: Vec<Window>,
+    lanes: Vec<Lane>,
+    tasks: Vec<Task>,
+    /// A task, and one that it waits for.
+    waits: Vec<(u32, u32)>,
+}
+
+impl Modulo {
+    /// No tasks, of a period that is positive and finite.
+    pub(crate) fn new(period: f64) -> Modulo {
+        Modulo { period, ..Modulo::default() }
+    }
+
+    /// A part of the period for lanes to lie in, beginning where its first lane does unless it is said.
+    pub(crate) fn window(&mut self, start: Option<f64>, seconds: f64) -> usize {
+        self.windows.push(Window { start, seconds });
+        self.windows.len() - 1
+    }
+
+    /// A lane in a window. Of the lanes that have something to do, that of the lowest rank is laid first.
+    pub(crate) fn lane(&mut self, window: usize, rank: u32) -> usize {
+        self.lanes.push(Lane { window, rank, ..Lane::default() });
+        self.lanes.len() - 1
+    }
+
+    /// A task at the end of a lane.
+    pub(crate) fn task(&mut self, lane: usize, seconds: f64) -> u32 {
+        self.push(lane, seconds, false)
+    }
+
+    /// A task at the end of a lane that [`run`](Modulo::run) leaves to [`finish`](Modulo::finish).
+    pub(crate) fn last_task(&mut self, lane: usize, seconds: f64) -> u32 {
+        self.push(lane, seconds, true)
+    }
+
+    fn push(&mut self, lane: usize, seconds: f64, is_last: bool) -> u32 {
+        let number = self.tasks.len() as u32;
+        let of = &mut self.lanes[lane];
+        self.tasks.push(Task { lane, offset: of.seconds, seconds, is_last, start: None });
+        of.seconds += seconds;
+        of.tasks.push(number);
+        number
+    }
+
+    /// Lets a task wait for another one of its batch. In one lane that has to come first.
+    pub(crate) fn wait(&mut self, task: u32, on: u32) {
+        self.waits.push((task, on));
+    }
+
+    /// When a task starts, in seconds from the beginning of its batch.
+    pub(crate) fn start(&self, task: u32) -> f64 {
+        self.tasks[task as usize].start.unwrap_or(0.0)
+    }
+
+    /// When a task ends.
+    pub(crate) fn end(&self, task: u32) -> f64 {
+        self.start(task) + self.tasks[task as usize].seconds
+    }
+
+    /// Schedules all tasks but the last ones, in O((tasks + waits) log lanes). The waits have no cycle.
+    pub(crate) fn run(&mut self) {
+        let count = self.tasks.len();
+        let inputs = Compressed::from_pairs(count, &self.waits);
+        let reversed: Vec<(u32, u32)> = self.waits.iter().map(|&(task, on)| (on, task)).collect();
+        let readers = Compressed::from_pairs(count, &reversed);
+        let mut missing: Vec<usize> = (0..count).map(|task| inputs.row(task).len()).collect();
+        let mut ready: Vec<u32> = (0..count as u32)
+            .filter(|&task| missing[task as usize] == 0 && !self.tasks[task as usize].is_last)
+            .collect();
+        let mut open = BTreeSet::new();
+        loop {
+            while let Some(task) = ready.pop() {
+                let lane = self.tasks[task as usize].lane;
+                if self.tasks[task as usize].start.is_some() {
+                    continue;
+                }
+                if self.lanes[lane].start.is_none() {
+                    open.insert((self.lanes[lane].rank, lane));
+                    continue;
+                }
+                let from = inputs.row(task as usize).iter().map(|&on| self.end(on)).fold(0.0, f64::max);
+                self.finish(task, from);
+                release(task, &readers, &mut missing, &mut ready);
+            }
+            let Some((_, lane)) = open.pop_first() else { return };
+            for task in self.lay(lane, &inputs) {
+                release(task, &readers, &mut missing, &mut ready);
+            }
+        }
+    }
+
+    /// Puts a lane where none of its tasks waits whose inputs are known, and returns these tasks.
+    fn lay(&mut self, lane: usize, inputs: &Compressed<u32>) -> Vec<u32> {
+        let mut known = Vec::new();
+        let mut is_known = rustc_hash::FxHashSet::default();
+        let mut start: f64 = 0.0;
+        for &task in &self.lanes[lane].tasks {
+            let row = inputs.row(task as usize);
+            let is_there = |on: &u32| self.tasks[*on as usize].start.is_some() || is_known.contains(on);
+            if self.tasks[task as usize].is_last || !row.iter().all(is_there) {
+                continue;
+            }
+            let offset = self.tasks[task as usize].offset;
+            let outside = row.iter().filter(|&on| !is_known.contains(on));
+            start = outside.map(|&on| self.end(on) - offset).fold(start, f64::max);
+            is_known.insert(task);
+            known.push(task);
+        }
+        let start = self.fit(lane, start);
+        for &task in &known {
+            let task = &mut self.tasks[task as usize];
+            task.start = Some(start + task.offset);
+        }
+        known
+    }
+
+    /// Begins a lane at the first moment from `start` on that keeps it in its window.
+    fn fit(&mut self, lane: usize, start: f64) -> f64 {
+        let Lane { window, seconds, .. } = self.lanes[lane];
+        let window = &mut self.windows[window];
+        let begins = *window.start.get_or_insert(start);
+        let into = (start - begins).rem_euclid(self.period);
+        let room = (window.seconds - seconds).max(0.0);
+        let start = if into <= room {
+            start
+        } else if into <= room + self.rounding() {
+            start - (into - room)
+        } else {
+            start + (self.period - into)
+        };
+        self.lanes[lane].start = Some(start);
+        start
+    }
+
+    /// Starts a task in the first turn of its lane that is not before `from`.
+    pub(crate) fn finish(&mut self, task: u32, from: f64) {
+        let Task { lane, offset, .. } = self.tasks[task as usize];
+        let start = match self.lanes[lane].start {
+            Some(start) => start,
+            None => self.fit(lane, (from - offset).max(0.0)),
+        };
+        self.tasks[task as usize].start = Some(self.turn(start + offset, from));
+    }
+
+    /// The first moment from `from` on that is `first` or whole periods after it.
+    fn turn(&self, first: f64, from: f64) -> f64 {
+        first + ((from - first - self.rounding()) / self.period).ceil().max(0.0) * self.period
+    }
+
+    /// The first moment from `from` on at which a window ends.
+    pub(crate) fn end_of_window(&self, window: usize, from: f64) -> f64 {
+        let Window { start, seconds } = self.windows[window];
+        start.map_or(from, |start| self.turn(start + seconds, from))
+    }
+
+    /// What sums of the same seconds in another order may differ by.
+    fn rounding(&self) -> f64 {
+        self.period * VALUE_RELATIVE
+    }
+}
+
+/// Takes a task from what its readers wait for.
+fn release(task: u32, readers: &Compressed<u32>, missing: &mut [usize], ready: &mut Vec<u32>) {
+    for &reader in readers.row(task as usize) {
+        missing[reader as usize] -= 1;
+        if missing[reader as usize] == 0 {
+            ready.push(reader);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The seconds that the solve took are no negative number.
+
+use stagewright_core::document::PlanDocument;
+
+use crate::violation::{Findings, Subject, ViolationKind};
+
+/// Reports seconds that no solve takes.
+pub(crate) fn check(plan: &PlanDocument, findings: &mut Findings) {
+    let seconds = plan.seconds;
+    if !(seconds >= 0.0 && seconds.is_finite()) {
+        findings.push(ViolationKind::Seconds, Subject::Plan, || {
+            format!("the plan claims that the solve took {seconds:?} s")
+        });
+    }
+}

@@ -18,6 +18,8 @@ pub struct Layer {
     pub further: Vec<String>,
     /// Where it stands in a stack.
     pub number: Option<Numbered>,
+    /// Whether it runs in the kernel of another layer.
+    pub rides: bool,
     /// Its operators, of all passes, in the order of [`Placed::operators`]; never empty.
     pub operators: Vec<usize>,
 }
@@ -72,7 +74,7 @@ pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>, ExportError>
         let layer = &own[0];
         let place = *index.entry(layer.path).or_insert_with(|| {
             let (path, number) = (layer.path.to_owned(), layer.number.clone());
-            layers.push(Layer { path, further: Vec::new(), number, operators: Vec::new() });
+            layers.push(Layer { path, further: Vec::new(), number, rides: false, operators: Vec::new() });
             layers.len() - 1
         });
         let layer = &mut layers[place];
@@ -81,6 +83,7 @@ pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>, ExportError>
                 layer.further.push(other.path.to_owned());
             }
         }
+        layer.rides |= paths.is_riding(at);
         layer.operators.push(at);
     }
     Ok(layers)

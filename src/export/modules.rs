@@ -18,7 +18,8 @@ pub type Assigned = (String, usize);
 /// first device that is no host.
 ///
 /// Modules that no operator runs and that the model keeps beside others, such as those of shared parameters, are
-/// with the first operator that reads them.
+/// with the first operator that reads them. So that every parameter has a device, weights of what goes with the kernel
+/// of another layer are where it runs, unless a module that holds them has a device.
 ///
 /// Takes time O(operators · length of a path · log operators).
 ///
@@ -86,7 +87,11 @@ fn beside(placed: &Placed, paths: &Paths, tree: &BTreeMap<&str, Node>) -> Vec<As
         // What lies in a module that is here is here already, unless that is divided.
         Some((module.to_owned(), *device))
     });
-    published.chain(shared).collect()
+    let passed_over = paths.passed_over().filter_map(|(at, module)| {
+        let operator = &placed.operators[at];
+        (operator.document?.parameter_bytes > 0.0).then(|| (module.to_owned(), operator.device))
+    });
+    published.chain(shared).chain(passed_over).collect()
 }
 
 /// What is known of a module: the devices of what is in it, as far as it matters.

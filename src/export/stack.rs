@@ -1,8 +1,9 @@
 //! Models of one stack of layers, which runtimes for language models divide by counting.
 //!
-//! What is before the stack is in the first stage and what is after it in the last. Which is which the tensors
-//! of the model say. Without the model it is clear only where a stage has nothing of the stack, since forward
-//! tensors only go forward: an operator beside layers of the stack may feed them or read them.
+//! What is before the stack is in the first stage and what is after it in the last, but for what runs in the kernels of
+//! the stack, such as a norm in that of its last sum. Which is which the tensors of the model say. Without the model it
+//! is clear only where a stage has nothing of the stack, since forward tensors only go forward: an operator beside layers
+//! of the stack may feed them or read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,7 +71,7 @@ impl Stack {
                 return Err(pipeline.misplaced(placed, pair[1].1, (rule, help)));
             }
         }
-        for layer in layers.iter().filter(|layer| layer.number.is_none()) {
+        for layer in layers.iter().filter(|layer| layer.number.is_none() && !layer.rides) {
             for &at in &layer.operators {
                 let stage = pipeline.stage(placed, at);
                 if !pipeline.is_end(stage) {
@@ -120,13 +121,16 @@ impl Stack {
             }
             return Ok((0..placed.operators.len()).map(|at| stage(at) == last && last > 0).collect());
         }
+        let mut beside: Vec<bool> = (0..placed.operators.len()).map(|at| !placed.is_input(at)).collect();
+        for &at in layers.iter().filter(|layer| layer.rides).flat_map(|layer| &layer.operators) {
+            beside[at] = false;
+        }
         let stack: Vec<usize> = layers
             .iter()
             .filter(|layer| layer.number.is_some())
             .flat_map(|layer| layer.operators.iter().copied())
             .filter(|&at| placed.operators[at].is_forward())
             .collect();
-        let mut beside: Vec<bool> = (0..placed.operators.len()).map(|at| !placed.is_input(at)).collect();
         for &at in &stack {
             beside[at] = false;
         }

@@ -31,6 +31,7 @@
 //! JSON that all formats share) and one that imports it; add a variant to [`Format`] and a row to
 //! [`FORMATS`]. Nothing else needs to know.
 
+mod batch;
 pub mod cluster;
 pub mod constants;
 pub mod cost_graph;

@@ -21,7 +21,6 @@
 //! (`If`, `Loop`, `Scan`) are in `body`, and of calls of a model's own functions the bodies stand in their place (`inline`). A loop
 //! of which nobody knows how often it runs is an error, since its work would be missed.
 
-mod batch;
 mod body;
 mod call;
 mod cost;

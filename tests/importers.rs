@@ -365,6 +365,30 @@ fn an_openvino_model_is_priced_by_its_shapes() {
     assert_eq!((first.tensors.len(), first.tensors[0].bytes), (1, 4.0 * 576.0));
 }
 
+/// Samples are where layouts say so, else the first dimension.
+#[test]
+fn samples_of_openvino_are_where_its_layout_says() {
+    let laid_out = |layout: &str| {
+        let info = format!(
+            "<rt_info><attribute name=\"layout\" version=\"0\" layout=\"{layout}\"/></rt_info></port>"
+        );
+        let text = IR.replacen("</port>", &info, 1);
+        assert_ne!(text, IR);
+        let batch = import("m", text.as_bytes(), &ImportOptions::default()).batch;
+        batch.map(|batch| (batch.samples.get(), batch.tokens))
+    };
+    assert_eq!(laid_out("[N,C,H,W]"), Some((1, None)));
+    assert_eq!(laid_out("[C,N,...]"), Some((3, None)));
+    assert_eq!(laid_out("[?,...,N]"), Some((8, None)));
+    for none in ["[H,W,C,?]", "[?,...]", "[?,?,?,?,N]"] {
+        assert_eq!(laid_out(none), None, "{none}");
+    }
+    let batch = import("m", IR.as_bytes(), &ImportOptions::default()).batch.expect("the first dimension");
+    assert_eq!((batch.samples.get(), batch.tokens), (1, None));
+    let first = ImportOptions { cost_rules: CostRules::One, ..ImportOptions::default() };
+    assert_eq!(import("m", IR.as_bytes(), &first).batch, None);
+}
+
 /// Two products read one table, one of them through a view; weights of four bits are scaled where they are read.
 #[test]
 fn weights_of_openvino_are_shared_and_held_as_they_are_stored() {

@@ -19,6 +19,8 @@ pub struct Layer {
     pub further: Vec<String>,
     /// Its position in a stack, if it has one.
     pub number: Option<Numbered>,
+    /// Whether it runs in the kernel of another layer.
+    pub rides: bool,
     /// Its operators, of all passes, in the order of [`Placed::operators`]; never empty.
     pub operators: Vec<usize>,
 }
@@ -73,7 +75,7 @@ pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>, ExportError>
         let layer = &own[0];
         let place = *index.entry(layer.path).or_insert_with(|| {
             let (path, number) = (layer.path.to_owned(), layer.number.clone());
-            layers.push(Layer { path, further: Vec::new(), number, operators: Vec::new() });
+            layers.push(Layer { path, further: Vec::new(), number, rides: false, operators: Vec::new() });
             layers.len() - 1
         });
         let layer = &mut layers[place];
@@ -82,6 +84,7 @@ pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>, ExportError>
                 layer.further.push(other.path.to_owned());
             }
         }
+        layer.rides |= paths.is_riding(at);
         layer.operators.push(at);
     }
     Ok(layers)

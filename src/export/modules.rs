@@ -17,8 +17,9 @@ pub type Assigned = (String, usize);
 /// parameters and be on the device of all that they read. Inputs of the model go to the first device that is not a
 /// host.
 ///
-/// Modules that no operator runs and that the model keeps beside others, such as those of shared parameters, go with
-/// the first operator that reads them.
+/// Modules that no operator runs and that the model keeps beside others, such as those of shared parameters, are
+/// with the first operator that reads them. So that every parameter has a device, weights of what goes with the kernel
+/// of another layer are where it runs, unless a module that holds them has a device.
 ///
 /// Takes time O(operators · length of a path · log operators).
 ///
@@ -86,7 +87,11 @@ fn beside(placed: &Placed, paths: &Paths, tree: &BTreeMap<&str, Node>) -> Vec<As
         // A module inside a listed module is covered by it, unless that one is divided.
         Some((module.to_owned(), *device))
     });
-    published.chain(shared).collect()
+    let passed_over = paths.passed_over().filter_map(|(at, module)| {
+        let operator = &placed.operators[at];
+        (operator.document?.parameter_bytes > 0.0).then(|| (module.to_owned(), operator.device))
+    });
+    published.chain(shared).chain(passed_over).collect()
 }
 
 /// The devices of a module's contents, reduced to one of them and whether there are several.

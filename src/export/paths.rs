@@ -1,19 +1,20 @@
 //! The modules of operators, by the names that runtimes use.
 //!
-//! The module of an operator is given by its path, or for a built-in workload by the [published](super::published)
-//! implementation. In a model whose other operators have layers, an operator without a path is computed outside of
-//! the model's modules: the exporter names it after the operation, `alias` or `add_3`. No runtime has a module of
-//! that name, so the operator goes with its producers or, failing that, with its readers. Where layers are counted,
-//! the same holds for operators that a module above all layers computes itself. An operator that runs in the kernel
-//! of another layer goes with that layer.
+//! That is the path of an operator, or for a built-in workload what the [published](super::published) implementation
+//! calls it. An operator without a path, in a model whose other operators have layers, is what the model computes
+//! outside of its modules: the exporter of a program calls it after the operation, `alias` or `add_3`. No runtime
+//! has a module of that name, so it goes with what it reads or, failing that, with what reads it. Where layers are
+//! counted, so does what a module that holds them all computes itself. What runs in the kernel of another layer
+//! goes with that, unless no operator of its own layer has a kernel: the norm before a head, a rectifier that is a layer.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use stagewright_core::graph::{Graph, OpId};
 
 use super::error::ExportError;
 use super::layers::path;
-use super::placed::Placed;
+use super::placed::{Operator, Placed};
 use super::published::Published;
 use crate::layers::{Found, layers_of};
 
@@ -24,6 +25,10 @@ pub struct Paths {
     /// For operators that a module above all layers computes itself, an operator of the layer they go with.
     beside: BTreeMap<usize, usize>,
     bare: Vec<bool>,
+    /// The modules of what goes with the kernel of another layer.
+    own: BTreeMap<usize, Vec<String>>,
+    /// Operators of layers that run in the kernels of others.
+    riding: BTreeSet<usize>,
     /// The implementation that defines the names; `None` if they are the model's own.
     pub published: Option<&'static Published>,
 }
@@ -42,7 +47,15 @@ impl Paths {
             .map(|(path, _)| path.as_ref())
             .collect();
         let published = placed.graph.and_then(|graph| Published::of(graph, &forward));
-        let found = layers_of(&own);
+        let mut modules: Vec<Vec<String>> = own
+            .into_iter()
+            .map(|path| match published {
+                Some(published) => published.modules(&path),
+                None => vec![path.into_owned()],
+            })
+            .collect();
+        let firsts: Vec<Cow<str>> = modules.iter().map(|all| Cow::Borrowed(all[0].as_str())).collect();
+        let found = layers_of(&firsts);
         let bare = bare(placed);
         let above: Vec<bool> = found
             .iter()
@@ -53,16 +66,23 @@ impl Paths {
             })
             .collect();
         let between: Vec<bool> = bare.iter().zip(&above).map(|(&bare, &above)| bare || above).collect();
-        let ridden = ridden(placed, &found, &between);
-        let mut modules: Vec<Vec<String>> = own
-            .into_iter()
-            .map(|path| match published {
-                Some(published) => published.modules(&path),
-                None => vec![path.into_owned()],
-            })
+        let launched: BTreeSet<&str> = found
+            .iter()
+            .zip(&placed.operators)
+            .filter(|(_, operator)| operator.is_forward() && !rides(operator))
+            .map(|(found, _)| found.path)
             .collect();
-        for (at, kernel) in ridden {
-            modules[at] = modules[kernel].clone();
+        let is_whole = |&(at, _): &(usize, usize)| {
+            let layer = placed.operators[at].document.and_then(|document| document.layer.as_deref());
+            layer.is_some_and(|layer| !layer.is_empty()) && !launched.contains(found[at].path)
+        };
+        let (whole, parts): (Vec<_>, Vec<_>) =
+            ridden(placed, &found, &between).into_iter().partition(is_whole);
+        let riding = whole.into_iter().map(|(at, _)| at).collect();
+        let mut own = BTreeMap::new();
+        for (at, kernel) in parts {
+            let kernel = modules[kernel].clone();
+            own.insert(at, std::mem::replace(&mut modules[at], kernel));
         }
         let home = adopted(placed, &bare);
         for at in (0..bare.len()).filter(|&at| bare[at]) {
@@ -74,7 +94,7 @@ impl Paths {
         let wider = adopted(placed, &between);
         let beside =
             (0..above.len()).filter(|&at| above[at]).filter_map(|at| Some((at, wider[at]?))).collect();
-        Ok(Paths { modules, beside, bare, published })
+        Ok(Paths { modules, beside, bare, own, riding, published })
     }
 
     /// The modules that an operator runs, in execution order; never empty.
@@ -95,6 +115,16 @@ impl Paths {
     /// Whether an operator has no module of its own.
     pub fn is_bare(&self, at: usize) -> bool {
         self.bare[at]
+    }
+
+    /// Whether an operator runs in the kernel of another layer, as all of its own layer does.
+    pub fn is_riding(&self, at: usize) -> bool {
+        self.riding.contains(&at)
+    }
+
+    /// The modules of operators that go with the kernel of another layer.
+    pub fn passed_over(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.own.iter().flat_map(|(&at, own)| own.iter().map(move |module| (at, module.as_str())))
     }
 
     /// The source of the names, for display.
@@ -120,6 +150,11 @@ fn bare(placed: &Placed) -> Vec<bool> {
     (0..count).map(is_bare).collect()
 }
 
+/// Whether an operator has no kernel of its own.
+fn rides(operator: &Operator) -> bool {
+    operator.document.is_some_and(|document| document.launches == Some(0.0))
+}
+
 /// Forward operators without a kernel of their own, each with a colocated operator of another layer: the last that
 /// precedes it in the model or, failing that, the first.
 fn ridden(placed: &Placed, found: &[Found], between: &[bool]) -> Vec<(usize, usize)> {
@@ -128,7 +163,7 @@ fn ridden(placed: &Placed, found: &[Found], between: &[bool]) -> Vec<(usize, usi
     for (at, operator) in placed.operators.iter().enumerate().filter(|(_, operator)| operator.is_forward()) {
         let Some(document) = operator.document else { continue };
         let Some(class) = document.colocation.as_deref() else { continue };
-        if document.launches == Some(0.0) {
+        if rides(operator) {
             riders.push((at, class));
         } else if !between[at] {
             kernels.entry(class).or_default().push(at);

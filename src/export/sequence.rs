@@ -84,16 +84,26 @@ impl Sequence {
         Ok(())
     }
 
-    /// Refuses sequences that are not chains: every layer but the first must read the previous one and may
-    /// read no other. All layers may read inputs of the model.
+    /// Refuses whatever is no chain: every layer but the first has to read the one right before it, and may
+    /// read no other. Inputs of the model may be read by all. What runs in the kernel of another layer is one with the
+    /// layer before it here: the reader of a view reads what that is a view of.
     ///
     /// # Errors
     /// If the sequence is not a chain (E020).
     pub fn chain(&self, placed: &Placed, runtime: &'static str) -> Result<(), ExportError> {
-        let layers: Vec<&Layer> = self.stages.iter().flatten().collect();
-        let layer_of = layer_of(placed, layers.iter().copied());
+        let mut links: Vec<Vec<&Layer>> = Vec::new();
+        for layer in self.stages.iter().flatten() {
+            match links.last_mut() {
+                Some(link) if layer.rides => link.push(layer),
+                _ => links.push(vec![layer]),
+            }
+        }
+        let members =
+            links.iter().enumerate().flat_map(|(at, link)| link.iter().map(move |&layer| (at, layer)));
+        let link_of = index_of(placed, members);
+        let layers: Vec<&Layer> = links.iter().map(|link| link[0]).collect();
         let mut fed = vec![false; layers.len()];
-        for (from, to, producer, reader) in reads(placed, &layer_of) {
+        for (from, to, producer, reader) in reads(placed, &link_of) {
             if producer + 1 != reader {
                 return Err(ExportError::Skip {
                     runtime,
@@ -126,7 +136,7 @@ pub fn is_data(placed: &Placed, layer: &Layer) -> bool {
 /// Sorts layers topologically and by stage. Since forward tensors never go back to an earlier stage, a layer
 /// of the earliest remaining stage can always run next, unless layers read from one another in a cycle.
 fn in_order(placed: &Placed, found: Vec<(usize, Layer)>) -> Result<Vec<(usize, Layer)>, ExportError> {
-    let layer_of = layer_of(placed, found.iter().map(|(_, layer)| layer));
+    let layer_of = index_of(placed, found.iter().map(|(_, layer)| layer).enumerate());
     let mut producers: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); found.len()];
     let mut readers: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); found.len()];
     for (_, _, producer, reader) in reads(placed, &layer_of) {
@@ -177,15 +187,15 @@ fn ring(stuck: usize, producers: &[BTreeSet<usize>], waits: &[usize]) -> Vec<usi
     way
 }
 
-/// The layer index of every operator; `None` for operators outside of all layers.
-fn layer_of<'a>(placed: &Placed, layers: impl Iterator<Item = &'a Layer>) -> Vec<Option<usize>> {
-    let mut layer_of = vec![None; placed.operators.len()];
-    for (index, layer) in layers.enumerate() {
+/// The index of the layer of every operator; none for what is in none of them.
+fn index_of<'a>(placed: &Placed, layers: impl Iterator<Item = (usize, &'a Layer)>) -> Vec<Option<usize>> {
+    let mut index_of = vec![None; placed.operators.len()];
+    for (index, layer) in layers {
         for &at in &layer.operators {
-            layer_of[at] = Some(index);
+            index_of[at] = Some(index);
         }
     }
-    layer_of
+    index_of
 }
 
 /// Producers and readers of the forward tensors between layers, as operators and as layers.

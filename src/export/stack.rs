@@ -1,9 +1,9 @@
 //! Models with a single stack of layers, for language model runtimes that divide it by counts.
 //!
-//! Operators before the stack are in the first stage and operators after it in the last. The tensors of the
-//! model distinguish the two. Without the model they are known only in stages that have no layer of the stack,
-//! since forward tensors only go forward: an operator in a stage with layers of the stack may feed them or read
-//! them.
+//! What is before the stack is in the first stage and what is after it in the last, but for what runs in the kernels of
+//! the stack, such as a norm in that of its last sum. Which is which the tensors of the model say. Without the model it
+//! is clear only where a stage has nothing of the stack, since forward tensors only go forward: an operator beside layers
+//! of the stack may feed them or read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +72,7 @@ impl Stack {
                 return Err(pipeline.misplaced(placed, pair[1].1, (rule, help)));
             }
         }
-        for layer in layers.iter().filter(|layer| layer.number.is_none()) {
+        for layer in layers.iter().filter(|layer| layer.number.is_none() && !layer.rides) {
             for &at in &layer.operators {
                 let stage = pipeline.stage(placed, at);
                 if !pipeline.is_end(stage) {
@@ -123,13 +123,16 @@ impl Stack {
             }
             return Ok((0..placed.operators.len()).map(|at| stage(at) == last && last > 0).collect());
         }
+        let mut beside: Vec<bool> = (0..placed.operators.len()).map(|at| !placed.is_input(at)).collect();
+        for &at in layers.iter().filter(|layer| layer.rides).flat_map(|layer| &layer.operators) {
+            beside[at] = false;
+        }
         let stack: Vec<usize> = layers
             .iter()
             .filter(|layer| layer.number.is_some())
             .flat_map(|layer| layer.operators.iter().copied())
             .filter(|&at| placed.operators[at].is_forward())
             .collect();
-        let mut beside: Vec<bool> = (0..placed.operators.len()).map(|at| !placed.is_input(at)).collect();
         for &at in &stack {
             beside[at] = false;
         }

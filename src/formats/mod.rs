@@ -31,6 +31,7 @@
 //! that all formats share, and one imports it. Add a variant to [`Format`] and a row to [`FORMATS`]. Nothing
 //! else changes.
 
+mod batch;
 pub mod cluster;
 pub mod constants;
 pub mod cost_graph;

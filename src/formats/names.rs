@@ -6,7 +6,7 @@
 //! | written by | name | layer |
 //! | --- | --- | --- |
 //! | TensorFlow | `encoder/layer_3/attention/MatMul` | `encoder.layer_3.attention` |
-//! | PyTorch's ONNX exporter | `/layer1/layer1.0/conv1/Conv` | `layer1.0.conv1` |
+//! | PyTorch's ONNX exporter by tracing | `/layer1/layer1.0/conv1/Conv` | `layer1.0.conv1` |
 //! | PyTorch modules | `encoder.3.attention.query` | `encoder.3.attention` |
 //!
 //! In TensorFlow the gradient of `A/MatMul` is named `gradients/A/MatMul_grad/…`, a read of the variable
@@ -57,18 +57,21 @@ pub(crate) fn layer(name: &str) -> Option<String> {
     if separator == '.' {
         return (!path.is_empty()).then(|| path.to_owned());
     }
-    let mut layer = String::new();
+    let (mut layer, mut last) = (String::new(), 0);
     for part in path.split('/').filter(|part| !part.is_empty()) {
-        // PyTorch repeats the path so far in every part: /layer1/layer1.0/….
-        let repeats = part.strip_prefix(layer.as_str()).is_some_and(|rest| rest.starts_with('.'));
-        if repeats {
-            part.clone_into(&mut layer);
+        // PyTorch repeats the path so far, or the last part of it: /layer1/layer1.0/…, /model/layer1/layer1.0/….
+        let repeats =
+            |from: &usize| part.strip_prefix(&layer[*from..]).is_some_and(|rest| rest.starts_with('.'));
+        if let Some(from) = [0, last].into_iter().find(repeats) {
+            layer.truncate(from);
+            last = from;
         } else {
             if !layer.is_empty() {
                 layer.push('.');
             }
-            layer.push_str(part);
+            last = layer.len();
         }
+        layer.push_str(part);
     }
     (!layer.is_empty()).then_some(layer)
 }
@@ -100,6 +103,9 @@ mod tests {
     fn layers_are_the_leading_parts_of_names() {
         assert_eq!(layer("encoder/layer_3/attention/MatMul").as_deref(), Some("encoder.layer_3.attention"));
         assert_eq!(layer("/layer1/layer1.0/conv1/Conv").as_deref(), Some("layer1.0.conv1"));
+        let below = "/model/layer1/layer1.0/downsample/downsample.0/Conv";
+        assert_eq!(layer(below).as_deref(), Some("model.layer1.0.downsample.0"));
+        assert_eq!(layer("/features/features.0/features.0.1/Conv").as_deref(), Some("features.0.1"));
         assert_eq!(layer("encoder.3.attention.query").as_deref(), Some("encoder.3.attention"));
         assert_eq!(layer("resnetv17_conv0_fwd"), None);
         assert_eq!(layer("/Conv"), None);

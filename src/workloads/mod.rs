@@ -180,6 +180,7 @@ impl<H: Sync> Family for Definition<H> {
             Granularity::Operator => draft,
             Granularity::Layer => coarsen::layers(draft),
         };
-        Ok(draft.document(format!("{}-{name}", self.name)))
+        let batch = tape.batch.filter(|_| options.cost_rules == CostRules::Two);
+        Ok(GraphDocument { batch, ..draft.document(format!("{}-{name}", self.name)) })
     }
 }

@@ -10,8 +10,9 @@
 //! - views (reshapes, splits into heads) are free and not operators; dropout is left out.
 
 use std::fmt::Display;
+use std::num::NonZeroU64;
 
-use stagewright_core::document;
+use stagewright_core::document::{self, BatchDocument};
 
 use super::Precision;
 use super::error::WorkloadError;
@@ -67,6 +68,8 @@ pub(crate) struct Tape {
     pub(crate) training: bool,
     pub(crate) operators: Vec<Operator>,
     pub(crate) values: Vec<Value>,
+    /// What a batch holds. Of an encoder and a decoder, tokens are the encoder's.
+    pub(crate) batch: Option<BatchDocument>,
     path: String,
     /// Length of the prefix of the path that is the layer path.
     layer: usize,
@@ -87,6 +90,7 @@ impl Tape {
             training,
             operators: Vec::new(),
             values: Vec::new(),
+            batch: None,
             path: String::new(),
             layer: 0,
             failure: None,
@@ -113,6 +117,14 @@ impl Tape {
         let result = body(self);
         self.path.truncate(outer);
         result
+    }
+
+    /// Notes what a batch holds, if that is not known. Inputs do: their first dimension is the samples, the second of
+    /// indices the tokens.
+    pub(crate) fn holds(&mut self, samples: u64, tokens: Option<u64>) {
+        let batch = NonZeroU64::new(samples)
+            .map(|samples| BatchDocument { samples, tokens: tokens.and_then(NonZeroU64::new) });
+        self.batch = self.batch.or(batch);
     }
 
     /// Maximum number of operators that may be recorded. The backward pass of a full tape has at least as

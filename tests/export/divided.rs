@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use stagewright::core::document::{OperatorDocument, PlanDocument};
+use stagewright::core::document::{GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, PlanDocument};
 use stagewright::core::graph::Graph;
 use stagewright::export::ExportError;
 
-use super::plans::{device, export, graph, operator, pipeline};
+use super::plans::{device, export, graph, operator, pipeline, text};
 use super::random::{ROUNDS, above, assigned};
 
 /// A model that is a chain with one stack, and a plan with random cuts.
@@ -494,4 +494,53 @@ fn a_program_is_cut_where_the_plan_cuts_it() {
         }
         true
     });
+}
+
+/// A norm that is computed in the kernel of the last sum before it, and a view, are modules of the model all the same.
+#[test]
+fn a_layer_in_the_kernel_of_another_is_a_module() {
+    let riding = |name: &str, kernel: &str, parameter_bytes: f64| OperatorDocument {
+        colocation: Some(kernel.into()),
+        launches: Some(0.0),
+        parameter_bytes,
+        ..operator(name, Some(name))
+    };
+    let kernel =
+        |name: &str| OperatorDocument { colocation: Some(name.into()), ..operator(name, Some(name)) };
+    let names = ["embed", "layers.0", "layers.1", "norm", "flatten", "head"];
+    let operators = vec![
+        kernel("embed"),
+        kernel("layers.0"),
+        kernel("layers.1"),
+        riding("norm", "layers.1", 4.0),
+        riding("flatten", "layers.1", 0.0),
+        kernel("head"),
+    ];
+    // What reads the view reads the norm.
+    let edges = [
+        ("embed", "layers.0"),
+        ("layers.0", "layers.1"),
+        ("layers.1", "norm"),
+        ("norm", "flatten"),
+        ("norm", "head"),
+    ];
+    let model =
+        GraphDocument { schema: GRAPH_SCHEMA_2.into(), ..graph(operators, &edges).document().clone() };
+    let model = Graph::from_document(model).expect("it is a graph");
+    let plan = pipeline(vec![
+        device("acc0", "acc", &names[..2]),
+        device("acc1", "acc", &names[2..5]),
+        device("acc2", "acc", &names[5..]),
+    ]);
+    let map = text("accelerate", &plan, Some(&model));
+    assert!(
+        names.iter().all(|name| map.contains(&format!("\"{name}\": "))) && map.contains("\"norm\": 1"),
+        "{map}"
+    );
+    let list = text("torchgpipe", &plan, Some(&model));
+    assert!(list.contains("balance = [2, 3, 1]") && list.contains("\"norm\",\n    \"flatten\","), "{list}");
+    let parts = text("torchtitan", &plan, Some(&model));
+    assert!(parts.contains("[\"layers.1\", \"norm\", \"flatten\"]"), "{parts}");
+    // Layers are counted as before: its kernel is of the stack.
+    assert!(text("megatron", &plan, Some(&model)).contains("'Et|t|L'"));
 }

@@ -360,6 +360,39 @@ fn a_module_that_runs_twice_is_no_place_to_cut() {
 }
 
 #[test]
+fn what_is_in_no_module_goes_with_a_neighbour_on_its_device() {
+    // The exporter calls what a program computes outside of its modules after the operation.
+    let names = ["embed", "layers.0", "alias", "layers.1"];
+    let layer = |name: &&'static str| operator(name, (*name != "alias").then_some(name));
+    let chain: Vec<(&str, &str)> = names.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    let model = graph(names.iter().map(layer).collect(), &chain);
+    let apart = pipeline(vec![
+        device("acc0", "acc", &names[..2]),
+        device("acc1", "acc", &names[2..3]),
+        device("acc2", "acc", &names[3..]),
+    ]);
+    for to in PIPELINES.into_iter().chain(["accelerate"]) {
+        let (code, place, message) = refused(to, &apart, Some(&model));
+        assert_eq!((code, place.as_deref()), ("E021", Some("devices[1].ops[0]")), "{to}: {message}");
+        assert_eq!(
+            message,
+            "`alias` on acc1 is in no module, and what it reads and what reads it is on other devices"
+        );
+        assert!(export(to, &apart, Some(&model)).unwrap_err().help().contains("--pins"));
+    }
+    for (ends, number) in [(3, 0), (2, 1)] {
+        let beside =
+            pipeline(vec![device("acc0", "acc", &names[..ends]), device("acc1", "acc", &names[ends..])]);
+        let map = text("accelerate", &beside, Some(&model));
+        assert!(map.contains(&format!("\"layers.{number}\": {number}")) && !map.contains("alias"), "{map}");
+    }
+    // Where operators are placed one by one, it has a device of its own.
+    assert!(
+        text("openvino", &unordered(apart.devices.clone()), Some(&model)).contains("\"alias\": \"GPU.1\"")
+    );
+}
+
+#[test]
 fn modules_without_an_address_are_refused() {
     let refused = |to: &str, other: &str, name: &str| {
         let model = graph(vec![operator(other, None), operator(name, None)], &[(other, name)]);

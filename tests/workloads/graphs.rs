@@ -431,3 +431,26 @@ fn extreme_sizes_are_taken_or_refused() {
         }
     }
 }
+
+/// Samples, and tokens of models that read them; of an encoder and a decoder, the encoder's.
+#[test]
+fn what_a_batch_holds_is_known() {
+    each_variant(|family, variant| {
+        let tokens = match family.name() {
+            "bert" | "gnmt" | "gpt" | "llama" | "mixtral" | "rnnlm" | "transformer-xl" => Some(24),
+            _ => None,
+        };
+        let sizes = Sizes::default().with(Size::Batch, 3);
+        let sizes = if tokens.is_some() { sizes.with(Size::Sequence, 24) } else { sizes };
+        for granularity in [Granularity::Operator, Granularity::Layer] {
+            let options = Options { sizes: sizes.clone(), granularity, ..Options::default() };
+            let batch = generate(family.name(), variant, &options).batch.expect("it is known");
+            assert_eq!(
+                (batch.samples.get(), batch.tokens.map(|tokens| tokens.get())),
+                (3, tokens),
+                "{}",
+                family.name()
+            );
+        }
+    });
+}

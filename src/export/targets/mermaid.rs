@@ -5,7 +5,8 @@
 //! Markdown.
 //!
 //! Source: "Flowcharts - Basic Syntax" in the documentation of Mermaid, sections "Entity codes to escape
-//! characters", "Subgraphs" and "Classes". Mermaid draws at most 500 edges unless `maxEdges` is raised.
+//! characters", "Subgraphs" and "Classes". Mermaid draws no more than 500 edges unless `maxEdges` is raised, and
+//! no more than 50,000 characters unless `maxTextSize` is; read with Mermaid 11.17.
 
 use crate::export::targets::drawing::Drawing;
 use crate::export::{Export, ExportError, Placed, Target};
@@ -19,6 +20,9 @@ pub(super) static TARGET: Target = Target {
 
 /// Mermaid's default limit of edges.
 const MOST_EDGES: usize = 500;
+
+/// Characters that Mermaid reads unless told otherwise.
+const LONGEST: usize = 50_000;
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
     let drawing = Drawing::of(placed);
@@ -51,13 +55,14 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     for (device, colour) in drawing.colours.iter().enumerate() {
         text.push_str(&format!("  classDef device{device} fill:{colour},stroke:#333333,color:#000000\n"));
     }
-    let export = Export::drawing(text);
-    Ok(if drawing.edges.len() > MOST_EDGES {
-        let edges = drawing.edges.len();
-        export.note(format!("Mermaid draws {MOST_EDGES} edges, and there are {edges}: raise its maxEdges"))
-    } else {
-        export
-    })
+    let length = text.chars().count();
+    let is_long =
+        format!("Mermaid reads {LONGEST} characters, and there are {length}: raise its maxTextSize");
+    let edges = drawing.edges.len();
+    let has_many = format!("Mermaid draws {MOST_EDGES} edges, and there are {edges}: raise its maxEdges");
+    Ok(Export::drawing(text)
+        .also((edges > MOST_EDGES).then_some(has_many))
+        .also((length > LONGEST).then_some(is_long)))
 }
 
 /// A label that Mermaid reads as plain text; an empty one becomes a blank.

@@ -22,7 +22,6 @@
 //! are replaced by their bodies (`inline`). A loop with an unknown trip count is an error, since its work
 //! would be missed.
 
-mod batch;
 mod body;
 mod call;
 mod cost;

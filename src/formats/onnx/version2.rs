@@ -17,14 +17,17 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use stagewright_core::document::{
-    GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Precision, TensorDocument,
+    BatchDocument, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Precision,
+    TensorDocument,
 };
 
 use super::cost;
 use super::names;
+use super::proto::tensor_proto::DataType;
 use super::value;
 use super::view::{Views, is_product};
 use super::walk::{Operator, Origin, Walked};
+use crate::formats::batch::{self, Input};
 use crate::formats::options::{Fusion, ImportOptions};
 use crate::formats::readers::Readers;
 use crate::formats::work::ARGUMENT_BYTES;
@@ -89,7 +92,7 @@ pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions)
         tensors,
         parameters,
         cluster: None,
-        batch: super::batch::batch(walked),
+        batch: batch(walked),
         pipedream_skips: Vec::new(),
     };
     let beside = draft.beside();
@@ -99,6 +102,20 @@ pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions)
         fusion::fuse(&mut graph, &roles, |_, _| true);
     }
     graph
+}
+
+/// What a batch holds.
+fn batch(walked: &Walked<'_>) -> Option<BatchDocument> {
+    let inputs = walked.values.iter().filter(|entry| entry.origin == Origin::Input);
+    let inputs: Vec<Input> = inputs
+        .map(|entry| Input {
+            name: entry.name,
+            is_integer: [DataType::Int64 as i32, DataType::Int32 as i32].contains(&entry.value.elem),
+            dims: &entry.value.dims,
+            samples: Some(0),
+        })
+        .collect();
+    batch::batch(&inputs)
 }
 
 /// Whether an operator makes the cache of the next step: it appends the new tokens to the past, or writes

@@ -2,8 +2,9 @@
 
 use roxmltree::{Document, Node};
 use rustc_hash::FxHashMap;
-use stagewright_core::document::Precision;
+use stagewright_core::document::{BatchDocument, Precision};
 
+use crate::formats::batch::{self, Input};
 use crate::formats::error::{At, InputError};
 use crate::formats::text::clamp;
 use crate::formats::work::{elements, is_amount};
@@ -195,6 +196,44 @@ impl<'a> Net<'a> {
         }
         Ok(())
     }
+}
+
+impl Net<'_> {
+    /// What a batch holds. Samples are where layouts have `N`; where no input has a layout with it, the first dimension of
+    /// inputs without a layout.
+    pub(super) fn batch(&self) -> Option<BatchDocument> {
+        let parameters = || self.layers.iter().filter(|layer| layer.kind == "Parameter");
+        let said = |layer: &Layer| samples(layout(layer.node)?, layer.outputs.first()?.dims.len());
+        let first = parameters().all(|layer| said(layer).is_none()).then_some(0);
+        let inputs = parameters().filter_map(|layer| {
+            let port = layer.outputs.first()?;
+            Some(Input {
+                name: layer.name,
+                is_integer: port.precision.is_none() && port.bits >= 32.0,
+                dims: &port.dims,
+                samples: if layout(layer.node).is_some() { said(layer) } else { first },
+            })
+        });
+        batch::batch(&inputs.collect::<Vec<_>>())
+    }
+}
+
+/// The layout of an input, such as `[N,C,H,W]`.
+fn layout<'a>(parameter: Node<'a, 'a>) -> Option<&'a str> {
+    let ports = children(parameter, "output").flat_map(|output| children(output, "port"));
+    let attributes =
+        ports.flat_map(|port| children(port, "rt_info")).flat_map(|info| children(info, "attribute"));
+    attributes
+        .filter(|attribute| attribute.attribute("name") == Some("layout"))
+        .find_map(|attribute| attribute.attribute("layout"))
+}
+
+/// Which of so many dimensions a layout calls `N`; `...` stands for any number of them.
+fn samples(layout: &str, rank: usize) -> Option<usize> {
+    let names: Vec<&str> = layout.trim_matches(['[', ']']).split(',').map(str::trim).collect();
+    let at = names.iter().position(|&name| name == "N")?;
+    let at = if names[..at].contains(&"...") { rank.checked_sub(names.len() - at)? } else { at };
+    (at < rank).then_some(at)
 }
 
 /// Child elements with a name.

@@ -67,7 +67,7 @@ pub(super) fn document(net: &Net<'_>, name: &str, fuses: Fusion) -> Result<Graph
         tensors: draft.tensors(),
         parameters,
         cluster: None,
-        batch: None,
+        batch: net.batch(),
         pipedream_skips: Vec::new(),
     };
     fusion::colocate(&mut graph, draft.beside().into_iter());

@@ -40,6 +40,7 @@ fn record(tape: &mut Tape, gnmt: &Gnmt, sizes: &Sizes) -> Result<(), WorkloadErr
     let vocabulary = sizes.vocabulary(32_320)?;
     let layers = sizes.or(Size::Layers, gnmt.layers, 2)?;
     tape.expect((2 * layers + 1) * length * STEP_OPERATORS)?;
+    tape.holds(batch, Some(length));
     // One table serves both languages, so source and target are one sequence of indices.
     let tokens = tape.indices("tokens", [batch, 2 * length]);
     let (source, target) = tape.scope("embedding", |tape| {

@@ -30,12 +30,15 @@ impl Loss {
 impl Tape {
     /// A numeric input.
     pub(crate) fn input(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        self.holds(shape.dim(0), None);
         self.record(name, Record::new(INPUT, &[]).moved(0.0), shape)
     }
 
     /// An input of indices.
     pub(crate) fn indices(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
+        self.holds(shape.dim(0), Some(shape.dim(1)));
         let bytes = [shape.elements() * INDEX_WIDTH];
         self.record_bytes(name, Record::new(INPUT, &[]).moved(0.0), &[shape], &bytes).0[0]
     }

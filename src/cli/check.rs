@@ -34,11 +34,10 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
                 .help("correct the document that is named; the plan itself was not judged")
         },
     )?;
-    output::result(&if arguments.json {
-        output::json(&summary(&plan, &report, claimed))?
-    } else {
-        text(&plan, &report, claimed, &documents, output::width())
-    })?;
+    match arguments.json {
+        true => output::data(&output::json(&summary(&plan, &report, claimed))?)?,
+        false => output::result(&text(&plan, &report, claimed, &documents, output::width()))?,
+    }
     Ok(if report.holds() { Exit::Done } else { Exit::Violation })
 }
 

@@ -39,9 +39,8 @@ mod style;
 mod unpriced;
 mod workload;
 
-use std::io::Write;
-
 use std::borrow::Cow;
+use std::io::Write;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -58,9 +57,8 @@ pub(crate) fn run() -> Exit {
         Ok(asked) => asked,
         Err(error) => {
             let is_asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            let written = output::judged(error.print().and_then(|()| std::io::stdout().flush()));
-            // What is wrong with the arguments goes to standard error, and there is nowhere else to complain.
-            return match written {
+            // Errors in the arguments go to standard error; a failure to write them has nowhere to be reported.
+            return match usage(&error) {
                 Ok(()) if is_asked => Exit::Done,
                 Err(error) if is_asked => failed(&error),
                 _ => Exit::BadInput,
@@ -78,8 +76,20 @@ pub(crate) fn run() -> Exit {
 }
 
 fn failed(error: &CliError) -> Exit {
-    output::note(&error.to_string());
+    output::error(error);
     Exit::BadInput
+}
+
+/// Prints help, the version or an error in the arguments. Text with control characters is escaped and loses its colours.
+fn usage(error: &clap::Error) -> Result<(), CliError> {
+    let plain = error.render().to_string();
+    match visible_lines(&plain) {
+        Cow::Borrowed(_) => output::judged(error.print().and_then(|()| std::io::stdout().flush())),
+        Cow::Owned(_) => {
+            plain.lines().for_each(output::note);
+            Ok(())
+        }
+    }
 }
 
 fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {

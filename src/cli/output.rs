@@ -2,8 +2,8 @@
 //!
 //! `print!` panics when a pipe is closed, so nothing uses it, and the lints against it need no exception.
 //!
-//! What is for people reaches a terminal with every character seen, whatever is in the inputs. Only where a line ends is
-//! not known here any more: texts are put together from tables, facts and lines, each of which keeps names on its lines.
+//! Text for display reaches the terminal with control characters escaped, whatever the inputs hold. Line ends are the
+//! exception: texts consist of tables, facts and lines, each of which keeps names on one line.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
@@ -13,20 +13,19 @@ use stagewright::text::{visible, visible_lines};
 use super::error::CliError;
 use super::style;
 
-/// Writes a result to standard output.
+/// Writes a result for display to standard output.
 pub(crate) fn result(text: &str) -> Result<(), CliError> {
     let text = visible_lines(text);
     data(&if style::is_coloured(&io::stdout()) { Cow::Owned(style::coloured(&text)) } else { text })
 }
 
-/// Writes a result for programs to standard output, as it is. A reader that has gone away is no error.
+/// Writes a result for programs to standard output, unchanged.
 pub(crate) fn data(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
-    let text = if style::is_coloured(&out) { Cow::Owned(style::coloured(text)) } else { Cow::Borrowed(text) };
     judged(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// How writing to standard output went. A reader that has gone away is no error.
+/// Outcome of writing to standard output. A closed pipe is not an error.
 pub(crate) fn judged(written: io::Result<()>) -> Result<(), CliError> {
     match written {
         Ok(()) => Ok(()),
@@ -37,7 +36,7 @@ pub(crate) fn judged(written: io::Result<()>) -> Result<(), CliError> {
     }
 }
 
-/// Writes a line of the story to standard error.
+/// Writes a line to standard error.
 pub(crate) fn note(line: &str) {
     story(&visible(line));
 }
@@ -47,7 +46,7 @@ pub(crate) fn error(error: &CliError) {
     story(&error.to_string());
 }
 
-/// Where standard error cannot be written there is nowhere to complain.
+/// A failure is ignored: there is nowhere to report it.
 fn story(text: &str) {
     let mut out = io::stderr().lock();
     let text = if style::is_coloured(&out) { Cow::Owned(style::coloured(text)) } else { Cow::Borrowed(text) };

@@ -79,11 +79,10 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     }
     let json = write_plan(&document);
     let is_printed = arguments.json || arguments.out.as_deref().is_some_and(files::is_standard);
-    output::result(&if is_printed {
-        json.clone()
-    } else {
-        table::plan(&document, problem.cluster().document(), output::width())
-    })?;
+    match is_printed {
+        true => output::data(&json)?,
+        false => output::result(&table::plan(&document, problem.cluster().document(), output::width()))?,
+    }
     // Written after it is printed, so that a full disk does not lose the result.
     if let Some(path) = arguments.out.as_deref().filter(|path| !files::is_standard(path)) {
         files::write(path, &json)?;

@@ -39,12 +39,11 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
         Ok(pipeline) => Steady::of(pipeline, &placement),
         Err(error) => Steady::none(&problem, error.cause().to_owned()),
     };
-    output::result(&if arguments.json {
-        output::json(&StepDocument::of(&step, &DeviceNames::of(&step), &steady))?
-    } else {
-        let width = output::width();
-        format!("{}\n{}", text::step(&step, width), steady.text(width))
-    })?;
+    let width = output::width();
+    match arguments.json {
+        true => output::data(&output::json(&StepDocument::of(&step, &DeviceNames::of(&step), &steady))?)?,
+        false => output::result(&format!("{}\n{}", text::step(&step, width), steady.text(width)))?,
+    }
     if let Some(path) = &arguments.trace {
         write_trace(path, &step)?;
     }

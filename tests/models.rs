@@ -170,21 +170,27 @@ fn every_model_divides_among_four_devices() {
 }
 
 /// Text of the page before its table.
-const HEADER: &str = "# Models of others
+const HEADER: &str = "# Well-known models
 
-Exports of well-known models, as frameworks write them (`data/models`), on four A100s. `cargo test --test models` makes this table
-and compares it; nothing in it is a time that was measured.
+Exports of well-known models, as frameworks write them (`data/models`), planned on four A100s. `cargo test --test models` generates
+this table and compares it with the page. No time in it is measured.
 
-- *parameters* are those that PyTorch counts, each once; the importers find the same bytes, and in four files up to 64 KiB of rotary
-  tables besides.
-- *FLOP* are all that a step takes; *of PyTorch's* says how far they are from what `torch.utils.flop_counter` counts, which is
-  products, convolutions and attention alone, and not the grouped products of experts.
-- *plan* is the slowest stage of a contiguous split by `--solver dpl`; *of the bound* is what the strongest bound of any free split,
-  contiguous or not, is of that. A bound need not be reached. `explain` says of the two below 90% what is in the way: a layer of
-  experts is one product, with 70% of the load of its device; and of 172 µs, transfers take 15%.
-- *memory* is that of the fullest device, in GB; *in a step* is how much more than the plan says a device of the simulated step
-  holds at its peak, at most. The step holds tensors on the way at both ends until they have arrived, the plan from their first reader
-  on; and where a device waits, the step runs what is ready: in T5, the keys and values of cross-attentions ahead of their turn.
+| column | meaning |
+| --- | --- |
+| parameters | parameters that PyTorch counts, each once; the importers find the same bytes, and in four files up to 64 KiB of rotary tables more |
+| GFLOP | all FLOP of a step |
+| of PyTorch's | difference to the count of `torch.utils.flop_counter`, which covers products, convolutions and attention only, and not the grouped products of experts |
+| plan, ms | slowest stage of a contiguous split by `--solver dpl` |
+| of the bound | strongest bound of any free split, contiguous or not, divided by that stage; a bound need not be attainable |
+| memory | memory in use on the fullest device, in GB |
+| in a step | largest excess of a device's peak in the simulated step over its memory in the plan |
+
+`explain` names the cause of the two shares below 90%: a layer of experts is a single product, with 70% of the load of its device;
+and transfers take 15% of 172 µs.
+
+The step can need more memory than the plan because it holds a tensor in transit at both ends until it has arrived, where the plan
+counts it from its first reader on; and because a waiting device runs whatever is ready: in T5, the keys and values of
+cross-attentions ahead of their turn.
 
 | model | by | parameters | GFLOP | of PyTorch's | plan, ms | of the bound | memory | in a step |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |

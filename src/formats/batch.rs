@@ -16,7 +16,7 @@ pub(super) struct Input<'a> {
     pub(super) name: &'a str,
     pub(super) is_integer: bool,
     pub(super) dims: &'a [u64],
-    /// The dimension of samples, the first unless the file says otherwise; none where it says that there is none.
+    /// The dimension of samples, the first unless the file says otherwise; `None` if the file says that it has no such dimension.
     pub(super) samples: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The steady state of a pipeline beside its single step, for people and programs.
+//! The steady state of a pipeline beside its single step, as text and JSON.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ impl<'p> Steady<'p> {
         &self.problem.cluster().document().groups[group].name
     }
 
-    /// The figures, then a row for every device and every uplink, for a terminal of so many characters.
+    /// The figures, then a row for every device and every uplink, for a terminal of the given width.
     pub fn text(&self, width: Option<u16>) -> String {
         let state = match &self.state {
             Ok(state) => state,

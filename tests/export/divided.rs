@@ -496,7 +496,7 @@ fn a_program_is_cut_where_the_plan_cuts_it() {
     });
 }
 
-/// A norm that is computed in the kernel of the last sum before it, and a view, are modules of the model all the same.
+/// A norm that is computed in the kernel of the last sum before it, and a view, are still modules of the model.
 #[test]
 fn a_layer_in_the_kernel_of_another_is_a_module() {
     let riding = |name: &str, kernel: &str, parameter_bytes: f64| OperatorDocument {

@@ -83,7 +83,7 @@ fn plans_that_are_no_pipelines_say_why_they_have_no_steady_state() {
     }
 }
 
-/// A plan whose objective cannot be has a step all the same.
+/// A plan with an impossible objective still has a step.
 #[test]
 fn an_objective_that_makes_no_sense_has_no_steady_state() {
     let folder = tempfile::tempdir().expect("there is room for a folder");

@@ -248,8 +248,8 @@ fn each_learns_to_use_one_device_where_that_is_best() {
     }
 }
 
-/// The best placements of the last episodes are better than those of the first. HSDAG simulates so many placements in
-/// an episode that the best of them is good before any learning; the one-device test shows that it learns.
+/// The best placements of the last episodes are better than those of the first. HSDAG simulates enough placements in
+/// an episode for the best of them to be good before any learning; the one-device test shows that it learns.
 #[test]
 fn what_is_played_gets_better() {
     let is_large = |problem: &Problem| {

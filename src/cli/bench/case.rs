@@ -232,7 +232,7 @@ impl Case {
         })
     }
 
-    /// Calls this same program; none where runs were ended before it was done.
+    /// Runs this program in a child process; `None` if runs were ended before it finished.
     fn call(&self, runs: &Runs, options: impl Iterator<Item = String>) -> Result<Option<Output>, CliError> {
         let failed = |doing: &str, error: std::io::Error| {
             CliError::new("B004", format!("cannot {doing}: {error}")).at(self.input.clone())

@@ -90,7 +90,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Runs all cases, so many at a time, until runs are ended, and returns their rows.
+    /// Runs all cases, `jobs` in parallel, until runs are ended, and returns their rows.
     fn run(&self, jobs: usize, runs: &Runs) -> Result<Vec<Row>, CliError> {
         let next = AtomicUsize::new(0);
         let rows = Mutex::new(self.cases.iter().map(Case::row).collect::<Vec<Row>>());

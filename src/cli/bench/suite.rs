@@ -218,7 +218,7 @@ impl Suite {
         self.variants.iter().find(|variant| variant.name == name)
     }
 
-    /// How many combinations there are; none where that is beyond all counting.
+    /// Number of combinations; `None` on overflow.
     fn case_count(&self) -> Option<usize> {
         let lists =
             [self.inputs.len(), self.clusters.len().max(1), self.objectives.len(), self.solvers.len()];

@@ -26,7 +26,7 @@ fn spread(ascending: &[f64]) -> f64 {
     }
 }
 
-/// For people: the rows of the cases that were run, of so many.
+/// The table for display: rows of the cases that ran, of `cases` in all.
 pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
     let mut text = format!(
         "# {}\n\nOne process a run, {} run(s) a case, {} thread(s). The time is end to end; solving is the solver's \

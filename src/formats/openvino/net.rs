@@ -228,7 +228,7 @@ fn layout<'a>(parameter: Node<'a, 'a>) -> Option<&'a str> {
         .find_map(|attribute| attribute.attribute("layout"))
 }
 
-/// Which of so many dimensions a layout calls `N`; `...` stands for any number of them.
+/// The dimension that a layout calls `N`; `...` stands for any number of dimensions.
 fn samples(layout: &str, rank: usize) -> Option<usize> {
     let names: Vec<&str> = layout.trim_matches(['[', ']']).split(',').map(str::trim).collect();
     let at = names.iter().position(|&name| name == "N")?;

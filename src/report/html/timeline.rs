@@ -63,7 +63,7 @@ pub(super) fn view(id: &str, what: &str) -> String {
 /// What devices and links do in some time.
 #[derive(Serialize)]
 pub(super) struct TimelineData {
-    /// How many ticks the time has.
+    /// Number of ticks.
     ticks: usize,
     /// Labels of the axis from start to end, equally spaced.
     axis: Vec<String>,
@@ -93,7 +93,7 @@ struct Spans {
     operator: Vec<u32>,
     /// The number of its pass, or [`NO_PASS`] or [`GRADIENTS`].
     pass: Vec<u8>,
-    /// The batch that it is for: how many were begun after it. Nothing where that is none everywhere.
+    /// Age of its batch: the number of batches begun after it. Empty if it is 0 everywhere.
     #[serde(skip_serializing_if = "all_newest")]
     batch: Vec<u32>,
     /// Start and duration of the span, including the gaps between its activities.
@@ -124,7 +124,7 @@ pub(super) struct Doing {
 }
 
 impl Doing {
-    /// Nothing, by so many devices and groups.
+    /// An empty timeline of the given numbers of devices and groups.
     pub(super) fn new(devices: usize, groups: usize) -> Doing {
         let nothing = || vec![Vec::new(); devices];
         Doing {
@@ -183,7 +183,7 @@ impl TimelineData {
         TimelineData::of(step.problem(), step.makespan(), doing(step, tables), tables)
     }
 
-    /// The data of what is done in so many seconds; none where they are none.
+    /// The data of the activities of a time span; `None` if the span is empty.
     pub(super) fn of(
         problem: &Problem,
         length: f64,

@@ -14,7 +14,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
 /// A stage a device: seconds of its forward operator and of its backward operator, if it has one. Between neighbours a
-/// tensor of so many seconds.
+/// tensor of the given seconds.
 fn pipeline(stages: &[(f64, Option<f64>)], seconds: f64, objective: Objective) -> Problem {
     let mut builder = GraphBuilder::new("pipeline");
     let mut operator = |name: String, pass, seconds, stage: usize| {

@@ -1,4 +1,4 @@
-//! A split in moments, for when a limit ends the program over orders before it has one.
+//! A split within milliseconds, if a limit ends the program over orders before it has one.
 //!
 //! Devices are filled one after the other along an order until a stage takes as long as a target, and targets are tried
 //! from the lower bound upwards. O(pins · targets), whatever the number of devices.
@@ -13,7 +13,7 @@ use stagewright_core::solver::Plan;
 /// Targets as multiples of the lower bound. With the last one only memory ends a stage.
 const TARGETS: [f64; 5] = [1.05, 1.25, 1.6, 3.0, f64::INFINITY];
 
-/// The best split that filling finds. None where no target leaves room for every unit.
+/// The best split that filling finds; `None` if no target leaves room for every unit.
 pub(crate) fn fill(problem: &Problem, units: &Units) -> Option<Plan> {
     let bound = strongest(problem).value;
     let mut meters: Vec<Meter<'_>> =

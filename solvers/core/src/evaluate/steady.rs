@@ -3,8 +3,8 @@
 //! The value of a placement for throughput is its period: from one batch to the next. Here is a schedule that keeps it. Every
 //! device works through its operators in the order of the model ([`Graph::work_order`](crate::graph::Graph::work_order)),
 //! receives a tensor before the first operator that reads it and sends one after the operator that makes it, once a period.
-//! Under serial communication it does one thing at a time; where communication overlaps, the lanes for it are apart. With
-//! separate training the period is that of the forward pass, then that of the backward pass. A stage on several devices runs
+//! Under serial communication it does one thing at a time; where communication overlaps, the lanes for it are apart. The
+//! forward and the backward pass lie in the period where they hand batches on soonest; with separate training the period is that of the forward pass, then that of the backward pass. A stage on several devices runs
 //! every batch on all of them, each its share, and then synchronises while it does nothing else. A tensor is received once
 //! it is sent and has crossed the uplinks between.
 //!
@@ -16,7 +16,7 @@ use thiserror::Error;
 use super::throughput::{crossed, slowest};
 use super::{Evaluation, Violation, evaluate, slots};
 use crate::cluster::DeviceId;
-use crate::document::{Communication, ObjectiveKind, Pass};
+use crate::document::{Communication, ObjectiveKind};
 use crate::graph::{OpId, TensorId};
 use crate::placement::Placement;
 use crate::problem::Problem;
@@ -184,12 +184,12 @@ struct Known {
     seconds: f64,
 }
 
-/// What a device does at once: the lanes of each are apart where the communication mode says so.
+/// The lanes of a device, by pass: which of them are apart is what the communication mode says.
 #[derive(Debug, Clone, Copy)]
 struct Lanes {
-    receives: usize,
-    computes: usize,
-    sends: usize,
+    receives: [usize; 2],
+    computes: [usize; 2],
+    sends: [usize; 2],
 }
 
 /// The tasks of a placement on their way into a schedule.
@@ -202,12 +202,12 @@ struct Layout<'a> {
     /// Seconds of each pass that is scored apart.
     passes: [f64; 2],
     modulo: Modulo,
-    /// Per pass and device in use.
-    lanes: [Vec<Lanes>; 2],
-    /// Per device in use, the window after which its replicas synchronise.
-    windows: Vec<usize>,
-    /// Per pass and group, once something crosses.
-    uplinks: [Vec<Option<usize>>; 2],
+    /// Per device in use.
+    lanes: Vec<Lanes>,
+    /// Per device in use that has replicas, the window after which they synchronise.
+    windows: Vec<Option<usize>>,
+    /// Per group and pass a window, and a lane once something crosses.
+    uplinks: Vec<[(usize, Option<usize>); 2]>,
     /// When the devices in use get their first operators.
     turns: Vec<u32>,
     known: Vec<Known>,
@@ -217,30 +217,29 @@ struct Layout<'a> {
 
 impl<'a> Layout<'a> {
     fn new(problem: &'a Problem, placement: &'a Placement, evaluation: &'a Evaluation) -> Layout<'a> {
-        let objective = problem.objective();
         let used: Vec<DeviceId> = evaluation.devices.iter().map(|load| load.device).collect();
-        let passes = slowest(&evaluation.devices, &evaluation.uplinks);
-        let groups = problem.cluster().group_count();
         let mut layout = Layout {
             problem,
             evaluation,
             slot: slots(problem, &used),
             placement,
-            passes,
+            passes: slowest(&evaluation.devices, &evaluation.uplinks),
             modulo: Modulo::new(evaluation.value),
-            lanes: [Vec::new(), Vec::new()],
+            lanes: Vec::new(),
             windows: Vec::new(),
-            uplinks: [vec![None; groups], vec![None; groups]],
+            uplinks: Vec::new(),
             turns: Vec::new(),
             known: Vec::new(),
             gradients: Vec::new(),
         };
         layout.turns = layout.turns_of(used.len());
-        for pass in 0..objective.passes() {
-            for at in 0..used.len() {
-                let lanes = layout.lanes_of(pass, at);
-                layout.lanes[pass].push(lanes);
-            }
+        for place in 0..used.len() {
+            let lanes = layout.lanes_of(place);
+            layout.lanes.push(lanes);
+        }
+        for _ in 0..problem.cluster().group_count() {
+            let windows = layout.passes_apart(0.0).unwrap_or_else(|| [layout.modulo.resource(); 2]);
+            layout.uplinks.push(windows.map(|window| (window, None)));
         }
         layout
     }
@@ -265,10 +264,6 @@ impl<'a> Layout<'a> {
         turns.into_iter().map(|turn| turn.unwrap_or(next)).collect()
     }
 
-    fn is_separate(&self) -> bool {
-        self.problem.objective().passes() == 2
-    }
-
     /// Lanes in the direction of the pass; of those of a device, what has to be there first.
     fn rank(&self, pass: usize, place: usize, within: u32) -> u32 {
         let count = self.turns.len() as u32;
@@ -276,27 +271,31 @@ impl<'a> Layout<'a> {
         4 * turn + within
     }
 
-    /// The window of a pass, or of a device for all that it does but to synchronise.
-    fn window(&mut self, pass: usize, synchronised: f64) -> usize {
-        let is_last = pass + 1 == self.problem.objective().passes();
-        let taken = if is_last { synchronised } else { 0.0 };
-        let start = self.is_separate().then(|| if pass == 0 { 0.0 } else { self.passes[0] });
-        self.modulo.window(start, self.passes[pass] - taken)
+    /// With separate training the windows of the passes, the last without what replicas need to synchronise.
+    fn passes_apart(&mut self, synchronised: f64) -> Option<[usize; 2]> {
+        let [forward, backward] = self.passes;
+        let is_separate = self.problem.objective().passes() == 2;
+        is_separate.then(|| {
+            let first = self.modulo.window(Some(0.0), forward);
+            [first, self.modulo.window(Some(forward), backward - synchronised)]
+        })
     }
 
-    fn lanes_of(&mut self, pass: usize, place: usize) -> Lanes {
+    fn lanes_of(&mut self, place: usize) -> Lanes {
         let synchronised = self.evaluation.devices[place].synchronised;
-        let window = self.window(pass, synchronised);
-        if pass + 1 == self.problem.objective().passes() {
-            self.windows.push(window);
-        }
-        // Lanes that share nothing may lie anywhere.
-        let is_shared = self.is_separate() || synchronised > 0.0;
+        let apart = self.passes_apart(synchronised);
+        // What leaves room for replicas to synchronise is in one piece.
+        let whole = (apart.is_none() && synchronised > 0.0)
+            .then(|| self.modulo.window(None, self.evaluation.value - synchronised));
+        self.windows.push(apart.map(|windows| windows[1]).or(whole).filter(|_| synchronised > 0.0));
         let communication = self.problem.objective().communication;
         let mut lane = |within| {
-            let window = if is_shared { window } else { self.window(pass, 0.0) };
-            let rank = self.rank(pass, place, within);
-            self.modulo.lane(window, rank)
+            let ranks = [0, 1].map(|pass| self.rank(pass, place, within));
+            if let Some(window) = whole {
+                return [self.modulo.lane(window, ranks[0]); 2];
+            }
+            let windows = apart.unwrap_or_else(|| [self.modulo.resource(); 2]);
+            [0, 1].map(|pass| self.modulo.lane(windows[pass], ranks[pass]))
         };
         match communication {
             Communication::Serial => {
@@ -313,12 +312,10 @@ impl<'a> Layout<'a> {
 
     /// The lane of an uplink, in the turn of the first device that sends something over it.
     fn uplink(&mut self, pass: usize, group: usize, sender: usize) -> usize {
-        if let Some(lane) = self.uplinks[pass][group] {
-            return lane;
-        }
-        let window = self.window(pass, 0.0);
-        let rank = self.rank(pass, sender, 3);
-        *self.uplinks[pass][group].insert(self.modulo.lane(window, rank))
+        let (window, lane) = self.uplinks[group][pass];
+        let lane = lane.unwrap_or_else(|| self.modulo.lane(window, self.rank(pass, sender, 3)));
+        self.uplinks[group][pass].1 = Some(lane);
+        lane
     }
 
     fn task(&mut self, lane: usize, place: Place, work: SteadyWork, seconds: f64) -> u32 {
@@ -366,10 +363,10 @@ impl<'a> Layout<'a> {
                 };
                 inputs.push(arrival);
             }
-            let is_apart = self.is_separate() && graph.operator(op).pass != Pass::Forward;
+            let pass = usize::from(!graph.is_forward(op));
             let pool = problem.pool_of(self.evaluation.devices[place].device);
             let seconds = problem.seconds(op, pool).unwrap_or(0.0) / self.replicas(place);
-            let lane = self.lanes[usize::from(is_apart)][place].computes;
+            let lane = self.lanes[place].computes[pass];
             let task = self.task(lane, Place::Device(place), SteadyWork::Operator(op), seconds);
             inputs.iter().for_each(|&on| self.modulo.wait(task, on));
             task_of[op.index()] = task;
@@ -383,11 +380,11 @@ impl<'a> Layout<'a> {
 
     fn pass_of(&self, tensor: TensorId) -> usize {
         let graph = self.problem.graph();
-        usize::from(self.is_separate() && !graph.is_forward(graph.producer(tensor)))
+        usize::from(!graph.is_forward(graph.producer(tensor)))
     }
 
     fn receive(&mut self, tensor: TensorId, place: usize, waits: &[u32]) -> u32 {
-        let lane = self.lanes[self.pass_of(tensor)][place].receives;
+        let lane = self.lanes[place].receives[self.pass_of(tensor)];
         let seconds = self.problem.costs().transfer(tensor, self.kind(place)) / self.replicas(place);
         let task = self.task(lane, Place::Device(place), SteadyWork::Receive(tensor), seconds);
         waits.iter().for_each(|&on| self.modulo.wait(task, on));
@@ -404,7 +401,7 @@ impl<'a> Layout<'a> {
         if places.len() < 2 {
             return Vec::new();
         }
-        let lane = self.lanes[pass][home].sends;
+        let lane = self.lanes[home].sends[pass];
         let seconds = problem.costs().transfer(tensor, self.kind(home)) / self.replicas(home);
         let task = self.task(lane, Place::Device(home), SteadyWork::Send(tensor), seconds);
         self.modulo.wait(task, made);
@@ -432,7 +429,7 @@ impl<'a> Layout<'a> {
     /// What synchronises the gradients of shared parameters, in no order, once the operators are done.
     fn gradients(&mut self) {
         let (problem, graph) = (self.problem, self.problem.graph());
-        let pass = problem.objective().passes() - 1;
+        let pass = 1;
         for parameter in 0..graph.parameters().len() {
             let mut places: Vec<usize> =
                 graph.readers(parameter).iter().map(|&op| self.place_of(op)).collect();
@@ -444,10 +441,10 @@ impl<'a> Layout<'a> {
             }
             for &place in &places {
                 let seconds = problem.costs().gradient(parameter, self.kind(place)) / self.replicas(place);
-                let lanes = self.lanes[pass][place];
+                let lanes = self.lanes[place];
                 let (lane, work) = match place == first {
-                    true => (lanes.sends, SteadyWork::SendGradient(parameter)),
-                    false => (lanes.receives, SteadyWork::ReceiveGradient(parameter)),
+                    true => (lanes.sends[pass], SteadyWork::SendGradient(parameter)),
+                    false => (lanes.receives[pass], SteadyWork::ReceiveGradient(parameter)),
                 };
                 self.gradient(lane, Place::Device(place), work, seconds, &places);
             }
@@ -512,8 +509,8 @@ impl<'a> Layout<'a> {
                 synchronised: load.synchronised,
                 in_flight: at_once(last - first, period),
             });
-            if load.synchronised > 0.0 {
-                let start = self.modulo.end_of_window(self.windows[place], last);
+            if let Some(window) = self.windows[place] {
+                let start = self.modulo.end_of_window(window, last);
                 let (place, work) = (Place::Device(place), SteadyWork::Synchronise);
                 tasks.push(SteadyTask { place, work, start, seconds: load.synchronised });
             }

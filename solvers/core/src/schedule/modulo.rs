@@ -5,11 +5,11 @@
 //! may follow what it waits for by any number of periods. So every acyclic set of tasks has a schedule of period P as soon
 //! as no resource takes longer than P.
 //!
-//! Here the tasks of a resource, its *lane*, run back to back in a given order, once a period. Where the lane lies in the
-//! period is the only choice. Lanes are laid one after the other, each so late that no task waits for one that is
-//! scheduled already; a task whose inputs come later than that runs in the first of its turns when they are there. A
-//! chain of stages so hands a batch on without a pause, and a pipeline of forward and backward passes runs one of each in
-//! turn, as 1F1B does.
+//! Here the tasks of a *lane*, which are those of a resource or of one pass on it, run back to back in a given order, once
+//! a period. Where the lane lies in the period is the only choice. Lanes are laid one after the other, each so late that no
+//! task waits for one that is scheduled already; a task whose inputs come later than that runs in the first of its turns
+//! when they are there. A chain of stages so hands a batch on without a pause, and a pipeline of forward and backward passes
+//! runs one of each in turn, as 1F1B does.
 //!
 //! Literature: Rau, "Iterative modulo scheduling", MICRO 1994, for the terms.
 
@@ -18,12 +18,14 @@ use std::collections::BTreeSet;
 use crate::graph::Compressed;
 use crate::tolerance::VALUE_RELATIVE;
 
-/// The part of the period in which some lanes lie, which is all of it for a lane that has it for itself.
+/// The part of the period that is left to some lanes.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     /// When it begins, modulo the period; none until its first lane lies there.
     start: Option<f64>,
     seconds: f64,
+    /// Whether its lanes are of one resource, so that none may lie where another does.
+    is_resource: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -64,9 +66,16 @@ impl Modulo {
         Modulo { period, ..Modulo::default() }
     }
 
-    /// A part of the period for lanes to lie in, beginning where its first lane does unless it is said.
+    /// A part of the period for lanes of several resources, one each, beginning where the first lane does unless it is
+    /// said.
     pub(crate) fn window(&mut self, start: Option<f64>, seconds: f64) -> usize {
-        self.windows.push(Window { start, seconds });
+        self.windows.push(Window { start, seconds, is_resource: false });
+        self.windows.len() - 1
+    }
+
+    /// The whole period for at most two lanes of one resource.
+    pub(crate) fn resource(&mut self) -> usize {
+        self.windows.push(Window { start: None, seconds: self.period, is_resource: true });
         self.windows.len() - 1
     }
 
@@ -169,6 +178,7 @@ impl Modulo {
 
     /// Begins a lane at the first moment from `start` on that keeps it in its window.
     fn fit(&mut self, lane: usize, start: f64) -> f64 {
+        let rounding = self.rounding();
         let Lane { window, seconds, .. } = self.lanes[lane];
         let window = &mut self.windows[window];
         let begins = *window.start.get_or_insert(start);
@@ -176,11 +186,15 @@ impl Modulo {
         let room = (window.seconds - seconds).max(0.0);
         let start = if into <= room {
             start
-        } else if into <= room + self.rounding() {
+        } else if into <= room + rounding {
             start - (into - room)
         } else {
             start + (self.period - into)
         };
+        if window.is_resource {
+            // What the first lane leaves is one stretch, from its end to its beginning a period later.
+            *window = Window { start: Some(start + seconds), seconds: window.seconds - seconds, ..*window };
+        }
         self.lanes[lane].start = Some(start);
         start
     }
@@ -202,7 +216,7 @@ impl Modulo {
 
     /// The first moment from `from` on at which a window ends.
     pub(crate) fn end_of_window(&self, window: usize, from: f64) -> f64 {
-        let Window { start, seconds } = self.windows[window];
+        let Window { start, seconds, .. } = self.windows[window];
         start.map_or(from, |start| self.turn(start + seconds, from))
     }
 

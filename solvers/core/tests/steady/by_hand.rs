@@ -119,6 +119,18 @@ fn communication_that_overlaps_keeps_several_batches_on_a_device() {
 }
 
 #[test]
+fn passes_lie_where_no_batch_waits() {
+    for (communication, depth) in [(Communication::Serial, [2, 2, 1]), (Communication::Duplex, [2, 2, 2])] {
+        let objective = Objective { communication, ..Objective::default() };
+        let stages = [(1.0, Some(2.0)), (2.0, Some(1.0)), (10.0, Some(10.0))];
+        let state = state(&pipeline(&stages, 0.5, objective), 3, &[]);
+        let moved = 2.0 * 2.0 * (0.5 + 0.5);
+        assert_eq!(state.latency, 26.0 + moved, "{communication:?}");
+        assert_eq!(in_flight(&state), depth, "{communication:?}");
+    }
+}
+
+#[test]
 fn separate_passes_have_a_part_of_the_period_each() {
     let objective = Objective { training: Training::Separate, ..Objective::default() };
     let state = state(&pipeline(&[(3.0, Some(1.0)), (2.0, Some(4.0))], 0.0, objective), 2, &[]);

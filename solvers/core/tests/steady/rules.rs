@@ -4,9 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rand::{Rng, RngExt};
-use stagewright_core::cluster::DeviceId;
-use stagewright_core::document::{Communication, Pass, Schedule, Split, Training};
-use stagewright_core::evaluate::{Place, SteadyState, SteadyTask, SteadyWork, evaluate, steady};
+use stagewright_core::cluster::{Cluster, DeviceId};
+use stagewright_core::document::{
+    Communication, GroupDocument, LinkDocument, ObjectiveKind, Pass, Schedule, Split, Training,
+};
+use stagewright_core::evaluate::{
+    NoSteadyState, Place, SteadyState, SteadyTask, SteadyWork, evaluate, steady,
+};
 use stagewright_core::graph::{OpId, TensorId};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
@@ -16,6 +20,20 @@ use stagewright_core::seed;
 use super::random::{Size, problem};
 
 const INSTANCES: u64 = 1500;
+
+/// The same problem with a second group around what is in none, so that tensors cross two uplinks.
+fn with_two_groups(problem: &Problem) -> Problem {
+    let mut document = problem.cluster().document().clone();
+    document
+        .groups
+        .push(GroupDocument { name: "away".into(), uplink: LinkDocument { latency_s: 0.5, bandwidth: 2.0 } });
+    for kind in document.kinds.iter_mut().filter(|kind| kind.group.is_none()) {
+        kind.group = Some("away".into());
+    }
+    let cluster = Cluster::from_document(document).expect("a valid cluster");
+    Problem::new(problem.graph().clone(), cluster, *problem.objective(), Default::default())
+        .expect("a valid problem")
+}
 
 /// Every operator on a device that can run it, some of them on two; in half of the cases in an order of stages.
 fn placement(rng: &mut impl Rng, problem: &Problem) -> Option<Placement> {
@@ -292,7 +310,10 @@ fn every_placement_has_a_steady_state_that_keeps_the_rules() {
     let modes = [Communication::Serial, Communication::Overlap, Communication::Duplex];
     let (mut played, mut deep, mut crossings) = (0, 0, 0);
     for number in 0..INSTANCES {
-        let drawn = problem(number, Size { operators: 12, devices: 6, groups: number % 2 == 0 });
+        let mut drawn = problem(number, Size { operators: 12, devices: 6, groups: number % 2 == 0 });
+        if number % 4 == 0 {
+            drawn = with_two_groups(&drawn);
+        }
         let mut rng = seed::stream(0x57EA, number);
         let Some(placement) = placement(&mut rng, &drawn) else { continue };
         for communication in modes {
@@ -329,8 +350,6 @@ fn every_placement_has_a_steady_state_that_keeps_the_rules() {
 
 #[test]
 fn what_is_no_pipeline_has_no_steady_state() {
-    use stagewright_core::document::ObjectiveKind;
-    use stagewright_core::evaluate::NoSteadyState;
     let mut seen = BTreeSet::new();
     for number in 0..60 {
         let drawn = problem(number, Size { operators: 6, devices: 4, groups: false });

@@ -37,6 +37,12 @@ def gpt2():
     return transformers.GPT2LMHeadModel(gpt2_config()), {"input_ids": tokens(8, 1024)}
 
 
+def gpt2_masked():
+    """Without a mask the model looks for packed sequences, by an operation that the exporter by tracing does not have."""
+    model, inputs = gpt2()
+    return model, {**inputs, "attention_mask": torch.ones(8, 1024, dtype=torch.long)}
+
+
 def bert():
     return transformers.BertForMaskedLM(bert_config()), {"input_ids": tokens(8, 512)}
 

@@ -7,7 +7,8 @@
 
 Models are built on the device `meta`, so their weights are never there. Three routes are taken: PyTorch's ONNX exporters,
 the one through torch.export (`dynamo`) and the one through TorchScript, and the exporter of this project (`native`).
-The quantised models are the exception: onnxruntime quantises numbers, so theirs are drawn at random.
+The exceptions are TorchScript, which compares weights, and the models that onnxruntime quantises: their numbers are drawn
+at random.
 
 Weights in ONNX files are references into a file that is not there. The files are compressed by gzip. A row of
 `models.toml` says of each what PyTorch counts: parameters, and FLOP by torch.utils.flop_counter. The bytes of quantised
@@ -39,6 +40,7 @@ KEPT_BYTES = 1024
 # Name of a file: its configuration, its route.
 MODELS = {
     "gpt2": (configurations.gpt2, "dynamo"),
+    "gpt2-torchscript": (configurations.gpt2_masked, "torchscript"),
     "bert": (configurations.bert, "dynamo"),
     "llama-3.2-1b": (configurations.llama, "dynamo"),
     "qwen-2.5-0.5b": (configurations.qwen, "native"),
@@ -177,27 +179,22 @@ def dynamo(name, configuration):
     return without_weights(onnx_ir.to_proto(program.model).SerializeToString(), name)
 
 
-def torchscript(name, configuration, device="meta", parameters=False):
-    model, inputs = built(configuration, device)
-    if parameters:
-        # The exporter merges weights that are equal, as scales and shifts are before training.
-        for weight in model.parameters():
-            torch.nn.init.normal_(weight.data, std=0.02)
-    called = Called(model.eval(), list(inputs))
+def traced(configuration, folds=True):
+    """By the exporter that traces. It compares weights, so it needs numbers; of the same numbers it makes one weight."""
+    model, inputs = built(configuration, "cpu")
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight.data, std=0.02)
     file = io.BytesIO()
     torch.onnx.export(
-        called, tuple(inputs.values()), file, dynamo=False, export_params=parameters, do_constant_folding=parameters,
+        Called(model.eval(), list(inputs)), tuple(inputs.values()), file, dynamo=False, do_constant_folding=folds,
         input_names=list(inputs),
     )  # fmt: skip
-    made = onnx.ModelProto.FromString(file.getvalue())
-    # Without parameters, weights are inputs; they become constants that lie elsewhere.
-    given = set(inputs)
-    for value in [value for value in made.graph.input if value.name not in given]:
-        tensor = made.graph.initializer.add()
-        tensor.name, tensor.data_type = value.name, value.type.tensor_type.elem_type
-        tensor.dims.extend(dimension.dim_value for dimension in value.type.tensor_type.shape.dim)
-        made.graph.input.remove(value)
-    return made.SerializeToString() if parameters else without_weights(made.SerializeToString(), name)
+    return file.getvalue()
+
+
+def torchscript(name, configuration):
+    """Constants are not folded, or a tied embedding would be two: the table, and the table turned over."""
+    return without_weights(traced(configuration, folds=False), name)
 
 
 def qdq(name, configuration):
@@ -214,7 +211,7 @@ def qdq(name, configuration):
 
     with tempfile.TemporaryDirectory() as folder:
         whole, made = f"{folder}/whole.onnx", f"{folder}/made.onnx"
-        pathlib.Path(whole).write_bytes(torchscript(name, configuration, "cpu", parameters=True))
+        pathlib.Path(whole).write_bytes(traced(configuration))
         quantize_static(whole, made, One(), quant_format=QuantFormat.QDQ)
         return without_weights(pathlib.Path(made).read_bytes(), name)
 
@@ -223,7 +220,7 @@ def four_bits(name, configuration):
     """Products quantised to 4 bits in blocks of 32 by onnxruntime."""
     from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
-    whole = onnx.ModelProto.FromString(torchscript(name, configuration, "cpu", parameters=True))
+    whole = onnx.ModelProto.FromString(traced(configuration))
     quantizer = MatMulNBitsQuantizer(whole, bits=4, block_size=32)
     quantizer.process()
     return without_weights(quantizer.model.model.SerializeToString(), name)

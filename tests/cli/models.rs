@@ -39,12 +39,24 @@ fn gpt_2_takes_four_devices_as_well_as_a_free_split_would() {
     }
 }
 
+/// Both exporters of PyTorch write one model: what is traced has shapes, masks and views of its own, which bind no layers.
+#[test]
+fn what_is_traced_is_planned_as_well() {
+    for more in [&[][..], &["--whole-layers"]] {
+        let value = |name: &str| value(&plan(&export(name), "4xa100", more));
+        let (dynamo, traced) = (value("gpt2.onnx"), value("gpt2-torchscript.onnx"));
+        assert!((traced / dynamo - 1.0).abs() < 0.01, "{more:?}: {traced} and {dynamo}");
+    }
+}
+
 /// Computation between the layers of a module, or in a kernel of another layer, does not merge layers.
 #[test]
 fn whole_layers_go_into_runtimes() {
     let folder = folder(&[]);
     let out = path(&folder, "plan.json");
-    for name in ["gpt2.onnx", "llama-4-bit.onnx", "vit.onnx", "llama-3.2-1b-step.json"] {
+    for name in
+        ["gpt2.onnx", "gpt2-torchscript.onnx", "llama-4-bit.onnx", "vit.onnx", "llama-3.2-1b-step.json"]
+    {
         let model = export(name);
         let made = plan(&model, "4xa100", &["--whole-layers", "--out", &out]);
         let devices = made["devices"].as_array().expect("devices");

@@ -50,7 +50,8 @@ fn file(folder: &TempDir, name: &str, document: &Value) -> String {
 fn assert_harmless(arguments: &[&str], output: &Output) -> String {
     let texts = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8(bytes.clone()).expect("text"));
     for text in &texts {
-        let hidden = |c: char| (c != '\n' && c.is_control()) || matches!(c, '\u{202e}' | '\u{200b}');
+        let mark = |c| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+        let hidden = |c: char| (c != '\n' && c.is_control()) || mark(c);
         assert!(!text.contains(hidden), "{arguments:?}: {text:?}");
         assert!(!text.lines().any(|line| line.trim_start().starts_with("INJECTED")), "{arguments:?}: {text}");
     }
@@ -190,6 +191,29 @@ fn comparisons_and_benches_hold_names_in_markdown_and_plots() {
         let drawing = roxmltree::Document::parse(&drawing).expect("well-formed XML");
         let names = |node: roxmltree::Node<'_, '_>| node.text().is_some_and(|text| text.contains(SHOWN));
         assert!(drawing.descendants().any(names), "{plot} names the solver");
+    }
+}
+
+#[test]
+fn a_model_whose_names_try_everything_is_harmless() {
+    let Some(shared) = std::env::var_os("STAGEWRIGHT_SHARED") else {
+        eprintln!("skipped: STAGEWRIGHT_SHARED is not set");
+        return;
+    };
+    let model = Path::new(&shared).join("data/hostile/hostile.json").display().to_string();
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.json").display().to_string();
+    for arguments in [
+        &["plan", &model, "--out", &plan, "-v"][..],
+        &["check", &model, &plan],
+        &["explain", &model, &plan, "--no-what-if"],
+        &["simulate", &model, &plan],
+        &["simulate", &model, &plan, "--schedule", "gpipe", "--microbatches", "3"],
+        &["bound", &model],
+        &["compare", &model, "--solvers", "dp,one-device", "--markdown"],
+        &["export", &plan, "--to", "accelerate", "--model", &model],
+    ] {
+        assert_harmless(arguments, &run(arguments));
     }
 }
 

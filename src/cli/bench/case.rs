@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use stagewright::core::document::PlanDocument;
+use stagewright::core::solver::StopReason;
 use stagewright::report::table::status;
 use tempfile::NamedTempFile;
 
@@ -175,11 +176,18 @@ impl Case {
         let Some(output) = self.call(runs, call.into_iter().chain(self.problem(suite)))? else {
             return Ok(false);
         };
-        row.seconds.push(started.elapsed().as_secs_f64());
+        let took = started.elapsed().as_secs_f64();
+        let plan = serde_json::from_slice::<PlanDocument>(&output.stdout);
+        // The signal of a terminal may reach the run before it reaches this process.
+        let interrupted = Some(StopReason::Interrupted.name());
+        if plan.as_ref().is_ok_and(|plan| plan.stop.as_deref() == interrupted) {
+            return Ok(false);
+        }
+        row.seconds.push(took);
         let story = String::from_utf8_lossy(&output.stderr);
         let peak = story.lines().find_map(|line| line.strip_prefix(PEAK_MEMORY)?.parse::<u64>().ok());
         row.peak_bytes = row.peak_bytes.max(peak);
-        match serde_json::from_slice::<PlanDocument>(&output.stdout) {
+        match plan {
             Ok(plan) => {
                 row.status = status(plan.status).into();
                 row.value_s = plan.objective.value_s;

@@ -32,8 +32,7 @@ impl Runs {
         self.are_ended.load(Ordering::SeqCst)
     }
 
-    /// Runs a program to its end; `None` if runs were ended before that. A signal to the terminal reaches a child as well,
-    /// and what it says then is not what it says when left alone.
+    /// Runs a program to its end; `None` if runs were ended before that.
     pub(super) fn run(&self, command: &mut Command) -> io::Result<Option<Output>> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (id, result, story) = {

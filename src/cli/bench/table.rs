@@ -40,7 +40,7 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
     if is_partial {
         let fewer = match cut_off {
             0 => String::new(),
-            count => format!(", {count} of them fewer times than all"),
+            count => format!(", {count} of them fewer than {} times", suite.repeat),
         };
         text.push_str(&format!("Interrupted: {} of {cases} case(s) were run{fewer}.\n\n", rows.len()));
     }
@@ -122,6 +122,7 @@ pub(super) fn csv(rows: &[Row]) -> Result<String, CliError> {
         .map_err(|error| failed(&error))?;
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     for row in rows {
+        let runs = row.seconds.len();
         writer
             .write_record([
                 row.input.clone(),
@@ -133,13 +134,13 @@ pub(super) fn csv(rows: &[Row]) -> Result<String, CliError> {
                 number(row.value_s),
                 number(row.bound_s),
                 number(row.gap),
-                median(&row.seconds).to_string(),
-                spread(&row.seconds).to_string(),
+                number((runs > 0).then(|| median(&row.seconds))),
+                number((runs > 0).then(|| spread(&row.seconds))),
                 row.peak_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
                 number(row.ratio),
                 row.operators.map(|count| count.to_string()).unwrap_or_default(),
-                median(&row.solving).to_string(),
-                row.seconds.len().to_string(),
+                number((!row.solving.is_empty()).then(|| median(&row.solving))),
+                runs.to_string(),
             ])
             .map_err(|error| failed(&error))?;
     }

@@ -381,10 +381,10 @@ fn what_has_no_plan_has_a_page() {
         (Status::Infeasible, "it was proved that none exists"),
         (Status::Unknown, "found none and excluded none"),
     ] {
-        let reason = "no <room>\nnone at all".to_owned();
-        let solution = Solution::without_plan("test", status, bound.clone(), None, reason);
+        let solution = Solution::without_plan("test", status, bound.clone(), None, "no room".into());
         let provenance = Provenance { solver: "test".into(), seconds: 0.0, seed: 0 };
-        let document = plan_document(&problem, &solution, provenance);
+        let mut document = plan_document(&problem, &solution, provenance);
+        document.reason = Some("no <room>\nnone at all".into());
         let page = page(&Page {
             model: "chain",
             cluster: "small",

@@ -78,7 +78,7 @@ fn blocks(
         return Outcome::Stopped;
     };
     let workers = table.workers();
-    let mut walkers: Vec<Walker> = (0..workers).map(|_| Walker::new(&costs, ideals, limits)).collect();
+    let mut walkers: Vec<Walker> = (0..workers).map(|_| Walker::new(units, &costs, ideals, limits)).collect();
     for level in ideals.levels() {
         table.settle(level.clone());
         let (settled, pending) = table.split();

@@ -1,5 +1,7 @@
 //! All blocks that can follow an ideal: its supersets, depth first, with the load of a call and the path on the hosts.
 
+use stagewright_core::contract::Units;
+use stagewright_core::holdings::{Held, Holdings};
 use stagewright_core::meter::Compensated;
 
 use super::Limits;
@@ -26,12 +28,20 @@ pub(super) struct Walker<'a> {
     /// Seconds on the hosts until a unit of the block is ready; zero for all others, which are ready earlier.
     ready: Vec<f64>,
     in_block: Vec<bool>,
+    /// Memory of the block; `None` if it is the sum in [`BlockSums`].
+    memory: Option<Memory<'a>>,
     frames: Vec<Frame>,
     call_ways: Vec<(u32, f64)>,
     host_ways: Vec<(u32, f64)>,
     steps: usize,
     /// The prefix for which `left` is valid.
     prefix: usize,
+}
+
+/// Memory of the units of a block, with the marks that undo their additions.
+struct Memory<'a> {
+    holdings: Holdings<'a>,
+    marks: Vec<Held>,
 }
 
 /// A superset on the current path.
@@ -63,7 +73,13 @@ impl BlockSums {
 }
 
 impl<'a> Walker<'a> {
-    pub(super) fn new(costs: &'a Costs, ideals: &'a Ideals, limits: Limits<'a>) -> Walker<'a> {
+    pub(super) fn new(
+        units: &'a Units,
+        costs: &'a Costs,
+        ideals: &'a Ideals,
+        limits: Limits<'a>,
+    ) -> Walker<'a> {
+        let memory = || Memory { holdings: Holdings::new(units), marks: Vec::new() };
         Walker {
             costs,
             ideals,
@@ -72,6 +88,7 @@ impl<'a> Walker<'a> {
             inside: vec![0; costs.readers.len()],
             ready: vec![0.0; costs.host.len()],
             in_block: vec![false; costs.host.len()],
+            memory: (!units.bytes_are_sums()).then(memory),
             frames: Vec::new(),
             call_ways: Vec::new(),
             host_ways: Vec::new(),
@@ -184,6 +201,12 @@ impl<'a> Walker<'a> {
                 continue;
             }
             self.add(unit as usize, path.map_or(0.0, |path| path.1));
+            // The sums bound the memory from below.
+            let sums = sums.filter(|_| self.fits(pool));
+            if sums.is_none() && path.is_none() {
+                self.remove(unit as usize);
+                continue;
+            }
             let path = path.map(|path| path.0);
             let below = below - self.tail(to as usize);
             if let (Some(sums), Some(least)) = (sums, call)
@@ -243,6 +266,15 @@ impl<'a> Walker<'a> {
         }
         self.in_block[unit] = true;
         self.ready[unit] = ready;
+        if let Some(memory) = &mut self.memory {
+            memory.marks.push(memory.holdings.mark());
+            memory.holdings.add(self.ideals.order()[unit] as usize);
+        }
+    }
+
+    /// Whether a device of a pool holds the block, whose sums do not exclude it.
+    fn fits(&self, pool: &PoolCosts) -> bool {
+        self.memory.as_ref().is_none_or(|memory| memory.holdings.fits(1, pool.memory))
     }
 
     fn remove(&mut self, unit: usize) {
@@ -252,6 +284,11 @@ impl<'a> Walker<'a> {
         }
         self.in_block[unit] = false;
         self.ready[unit] = 0.0;
+        if let Some(memory) = &mut self.memory
+            && let Some(before) = memory.marks.pop()
+        {
+            memory.holdings.undo(before);
+        }
     }
 }
 

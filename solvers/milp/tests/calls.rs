@@ -179,9 +179,13 @@ fn the_program_agrees_with_every_placement() {
     );
 }
 
-fn solved(model: CallsModel) -> Outcome {
+fn never() -> Stop {
+    Stop::new(None, Default::default())
+}
+
+fn solved(model: Option<CallsModel>) -> Outcome {
     let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
-    solve(model, None, effort, &Stop::new(None, Default::default())).expect("HiGHS takes the model")
+    solve(model.expect("there is no limit"), None, effort, &never()).expect("HiGHS takes the model")
 }
 
 /// Without an initial plan, and with one that excludes seats.
@@ -200,8 +204,8 @@ fn the_model_is_what_every_placement_says() {
         for high in highs.into_iter().flatten().filter(|&high| high > 0.0) {
             let scope = scope.excluding(high);
             let rows = Rows { order: number.is_multiple_of(2), positions: true };
-            let model = CallsModel::new(&scope, &Reach::new(&scope), Range { low: 0.0, high }, rows);
-            let outcome = solved(model);
+            let range = Range { low: 0.0, high };
+            let outcome = solved(CallsModel::new(&scope, &Reach::new(&scope), range, rows, &never()));
             let Some(optimum) = optimum else {
                 assert_eq!(outcome.ending, Ending::Infeasible, "{number}");
                 infeasible += 1;
@@ -259,8 +263,8 @@ fn a_part_of_a_plan_is_what_every_placement_of_it_says() {
         let slack = 1e-5 * value;
         for positions in [false, true] {
             let rows = Rows { positions, ..Rows::default() };
-            let model = CallsModel::new(&scope, &Reach::new(&scope), Range { low: 0.0, high: value }, rows);
-            let outcome = solved(model);
+            let range = Range { low: 0.0, high: value };
+            let outcome = solved(CallsModel::new(&scope, &Reach::new(&scope), range, rows, &never()));
             assert_eq!(outcome.ending, Ending::Optimal, "{number}");
             let bound = outcome.bound.expect("a bound");
             assert!(bound <= least * (1.0 + 1e-9), "{number}: {bound} > {least}");

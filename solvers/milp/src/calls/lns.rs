@@ -181,7 +181,7 @@ impl Search<'_> {
         let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
         let solved = |positions| {
             let rows = Rows { positions, ..Rows::default() };
-            let model = CallsModel::new(&scope, &reach, Range { low: 0.0, high }, rows);
+            let model = CallsModel::new(&scope, &reach, Range { low: 0.0, high }, rows, stop)?;
             let start = model.start(&scope.chosen(plan), |_, _| false);
             // A failed run counts as a neighbourhood without a better plan.
             let chosen = solve_program(model, Some(start), effort, stop).ok()?.chosen?;

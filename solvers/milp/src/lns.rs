@@ -288,7 +288,8 @@ impl Search<'_> {
         let high = chosen.map(|load| load.load()).fold(0.0, f64::max);
         let uplinks = self.best.evaluation.uplinks.iter().map(|uplink| uplink[0] + uplink[1]);
         let range = Range { low: 0.0, high: uplinks.fold(high, f64::max) };
-        let model = CutNetModel::new(self.problem, self.units, &domains, &[], range, Minimise::Changing);
+        let model =
+            CutNetModel::new(self.problem, self.units, &domains, &[], range, Minimise::Changing, stop)?;
         let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
         let start = model.start(&self.device_of);
         // A failed run counts as a neighbourhood without a better plan.

@@ -108,7 +108,8 @@ impl Programs for CutNets<'_> {
     fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError> {
         let range = Range { low: known.bound, high: known.plan.map_or(f64::INFINITY, Plan::value) };
         let (domains, covers) = (&self.domains, &self.covers);
-        let model = CutNetModel::new(self.problem, self.units, domains, covers, range, Minimise::All);
+        let model = CutNetModel::new(self.problem, self.units, domains, covers, range, Minimise::All, stop);
+        let Some(model) = model else { return Ok(Outcome::NOTHING) };
         let start = known.plan.map(|plan| {
             let device_of = devices_of_units(self.units, &plan.placement);
             model.start(&canonical(self.problem, &self.leaders, &device_of))

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Fraction of the time that is withheld from HiGHS, because it checks its clock late.
 const MARGIN: f64 = 0.03;
 /// Time after the limit in which HiGHS may still return its result.
-const GRACE: Duration = Duration::from_millis(500);
+const GRACE: Duration = Duration::from_millis(300);
 
 /// An integer program over choices that minimises a time.
 pub trait Model: Send + 'static {
@@ -93,6 +93,12 @@ pub struct Outcome {
     pub nodes: u64,
 }
 
+impl Outcome {
+    /// Result of a run that its limit ended before it began.
+    pub(crate) const NOTHING: Outcome =
+        Outcome { ending: Ending::Limit, bound: None, chosen: None, nodes: 0 };
+}
+
 /// Solves a model, from the columns of a plan if given. Only the integer columns count; HiGHS completes the
 /// others.
 ///
@@ -125,7 +131,7 @@ pub fn solve(
             Err(RecvTimeoutError::Timeout) => {
                 let interrupted = stop.is_interrupted();
                 if interrupted || deadline.is_some_and(|deadline| Instant::now() > deadline + GRACE) {
-                    return Ok(Outcome { ending: Ending::Abandoned, bound: None, chosen: None, nodes: 0 });
+                    return Ok(Outcome { ending: Ending::Abandoned, ..Outcome::NOTHING });
                 }
             }
         }

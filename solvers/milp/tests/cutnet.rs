@@ -47,7 +47,8 @@ fn small(number: u64) -> Problem {
 fn run(problem: &Problem, units: &Units, domains: &Domains, start: Option<&[u32]>) -> Outcome {
     let mut known: Vec<Cover> = Vec::new();
     loop {
-        let model = CutNetModel::new(problem, units, domains, &known, NO_START, Minimise::All);
+        let model = CutNetModel::new(problem, units, domains, &known, NO_START, Minimise::All, &never());
+        let model = model.expect("there is no limit");
         let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
         let start = start.map(|device_of| model.start(device_of));
         let outcome = solve(model, start, effort, &never()).expect("HiGHS takes the model");
@@ -249,7 +250,8 @@ fn an_interrupt_ends_a_run_at_once() {
     let problem = support::problem(3, Size { operators: 40, devices: 6, groups: false }, Split::Free, false);
     let units = Units::new(&problem);
     let Some(domains) = domains(&problem, &units) else { panic!("some unit has no device") };
-    let model = CutNetModel::new(&problem, &units, &domains, &[], NO_START, Minimise::All);
+    let model = CutNetModel::new(&problem, &units, &domains, &[], NO_START, Minimise::All, &never());
+    let model = model.expect("there is no limit");
     let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
     let interrupted = Stop::new(None, Arc::new(AtomicBool::new(true)));
     let outcome = solve(model, None, effort, &interrupted).expect("an outcome");

@@ -97,7 +97,10 @@ impl Programs for Calls<'_> {
         let high = known.plan.map_or_else(|| self.scope.one_after_the_other(), Plan::value);
         let scope = self.scope.excluding(high);
         let reach = Reach::new(&scope);
-        let model = CallsModel::new(&scope, &reach, Range { low: known.bound, high }, self.rows);
+        let range = Range { low: known.bound, high };
+        let Some(model) = CallsModel::new(&scope, &reach, range, self.rows, stop) else {
+            return Ok(Outcome::NOTHING);
+        };
         let start = known.plan.and_then(|plan| start(&scope, &model, &plan.placement));
         let outcome = solve_program(model, start, effort, stop)?;
         // If the relaxation takes too long without the rows of the order, it does with them too.

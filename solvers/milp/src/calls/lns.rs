@@ -178,13 +178,18 @@ impl Search<'_> {
         if scope.decisions() == 0 || reach.longest() >= high * (1.0 - tolerance::OPTIMAL_RELATIVE) {
             return None;
         }
-        let model = CallsModel::new(&scope, &reach, Range { low: 0.0, high }, Rows::default());
-        let start = model.start(&scope.chosen(plan), |_, _| false);
         let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
-        // A failed run counts as a neighbourhood without a better plan.
-        let chosen = solve_program(model, Some(start), effort, stop).ok()?.chosen?;
-        let seats = scope.seats_of(&chosen, Some(plan));
-        (seats != plan).then_some(seats)
+        let solved = |positions| {
+            let rows = Rows { positions, ..Rows::default() };
+            let model = CallsModel::new(&scope, &reach, Range { low: 0.0, high }, rows, stop)?;
+            let start = model.start(&scope.chosen(plan), |_, _| false);
+            // A failed run counts as a neighbourhood without a better plan.
+            let chosen = solve_program(model, Some(start), effort, stop).ok()?.chosen?;
+            Some(scope.seats_of(&chosen, Some(plan))).filter(|seats| seats != plan)
+        };
+        let seats = solved(false)?;
+        let has_order = Timed::new(self.offload, self.seats, &seats).is_some();
+        if has_order || !scope.has_positions() { Some(seats) } else { solved(true) }
     }
 
     fn keep(&mut self, plan: Plan, context: &mut Context<'_>) -> bool {

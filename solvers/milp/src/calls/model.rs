@@ -2,6 +2,7 @@
 
 use good_lp::solvers::highs::{HighsProblem, highs};
 use good_lp::{Constraint, Expression, ProblemVariables, SolverModel};
+use stagewright_core::solver::Stop;
 
 use super::reach::Reach;
 use super::scope::Scope;
@@ -42,17 +43,33 @@ pub struct CallsModel {
 }
 
 impl CallsModel {
-    /// Builds the program of a scope. O(calls · (operators + edges) · (seats of a block + calls)).
-    pub fn new(scope: &Scope<'_>, reach: &Reach, range: Range, rows: Rows) -> CallsModel {
+    /// Builds the program of a scope; `None` on stop. O(calls · (operators + edges) · (seats of a block + calls)).
+    pub fn new<'a>(
+        scope: &'a Scope<'a>,
+        reach: &'a Reach,
+        range: Range,
+        rows: Rows,
+        stop: &Stop,
+    ) -> Option<CallsModel> {
         let mut writer = Writer::new(scope, reach, range);
-        writer.add_paths();
-        if rows.order {
-            writer.add_order();
+        let steps: [(bool, fn(&mut Writer<'a>)); 9] = [
+            (true, Writer::seats),
+            (true, Writer::times),
+            (true, Writer::tensors),
+            (true, Writer::calls),
+            (true, Writer::memory),
+            (true, Writer::edges),
+            (true, Writer::add_paths),
+            (rows.order, Writer::add_order),
+            (rows.positions, Writer::add_positions),
+        ];
+        for (_, step) in steps.into_iter().filter(|&(asked, _)| asked) {
+            if stop.reason().is_some() {
+                return None;
+            }
+            step(&mut writer);
         }
-        if rows.positions {
-            writer.add_positions();
-        }
-        writer.write()
+        Some(writer.write())
     }
 
     /// Column values of a warm start with the given seat for every block. `follows` returns whether the

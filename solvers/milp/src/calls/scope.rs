@@ -343,9 +343,12 @@ impl<'a> Scope<'a> {
         graph.operators().map(touched).sum()
     }
 
-    /// Number of positions in an order of operators and open calls.
+    /// Number of positions in an order of the operators of blocks, the open calls and the nodes between: of everything
+    /// that can be on a cycle.
     pub(super) fn places(&self) -> usize {
-        self.offload.graph().operator_count() + self.calls.len()
+        let decided: usize = self.blocks.iter().map(|block| block.ops.len()).sum();
+        let between = self.moments.iter().filter(|moment| matches!(moment, Moment::Between(_)));
+        decided + self.calls.len() + between.count()
     }
 
     /// Whether a step of such an order exceeds the numerical error that can accumulate around a cycle.

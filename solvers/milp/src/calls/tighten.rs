@@ -1,9 +1,10 @@
 //! Rows that are redundant for plans and tighten the relaxation; see [`super`].
 
 use good_lp::{Expression, Variable, constraint, variable};
+use rustc_hash::FxHashMap;
 use stagewright_core::graph::OpId;
 
-use super::scope::End;
+use super::scope::{End, Moment};
 use super::transfers::TensorsOf;
 use super::writer::Writer;
 use crate::choice::Term;
@@ -160,17 +161,34 @@ impl Writer<'_> {
         self.rows.push(constraint!(start >= finish - high * (1.0 - follows)));
     }
 
-    /// Adds positions in an order of operators and calls, from 0 to 1, one step from each to the next: they exclude
-    /// the cycles that times miss because something takes no time, or almost none.
+    /// Adds positions in an order of everything that can be on a cycle, from 0 to 1, one step from each to the next: they
+    /// exclude the cycles that times miss because something takes no time, or almost none.
+    ///
+    /// In a part of a plan these are the open calls, the operators of blocks and the nodes between, closed calls among
+    /// them.
+    ///
+    /// *Proof.* The plan is acyclic, so a cycle that a choice closes contains something decided, and everything else on it
+    /// comes both before and after that: it is decided or between. Each edge of the cycle then has a row that raises the
+    /// position by a step, which cannot hold all the way round. Conversely an acyclic choice satisfies all rows with its
+    /// nodes numbered in topological order, an operator in a call having the number of the call. ∎
     pub(super) fn add_positions(&mut self) {
         let scope = self.scope;
         let graph = scope.offload.graph();
         let step = 1.0 / scope.places() as f64;
-        let mut position = || self.fraction();
-        let calls: Vec<Variable> = scope.calls.iter().map(|_| position()).collect();
-        let ops: Vec<Variable> = graph.operators().map(|_| position()).collect();
+        let calls: Vec<Variable> = scope.calls.iter().map(|_| self.fraction()).collect();
+        let mut nodes: FxHashMap<u32, Variable> = FxHashMap::default();
+        let mut ops: Vec<Option<Variable>> = Vec::with_capacity(graph.operator_count());
+        for op in graph.operators() {
+            ops.push(match scope.outside(op) {
+                None => Some(self.fraction()),
+                Some((node, Moment::Between(_))) => {
+                    Some(*nodes.entry(node).or_insert_with(|| self.fraction()))
+                }
+                Some(_) => None,
+            });
+        }
         for to in graph.operators() {
-            let here = ops[to.index()];
+            let Some(here) = ops[to.index()] else { continue };
             for (call, &position) in (0u32..).zip(&calls) {
                 let within = self.within(to, call);
                 if !within.is_zero() {
@@ -179,8 +197,14 @@ impl Writer<'_> {
                     self.rows.push(constraint!(position - here <= rest));
                 }
             }
+            let outside = scope.outside(to).is_some();
             for &from in graph.predecessors(to) {
-                let mut after = Expression::from(ops[from.index()]);
+                // Operators of one closed call have one position.
+                let Some(before) = ops[from.index()].filter(|&before| before != here) else { continue };
+                let mut after = Expression::from(before);
+                if outside {
+                    after += step;
+                }
                 for (_, host) in self.on_hosts(to) {
                     after.add_mul(step, host.expression());
                 }
@@ -190,9 +214,13 @@ impl Writer<'_> {
                 self.rows.push(constraint!(here >= after));
             }
         }
+        let position = |end| match end {
+            End::Open(call) => Some(calls[call as usize]),
+            End::Closed(node) => nodes.get(&node).copied(),
+        };
         for &(one, next) in &scope.chain {
-            if let (End::Open(one), End::Open(next)) = (one, next) {
-                self.rows.push(constraint!(calls[next as usize] >= calls[one as usize] + step));
+            if let (Some(one), Some(next)) = (position(one), position(next)) {
+                self.rows.push(constraint!(next >= one + step));
             }
         }
     }

@@ -48,7 +48,7 @@ impl<'a> Writer<'a> {
         let low = range.low.max(scope.latest_known).max(reach.longest()) / unit * (1.0 - SLACK);
         let mut variables = ProblemVariables::new();
         let value = variables.add(variable().min(low.min(high)).max(high));
-        let mut writer = Writer {
+        Writer {
             scope,
             reach,
             rows: Vec::new(),
@@ -66,14 +66,7 @@ impl<'a> Writer<'a> {
             high,
             unit,
             follows: Vec::new(),
-        };
-        writer.seats();
-        writer.times();
-        writer.tensors();
-        writer.calls();
-        writer.memory();
-        writer.edges();
-        writer
+        }
     }
 
     pub(super) fn write(self) -> CallsModel {
@@ -113,7 +106,7 @@ impl<'a> Writer<'a> {
         seconds / self.unit
     }
 
-    fn seats(&mut self) {
+    pub(super) fn seats(&mut self) {
         let scope = self.scope;
         for block in &scope.blocks {
             if let [seat] = block.domain[..] {
@@ -234,7 +227,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn memory(&mut self) {
+    pub(super) fn memory(&mut self) {
         let scope = self.scope;
         let problem = scope.offload.problem();
         let mut devices: Vec<u32> = scope

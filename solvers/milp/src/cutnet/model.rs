@@ -19,6 +19,7 @@ use stagewright_core::document::{Communication, Split};
 use stagewright_core::graph::OpId;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
+use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
 use crate::choice::{Choices, Term};
@@ -98,7 +99,7 @@ struct Net<'a> {
 }
 
 impl CutNetModel {
-    /// Builds the model. O(devices · (units + pins)), for a convex split also devices · edges.
+    /// Builds the model; `None` on stop. O(devices · (units + pins)), for a convex split also devices · edges.
     ///
     /// # Panics
     /// If a domain is empty or the lower end of the range is not finite.
@@ -109,8 +110,9 @@ impl CutNetModel {
         covers: &[Cover],
         range: Range,
         minimise: Minimise,
-    ) -> CutNetModel {
-        Writer::new(problem, units, domains, covers, range).write(minimise)
+        stop: &Stop,
+    ) -> Option<CutNetModel> {
+        Writer::new(problem, units, domains, covers, range).write(minimise, stop)
     }
 
     /// Approximate number of entries of the model's matrix, a measure of its memory and difficulty.
@@ -216,7 +218,7 @@ impl<'a> Writer<'a> {
         writer
     }
 
-    fn write(mut self, minimise: Minimise) -> CutNetModel {
+    fn write(mut self, minimise: Minimise, stop: &Stop) -> Option<CutNetModel> {
         for places in &self.places {
             if !places.is_empty() {
                 let sum: Expression = places.iter().map(|&(_, place)| place).sum();
@@ -230,6 +232,9 @@ impl<'a> Writer<'a> {
                 // A device without changes keeps its memory and stays convex.
                 if minimise == Minimise::Changing && !self.may_change(device) {
                     continue;
+                }
+                if stop.reason().is_some() {
+                    return None;
                 }
                 self.load(pool, device, &nets);
                 self.memory(pool, device);
@@ -250,13 +255,13 @@ impl<'a> Writer<'a> {
         };
         let columns = self.places.iter().map(|places| places.iter().map(&mut number).collect()).collect();
         let first = self.domains.iter().map(|domain| domain[0]).collect();
-        CutNetModel {
+        Some(CutNetModel {
             variables: self.variables,
             rows: self.rows,
             objective,
             choices: Choices { columns, first },
             unit_seconds: self.unit_seconds,
-        }
+        })
     }
 
     fn may_change(&self, device: u32) -> bool {

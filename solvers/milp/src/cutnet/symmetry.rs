@@ -16,7 +16,8 @@ pub fn leaders(problem: &Problem, units: &Units) -> Vec<u32> {
         on_pools.fold(0.0, f64::max)
     };
     let mut leaders: Vec<u32> = (0..units.len() as u32).collect();
-    leaders.sort_by(|&a, &b| weight(b).total_cmp(&weight(a)).then(a.cmp(&b)));
+    let weights: Vec<f64> = leaders.iter().map(|&unit| weight(unit)).collect();
+    leaders.sort_by(|&a, &b| weights[b as usize].total_cmp(&weights[a as usize]).then(a.cmp(&b)));
     leaders.truncate(devices);
     leaders
 }

@@ -72,7 +72,10 @@ impl Bound for AnchoredFluid {
     fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
         let units = Units::new(problem);
         let mut around = Around::new(problem, &units, self.effort, stop);
-        let mut bound = largest(&mut around)?.max(Surcharges::none(&around).fluid(&around, f64::INFINITY)?);
+        let mut bound = largest(&mut around)?;
+        if !around.is_late() {
+            bound = bound.max(Surcharges::none(&around).fluid(&around, f64::INFINITY)?);
+        }
         for _ in 0..STRIDES {
             if around.is_late() {
                 break;

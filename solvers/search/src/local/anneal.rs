@@ -11,8 +11,10 @@ use super::moves::{Lines, Neighbourhood, Shift};
 use super::state::Assignment;
 use super::walk::Walk;
 
-/// Steps between clock checks.
-const BETWEEN_CHECKS: u64 = 256;
+/// Steps at one temperature.
+const AT_ONE_TEMPERATURE: u64 = 256;
+/// Steps between clock checks: few, because a step may have to work out what a device needs.
+const BETWEEN_CHECKS: u64 = 16;
 /// Factor below which a value is an improvement rather than rounding.
 const BETTER: f64 = 1.0 - 1e-12;
 
@@ -56,14 +58,14 @@ pub(super) fn anneal(
     let mut walk = Walk::new(start);
     let mut energy = walk.energy();
     let mut temperature = cooling.hot;
-    let checks = (cooling.steps / BETWEEN_CHECKS).max(1);
-    let factor = (cooling.cold / cooling.hot).powf(1.0 / checks as f64);
+    let falls = (cooling.steps / AT_ONE_TEMPERATURE).max(1);
+    let factor = (cooling.cold / cooling.hot).powf(1.0 / falls as f64);
     let mut undo: Vec<Shift> = Vec::new();
     while best.steps < cooling.steps && best.value > cooling.target {
-        if best.steps.is_multiple_of(BETWEEN_CHECKS) {
-            if stop.reason().is_some() {
-                break;
-            }
+        if best.steps.is_multiple_of(BETWEEN_CHECKS) && stop.reason().is_some() {
+            break;
+        }
+        if best.steps.is_multiple_of(AT_ONE_TEMPERATURE) {
             temperature *= factor;
         }
         best.steps += 1;
@@ -89,7 +91,10 @@ pub(super) fn anneal(
                 undo.extend(shifts.iter().map(back));
                 walk.shift(shifts.iter().copied());
                 let after = walk.energy();
-                let fit = || shifts.iter().all(|&(_, to)| walk.assignment().fits(to));
+                let mut last = None;
+                let mut fit = || {
+                    shifts.iter().all(|&(_, to)| last.replace(to) == Some(to) || walk.assignment().fits(to))
+                };
                 if after > most || !fit() {
                     walk.shift(undo.iter().copied());
                     continue;

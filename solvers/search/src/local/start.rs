@@ -144,17 +144,19 @@ pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) ->
     if !start.supported() {
         return None;
     }
-    if start.all_fit() {
+    let devices = start.devices() as u32;
+    // Only these are checked again, since a check may cost as much as reading the graph: no other becomes overfull.
+    let mut overfull: Vec<bool> = (0..devices).map(|device| !start.fits(device)).collect();
+    if !overfull.contains(&true) {
         return Some(start);
     }
     let mut walk = Walk::new(start);
-    let devices = walk.assignment().devices() as u32;
     // The last units of a stretch first, so that the rest of it stays whole.
     for &unit in lines.orders()[0].iter().rev() {
         let unit = unit as usize;
         let at = walk.assignment();
         let from = at.device_of(unit);
-        if at.fits(from) || at.units().takes_no_memory(unit) {
+        if !overfull[from as usize] || at.units().takes_no_memory(unit) {
             continue;
         }
         if stop.reason().is_some() {
@@ -164,9 +166,10 @@ pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) ->
         let best = targets.map(|to| (walk.energy_after(unit, to), to)).min_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((_, to)) = best {
             walk.shift(std::iter::once((unit as u32, to)));
+            overfull[from as usize] = !walk.assignment().fits(from);
         }
     }
-    walk.assignment().all_fit().then(|| walk.assignment().clone())
+    (!overfull.contains(&true)).then(|| walk.assignment().clone())
 }
 
 /// Best fit decreasing: the largest unit first, each on the device with the least room left after it.

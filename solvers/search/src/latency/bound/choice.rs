@@ -24,7 +24,7 @@ impl Choice {
     /// As many nodes as the effort allows, found by halving the doubtful part: a path alone has as many ideals as
     /// nodes. `None` if stopped.
     pub(super) fn new(offload: &Offload<'_>, effort: Effort, stop: &Stop) -> Option<Choice> {
-        let groups = Groups::new(offload);
+        let groups = Groups::new(offload, stop)?;
         let ranking = Ranking::new(offload, &groups);
         let mut count = groups.len().min(MOST_NODES);
         loop {

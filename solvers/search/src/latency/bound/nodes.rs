@@ -16,6 +16,7 @@
 
 use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::offload::Offload;
+use stagewright_core::solver::Stop;
 
 use super::bits;
 
@@ -33,14 +34,17 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Groups the operators of a problem, in O(operators + edges) plus at most [`MOST_STEPS`].
-    pub(super) fn new(offload: &Offload<'_>) -> Groups {
+    /// Groups the operators of a problem, in O(operators + edges) plus at most [`MOST_STEPS`]; `None` on stop.
+    pub(super) fn new(offload: &Offload<'_>, stop: &Stop) -> Option<Groups> {
         let graph = offload.graph();
         let (whole, mut budget) = (offload.problem().objective().calls == 1, MOST_STEPS);
         let mut members: Vec<Vec<OpId>> = Vec::new();
         for class in 0..graph.class_count() {
+            if stop.reason().is_some() {
+                return None;
+            }
             let class = graph.class(class);
-            if whole && is_transparent(graph, class, &mut budget) {
+            if whole && is_transparent(graph, class, &mut budget, stop) {
                 members.push(class.to_vec());
             } else {
                 members.extend(class.iter().map(|&op| vec![op]));
@@ -51,7 +55,7 @@ impl Groups {
         let order = groups.topological();
         groups.members = order.iter().map(|&group| std::mem::take(&mut groups.members[group])).collect();
         groups.link(graph);
-        groups
+        Some(groups)
     }
 
     /// Number of groups.
@@ -101,8 +105,9 @@ impl Groups {
     }
 }
 
-/// Whether each operator of a class that reads from outside leads to each one that is read outside.
-fn is_transparent(graph: &Graph, class: &[OpId], budget: &mut usize) -> bool {
+/// Whether each operator of a class that reads from outside leads to each one that is read outside, as far as the budget
+/// and the time go.
+fn is_transparent(graph: &Graph, class: &[OpId], budget: &mut usize, stop: &Stop) -> bool {
     let inside = |op: &OpId| class.binary_search(op).is_ok();
     let reads = |op: &&OpId| graph.predecessors(**op).iter().any(|other| !inside(other));
     let is_read = |op: &&OpId| graph.successors(**op).iter().any(|other| !inside(other));
@@ -114,7 +119,7 @@ fn is_transparent(graph: &Graph, class: &[OpId], budget: &mut usize) -> bool {
     let mut is_exit = bits::none(words);
     exits.iter().for_each(|op| bits::insert(&mut is_exit, op.index()));
     for &entry in class.iter().filter(reads) {
-        if *budget < words {
+        if *budget < words || stop.reason().is_some() {
             return false;
         }
         *budget -= words;

@@ -7,8 +7,8 @@ use stagewright_core::solver::Stop;
 use super::moves::Moves;
 use super::state::State;
 
-/// Moves between clock checks.
-const BETWEEN_CHECKS: u64 = 64;
+/// Moves at one temperature.
+const AT_ONE_TEMPERATURE: u64 = 64;
 /// Temperature at the end, as a fraction of the value.
 const COLD: f64 = 1e-6;
 /// Factor below which a value is an improvement rather than rounding.
@@ -41,15 +41,13 @@ pub(super) fn anneal(
     }
     let mut moves = Moves::new(graph);
     let mut was = Vec::new();
-    let factor = (COLD / cooling.hot).powf(BETWEEN_CHECKS as f64 / cooling.moves.max(1) as f64);
+    let factor = (COLD / cooling.hot).powf(AT_ONE_TEMPERATURE as f64 / cooling.moves.max(1) as f64);
     let mut temperature = cooling.hot * best;
     let mut tried = 0;
     let mut best_is_here = true;
-    while tried < cooling.moves && best > cooling.target {
-        if tried % BETWEEN_CHECKS == 0 {
-            if stop.reason().is_some() {
-                break;
-            }
+    // A move costs as much as reading the graph, so the clock is checked at each.
+    while tried < cooling.moves && best > cooling.target && stop.reason().is_none() {
+        if tried.is_multiple_of(AT_ONE_TEMPERATURE) {
             temperature *= factor;
         }
         tried += 1;

@@ -105,6 +105,9 @@ pub fn improve(
         let first = (problem.graph().operator_count() as u64 * MOVES_PER_OPERATOR).max(FEWEST_MOVES);
         let moves = ((first as f64 * GROWTH.powi(round as i32)) as u64).min(MOST_MOVES);
         let walk = |(walk, start): (usize, &(f64, Placement))| {
+            if stop.reason().is_some() {
+                return None;
+            }
             let walk = walk as u64;
             let hot = COOLEST * (HOTTEST / COOLEST).powf(walk as f64 / (WALKS - 1) as f64);
             let mut rng = seed::stream(seed, round * WALKS + walk + 1);

@@ -75,6 +75,8 @@ pub(super) struct State<'p> {
     most_bytes: f64,
     timeline: Timeline,
     value: f64,
+    /// Work space of [`State::shift`].
+    touched: Vec<DeviceId>,
 }
 
 impl<'p> State<'p> {
@@ -111,6 +113,7 @@ impl<'p> State<'p> {
             most_bytes: if problem.memory().is_sum() { 0.0 } else { problem.memory().of_all().total(1) },
             timeline: Timeline::new(graph),
             value: f64::INFINITY,
+            touched: Vec::new(),
             offload,
             slots,
             sites,
@@ -166,8 +169,7 @@ impl<'p> State<'p> {
             was.push((op, from));
             able &= self.put(op, from, to);
         }
-        let touched = |state: &State<'_>| was.iter().all(|&(op, _)| state.fits(state.sites[op.index()], op));
-        let value = if able && !was.is_empty() && touched(self) {
+        let value = if able && !was.is_empty() && self.fits_after(was) {
             self.timeline.schedule(self.offload, &self.sites, &self.slots.calls)
         } else {
             None
@@ -221,8 +223,17 @@ impl<'p> State<'p> {
         }
     }
 
-    fn fits(&self, site: Site, op: OpId) -> bool {
-        self.device(site, op).is_some_and(|device| self.device_fits(device))
+    /// Whether the devices of moved operators hold what they have. Each device is checked once, which may cost as much as
+    /// reading the graph.
+    fn fits_after(&mut self, was: &[Was]) -> bool {
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.clear();
+        touched.extend(was.iter().filter_map(|&(op, _)| self.device(self.sites[op.index()], op)));
+        touched.sort_unstable();
+        touched.dedup();
+        let fits = touched.iter().all(|&device| self.device_fits(device));
+        self.touched = touched;
+        fits
     }
 
     fn device_fits(&self, device: DeviceId) -> bool {

@@ -240,7 +240,7 @@ fn a_piper_model_needs_a_unit_and_has_a_cluster() {
         (optimum(&graph, &cluster), graph.operators.iter().map(|o| o.seconds["acc"]).sum::<f64>());
     assert!(value >= work / 10.0 && value <= work, "{value} of {work}");
     // The format of the authors' earlier package has one tensor per node.
-    assert_eq!(write_reference("m", &graph).unwrap_err().code, "R014");
+    assert_eq!(write_reference("m", &graph).unwrap_err().code, "R017");
 }
 
 const PIPER: &str = r#"{"maxDevices": 2, "maxMemoryPerDevice": 1e9, "bandwidth": 1e9, "mbsInBatch": 4, "nodes": [

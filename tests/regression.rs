@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, GroupDocument, KindDocument, LinkDocument, OperatorDocument, Pass,
-    PinTargets, PinsDocument, Schedule, TensorDocument, Training,
+    CLUSTER_SCHEMA, ClusterDocument, GraphDocument, GroupDocument, KindDocument, LinkDocument, ObjectiveKind,
+    OperatorDocument, Pass, PinTargets, PinsDocument, Schedule, Split, TensorDocument, Training,
 };
 use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::graph::{Graph, GraphBuilder};
@@ -16,7 +16,7 @@ use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status
 use stagewright_core::tolerance::same;
 use stagewright_dp::Dp;
 use stagewright_search::usage::UsageSpace;
-use stagewright_search::{Dpl, OneDevice, PipeDream};
+use stagewright_search::{Dpl, Local, OneDevice, PipeDream};
 
 /// `count` devices of class `acc` with unlimited memory.
 fn devices(count: u32) -> Cluster {
@@ -286,4 +286,34 @@ fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
     let relaxed = problem.with_objective(objective.bottleneck(true)).expect("a valid objective");
     let bottleneck = evaluate(&relaxed, &placement).value;
     assert!(8.0 * bottleneck <= iteration.value, "{bottleneck}");
+}
+
+/// Sums bound the memory of live tensors from below. The chain of least value then had a call that does not fit, and no
+/// other chain was tried.
+#[test]
+fn a_call_that_sums_of_memory_admit_hides_no_other_chain() {
+    let document = serde_json::json!({
+        "schema": "stagewright.graph/2",
+        "operators": [
+            {"name": "a", "seconds": {"acc": 1.0}, "workspace_bytes": 1.0},
+            {"name": "b", "seconds": {"acc": 1.0}, "workspace_bytes": 9.0},
+        ],
+        "tensors": [
+            {"producer": "a", "consumers": [], "bytes": 2.0},
+            {"producer": "a", "consumers": ["b"], "bytes": 1.0},
+        ],
+        "cluster": {"schema": CLUSTER_SCHEMA, "kinds": [
+            {"name": "acc", "class": "acc", "count": 2, "memory_bytes": 10.0, "reserve_bytes": 0.0,
+             "link": {"bandwidth": 1.0}},
+        ]},
+    });
+    let document: GraphDocument = serde_json::from_value(document).expect("a document");
+    let cluster = Cluster::from_document(document.cluster.clone().expect("its cluster")).expect("a cluster");
+    let graph = Graph::from_document(document).expect("a graph");
+    let objective = Objective { kind: ObjectiveKind::Latency, split: Split::Free, ..Objective::default() };
+    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a problem");
+    for solver in [&Dp as &dyn Solver, &Local] {
+        let value = solve(solver, &problem).value();
+        assert!(value.is_some_and(|value| same(value, 4.0)), "{}: {value:?}", solver.name());
+    }
 }

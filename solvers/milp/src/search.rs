@@ -5,6 +5,7 @@
 //! counts. Without a time limit, runs end at a node limit, so that the plan does not depend on the clock.
 
 use stagewright_core::bound::LowerBound;
+use stagewright_core::contract::Units;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, Stop, StopReason};
@@ -163,8 +164,14 @@ impl<'a> Search<'a> {
                 self.infeasible = Some(programs.why_infeasible(context.stop()));
             }
             _ if rejected => {
-                let why =
-                    "the plan of the integer program breaks a limit by less than its arithmetic resolves";
+                let why = match Units::new(self.problem).bytes_are_sums() {
+                    true => {
+                        "the plan of the integer program breaks a limit by less than its arithmetic resolves"
+                    }
+                    false => {
+                        "the plan of the integer program does not fit: its rows bound live tensors from below"
+                    }
+                };
                 self.reason = Some(why.into());
             }
             (Ending::Optimal | Ending::Infeasible, Some(_)) => {

@@ -204,6 +204,11 @@ fn tables_follow_the_memory_limit() {
         assert!(reason.ends_with(left_out), "{reason}");
         // One device of each kind is 4 usages.
         let none = solve_within(solver, &problem, Some(4 * 3 * 41 * 24));
+        if solver.name() == "dpl" {
+            // Filling the devices one after the other needs no tables.
+            assert_eq!((none.status, none.value()), (Status::Optimal, Some(1.0)));
+            continue;
+        }
         assert_eq!((none.status, none.stop), (Status::Unknown, Some(StopReason::Memory)));
         let reason = none.reason.expect("a reason");
         assert!(reason.ends_with("too little even for one device of each pool"), "{reason}");

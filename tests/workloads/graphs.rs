@@ -293,8 +293,8 @@ fn mixed_precision_adam_takes_sixteen_bytes_a_parameter() {
 }
 
 /// Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), section 4.1,
-/// counts sbh (34 + 5as / h) bytes for a layer in 16 bits, of which the masks and copies of dropout are sbh (2
-/// + 3as / h). The layer here has the remainder, and two statistics in 32 bits per token for each of the two
+/// counts sbh (34 + 5as / h) bytes for a layer in 16 bits, of which the masks and copies of dropout are
+/// sbh (2 + 3as / h). The layer here has the remainder, and two statistics in 32 bits per token for each of the two
 /// norms.
 #[test]
 fn a_transformer_layer_stashes_what_is_published() {

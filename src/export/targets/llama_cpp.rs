@@ -1,7 +1,7 @@
 //! llama.cpp: `--n-gpu-layers` and `--tensor-split`.
 //!
-//! A model of n blocks has n + 1 layers, the last being the output. `--n-gpu-layers` of k + 1 puts the last k
-//! + 1 of them on accelerators; the others and the token embedding are on the host. `--split-mode layer`
+//! A model of n blocks has n + 1 layers, the last being the output. `--n-gpu-layers` of k + 1 puts the last
+//! k + 1 of them on accelerators; the others and the token embedding are on the host. `--split-mode layer`
 //! divides the layers on accelerators in the proportions of `--tensor-split`: if these add up to k + 1, every
 //! accelerator gets exactly its number, since layer i goes where the prefix sum of the proportions first
 //! exceeds i / (k + 1), and both are quotients of the same integers.

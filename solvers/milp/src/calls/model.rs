@@ -52,18 +52,19 @@ impl CallsModel {
         stop: &Stop,
     ) -> Option<CallsModel> {
         let mut writer = Writer::new(scope, reach, range);
-        let steps: [(bool, fn(&mut Writer<'a>)); 9] = [
-            (true, Writer::seats),
-            (true, Writer::times),
-            (true, Writer::tensors),
-            (true, Writer::calls),
-            (true, Writer::memory),
-            (true, Writer::edges),
-            (true, Writer::add_paths),
-            (rows.order, Writer::add_order),
-            (rows.positions, Writer::add_positions),
+        let steps: [fn(&mut Writer<'a>); 7] = [
+            Writer::seats,
+            Writer::times,
+            Writer::tensors,
+            Writer::calls,
+            Writer::memory,
+            Writer::edges,
+            Writer::add_paths,
         ];
-        for (_, step) in steps.into_iter().filter(|&(asked, _)| asked) {
+        let on_request =
+            [(rows.order, Writer::add_order as fn(&mut Writer<'a>)), (rows.positions, Writer::add_positions)];
+        let requested = on_request.into_iter().filter(|&(requested, _)| requested).map(|(_, step)| step);
+        for step in steps.into_iter().chain(requested) {
             if stop.reason().is_some() {
                 return None;
             }

@@ -2,7 +2,7 @@
 //!
 //! The layers are those of [`layers`], in an order in which they can run: by stage, and within a stage every
 //! layer after those that it reads. Of layers that may run in any order the one that the model lists first
-//! comes first.
+//! comes first. Modules that compute nothing are where the numbers of a stack leave them room.
 //!
 //! Some runtimes hand every layer what the one before it returns and nothing else. For these the sequence has
 //! to be a [chain](Sequence::chain).
@@ -57,7 +57,12 @@ impl Sequence {
             }
         }
         let mut stages: Vec<Vec<Layer>> = (0..pipeline.stages()).map(|_| Vec::new()).collect();
-        for (stage, layer) in in_order(placed, found)? {
+        let mut found = in_order(placed, found)?;
+        for at in 1..found.len() {
+            let idle = between(&found[at - 1].1, &found[at].1);
+            found[at - 1].1.further.extend(idle);
+        }
+        for (stage, layer) in found {
             stages[stage].push(layer);
         }
         Ok(Sequence { pipeline, stages, source: paths.source() })
@@ -127,6 +132,20 @@ impl Sequence {
             None => Ok(()),
         }
     }
+}
+
+/// Most modules without an operator between two layers.
+const MOST_IDLE: u64 = 8;
+
+/// The modules that a stack has between two of its layers: those that compute nothing, such as `Dropout` in inference or
+/// `Flatten`. By a gap longer than [`MOST_IDLE`] it is no list of modules that run one after the other.
+fn between(layer: &Layer, next: &Layer) -> Vec<String> {
+    let (Some(one), Some(other)) = (&layer.number, &next.number) else { return Vec::new() };
+    let gap = other.number.saturating_sub(one.number).saturating_sub(1);
+    if one.stack != other.stack || gap > MOST_IDLE {
+        return Vec::new();
+    }
+    (one.number + 1..other.number).map(|number| format!("{}{number}", one.stack)).collect()
 }
 
 /// Whether a layer is nothing but inputs of the model.

@@ -32,13 +32,14 @@ build-cuda: setup
 	  $(CARGO) test --no-run --package stagewright-policy --features cuda --all-targets
 
 # Loads exports into the runtimes that they are for. Needs Python 3.10 or later and a network; docs/runtimes.md has all of
-# the runtimes that can be added with
-# RUNTIMES="…", several gigabytes.
+# the runtimes that can be added with RUNTIMES="…", several gigabytes, and with ALONE="…", without what these depend on.
 RUNTIMES ?= onnx onnxruntime openvino
+ALONE ?=
 test-runtimes: setup
 	$(CARGO) build --bin stagewright
 	python3 -m venv target/runtimes
 	target/runtimes/bin/pip install --quiet --disable-pip-version-check numpy $(RUNTIMES)
+	$(if $(ALONE),target/runtimes/bin/pip install --quiet --disable-pip-version-check --no-deps $(ALONE))
 	target/runtimes/bin/python tests/runtimes/check.py target/debug/stagewright
 
 # The picture of a report in the README.

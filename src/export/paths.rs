@@ -14,7 +14,7 @@ use stagewright_core::graph::{Graph, OpId};
 
 use super::error::ExportError;
 use super::layers::path;
-use super::placed::{Operator, Placed};
+use super::placed::Placed;
 use super::published::Published;
 use crate::layers::{Found, layers_of};
 
@@ -69,18 +69,19 @@ impl Paths {
         let launched: BTreeSet<&str> = found
             .iter()
             .zip(&placed.operators)
-            .filter(|(_, operator)| operator.is_forward() && !rides(operator))
+            .filter(|(_, operator)| operator.is_forward() && !operator.is_free())
             .map(|(found, _)| found.path)
             .collect();
-        let is_whole = |&(at, _): &(usize, usize)| {
+        let is_layer = |&(at, _): &(usize, usize)| {
             let layer = placed.operators[at].document.and_then(|document| document.layer.as_deref());
-            layer.is_some_and(|layer| !layer.is_empty()) && !launched.contains(found[at].path)
+            let has_layer = layer.is_some_and(|layer| !layer.is_empty()) && !found[at].is_above;
+            has_layer && !launched.contains(found[at].path)
         };
-        let (whole, parts): (Vec<_>, Vec<_>) =
-            ridden(placed, &found, &between).into_iter().partition(is_whole);
-        let riding = whole.into_iter().map(|(at, _)| at).collect();
+        let (layers, guests): (Vec<_>, Vec<_>) =
+            ridden(placed, &found, &between).into_iter().partition(is_layer);
+        let riding = layers.into_iter().map(|(at, _)| at).collect();
         let mut own = BTreeMap::new();
-        for (at, kernel) in parts {
+        for (at, kernel) in guests {
             let kernel = modules[kernel].clone();
             own.insert(at, std::mem::replace(&mut modules[at], kernel));
         }
@@ -150,11 +151,6 @@ fn bare(placed: &Placed) -> Vec<bool> {
     (0..count).map(is_bare).collect()
 }
 
-/// Whether an operator has no kernel of its own.
-fn rides(operator: &Operator) -> bool {
-    operator.document.is_some_and(|document| document.launches == Some(0.0))
-}
-
 /// Forward operators without a kernel of their own, each with a colocated operator of another layer: the last that
 /// precedes it in the model or, failing that, the first.
 fn ridden(placed: &Placed, found: &[Found], between: &[bool]) -> Vec<(usize, usize)> {
@@ -163,7 +159,7 @@ fn ridden(placed: &Placed, found: &[Found], between: &[bool]) -> Vec<(usize, usi
     for (at, operator) in placed.operators.iter().enumerate().filter(|(_, operator)| operator.is_forward()) {
         let Some(document) = operator.document else { continue };
         let Some(class) = document.colocation.as_deref() else { continue };
-        if rides(operator) {
+        if operator.is_free() {
             riders.push((at, class));
         } else if !between[at] {
             kernels.entry(class).or_default().push(at);

@@ -59,6 +59,11 @@ impl Operator<'_> {
     pub fn is_forward(&self) -> bool {
         self.document.is_none_or(|document| document.pass == Pass::Forward)
     }
+
+    /// Whether it is known to have no kernel of its own: a view, or what runs in that of another operator.
+    pub fn is_free(&self) -> bool {
+        self.document.is_some_and(|document| document.launches == Some(0.0))
+    }
 }
 
 impl<'a> Placed<'a> {

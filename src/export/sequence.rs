@@ -1,7 +1,8 @@
 //! Models as sequences of layers, for runtimes that divide them by boundaries.
 //!
 //! The layers are those of [`layers`] in an execution order: by stage, and within a stage every layer after
-//! those that it reads. Ties go to the layer that the model lists first.
+//! those that it reads. Ties go to the layer that the model lists first. Modules that compute nothing fill the
+//! gaps in the numbers of a stack.
 //!
 //! Some runtimes pass to every layer only the output of the previous one. For these the sequence must be a
 //! [chain](Sequence::chain).
@@ -56,7 +57,12 @@ impl Sequence {
             }
         }
         let mut stages: Vec<Vec<Layer>> = (0..pipeline.stages()).map(|_| Vec::new()).collect();
-        for (stage, layer) in in_order(placed, found)? {
+        let mut found = in_order(placed, found)?;
+        for at in 1..found.len() {
+            let idle = between(&found[at - 1].1, &found[at].1);
+            found[at - 1].1.further.extend(idle);
+        }
+        for (stage, layer) in found {
             stages[stage].push(layer);
         }
         Ok(Sequence { pipeline, stages, source: paths.source() })
@@ -126,6 +132,20 @@ impl Sequence {
             None => Ok(()),
         }
     }
+}
+
+/// Most modules without an operator between two layers.
+const MOST_IDLE: u64 = 8;
+
+/// The modules that a stack has between two of its layers: those that compute nothing, such as `Dropout` in inference or
+/// `Flatten`. By a gap longer than [`MOST_IDLE`] it is no list of modules that run one after the other.
+fn between(layer: &Layer, next: &Layer) -> Vec<String> {
+    let (Some(one), Some(other)) = (&layer.number, &next.number) else { return Vec::new() };
+    let gap = other.number.saturating_sub(one.number).saturating_sub(1);
+    if one.stack != other.stack || gap > MOST_IDLE {
+        return Vec::new();
+    }
+    (one.number + 1..other.number).map(|number| format!("{}{number}", one.stack)).collect()
 }
 
 /// Whether a layer consists of inputs of the model only.

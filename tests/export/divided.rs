@@ -541,6 +541,21 @@ fn a_layer_in_the_kernel_of_another_is_a_module() {
     assert!(list.contains("balance = [2, 3, 1]") && list.contains("\"norm\",\n    \"flatten\","), "{list}");
     let parts = text("torchtitan", &plan, Some(&model));
     assert!(parts.contains("[\"layers.1\", \"norm\", \"flatten\"]"), "{parts}");
+    // OpenVINO may make one operation of several, if these have no kernel.
+    assert!(text("openvino", &plan, Some(&model)).contains("FREE = [\n    \"norm\",\n    \"flatten\"\n]"));
     // Layers are counted as before: its kernel is of the stack.
     assert!(text("megatron", &plan, Some(&model)).contains("'Et|t|L'"));
+}
+
+#[test]
+fn modules_that_compute_nothing_are_listed_where_numbers_leave_them_room() {
+    let names = ["0", "1", "3", "6", "40"];
+    let edges: Vec<(&str, &str)> = names.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    let model = graph(names.iter().map(|name| operator(name, Some(name))).collect(), &edges);
+    let plan = pipeline(vec![device("acc0", "acc", &names[..3]), device("acc1", "acc", &names[3..])]);
+    let list = text("torchgpipe", &plan, Some(&model));
+    assert!(list.contains("balance = [6, 2]"), "{list}");
+    let layers: Vec<&str> =
+        list.lines().filter_map(|line| line.strip_prefix("    \"")?.split('"').next()).collect();
+    assert_eq!(layers, ["0", "1", "2", "3", "4", "5", "6", "40"]);
 }

@@ -8,9 +8,12 @@ documentation. `docs/runtimes.md` has what it printed last and with which versio
 ONNX Runtime says on standard error that it has no provider for the accelerator, which is so; that it reads the option
 at all is checked with one that is not well-formed. Where an accelerator is needed (HETERO on two devices, a device_map
 with numbers), maps are compared with the plan and the model, and what runs is the same on the host. Models of
-transformers, torchvision and torchtitan are made from configurations, without weights where nothing runs.
+transformers, torchvision and torchtitan are made from configurations, without weights where nothing runs; those of
+`data/models` are given random ones where they run. Of Megatron Core, vLLM and SGLang those functions are called that
+read what is exported, without a process group.
 """
 
+import gzip
 import json
 import os
 import shutil
@@ -20,6 +23,8 @@ import tempfile
 
 STAGEWRIGHT = os.path.abspath(sys.argv[1])
 FOLDER = tempfile.mkdtemp(prefix="stagewright-")
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "data")
+MODELS = os.path.join(DATA, "models")
 
 # Names that would break a module written without care.
 HOSTILE = 'layers/1/"];\nimport os # é\\'
@@ -34,9 +39,10 @@ def path(name):
 
 
 def cluster(*kinds):
-    """A file with a cluster: kinds by name, count, whether they are hosts, and memory."""
+    """A file with a cluster: kinds by name, count, whether they are hosts, and memory, all of which a plan may use."""
+    link = {"bandwidth": 1e9}
     entries = [
-        {"name": name, "class": name, "count": count, "host": host, "memory_bytes": memory, "link": {"bandwidth": 1e9}}
+        {"name": name, "class": name, "count": count, "host": host, "memory_bytes": memory, "reserve_bytes": 0.0, "link": link}
         for name, count, host, memory in kinds
     ]
     classes = {name: {"peak_flops": 1e9, "memory_bandwidth": 1e9} for name, *_ in kinds}
@@ -46,12 +52,12 @@ def cluster(*kinds):
     return path("cluster.json")
 
 
-def exported(model, where, target, *more):
+def exported(model, where, target, *more, batch=()):
     """The export of a plan of a model on a cluster, and the plan."""
-    run("plan", model, "--cluster", where, "--out", path("plan.json"), *more)
+    run("plan", model, "--cluster", where, "--out", path("plan.json"), *batch, *more)
     with open(path("plan.json"), encoding="utf-8") as file:
         plan = json.load(file)
-    return run("export", path("plan.json"), "--to", target, "--model", model, "--cluster", where), plan
+    return run("export", path("plan.json"), "--to", target, "--model", model, "--cluster", where, *batch), plan
 
 
 def module(text):
@@ -120,6 +126,121 @@ def check_onnxruntime():
     except Exception as error:
         assert "layering config" in str(error), error
     print(f"onnxruntime {onnxruntime.__version__}: {len(found)} nodes annotated, {defined['SETTINGS']}, same output")
+
+
+# Exports that run, each with its options and its input.
+IMAGES = ((8, 3, 224, 224), "float32")
+DEMO = ("gpt2.onnx", os.path.join(DATA, "demo", "gpt2.onnx"), ("--batch", "1"), {"input_ids": ((1, 1024), "int64")})
+RESNET = ("resnet-50.onnx", os.path.join(MODELS, "resnet-50.onnx.gz"), (), {"x": IMAGES})
+VIT = ("vit.onnx", os.path.join(MODELS, "vit.onnx.gz"), (), {"pixel_values": IMAGES})
+
+
+def with_weights(name, source, real=True):
+    """A file of data/models with weights: random numbers, or holes, which read as zeros."""
+    import numpy
+    import onnx
+
+    folder = path("real")
+    os.makedirs(folder, exist_ok=True)
+    opened = gzip.open if source.endswith(".gz") else open
+    with opened(source, "rb") as file:
+        content = file.read()
+    model = onnx.ModelProto.FromString(content)
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(content)
+    rng = numpy.random.default_rng(0)
+    for tensor in model.graph.initializer:
+        at = {entry.key: entry.value for entry in tensor.external_data}
+        if not at:
+            continue
+        place = os.path.join(folder, at["location"])
+        start, size = int(at["offset"]), int(at["length"])
+        with open(place, "r+b" if os.path.exists(place) else "wb") as file:
+            if not real:
+                file.truncate(max(start + size, os.path.getsize(place)))
+                continue
+            file.seek(start)
+            if tensor.data_type == onnx.TensorProto.FLOAT and "var" not in tensor.name:
+                file.write((rng.standard_normal(size // 4, dtype=numpy.float32) * 0.02).tobytes())
+            elif tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL):
+                kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+                file.write(numpy.ones(size // kind.itemsize, dtype=kind).tobytes())
+            else:
+                # Indices.
+                file.write(bytes(size))
+    return os.path.join(folder, name)
+
+
+def given(inputs):
+    import numpy
+
+    rng = numpy.random.default_rng(1)
+    drawn = {"int64": lambda shape: rng.integers(0, 50000, shape), "float32": lambda shape: rng.standard_normal(shape)}
+    return {name: drawn[kind](shape).astype(kind) for name, (shape, kind) in inputs.items()}
+
+
+def check_onnxruntime_models():
+    """Whole models: every node that is planned is annotated, and the outputs stay what they were."""
+    import numpy
+    import onnx
+    import onnxruntime
+
+    for name, source, batch, inputs in [DEMO, RESNET]:
+        file = with_weights(name, source)
+        # Memory for a part of either.
+        where = cluster(("acc", 1, False, 3e8), ("cpu", 1, True, 1e12))
+        text, plan = exported(file, where, "onnxruntime", batch=batch)
+        defined = module(text)
+        before = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"]).run(None, given(inputs))
+        annotated = defined["annotate"](onnx.load(file, load_external_data=False))
+        onnx.save(annotated, file)
+        options = defined["configure"](onnxruntime.SessionOptions())
+        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        for one, other in zip(before, session.run(None, given(inputs))):
+            assert numpy.isfinite(one).all()
+            numpy.testing.assert_array_equal(one, other)
+        counts = {device["name"]: len(device["ops"]) for device in plan["devices"]}
+        assert len(counts) == 2, counts
+        print(f"onnxruntime {onnxruntime.__version__}: {name} annotated, {counts}, same output")
+
+
+def check_openvino_models():
+    """Whole models, read from ONNX and from OpenVINO's own file: every operation has a device, and outputs stay."""
+    import numpy
+    import openvino
+
+    core, cpu = openvino.Core(), cluster(("cpu", 1, True, 1e12))
+    version = openvino.__version__.split("-")[0]
+    for name, source, batch, inputs in [DEMO, RESNET, VIT]:
+        file = with_weights(name, source)
+        fixed = [tuple(shape) for shape, _ in inputs.values()]
+        model, values = openvino.convert_model(file, input=fixed), list(given(inputs).values())
+        expected = core.compile_model(model, "CPU")(values)[0]
+        openvino.save_model(model, path("real.xml"), compress_to_fp16=False)
+        for planned, more in [(file, batch), (path("real.xml"), ())]:
+            text, _ = exported(planned, cpu, "openvino", batch=more)
+            defined = module(text)
+            compiled = core.compile_model(defined["apply"](core.read_model(planned)), defined["DEVICE"])
+            value = compiled(values)[0]
+            assert numpy.isfinite(value).all()
+            numpy.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-4)
+            kind = os.path.splitext(planned)[1]
+            print(f"openvino {version}: {name} from {kind}, {len(defined['AFFINITY'])} operations placed, same output")
+    for compressed in sorted(os.listdir(MODELS)):
+        if not compressed.endswith(".onnx.gz"):
+            continue
+        file = with_weights(compressed.removesuffix(".gz"), os.path.join(MODELS, compressed), real=False)
+        try:
+            model = core.read_model(file)
+        except RuntimeError as error:
+            print(f"openvino {version} does not read {compressed}: {str(error).splitlines()[-1]}")
+            continue
+        where = cluster(("acc", 1, False, 1e11), ("cpu", 1, True, 1e12))
+        text, plan = exported(file, where, "openvino", "--solver", "equal-time")
+        applied = module(text)["apply"](model)
+        assert all("affinity" in op.get_rt_info() for op in applied.get_ops()), compressed
+        placed = sum(len(device["ops"]) for device in plan["devices"])
+        print(f"openvino {version}: {compressed}, {placed} operations placed, all of {len(applied.get_ops())} have a device")
 
 
 def check_openvino():
@@ -261,18 +382,23 @@ def check_accelerate():
     print(f"accelerate {accelerate.__version__}, torch {torch.__version__}: {json.dumps(device_map)}")
 
 
-def check_pipelining():
-    import torch
-    from torch.distributed.pipelining import pipeline
-
-    model, x = torch_model()
-    program = torch.export.export(model, (x,))
+def write_program(model, inputs):
+    """The graph document of a model by our exporter for PyTorch."""
     sys.path.insert(0, FOLDER)
     with open(path("stagewright_exporter.py"), "w", encoding="utf-8") as file:
         file.write(run("exporter", "torch"))
     import stagewright_exporter
 
-    stagewright_exporter.write(program, path("program.json"))
+    stagewright_exporter.write_model(model, inputs, path("program.json"))
+    return path("program.json")
+
+
+def check_pipelining():
+    import torch
+    from torch.distributed.pipelining import pipeline
+
+    model, x = torch_model()
+    write_program(model, (x,))
     # Layer by layer: the operators of a layer are colocated.
     with open(path("program.json"), encoding="utf-8") as file:
         document = json.load(file)
@@ -294,6 +420,49 @@ def check_pipelining():
         values = pipe.get_stage_module(at)(values)
     assert torch.allclose(values, expected)
     print(f"torch.distributed.pipelining {torch.__version__}: {sorted(spec)} make stages of {parameters} parameters")
+
+
+def check_pipelining_models():
+    """Models of transformers and torchvision, small but with all their modules, cut and run."""
+    import torch
+    import torchvision
+    import transformers as hf
+    from torch.distributed.pipelining import pipeline
+
+    small = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4}
+    tokens = torch.arange(64).reshape(2, 32)
+
+    class First(torch.nn.Module):
+        """The first output: a stage hands on tensors."""
+
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, given):
+            made = self.model(given)
+            return made if isinstance(made, torch.Tensor) else made[0]
+
+    cases = [
+        (hf.LlamaForCausalLM(hf.LlamaConfig(vocab_size=128, use_cache=False, **small)), tokens),
+        (hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=128, n_embd=64, n_layer=4, n_head=4, use_cache=False)), tokens),
+        (hf.BertForMaskedLM(hf.BertConfig(vocab_size=128, **small)), tokens),
+        (hf.ViTForImageClassification(hf.ViTConfig(image_size=32, patch_size=8, **small)), torch.randn(2, 3, 32, 32)),
+        (torchvision.models.resnet18(), torch.randn(2, 3, 64, 64)),
+    ]
+    for model, x in cases:
+        torch.manual_seed(0)
+        first = First(model).eval()
+        file = write_program(first, (x,))
+        options = ("--whole-layers", "--solver", "equal-time")
+        text, plan = exported(file, cluster(("acc", 3, False, 1e12)), "torch-pipelining", *options)
+        spec = module(text)["split_spec"]
+        expected = first(x)
+        pipe = pipeline(first, (x,), split_spec=spec)
+        assert pipe.num_stages == len(plan["devices"]) == len(spec) + 1, (pipe.num_stages, text)
+        (made,) = pipe(x)
+        assert torch.allclose(made, expected, atol=1e-5)
+        print(f"torch.distributed.pipelining {torch.__version__}: {type(model).__name__} cut at {sorted(spec)}, same output")
 
 
 def workload(*arguments):
@@ -363,6 +532,61 @@ def check_transformers():
             )
 
 
+def data_models():
+    """The exports of data/models, each with the model that it was made from, without weights."""
+    import torch
+
+    sys.path.insert(0, MODELS)
+    import configurations
+    import make
+
+    _, demo, batch, _ = DEMO
+    yield "demo", demo, make.built(configurations.gpt2)[0], batch
+    for name, (configuration, route) in make.MODELS.items():
+        model, inputs = make.built(configuration)
+        # What is traced is a wrapper.
+        if route in ("torchscript", "qdq", "four bits"):
+            model = make.Called(model, list(inputs))
+        (file,) = (file for file in os.listdir(MODELS) if file in (f"{name}.onnx.gz", f"{name}.json.gz"))
+        yield name, os.path.join(MODELS, file), model, ()
+
+
+# The positions of its encoder are a parameter that no module reads.
+REFUSED = {("whisper", "accelerate"): "E013"}
+
+# Constants are folded, and with them norms into convolutions and the angles of a rotary embedding: no graph has them.
+FOLDED = {"resnet-50-qdq", "llama-4-bit"}
+
+
+def check_data_models():
+    """Exports of data/models name modules that exist, and with accelerate every parameter and buffer has one device."""
+    from accelerate.utils.modeling import check_device_map
+
+    for name, file, model, batch in data_models():
+        modules = dict(model.named_modules())
+        for target in ["accelerate", "torch-pipelining"]:
+            try:
+                text, plan = exported(file, "4xa100", target, "--whole-layers", batch=batch)
+            except subprocess.CalledProcessError as error:
+                assert f"error[{REFUSED.get((name, target))}]" in error.stderr, (name, error.stderr)
+                print(f"{target} refuses {name}: {error.stderr.splitlines()[0]}")
+                continue
+            assert (name, target) not in REFUSED
+            named = json.loads(text) if target == "accelerate" else module(text)["split_spec"]
+            absent = [key for key in named if key not in modules]
+            assert not absent, (name, target, absent)
+            if target == "accelerate" and name not in FOLDED:
+                check_device_map(model, named)
+                tensors = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+                tensors += [name for name, _ in model.named_buffers(remove_duplicate=False)]
+                for tensor in tensors:
+                    keys = [key for key in named if key == "" or tensor == key or tensor.startswith(key + ".")]
+                    assert len(keys) == 1, (name, tensor, keys)
+            if target == "torch-pipelining":
+                assert len(named) + 1 == len(plan["devices"]), (name, named)
+            print(f"{target}: {name} on {len(plan['devices'])} devices, {len(named)} modules named")
+
+
 def check_sequences():
     """The lists of torchgpipe, DeepSpeed and PipeDream name modules of the model, in the order of the stages."""
     import torch
@@ -399,13 +623,113 @@ def check_torchgpipe():
 
     model, x = torch_model()
     stack_document(model)
-    where = cluster(("cpu", 1, True, 2000.0), ("acc", 2, False, 4000.0))
+    where = cluster(("cpu", 1, True, 3000.0), ("acc", 2, False, 5000.0))
     text, plan = exported(path("stack.json"), where, "torchgpipe", "--whole-layers")
     defined = module(text)
     layers = torch.nn.Sequential(*(model.get_submodule(name) for name in defined["layers"]))
     divided = torchgpipe.GPipe(layers, balance=defined["balance"], devices=["cpu"] * len(plan["devices"]), chunks=2)
     assert torch.allclose(divided(x), model(x), atol=1e-6)
     print(f"torchgpipe {importlib.metadata.version('torchgpipe')}: {defined['balance']} of {defined['layers']}, same output")
+
+
+def check_torchgpipe_models():
+    """VGG of torchvision as the nn.Sequential that it is."""
+    import torch
+    import torchgpipe
+    import torchvision
+
+    torch.manual_seed(0)
+    vgg = torchvision.models.vgg11()
+    model = torch.nn.Sequential(*vgg.features, vgg.avgpool, torch.nn.Flatten(), *vgg.classifier).eval()
+    x = torch.randn(2, 3, 224, 224)
+    file = write_program(model, (x,))
+    options = ("--whole-layers", "--solver", "equal-time")
+    text, plan = exported(file, cluster(("acc", 3, False, 1e12)), "torchgpipe", *options)
+    defined = module(text)
+    # Flatten and Dropout are no operators, and in the list all the same.
+    assert defined["layers"] == [name for name, _ in model.named_children()], defined["layers"]
+    divided = torchgpipe.GPipe(model, balance=defined["balance"], devices=["cpu"] * len(plan["devices"]), chunks=2)
+    assert torch.allclose(divided(x), model(x), atol=1e-5)
+    print(f"torchgpipe: vgg11 in {defined['balance']}, same output")
+
+
+def counted(target):
+    """The export of a plan of 30 layers of Llama 2 on four accelerators, and how many of them each has."""
+    file = workload("llama", "--variant", "2-7b", "--layers", "30", "--granularity", "layer")
+    text, plan = exported(file, cluster(FOUR), target, "--solver", "equal-time", "--split", "contiguous", "--whole-layers")
+    layers = [len({op.split(".")[2] for op in device["ops"] if op.startswith("decoder.")}) for device in plan["devices"]]
+    return text.strip(), layers
+
+
+def check_megatron():
+    """Megatron Core reads the layout, and its older options, as the layers of the plan; ranks are asked one by one."""
+    import argparse
+    import importlib.metadata
+    import shlex
+
+    from megatron.core.transformer.pipeline_parallel_layer_layout import PipelineParallelLayerLayout
+    from megatron.core.transformer.transformer_block import get_num_layers_to_build
+    from megatron.core.transformer.transformer_config import TransformerConfig
+
+    for target in ["megatron", "megatron-layers"]:
+        text, layers = counted(target)
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--num-layers", type=int)
+        parser.add_argument("--pipeline-model-parallel-size", type=int)
+        parser.add_argument("--pipeline-model-parallel-layout")
+        parser.add_argument("--decoder-first-pipeline-num-layers", type=int)
+        parser.add_argument("--decoder-last-pipeline-num-layers", type=int)
+        given = parser.parse_args(shlex.split(text))
+        config = TransformerConfig(
+            num_layers=given.num_layers, hidden_size=64, num_attention_heads=4, pipeline_dtype="bf16",
+            pipeline_model_parallel_size=given.pipeline_model_parallel_size,
+            pipeline_model_parallel_layout=given.pipeline_model_parallel_layout,
+            num_layers_in_first_pipeline_stage=given.decoder_first_pipeline_num_layers,
+            num_layers_in_last_pipeline_stage=given.decoder_last_pipeline_num_layers,
+        )  # fmt: skip
+        if target == "megatron":
+            layout = PipelineParallelLayerLayout(given.pipeline_model_parallel_layout, len(layers))
+            layout.validate_layer_layout(given.num_layers, None)
+            built = [layout.get_num_layers_to_build(pp_rank=rank) for rank in range(len(layers))]
+        else:
+            built = [get_num_layers_to_build(config, pp_rank=rank) for rank in range(len(layers))]
+        assert built == layers, (text, built, layers)
+        print(f"megatron-core {importlib.metadata.version('megatron-core')}: {text} builds {built}")
+
+
+def check_vllm():
+    check_partition("vllm", "vllm.distributed.utils")
+
+
+def check_sglang():
+    check_partition("sglang", "sglang.srt.distributed.utils")
+
+
+def check_partition(runtime, within):
+    """The function of vLLM or SGLang that reads the variable gives every rank the layers of the plan."""
+    import importlib
+    import importlib.metadata
+
+    text, layers = counted(runtime)
+    name, _, value = text.partition("=")
+    os.environ[name] = value
+    indices = importlib.import_module(within).get_pp_indices
+    found = [indices(sum(layers), rank, len(layers)) for rank in range(len(layers))]
+    assert [end - start for start, end in found] == layers and found[0][0] == 0, (text, found)
+    assert all(before[1] == after[0] for before, after in zip(found, found[1:])), found
+    print(f"{runtime} {importlib.metadata.version(runtime)}: {text} gives {found}")
+
+
+def check_dot():
+    """Graphviz draws the demo: a node for every operator and every device."""
+    _, demo, batch, _ = DEMO
+    text, plan = exported(demo, "4xa100", "dot", batch=batch)
+    drawn = subprocess.run(["dot", "-Tsvg"], input=text, check=True, capture_output=True, text=True)
+    assert not drawn.stderr, drawn.stderr
+    nodes = sum(len(device["ops"]) for device in plan["devices"]) + len(plan["devices"])
+    assert drawn.stdout.count('class="node') == nodes, (drawn.stdout.count('class="node'), nodes)
+    version = subprocess.run(["dot", "-V"], capture_output=True, text=True).stderr.strip()
+    print(f"{version}: {nodes} nodes drawn")
 
 
 def check_deepspeed():
@@ -441,6 +765,7 @@ def check_torchtitan():
     import torch
     from torchtitan.distributed import pipeline_parallel
     from torchtitan.distributed.pipeline_parallel import _split_module
+    from torchtitan.models.llama3 import llama3_configs
 
     stages_of = pipeline_parallel._generate_llm_fqn_per_model_part(1, 4)
     file = workload("llama", "--variant", "2-7b", "--layers", "4")
@@ -449,44 +774,47 @@ def check_torchtitan():
     parts = module(text)["module_fqns_per_model_part"]
     assert sorted(sum(parts, [])) == sorted(sum(stages_of, [])), (parts, stages_of)
 
-    class Model(torch.nn.Module):
-        """The children of torchtitan's Decoder."""
-
-        def __init__(self):
-            super().__init__()
-            self.tok_embeddings = torch.nn.Embedding(16, 8)
-            self.layers = torch.nn.ModuleDict({str(at): torch.nn.Linear(8, 8) for at in range(4)})
-            self.norm, self.lm_head = torch.nn.LayerNorm(8), torch.nn.Linear(8, 16)
-
-    from torchtitan.models.common import decoder
-
-    with open(decoder.__file__, encoding="utf-8") as source:
-        source = source.read()
-    for child in ["tok_embeddings", "layers", "norm", "lm_head"]:
-        assert f"self.{child} = " in source or f"self.{child}:" in source, child
-    whole = {name for name, _ in Model().named_parameters()}
-    divided = [name for names in parts for name, _ in _split_module(Model(), names).named_parameters()]
+    for attention in ["flex", "sdpa"]:
+        try:
+            config = llama3_configs["debugmodel"](attn_backend=attention)
+            break
+        except ValueError as error:
+            print(f"torchtitan: {error}")
+    with torch.device("meta"):
+        model = config.build()
+    stages = len(model.layers)
+    file = workload("llama", "--variant", "2-7b", "--layers", str(stages))
+    text, plan = exported(file, cluster(("acc", 2, False, 1e12)), "torchtitan", *options)
+    parts = module(text)["module_fqns_per_model_part"]
+    whole = {name for name, _ in model.named_parameters()}
+    divided = [name for names in parts for name, _ in _split_module(model, names).named_parameters()]
     assert sorted(divided) == sorted(whole), set(whole) - set(divided)
     version = importlib.metadata.version("torchtitan")
-    print(f"torchtitan {version}: {parts} have every parameter once")
+    print(f"torchtitan {version}: {parts} have all {len(whole)} parameters of {type(model).__name__} once")
 
 
 # What is looked at for each runtime, and the targets that it is for.
 CHECKS = [
     ("onnxruntime", check_onnxruntime, ["onnxruntime"]),
+    ("onnxruntime", check_onnxruntime_models, ["onnxruntime"]),
     ("openvino", check_openvino, ["openvino"]),
     ("openvino", check_openvino_outputs, ["openvino"]),
+    ("openvino", check_openvino_models, ["openvino"]),
     ("accelerate", check_accelerate, ["accelerate"]),
     ("transformers", check_transformers, ["accelerate"]),
     ("transformers", check_sequences, []),
+    ("diffusers", check_data_models, ["accelerate", "torch-pipelining"]),
     ("torch.distributed.pipelining", check_pipelining, ["torch-pipelining"]),
+    ("transformers", check_pipelining_models, ["torch-pipelining"]),
     ("torchgpipe", check_torchgpipe, ["torchgpipe"]),
+    ("torchgpipe", check_torchgpipe_models, ["torchgpipe"]),
     ("deepspeed", check_deepspeed, ["deepspeed"]),
     ("torchtitan", check_torchtitan, ["torchtitan"]),
+    ("megatron", check_megatron, ["megatron", "megatron-layers"]),
+    ("vllm", check_vllm, ["vllm"]),
+    ("sglang", check_sglang, ["sglang"]),
 ]
 
-# Drawings are read by no runtime.
-DRAWINGS = {"dot", "mermaid"}
 
 
 def main():
@@ -499,8 +827,11 @@ def main():
             continue
         check()
         loaded.update(targets)
+    if shutil.which("dot"):
+        check_dot()
+        loaded.add("dot")
     listed = [line.split()[0] for line in run("export", "--list").splitlines() if line[:1].strip()]
-    documented = [target for target in listed if target not in loaded and target not in DRAWINGS]
+    documented = [target for target in listed if target not in loaded]
     print(f"loaded: {', '.join(target for target in listed if target in loaded)}")
     print(f"compared with their documentation alone: {', '.join(documented)}")
     shutil.rmtree(FOLDER)

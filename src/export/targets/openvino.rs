@@ -2,10 +2,11 @@
 //!
 //! The output is a Python module with the device of every operation by its friendly name, and a function that
 //! writes it into the run-time information of a model under the key `affinity`, which is how affinities are set
-//! manually. All operations need one, but the importer leaves some out: parameters, constants and constant
-//! subexpressions get the device of their first reader, results the device of their producer. OpenVINO names an
-//! operation that makes an output of an ONNX model after that output; it is found by the names of its tensors, or
-//! as the only operation without a device.
+//! by hand. They must be set for all operations, and the importer omits some: parameters, constants and
+//! operations on constants alone run with their first reader, results with their producer. OpenVINO names the
+//! producer of an output of an ONNX model after that output; it is found by the names of its tensors, or as the
+//! only operation without a device. OpenVINO merges operations that only split a tensor, so one without a kernel
+//! may be missing.
 //!
 //! Accelerators are `GPU.0`, `GPU.1`, …; those of kind `npu` are `NPU`, and the host is `CPU`.
 //!
@@ -37,6 +38,8 @@ def apply(model):
     for name in absent:
         op = next((made[tensor] for tensor in TENSORS.get(name, []) if tensor in made), None)
         found = op.get_friendly_name() if op else ends[0] if len(absent) == len(ends) == 1 else None
+        if found is None and name in FREE:
+            continue
         if found is None:
             raise ValueError(f"the model has no operation {name!r}, and which output it makes is not known")
         device[found] = AFFINITY[name]
@@ -63,11 +66,17 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
         .operators
         .iter()
         .map(|operator| literal::entry(operator.name, &literal::string(&names[operator.device])));
+    let free = placed
+        .operators
+        .iter()
+        .filter(|operator| operator.is_free())
+        .map(|operator| literal::string(operator.name));
     let text = format!(
-        "DEVICE = {}\nAFFINITY = {}\nTENSORS = {}\n{APPLY}",
+        "DEVICE = {}\nAFFINITY = {}\nTENSORS = {}\nFREE = {}\n{APPLY}",
         literal::string(&format!("HETERO:{}", priorities(&names).join(","))),
         literal::lines('{', entries, '}'),
         literal::lines('{', tensors(placed), '}'),
+        literal::lines('[', free, ']'),
     );
     let devices: Vec<String> = names
         .iter()

@@ -74,7 +74,7 @@ impl Paths {
             .collect();
         let is_layer = |&(at, _): &(usize, usize)| {
             let layer = placed.operators[at].document.and_then(|document| document.layer.as_deref());
-            let has_layer = layer.is_some_and(|layer| !layer.is_empty()) && !found[at].is_above;
+            let has_layer = layer.is_some_and(|layer| !layer.is_empty()) && !above[at];
             has_layer && !launched.contains(found[at].path)
         };
         let (layers, guests): (Vec<_>, Vec<_>) =

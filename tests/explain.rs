@@ -12,6 +12,7 @@ use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{Communication, Schedule};
 use stagewright_core::evaluate::evaluate;
+use stagewright_core::meter::PassSums;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -40,7 +41,8 @@ fn combined(problem: &Problem, bottleneck: &Bottleneck) -> f64 {
     if bottleneck.resource.starts_with("uplink") {
         return of("carried");
     }
-    problem.objective().load(of("compute"), of("sent"), of("received")) + of("synchronisation")
+    let (compute, sent, received) = (of("compute"), of("sent"), of("received"));
+    problem.objective().load(&PassSums { compute, sent, received, synchronised: of("synchronisation") }, 1)
 }
 
 #[test]

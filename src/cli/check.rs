@@ -153,6 +153,9 @@ struct Summary<'a> {
     /// The objective that the plan's own claims are for, where it is another one and they were not compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     claims_not_compared: Option<&'a ObjectiveDocument>,
+    /// The status that the plan claims, where it cannot be verified: that there is no plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claim_not_verified: Option<PlanStatus>,
     value_s: Option<f64>,
     forward_s: Option<f64>,
     backward_s: Option<f64>,
@@ -205,6 +208,7 @@ fn summary<'a>(
         // With the claimed value, and the rules used for checking.
         objective: &plan.objective,
         claims_not_compared: claimed,
+        claim_not_verified: Some(plan.status).filter(|&status| status == PlanStatus::Infeasible),
         value_s: report.value_s,
         forward_s: report.forward_s,
         backward_s: report.backward_s,

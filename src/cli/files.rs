@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 
 use super::error::CliError;
+use super::output;
 
 /// Path that means standard input or output.
 const STANDARD: &str = "-";
@@ -35,8 +36,18 @@ pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<(), CliErr
     Ok(())
 }
 
-/// Rejects a command that writes one file for two options. What is no regular file takes both.
-pub(crate) fn written_once(outputs: &[(&str, Option<&Path>)]) -> Result<(), CliError> {
+/// Where the files of a command go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outputs {
+    /// To files alone: the result is printed beside them.
+    Files,
+    /// One to standard output, in place of the result.
+    Standard,
+}
+
+/// Rejects a command that writes one file for two options, and says whether one of them is standard output. Anything
+/// but a regular file takes both.
+pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs, CliError> {
     // A file that is not there yet is told by its folder.
     let place = |path: &Path| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -54,7 +65,8 @@ pub(crate) fn written_once(outputs: &[(&str, Option<&Path>)]) -> Result<(), CliE
                 .help("give each a file of its own"));
         }
     }
-    Ok(())
+    let is_standard = outputs.iter().any(|(_, path)| path.is_some_and(is_standard));
+    Ok(if is_standard { Outputs::Standard } else { Outputs::Files })
 }
 
 /// An input that may be large.
@@ -127,12 +139,16 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     write_with(path, |file| file.write_all(text.as_bytes()))
 }
 
-/// Writes a file atomically: to a temporary file in the same folder, which is then renamed. Anything but a
+/// Writes a file, or standard output for `-`. A file is written atomically: to a temporary file in the same folder, which is then renamed. Anything but a
 /// regular file (a device, a pipe) is written directly. `fill` writes the content; the writer is buffered.
 pub(crate) fn write_with(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), CliError> {
+    if is_standard(path) {
+        let mut out = BufWriter::new(io::stdout().lock());
+        return output::judged(fill(&mut out).and_then(|()| out.flush()));
+    }
     // A link stays a link: its target is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let special = fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());

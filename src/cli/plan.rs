@@ -20,11 +20,12 @@ use stagewright::text::visible;
 use super::args::PlanArguments;
 use super::error::CliError;
 use super::exit::Exit;
+use super::files::{self, Outputs};
 use super::policy;
 use super::progress::Progress;
 use super::recorder::Recorder;
 use super::resolve::{self, Chosen, Solving};
-use super::{export, files, interrupt, output, simulate};
+use super::{export, interrupt, output, simulate};
 
 /// Maximum time of a diagnosis; it also ends with the time limit of the solve.
 const DIAGNOSIS: Duration = Duration::from_secs(20);
@@ -33,7 +34,9 @@ const DIAGNOSIS: Duration = Duration::from_secs(20);
 const MOST_SIMULATIONS: u64 = 1 << 53;
 
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliError> {
-    files::written_once(&[
+    let is_printed = arguments.out.as_deref().is_some_and(files::is_standard);
+    let outputs = files::outputs(&[
+        ("--json", arguments.json.then_some(Path::new("-")).filter(|_| !is_printed)),
         ("--out", arguments.out.as_deref()),
         ("--dot", arguments.dot.as_deref()),
         ("--trace", arguments.trace.as_deref()),
@@ -78,10 +81,12 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
         document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));
     }
     let json = write_plan(&document);
-    let is_printed = arguments.json || arguments.out.as_deref().is_some_and(files::is_standard);
-    match is_printed {
-        true => output::data(&json)?,
-        false => output::result(&table::plan(&document, problem.cluster().document(), output::width()))?,
+    match outputs {
+        _ if arguments.json || is_printed => output::data(&json)?,
+        Outputs::Standard => {}
+        Outputs::Files => {
+            output::result(&table::plan(&document, problem.cluster().document(), output::width()))?
+        }
     }
     // Written after it is printed, so that a full disk does not lose the result.
     if let Some(path) = arguments.out.as_deref().filter(|path| !files::is_standard(path)) {

@@ -15,13 +15,17 @@ use stagewright::report::step::{Step, text, trace};
 use super::args::SimulateArguments;
 use super::error::CliError;
 use super::exit::Exit;
-use super::files;
+use super::files::{self, Outputs};
 use super::{iteration, output, resolve};
 
 /// Number of violated constraints to report; the rest are counted.
 const TOLD: usize = 5;
 
 pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
+    let outputs = files::outputs(&[
+        ("--json", arguments.json.then_some(Path::new("-"))),
+        ("--trace", arguments.trace.as_deref()),
+    ])?;
     let (documents, plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
     if let Some(schedule) = arguments.schedule.map(resolve::schedule).filter(|&it| it != Schedule::None) {
         return iteration::run(arguments, schedule, documents, &plan, &label);
@@ -40,9 +44,12 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
         Err(error) => Steady::none(&problem, error.cause().to_owned()),
     };
     let width = output::width();
-    match arguments.json {
-        true => output::data(&output::json(&StepDocument::of(&step, &DeviceNames::of(&step), &steady))?)?,
-        false => output::result(&format!("{}\n{}", text::step(&step, width), steady.text(width)))?,
+    match outputs {
+        _ if arguments.json => {
+            output::data(&output::json(&StepDocument::of(&step, &DeviceNames::of(&step), &steady))?)?
+        }
+        Outputs::Standard => {}
+        Outputs::Files => output::result(&format!("{}\n{}", text::step(&step, width), steady.text(width)))?,
     }
     if let Some(path) = &arguments.trace {
         write_trace(path, &step)?;

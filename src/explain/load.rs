@@ -4,7 +4,6 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::Pass;
 use stagewright_core::evaluate::{DeviceLoad, Evaluation};
 use stagewright_core::graph::TensorId;
-use stagewright_core::objective::synchronisation;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
@@ -55,6 +54,7 @@ fn of_device(
     let id = device.device;
     let shared = f64::from(device.replicas);
     let is_iteration = problem.objective().times_iteration();
+    let mut synchronised = 0.0;
     let sums = device.sums.iter().enumerate().filter(|&(of, _)| is_iteration || of == pass);
     let mut parts =
         [("compute", 0.0), ("sent", 0.0), ("received", 0.0)].map(|(name, seconds)| Part { name, seconds });
@@ -62,15 +62,18 @@ fn of_device(
         for (part, seconds) in parts.iter_mut().zip([sums.compute, sums.sent, sums.received]) {
             part.seconds += seconds / shared;
         }
+        synchronised += sums.synchronised;
     }
     let mut parts = parts.to_vec();
     let is_last = is_iteration || pass + 1 == problem.objective().passes();
-    if device.replicas > 1 && is_last {
+    if is_last {
         let on_it = graph.operators().filter(|&op| placement.device_of(op) == id);
         let parameters = problem.memory().of(on_it).synchronised;
-        let bandwidth = problem.pools()[problem.pool_of(id)].bandwidth;
-        let seconds = synchronisation(parameters, device.replicas, bandwidth);
-        parts.push(Part { name: "synchronisation", seconds });
+        let pool = &problem.pools()[problem.pool_of(id)];
+        synchronised += pool.synchronisation(parameters, device.replicas);
+    }
+    if synchronised > 0.0 || (device.replicas > 1 && is_last) {
+        parts.push(Part { name: "synchronisation", seconds: synchronised });
     }
     let operators = graph.operators().filter(|&op| placement.device_of(op) == id);
     let operators = operators.filter(|&op| is_iteration || pass_of(problem, graph.operator(op).pass) == pass);

@@ -156,9 +156,7 @@ impl<'p> Steady<'p> {
             SteadyWork::Send(sent) => ("send", tensor(sent)),
             SteadyWork::Cross(crossing) => ("cross", tensor(crossing)),
             SteadyWork::Receive(received) => ("receive", tensor(received)),
-            SteadyWork::SendGradient(of) => ("send", parameter(of)),
             SteadyWork::CrossGradient(of) => ("cross", parameter(of)),
-            SteadyWork::ReceiveGradient(of) => ("receive", parameter(of)),
             SteadyWork::Synchronise => ("synchronise", What::Replicas {}),
         };
         Busy { work, what, batch, start_s, end_s: start_s + task.seconds }

@@ -17,6 +17,24 @@ fn a_plan_goes_to_standard_output_in_place_of_the_table() {
 }
 
 #[test]
+fn any_output_goes_to_standard_output_in_place_of_the_table() {
+    let there = folder(&[]);
+    for (option, begins) in [("--html", "<!doctype html>"), ("--dot", "digraph"), ("--trace", "{")] {
+        let mut piped =
+            command(&["plan", &demo("model.json"), "--cluster", &demo("cluster.toml"), option, "-"]);
+        let output = piped.current_dir(there.path()).output().expect("the program starts");
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        assert!(stdout(&output).starts_with(begins), "{option}: {:.80}", stdout(&output));
+        assert!(!there.path().join("-").exists());
+        for other in [&["--json"][..], &["--out", "-"]] {
+            let refused = plan_demo(&[&[option, "-"], other].concat());
+            assert_eq!(code(&refused), Some(2), "{option} {other:?}");
+            assert!(stderr(&refused).contains("both write"), "{}", stderr(&refused));
+        }
+    }
+}
+
+#[test]
 fn one_file_is_not_written_for_two_options() {
     let there = folder(&[]);
     let twice = path(&there, "plan");

@@ -15,7 +15,7 @@
 //! Costs come from the original tensors alone: a net's pins are the units of the tensor's pins, nets inside one unit
 //! vanish, and nets with the same producer, pins and pass are added up. Synchronising the gradient of a shared
 //! parameter costs every device with a copy the same, so it is a net as well: its pins are the units that read the
-//! parameter, and the first of them acts as the producer. It imposes no order.
+//! parameter. It has no producer and imposes no order.
 //!
 //! There are two measures of memory. Sums over units ([`Units::bytes`]) are lower bounds for a device with these units;
 //! [`Units::device_bytes`] computes its exact memory.
@@ -37,12 +37,23 @@ use crate::problem::Problem;
 /// A net: a contracted tensor (or several of one producer, pass and pin set).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Net {
-    /// The sending unit.
+    /// The sending unit; [`Net::GRADIENT`] for the gradient of a shared parameter, which every holder sends and receives.
     pub producer: u32,
     /// 0, or 1 for a backward net under `separate` training.
     pub pass: u8,
     first_pin: u32,
     pin_count: u32,
+}
+
+impl Net {
+    /// The producer of the gradient of a shared parameter.
+    pub const GRADIENT: u32 = u32::MAX;
+
+    /// Whether it is the gradient of a shared parameter.
+    #[inline]
+    pub fn is_gradient(&self) -> bool {
+        self.producer == Net::GRADIENT
+    }
 }
 
 /// The contracted problem. Units are numbered along a topological order of the precedence (contiguous), or by
@@ -206,7 +217,10 @@ impl Units {
         });
         for (carried, pins, pass) in tensors.chain(gradients) {
             let mut pins: Vec<u32> = pins.iter().map(|op| self.unit_of[op.index()]).collect();
-            let producer = pins[0];
+            let producer = match carried {
+                Carried::Tensor(_) => pins[0],
+                Carried::Gradient(_) => Net::GRADIENT,
+            };
             pins.sort_unstable();
             pins.dedup();
             if pins.len() < 2 {

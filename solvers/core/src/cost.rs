@@ -13,7 +13,7 @@
 use thiserror::Error;
 
 use crate::cluster::Cluster;
-use crate::document::{ClassDocument, LinkDocument, OperatorDocument};
+use crate::document::{ClassDocument, LinkDocument, OperatorDocument, Pass};
 use crate::graph::{Graph, OpId, TensorId};
 
 /// Error in the derivation of costs.
@@ -110,6 +110,29 @@ impl CostTable {
             }
         }
         Ok(CostTable { kinds, groups, seconds, transfer, uplink, gradient, gradient_uplink })
+    }
+
+    /// Divides among `microbatches` what happens once an iteration: updates of the parameters, tensors that only they
+    /// read or make, and the synchronisation of gradients. O((kinds + groups) · (operators + tensors)).
+    #[must_use]
+    pub fn per_microbatch(mut self, graph: &Graph, microbatches: u32) -> CostTable {
+        let share = 1.0 / f64::from(microbatches);
+        let is_update = |op: OpId| graph.operator(op).pass == Pass::Update;
+        for op in graph.operators().filter(|&op| is_update(op)) {
+            let row = op.index() * self.kinds..(op.index() + 1) * self.kinds;
+            self.seconds[row].iter_mut().flatten().for_each(|seconds| *seconds *= share);
+        }
+        for tensor in graph.tensors() {
+            let readers = graph.consumers(tensor);
+            let is_of_updates = !readers.is_empty() && readers.iter().all(|&op| is_update(op));
+            if is_of_updates || is_update(graph.producer(tensor)) {
+                let at = tensor.index();
+                self.transfer[at * self.kinds..(at + 1) * self.kinds].iter_mut().for_each(|s| *s *= share);
+                self.uplink[at * self.groups..(at + 1) * self.groups].iter_mut().for_each(|s| *s *= share);
+            }
+        }
+        self.gradient.iter_mut().chain(&mut self.gradient_uplink).for_each(|seconds| *seconds *= share);
+        self
     }
 
     /// Seconds of an operator on a kind; `None` if the kind cannot run it.

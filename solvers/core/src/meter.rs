@@ -1,7 +1,7 @@
 //! Incremental load of a growing set of units.
 //!
 //! For a set S on a device, a net is *cut* iff 0 < |pins ∩ S| < |pins|; a cut net is sent if its producer is in S and
-//! received otherwise. Adding a unit changes only the nets it pins, so a [`Meter`] grows a set by one unit in time
+//! received otherwise; a cut gradient of a shared parameter is synchronised. Adding a unit changes only the nets it pins, so a [`Meter`] grows a set by one unit in time
 //! proportional to the number of the unit's nets, independent of the size of the set.
 
 use crate::contract::Units;
@@ -17,6 +17,15 @@ pub struct PassSums {
     pub sent: f64,
     /// Seconds of the cut nets that the set reads.
     pub received: f64,
+    /// Seconds to synchronise the gradients of shared parameters with other devices.
+    pub synchronised: f64,
+}
+
+impl PassSums {
+    /// Seconds of communication.
+    pub fn communication(&self) -> f64 {
+        self.sent + self.received + self.synchronised
+    }
 }
 
 /// A compensated sum from which items can also be removed. The rounding error is kept separately (Neumaier,
@@ -53,6 +62,7 @@ struct Growing {
     compute: f64,
     sent: Compensated,
     received: Compensated,
+    synchronised: Compensated,
 }
 
 /// State of a set before a unit joined it, for [`Meter::undo`].
@@ -134,14 +144,20 @@ impl<'a> Meter<'a> {
             let at = net as usize;
             let pins = self.units.pins(at).len() as u32;
             let seconds = self.units.transfer(at, self.pool);
-            let produces = self.units.nets()[at].producer == unit as u32;
-            let sums = &mut self.sums[usize::from(self.units.nets()[at].pass)];
+            let net = self.units.nets()[at];
+            let sums = &mut self.sums[usize::from(net.pass)];
             self.inside[at] += 1;
             let inside = self.inside[at];
             if inside == 1 {
-                self.touched.push(net);
+                self.touched.push(at as u32);
             }
-            if produces {
+            if net.is_gradient() {
+                if inside == 1 {
+                    sums.synchronised.add(seconds);
+                } else if inside == pins {
+                    sums.synchronised.add(-seconds);
+                }
+            } else if net.producer == unit as u32 {
                 if inside > 1 {
                     sums.received.add(-seconds);
                 }
@@ -164,14 +180,18 @@ impl<'a> Meter<'a> {
 
     /// The sums of one pass.
     pub fn sums(&self, pass: usize) -> PassSums {
-        let Growing { compute, sent, received } = self.sums[pass];
-        PassSums { compute, sent: sent.value(), received: received.value() }
+        let Growing { compute, sent, received, synchronised } = self.sums[pass];
+        PassSums {
+            compute,
+            sent: sent.value(),
+            received: received.value(),
+            synchronised: synchronised.value(),
+        }
     }
 
-    /// The load of one pass of the set, on one device.
-    pub fn load(&self, pass: usize) -> f64 {
-        let PassSums { compute, sent, received } = self.sums(pass);
-        self.objective.load(compute, sent, received)
+    /// The load of one pass of the set on some replicas, without the synchronisation among them.
+    pub fn load(&self, pass: usize, replicas: u32) -> f64 {
+        self.objective.load(&self.sums(pass), replicas)
     }
 
     /// The compute of one pass: a lower bound on the load of every superset on this pool.

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::document::{Communication, Execution, ObjectiveKind, Schedule, Split, Training};
+use crate::meter::PassSums;
 
 /// An objective with its rules. The default is the throughput of a contiguous split with serial communication, combined
 /// training, no schedule and no replication.
@@ -222,14 +223,17 @@ impl Objective {
         if self.training == Training::Separate || self.times_iteration() { 2 } else { 1 }
     }
 
-    /// Load of one pass from its compute, sent and received seconds.
+    /// Load of one pass of a stage on some replicas, without the synchronisation among them. The replicas share compute
+    /// and transfers; every one of them synchronises the gradients of shared parameters, when the transfers are over.
     #[inline]
-    pub fn load(&self, compute: f64, sent: f64, received: f64) -> f64 {
-        match self.communication {
+    pub fn load(&self, sums: &PassSums, replicas: u32) -> f64 {
+        let PassSums { compute, sent, received, synchronised } = *sums;
+        let shared = match self.communication {
             Communication::Serial => compute + sent + received,
             Communication::Overlap => compute.max(sent + received),
             Communication::Duplex => compute.max(sent).max(received),
-        }
+        };
+        shared / f64::from(replicas) + synchronised
     }
 }
 

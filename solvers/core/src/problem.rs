@@ -14,7 +14,7 @@ use crate::document::{Pass, PinsDocument, Schedule};
 use crate::graph::{Graph, OpId, weight_gradients};
 use crate::magnitude;
 use crate::memory::{self, Memory};
-use crate::objective::{Objective, ObjectiveError};
+use crate::objective::{Objective, ObjectiveError, synchronisation};
 
 /// Invalid combination of a graph, a cluster, an objective and pins.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -111,6 +111,8 @@ pub struct Pool {
     pub memory: f64,
     /// Bytes per second of a device's link; infinite for hosts and without a link.
     pub bandwidth: f64,
+    /// Synchronisations of replicas per microbatch: one in version 1 and without a schedule, otherwise one an iteration.
+    pub synchronisations: f64,
     /// The group they belong to.
     pub group: Option<usize>,
 }
@@ -119,6 +121,12 @@ impl Pool {
     /// Number of devices.
     pub fn count(&self) -> u32 {
         self.devices.len() as u32
+    }
+
+    /// Seconds per microbatch in which replicas synchronise parameters of these bytes.
+    #[inline]
+    pub fn synchronisation(&self, parameter_bytes: f64, replicas: u32) -> f64 {
+        self.synchronisations * synchronisation(parameter_bytes, replicas, self.bandwidth)
     }
 }
 
@@ -154,9 +162,12 @@ impl Problem {
         objective.validate()?;
         let costs = CostTable::new(&graph, &cluster)?;
         magnitude::check(&graph, &cluster, &costs, &objective)?;
+        // An iteration of several microbatches updates the parameters once. Version 1 counts an update with each.
+        let microbatches = if graph.is_version_2() { objective.microbatches } else { 1 };
+        let costs = if microbatches > 1 { costs.per_microbatch(&graph, microbatches) } else { costs };
         let weight_gradients = weight_gradients_of(&graph, &objective)?;
         let targets = resolve_pins(&graph, &cluster, &pins)?;
-        let (pools, pool_of) = pools(&graph, &cluster, &targets);
+        let (pools, pool_of) = pools(&graph, &cluster, &targets, microbatches);
         if objective.max_replicas > 1 {
             let linkless = pools
                 .iter()
@@ -306,7 +317,12 @@ fn resolve_pins(
 }
 
 /// Splits every kind into the classes of devices that appear in the same pins.
-fn pools(graph: &Graph, cluster: &Cluster, targets: &[(OpId, Vec<DeviceId>)]) -> (Vec<Pool>, Vec<u32>) {
+fn pools(
+    graph: &Graph,
+    cluster: &Cluster,
+    targets: &[(OpId, Vec<DeviceId>)],
+    microbatches: u32,
+) -> (Vec<Pool>, Vec<u32>) {
     // Refine one partition by every distinct target set: devices stay together unless a set separates them.
     let mut part: Vec<u32> = cluster.devices().map(|device| cluster.kind_of(device) as u32).collect();
     let mut sets: Vec<&Vec<DeviceId>> = targets.iter().map(|(_, devices)| devices).collect();
@@ -341,6 +357,7 @@ fn pools(graph: &Graph, cluster: &Cluster, targets: &[(OpId, Vec<DeviceId>)]) ->
                 host: spec.host,
                 memory: memory::usable(graph, cluster, kind),
                 bandwidth,
+                synchronisations: 1.0 / f64::from(microbatches),
                 group: cluster.group_of_kind(kind),
             });
             pools.len() - 1

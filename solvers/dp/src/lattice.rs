@@ -43,7 +43,8 @@ pub(crate) struct Lattice {
     pub(crate) predecessor_count: Vec<u32>,
     nets_of: Rows,
     pins: Rows,
-    pub(crate) producer: Vec<u32>,
+    /// Position of each net's producer; `None` for the gradient of a shared parameter.
+    pub(crate) producer: Vec<Option<u32>>,
     pub(crate) net_pass: Vec<u8>,
     pub(crate) fixed_bytes: Vec<f64>,
     pub(crate) activation_bytes: Vec<f64>,
@@ -169,7 +170,13 @@ impl Lattice {
                 nets.filter(|&net| net != u32::MAX).collect()
             })),
             pins: Rows::new(nets.iter().map(|&net| sorted(units.pins(net)))),
-            producer: nets.iter().map(|&net| position[units.nets()[net].producer as usize]).collect(),
+            producer: nets
+                .iter()
+                .map(|&net| {
+                    let net = units.nets()[net];
+                    (!net.is_gradient()).then(|| position[net.producer as usize])
+                })
+                .collect(),
             net_pass: nets.iter().map(|&net| units.nets()[net].pass).collect(),
             fixed_bytes: unit_at.iter().map(|&unit| units.fixed_bytes(unit as usize)).collect(),
             activation_bytes: unit_at.iter().map(|&unit| units.activation_bytes(unit as usize)).collect(),

@@ -173,7 +173,7 @@ impl<'a> Scanner<'a> {
             let mut sums = StageSums::default();
             self.add_cut_nets(&mut sums, set, source.set, catalogue.crossing(ideal), pool);
             if serial {
-                let load = |pass: usize| compute[pass] + sums.cut[pass];
+                let load = |pass: usize| compute[pass] + sums.cut[pass] + sums.synchronised[pass];
                 if (0..lattice.passes).any(|pass| demands.at_cap(load(pass), caps[pass]))
                     || !demands.any_improves(self.rules, superset, load(self.rules.pass), known)
                 {
@@ -203,9 +203,13 @@ impl<'a> Scanner<'a> {
         let duplex = self.rules.objective.communication == Communication::Duplex;
         let mut add = |net: usize| {
             let pass = usize::from(lattice.net_pass[net]);
+            let Some(producer) = lattice.producer[net] else {
+                sums.synchronised[pass] += transfer[net];
+                return;
+            };
             sums.cut[pass] += transfer[net];
             if duplex {
-                let producer = lattice.producer[net] as usize;
+                let producer = producer as usize;
                 match contains(set, producer) && !contains(before, producer) {
                     true => sums.sent[pass] += transfer[net],
                     false => sums.received[pass] += transfer[net],

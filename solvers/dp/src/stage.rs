@@ -7,7 +7,7 @@ use std::ops::Range;
 use stagewright_core::contract::Units;
 use stagewright_core::document::Communication;
 use stagewright_core::memory::DeviceBytes;
-use stagewright_core::objective::{Objective, synchronisation};
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Pool;
 use stagewright_core::tolerance;
 use stagewright_search::usage::UsageSpace;
@@ -71,20 +71,23 @@ pub(crate) struct StageSums {
     pub(crate) cut: [f64; 2],
     pub(crate) sent: [f64; 2],
     pub(crate) received: [f64; 2],
+    /// Seconds to synchronise the gradients of shared parameters.
+    pub(crate) synchronised: [f64; 2],
     pub(crate) fixed: f64,
     pub(crate) activations: f64,
     pub(crate) parameters: f64,
 }
 
 impl StageSums {
-    /// Load of a pass on one device, without synchronisation.
+    /// Load of a pass on some replicas, without the synchronisation among them.
     #[inline]
-    fn load(&self, pass: usize, communication: Communication) -> f64 {
-        match communication {
+    fn load(&self, pass: usize, communication: Communication, replicas: u32) -> f64 {
+        let shared = match communication {
             Communication::Serial => self.compute[pass] + self.cut[pass],
             Communication::Overlap => self.compute[pass].max(self.cut[pass]),
             Communication::Duplex => self.compute[pass].max(self.sent[pass]).max(self.received[pass]),
-        }
+        };
+        shared / f64::from(replicas) + self.synchronised[pass]
     }
 }
 
@@ -253,11 +256,11 @@ impl Demands {
         for (replicas, moves) in &self.by_replicas {
             let mut loads = [0.0; 2];
             for (pass, load) in loads.iter_mut().enumerate().take(self.passes) {
-                *load = sums.load(pass, self.communication) / f64::from(*replicas);
+                *load = sums.load(pass, self.communication, *replicas);
             }
-            let bandwidth = rules.pools[self.pool].bandwidth;
+            let pool = &rules.pools[self.pool];
             let at_cap = |loads: &[f64; 2], synchronised: f64| {
-                let of_replicas = synchronisation(synchronised, *replicas, bandwidth);
+                let of_replicas = pool.synchronisation(synchronised, *replicas);
                 let last = self.passes - 1;
                 (0..last).any(|pass| loads[pass] >= rules.caps[pass])
                     || loads[last] + of_replicas >= rules.caps[last]
@@ -269,7 +272,7 @@ impl Demands {
             if at_cap(&loads, bytes.synchronised) {
                 continue;
             }
-            loads[self.passes - 1] += synchronisation(bytes.synchronised, *replicas, bandwidth);
+            loads[self.passes - 1] += pool.synchronisation(bytes.synchronised, *replicas);
             arrivals.clear();
             for (way, at) in self.moves[moves.clone()].iter().zip(moves.clone()) {
                 let row = &self.intervals[at * self.width..(at + 1) * self.width];

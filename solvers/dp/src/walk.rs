@@ -17,6 +17,7 @@ use stagewright_core::document::Communication;
 use stagewright_core::meter::Compensated;
 
 use crate::allowance::Halt;
+use crate::lattice::Lattice;
 use crate::lattice::{contains, members};
 use crate::stage::{Arrival, Demands, Found, Ideal, Rules, Source, StageSums};
 use crate::window::Measures;
@@ -45,11 +46,25 @@ struct Sums {
     settled: [f64; 2],
     sent: [Compensated; 2],
     received: [Compensated; 2],
+    /// The same for gradients of shared parameters.
+    synchronised: [f64; 2],
     /// Least transfer time of nets that cross the ideal for good.
     crossing_settled: [f64; 2],
     fixed: f64,
     activations: f64,
     parameters: f64,
+}
+
+impl Sums {
+    /// Adds a net that is cut for good.
+    #[inline]
+    fn settle(&mut self, lattice: &Lattice, net: usize, transfer: &[f64]) {
+        let pass = usize::from(lattice.net_pass[net]);
+        match lattice.producer[net] {
+            Some(_) => self.settled[pass] += transfer[net],
+            None => self.synchronised[pass] += transfer[net],
+        }
+    }
 }
 
 struct Frame {
@@ -313,7 +328,7 @@ impl<'a> Walker<'a> {
             let pass = usize::from(lattice.net_pass[net]);
             frame.sums.crossing_settled[pass] += lattice.least_transfer[net];
             if open.stage_only {
-                frame.sums.settled[pass] += transfer[net];
+                frame.sums.settle(lattice, net, transfer);
             }
             frame.cursor += 1;
         }
@@ -342,17 +357,18 @@ impl<'a> Walker<'a> {
         let (before, inside) = (self.pins_before[net], self.pins_in_stage[net]);
         if inside == 0 {
             if before > 0 {
-                sums.settled[pass] += transfer[net];
+                sums.settle(lattice, net, transfer);
             } else if pins[0] as usize == unit {
                 self.insert(OpenNet { first: pins[1], net: net as u32, place: 1, stage_only: true }, mark);
             } else {
-                sums.settled[pass] += transfer[net];
+                sums.settle(lattice, net, transfer);
                 sums.crossing_settled[pass] += lattice.least_transfer[net];
             }
         }
+        let Some(producer) = lattice.producer[net] else { return };
         if self.rules.objective.communication == Communication::Duplex {
             let all = inside as usize + 1 == pins.len();
-            if lattice.producer[net] as usize == unit {
+            if producer as usize == unit {
                 if inside > 0 {
                     sums.received[pass].add(-transfer[net]);
                 }
@@ -400,18 +416,20 @@ impl<'a> Walker<'a> {
     ) -> Result<(), Halt> {
         let lattice = self.rules.lattice;
         let Frame { sums, cursor, open_to, .. } = &self.frames[self.frames.len() - 1];
-        let (mut cut, mut crossing) = (sums.settled, sums.crossing_settled);
+        let mut crossing = sums.crossing_settled;
+        let mut cut = Sums { settled: sums.settled, synchronised: sums.synchronised, ..Sums::default() };
         for open in &self.nets[*cursor..*open_to] {
             let net = open.net as usize;
             let pass = usize::from(lattice.net_pass[net]);
             crossing[pass] += lattice.least_transfer[net];
             if open.stage_only {
-                cut[pass] += lattice.pools[pool].transfer[net];
+                cut.settle(lattice, net, &lattice.pools[pool].transfer);
             }
         }
         let stage = StageSums {
             compute: sums.compute,
-            cut,
+            cut: cut.settled,
+            synchronised: cut.synchronised,
             sent: sums.sent.map(Compensated::value),
             received: sums.received.map(Compensated::value),
             fixed: sums.fixed,
@@ -441,7 +459,7 @@ enum Added {
 #[inline]
 fn exceeded(demands: &Demands, sums: &Sums, compute: [f64; 2], caps: [f64; 2]) -> bool {
     (0..demands.passes).any(|pass| {
-        let settled = sums.settled[pass];
+        let settled = sums.settled[pass] + sums.synchronised[pass];
         let compute = compute[pass].max(demands.least_compute[pass]);
         let load = match demands.communication {
             Communication::Serial => {

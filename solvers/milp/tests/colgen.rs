@@ -125,7 +125,7 @@ fn a_load_within_the_threshold_is_a_column() {
             for set in 1..1u32 << units.len() {
                 meter.clear();
                 (0..units.len()).filter(|unit| set >> unit & 1 == 1).for_each(|unit| meter.add(unit));
-                let load: f64 = (0..units.passes()).map(|pass| meter.load(pass)).sum();
+                let load: f64 = (0..units.passes()).map(|pass| meter.load(pass, 1)).sum();
                 let taken = resources(&units, kind, set);
                 let within = |taken: f64| taken <= load * (1.0 + 1e-12) + 1e-12;
                 let second = kind.second.as_ref().is_some_and(|second| second.limit == Limit::Threshold);

@@ -75,7 +75,7 @@ fn anchored(problem: &Problem, units: &Units) -> Option<f64> {
             meter.clear();
             (0..units.len()).filter(holds).for_each(|unit| meter.add(unit));
             if meter.supported() {
-                let load = (0..units.passes()).map(|pass| meter.load(pass)).sum::<f64>() / replicas;
+                let load = (0..units.passes()).map(|pass| meter.load(pass, 1)).sum::<f64>() / replicas;
                 (0..units.len()).filter(holds).for_each(|unit| least[unit] = least[unit].min(load));
             }
         }

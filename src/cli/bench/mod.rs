@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex};
 use super::args::BenchArguments;
 use super::error::CliError;
 use super::exit::Exit;
-use super::{files, interrupt, output, resolve};
+use super::files::{self, Outputs};
+use super::{interrupt, output, resolve};
 use baseline::Baseline;
 use case::{Case, Row};
 use journal::Journal;
@@ -34,6 +35,10 @@ pub(crate) const PEAK_MEMORY: &str = "peak memory bytes: ";
 
 pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
     resolve::count("--jobs", arguments.jobs as u64, 1..=resolve::MOST_THREADS as u64)?;
+    let outputs = files::outputs(&[
+        ("--out-markdown", arguments.out_markdown.as_deref()),
+        ("--out-csv", arguments.out_csv.as_deref()),
+    ])?;
     let suite = Suite::read(&arguments.suite)?;
     let bench = Bench {
         baseline: suite.baseline.as_ref().map(Baseline::read).transpose()?.flatten(),
@@ -66,7 +71,9 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
     if bench.suite.by_group {
         markdown += &summary::markdown_by_group(&rows);
     }
-    output::result(&markdown)?;
+    if outputs == Outputs::Files {
+        output::result(&markdown)?;
+    }
     if let Some(path) = &arguments.out_markdown {
         files::write(path, &markdown)?;
     }

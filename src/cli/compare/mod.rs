@@ -19,8 +19,9 @@ use stagewright::text::markdown;
 use super::args::CompareArguments;
 use super::error::CliError;
 use super::exit::Exit;
+use super::files::{self, Outputs};
 use super::resolve::Parts;
-use super::{files, interrupt, output, plan, resolve, simulate};
+use super::{interrupt, output, plan, resolve, simulate};
 use given::Given;
 use solved::Entrant;
 pub(super) use solved::groups;
@@ -35,6 +36,11 @@ struct Comparisons<'a> {
 const SCHEMA: &str = "stagewright.comparison/1";
 
 pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit, CliError> {
+    let is_data = arguments.json || arguments.csv || arguments.markdown;
+    let outputs = files::outputs(&[
+        ("--json, --csv or --markdown", is_data.then_some(Path::new("-"))),
+        ("--html", arguments.html.as_deref()),
+    ])?;
     let objective = resolve::objective(&arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
     let entrants = solved::entrants(&arguments.solvers, &objective)?;
@@ -81,7 +87,9 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit, C
             page = Some((path, parts));
         }
     }
-    show(arguments, &comparisons)?;
+    if is_data || outputs == Outputs::Files {
+        show(arguments, &comparisons)?;
+    }
     // Written after printing, so that a full disk does not lose the result.
     if let (Some((path, parts)), [comparison]) = (page, &comparisons[..]) {
         write_page(path, parts, comparison, arguments, objective)?;

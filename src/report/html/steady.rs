@@ -81,7 +81,7 @@ pub(super) fn data(steady: &Steady, tables: &mut Tables) -> Option<TimelineData>
         let row = match (task.place, task.work) {
             (Place::Uplink(group), _) => &mut doing.uplinks[group],
             (Place::Device(at), SteadyWork::Operator(_)) => &mut doing.computes[at],
-            (Place::Device(at), SteadyWork::Send(_) | SteadyWork::SendGradient(_)) => &mut doing.sends[at],
+            (Place::Device(at), SteadyWork::Send(_)) => &mut doing.sends[at],
             (Place::Device(at), SteadyWork::Synchronise) => &mut doing.synchronises[at],
             (Place::Device(at), _) => &mut doing.receives[at],
         };
@@ -107,9 +107,6 @@ fn what(steady: &Steady, task: &SteadyTask, tables: &Tables) -> (u32, u8) {
     match task.work {
         SteadyWork::Operator(op) => (place(op), pass_number(graph.operator(op).pass)),
         SteadyWork::Send(tensor) | SteadyWork::Cross(tensor) | SteadyWork::Receive(tensor) => made(tensor),
-        SteadyWork::SendGradient(_)
-        | SteadyWork::CrossGradient(_)
-        | SteadyWork::ReceiveGradient(_)
-        | SteadyWork::Synchronise => (0, GRADIENTS),
+        SteadyWork::CrossGradient(_) | SteadyWork::Synchronise => (0, GRADIENTS),
     }
 }

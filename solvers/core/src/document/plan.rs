@@ -353,7 +353,8 @@ pub struct DeviceDocument {
     pub load_s: f64,
     /// Seconds of compute, before division among replicas.
     pub compute_s: f64,
-    /// Seconds of communication, before division among replicas; synchronisation of replicas not included.
+    /// Seconds of communication, gradients of shared parameters included, before division among replicas;
+    /// synchronisation of replicas not included.
     pub communication_s: f64,
     /// Bytes in use; for makespan, the peak.
     pub memory_bytes: f64,

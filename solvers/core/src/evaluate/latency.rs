@@ -63,7 +63,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let bytes = super::device_bytes(problem, used.len(), slot_of);
     for (at, device) in devices.iter_mut().enumerate() {
         device.memory_bytes = bytes[at].total(1);
-        let PassSums { compute, sent, received } = device.sums[0];
+        let PassSums { compute, sent, received, .. } = device.sums[0];
         device.pass_loads[0] = compute + sent + received;
         let memory = problem.pools()[problem.pool_of(device.device)].memory;
         if !tolerance::fits(device.memory_bytes, memory) {

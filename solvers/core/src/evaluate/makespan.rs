@@ -37,6 +37,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
             compute: compute[device.index()],
             sent: carried(ports.egress(device)),
             received: carried(ports.ingress(device)),
+            synchronised: 0.0,
         };
         let (bytes, limit) =
             (timeline.peak_bytes()[device.index()], problem.pools()[problem.pool_of(device)].memory);

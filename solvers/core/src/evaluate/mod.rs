@@ -35,7 +35,7 @@ pub struct DeviceLoad {
     pub pass_loads: [f64; 2],
     /// Sums per pass, before division.
     pub sums: [PassSums; 2],
-    /// Seconds of the load in which replicas synchronise.
+    /// Seconds of the load to synchronise replicas and gradients of shared parameters.
     pub synchronised: f64,
     /// Times of the stage for one microbatch under a pipeline schedule; else zero.
     pub times: StageTimes,
@@ -67,9 +67,9 @@ impl DeviceLoad {
         self.sums[0].compute + self.sums[1].compute
     }
 
-    /// Seconds of communication, sent and received.
+    /// Seconds of communication: sent, received, and gradients of shared parameters.
     pub fn communication(&self) -> f64 {
-        self.sums.iter().map(|sums| sums.sent + sums.received).sum()
+        self.sums.iter().map(PassSums::communication).sum()
     }
 }
 

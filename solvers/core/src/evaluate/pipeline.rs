@@ -3,7 +3,6 @@
 use crate::contract::Units;
 use crate::document::Schedule;
 use crate::meter::Meter;
-use crate::objective::synchronisation;
 use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::schedule::{Pipeline, ScheduleError, Stage, StageTimes};
@@ -130,10 +129,10 @@ fn stage(
         let bytes = meter.holdings().bytes();
         stage.fixed_bytes = bytes.fixed;
         stage.activation_bytes = bytes.activations + bytes.stash;
-        // Bytes of a running microbatch beyond its stash between the passes.
-        stage.workspace_bytes = (bytes.peak - bytes.stash).max(0.0);
+        // Bytes of a running microbatch beyond its stash between the passes; negative if it never holds all of it.
+        stage.workspace_bytes = bytes.peak - bytes.stash;
     }
-    let synchronised = synchronisation(meter.parameter_bytes(), replicas, spec.bandwidth);
+    let synchronised = spec.synchronisation(meter.parameter_bytes(), replicas);
     let sums = [meter.sums(0), meter.sums(1)];
     stage.times = StageTimes::of(problem.objective(), &sums, put_off, replicas, synchronised);
     Ok(stage)

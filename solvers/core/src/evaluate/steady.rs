@@ -55,7 +55,7 @@ pub struct SteadyDevice {
     pub sent: f64,
     /// Seconds in which it receives.
     pub received: f64,
-    /// Seconds in which its replicas synchronise.
+    /// Seconds to synchronise its replicas and its gradients of shared parameters.
     pub synchronised: f64,
     /// The most batches at once between the first thing that it does for them and the last, synchronisation aside.
     pub in_flight: u32,
@@ -107,13 +107,9 @@ pub enum SteadyWork {
     Cross(TensorId),
     /// A tensor arrives.
     Receive(TensorId),
-    /// The gradient of a shared parameter leaves a device.
-    SendGradient(usize),
     /// The gradient of a shared parameter crosses an uplink.
     CrossGradient(usize),
-    /// The gradient of a shared parameter arrives.
-    ReceiveGradient(usize),
-    /// The replicas of a stage synchronise.
+    /// A device synchronises its gradients with its replicas, and with others that hold the same parameters.
     Synchronise,
 }
 
@@ -426,7 +422,7 @@ impl<'a> Layout<'a> {
         places.iter().filter(|&&place| place != home).map(route).collect()
     }
 
-    /// What synchronises the gradients of shared parameters, in no order, once the operators are done.
+    /// Gradients of shared parameters on uplinks, in no order, once the operators are done.
     fn gradients(&mut self) {
         let (problem, graph) = (self.problem, self.problem.graph());
         let pass = 1;
@@ -439,33 +435,16 @@ impl<'a> Layout<'a> {
             if places.len() < 2 {
                 continue;
             }
-            for &place in &places {
-                let seconds = problem.costs().gradient(parameter, self.kind(place)) / self.replicas(place);
-                let lanes = self.lanes[place];
-                let (lane, work) = match place == first {
-                    true => (lanes.sends[pass], SteadyWork::SendGradient(parameter)),
-                    false => (lanes.receives[pass], SteadyWork::ReceiveGradient(parameter)),
-                };
-                self.gradient(lane, Place::Device(place), work, seconds, &places);
-            }
             for group in crossed(problem, &self.evaluation.devices, &places).collect::<Vec<_>>() {
                 let lane = self.uplink(pass, group, first);
                 let seconds = problem.costs().gradient_uplink(parameter, group);
-                self.gradient(
-                    lane,
-                    Place::Uplink(group),
-                    SteadyWork::CrossGradient(parameter),
-                    seconds,
-                    &places,
-                );
+                if seconds > 0.0 {
+                    let number = self.modulo.last_task(lane, seconds);
+                    let work = SteadyWork::CrossGradient(parameter);
+                    self.gradients
+                        .push((Known { number, place: Place::Uplink(group), work, seconds }, places.clone()));
+                }
             }
-        }
-    }
-
-    fn gradient(&mut self, lane: usize, place: Place, work: SteadyWork, seconds: f64, places: &[usize]) {
-        if seconds > 0.0 {
-            let number = self.modulo.last_task(lane, seconds);
-            self.gradients.push((Known { number, place, work, seconds }, places.to_vec()));
         }
     }
 

@@ -6,8 +6,7 @@ use super::constraint::{
 };
 use super::{DeviceLoad, Evaluation, Violation, slots};
 use crate::document::{Pass, Split};
-use crate::meter::PassSums;
-use crate::objective::{Objective, synchronisation};
+use crate::objective::Objective;
 use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::schedule::{StageTimes, iteration};
@@ -70,7 +69,6 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     for parameter in 0..graph.parameters().len() {
         places.clear();
         places.extend(graph.readers(parameter).iter().map(|&op| slot_of(op)));
-        let first = places[0];
         places.sort_unstable();
         places.dedup();
         if places.len() < 2 {
@@ -79,8 +77,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
         let pass = objective.passes() - 1;
         for &at in &places {
             let seconds = problem.costs().gradient(parameter, cluster.kind_of(devices[at].device));
-            let sums = &mut devices[at].sums[pass];
-            if at == first { sums.sent += seconds } else { sums.received += seconds }
+            devices[at].sums[pass].synchronised += seconds;
         }
         for group in crossed(problem, &devices, &places) {
             uplinks[group][pass] += problem.costs().gradient_uplink(parameter, group);
@@ -93,12 +90,12 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
         let in_flight = objective.in_flight_of(stages - at as u32, stages);
         device.memory_bytes = bytes[at].total(in_flight);
         for pass in 0..objective.passes() {
-            let PassSums { compute, sent, received } = device.sums[pass];
-            device.pass_loads[pass] = objective.load(compute, sent, received) / f64::from(device.replicas);
+            device.pass_loads[pass] = objective.load(&device.sums[pass], device.replicas);
         }
-        let synchronised = synchronisation(bytes[at].synchronised, device.replicas, pool.bandwidth);
-        device.pass_loads[objective.passes() - 1] += synchronised;
-        device.synchronised = synchronised;
+        let synchronised = pool.synchronisation(bytes[at].synchronised, device.replicas);
+        let last = objective.passes() - 1;
+        device.pass_loads[last] += synchronised;
+        device.synchronised = device.sums[last].synchronised + synchronised;
         if objective.times_iteration() {
             device.times =
                 StageTimes::of(objective, &device.sums, put_off[at], device.replicas, synchronised);

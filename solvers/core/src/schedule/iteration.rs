@@ -27,13 +27,11 @@ impl StageTimes {
         replicas: u32,
         synchronised: f64,
     ) -> StageTimes {
-        let replicas = f64::from(replicas);
-        let load =
-            |compute: f64, sums: &PassSums| objective.load(compute, sums.sent, sums.received) / replicas;
+        let rest = PassSums { compute: (sums[1].compute - put_off).max(0.0), ..sums[1] };
         StageTimes {
-            forward: load(sums[0].compute, &sums[0]),
-            backward: load((sums[1].compute - put_off).max(0.0), &sums[1]) + synchronised,
-            weight: put_off / replicas,
+            forward: objective.load(&sums[0], replicas),
+            backward: objective.load(&rest, replicas) + synchronised,
+            weight: put_off / f64::from(replicas),
         }
     }
 

@@ -3,6 +3,7 @@
 mod closed_forms;
 mod longest_path;
 mod memory;
+mod updates;
 mod weights;
 
 use stagewright_core::document::Schedule;

@@ -12,6 +12,7 @@ use stagewright_core::evaluate::{
     NoSteadyState, Place, SteadyState, SteadyTask, SteadyWork, evaluate, steady,
 };
 use stagewright_core::graph::{OpId, TensorId};
+use stagewright_core::meter::PassSums;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -97,11 +98,12 @@ impl Rules<'_> {
     fn load(&self, place: Place, pass: Option<usize>) -> f64 {
         let sum = |wanted: fn(SteadyWork) -> bool| self.sum(place, pass, wanted);
         let compute = sum(|work| matches!(work, SteadyWork::Operator(_)));
-        let sent = sum(|work| matches!(work, SteadyWork::Send(_) | SteadyWork::SendGradient(_)));
-        let received = sum(|work| matches!(work, SteadyWork::Receive(_) | SteadyWork::ReceiveGradient(_)));
+        let sent = sum(|work| matches!(work, SteadyWork::Send(_)));
+        let received = sum(|work| matches!(work, SteadyWork::Receive(_)));
         let crossed = sum(|work| matches!(work, SteadyWork::Cross(_) | SteadyWork::CrossGradient(_)));
         let synchronised = sum(|work| work == SteadyWork::Synchronise);
-        self.problem.objective().load(compute, sent, received) + synchronised + crossed
+        let sums = PassSums { compute, sent, received, synchronised };
+        self.problem.objective().load(&sums, 1) + crossed
     }
 
     /// The longest load of any device or uplink.
@@ -152,7 +154,7 @@ impl Rules<'_> {
             (_, SteadyWork::Synchronise) => None,
             (Communication::Serial, _) | (_, SteadyWork::Operator(_)) => Some(0),
             (Communication::Overlap, _) => Some(1),
-            (_, SteadyWork::Send(_) | SteadyWork::SendGradient(_)) => Some(1),
+            (_, SteadyWork::Send(_)) => Some(1),
             _ => Some(2),
         };
         for place in places {
@@ -247,15 +249,8 @@ impl Rules<'_> {
             }
             expected += 1 + away.len() + crossed.len();
         }
-        let is_other = |work: SteadyWork| {
-            matches!(
-                work,
-                SteadyWork::SendGradient(_)
-                    | SteadyWork::ReceiveGradient(_)
-                    | SteadyWork::CrossGradient(_)
-                    | SteadyWork::Synchronise
-            )
-        };
+        let is_other =
+            |work: SteadyWork| matches!(work, SteadyWork::CrossGradient(_) | SteadyWork::Synchronise);
         let others = self.state.tasks.iter().filter(|task| is_other(task.work)).count();
         assert_eq!(self.state.tasks.len(), expected + others, "{}", self.case);
     }
@@ -267,7 +262,7 @@ impl Rules<'_> {
                 other.place == task.place && matches!(other.work, SteadyWork::Operator(_))
             };
             match task.work {
-                SteadyWork::Synchronise | SteadyWork::SendGradient(_) | SteadyWork::ReceiveGradient(_) => {
+                SteadyWork::Synchronise => {
                     self.state.tasks.iter().filter(mine).for_each(|other| self.assert_after(task, other));
                 }
                 _ => {}

@@ -60,7 +60,7 @@ fn load(problem: &Problem, units: &Units, pool: usize, smaller: &[bool], ideal: 
         meter.add(unit);
     }
     let fits = meter.holdings().fits(problem.objective().in_flight(1), problem.pools()[pool].memory);
-    (meter.supported() && fits).then(|| meter.load(0))
+    (meter.supported() && fits).then(|| meter.load(0, 1))
 }
 
 /// Number of ideals; `None` if above `most`.

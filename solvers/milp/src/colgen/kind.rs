@@ -21,7 +21,6 @@
 
 use stagewright_core::contract::Units;
 use stagewright_core::document::Communication;
-use stagewright_core::objective::synchronisation;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
@@ -88,7 +87,7 @@ pub fn kinds(problem: &Problem, units: &Units) -> Vec<Kind> {
             next = largest + 1;
             let share = 1.0 / f64::from(largest);
             let synchronised: Vec<f64> = (0..units.len())
-                .map(|unit| synchronisation(units.parameter_bytes(unit), replicas, spec.bandwidth))
+                .map(|unit| spec.synchronisation(units.parameter_bytes(unit), replicas))
                 .collect();
             let allowed = (0..units.len()).map(|unit| units.supported(unit, pool)).collect();
             let compute = |unit: usize| units.seconds(unit, pool).unwrap_or(0.0) * share + synchronised[unit];

@@ -89,6 +89,8 @@ struct NetKey<'a> {
     pass: u8,
     /// Producer, if it matters.
     producer: Option<u32>,
+    /// Whether it is the gradient of a shared parameter, if it matters.
+    is_gradient: bool,
 }
 
 /// Merged nets that no resource distinguishes.
@@ -280,13 +282,18 @@ impl<'a> Writer<'a> {
 
     fn merged_nets(&self) -> Vec<Net<'a>> {
         let units = self.units;
-        let told_apart = self.problem.objective().communication == Communication::Duplex;
+        let communication = self.problem.objective().communication;
         let groups = self.problem.cluster().group_count();
         let mut at_key: FxHashMap<NetKey<'a>, usize> = FxHashMap::default();
         let mut nets: Vec<Net<'a>> = Vec::new();
         for (at, net) in units.nets().iter().enumerate() {
-            let key =
-                NetKey { pins: units.pins(at), pass: net.pass, producer: told_apart.then_some(net.producer) };
+            let key = NetKey {
+                pins: units.pins(at),
+                pass: net.pass,
+                producer: (communication == Communication::Duplex).then_some(net.producer),
+                // Serial communication adds all of them to the same sum.
+                is_gradient: communication != Communication::Serial && net.is_gradient(),
+            };
             let place = *at_key.entry(key.clone()).or_insert(nets.len());
             if place == nets.len() {
                 nets.push(Net { key, seconds: vec![0.0; units.pools()], uplink: vec![0.0; groups] });
@@ -358,7 +365,8 @@ impl<'a> Writer<'a> {
         largest - least
     }
 
-    /// Adds the rows of a load: T is at least the sum of compute, sent and received, or each of them.
+    /// Adds the rows of a load: T is at least the sum of compute, sent and received, or each of them, and in every case
+    /// with the gradients of shared parameters on top.
     fn load(&mut self, pool: usize, device: u32, nets: &[Net<'a>]) {
         let host = self.problem.pools()[pool].host;
         for pass in 0..self.bottleneck.len() {
@@ -370,7 +378,7 @@ impl<'a> Writer<'a> {
                     compute.add_mul(seconds, self.place(unit, device).expression());
                 }
             }
-            let (mut sent, mut received) = (Expression::from(0.0), Expression::from(0.0));
+            let [mut sent, mut received, mut synchronised] = [0.0; 3].map(Expression::from);
             for net in nets.iter().filter(|net| usize::from(net.key.pass) == pass && !host) {
                 let seconds = (net.seconds[pool] / self.unit_seconds).min(self.ceiling);
                 if seconds == 0.0 {
@@ -378,6 +386,7 @@ impl<'a> Writer<'a> {
                 }
                 let terms: Vec<Term> = net.key.pins.iter().map(|&unit| self.place(unit, device)).collect();
                 match net.key.producer {
+                    _ if net.key.is_gradient => synchronised.add_mul(seconds, self.cut(&terms)),
                     None => sent.add_mul(seconds, self.cut(&terms)),
                     Some(producer) => {
                         let (largest, least) = self.spread(&terms);
@@ -391,12 +400,13 @@ impl<'a> Writer<'a> {
             match self.problem.objective().communication {
                 Communication::Serial => self.rows.push(constraint!(compute + sent <= most)),
                 Communication::Overlap => {
-                    self.rows.push(constraint!(compute <= most));
-                    self.rows.push(constraint!(sent <= most));
+                    for sum in [compute, sent] {
+                        self.rows.push(constraint!(sum + synchronised.clone() <= most));
+                    }
                 }
                 Communication::Duplex => {
                     for sum in [compute, sent, received] {
-                        self.rows.push(constraint!(sum <= most));
+                        self.rows.push(constraint!(sum + synchronised.clone() <= most));
                     }
                 }
             }

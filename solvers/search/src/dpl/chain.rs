@@ -17,7 +17,6 @@ use std::cell::Cell;
 
 use stagewright_core::contract::Units;
 use stagewright_core::meter::Meter;
-use stagewright_core::objective::synchronisation;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
@@ -179,10 +178,10 @@ impl Chain<'_> {
                 if self.has_to_stop() {
                     return false;
                 }
-                let sync = synchronisation(meter.parameter_bytes(), replicas, spec.bandwidth);
+                let sync = spec.synchronisation(meter.parameter_bytes(), replicas);
                 let mut loads = [0.0; 2];
                 for (pass, load) in loads.iter_mut().enumerate().take(passes) {
-                    *load = meter.load(pass) / f64::from(replicas);
+                    *load = meter.load(pass, replicas);
                 }
                 loads[passes - 1] += sync;
                 if (0..passes).any(|pass| loads[pass] >= caps[pass]) {
@@ -256,9 +255,9 @@ pub fn stage_loads(problem: &Problem, units: &Units, stage: &StageAssignment) ->
     }
     let mut loads = [0.0; 2];
     for (pass, load) in loads.iter_mut().enumerate().take(objective.passes()) {
-        *load = meter.load(pass) / f64::from(stage.replicas);
+        *load = meter.load(pass, stage.replicas);
     }
     loads[objective.passes() - 1] +=
-        synchronisation(meter.parameter_bytes(), stage.replicas, problem.pools()[stage.pool].bandwidth);
+        problem.pools()[stage.pool].synchronisation(meter.parameter_bytes(), stage.replicas);
     loads
 }

@@ -46,8 +46,9 @@ fn partition(problem: &Problem, seed: u64) -> Result<Placement, String> {
     let nodes = (0..units.len()).map(|unit| units.seconds(unit, pool).unwrap_or(0.0)).collect();
     let mut edges = Vec::new();
     for (at, net) in units.nets().iter().enumerate() {
-        let readers = units.pins(at).iter().filter(|&&unit| unit != net.producer);
-        edges.extend(readers.map(|&reader| (net.producer, reader, units.transfer(at, pool))));
+        let from = if net.is_gradient() { units.pins(at)[0] } else { net.producer };
+        let others = units.pins(at).iter().filter(|&&unit| unit != from);
+        edges.extend(others.map(|&to| (from, to, units.transfer(at, pool))));
     }
     let part_of = WeightedGraph::new(nodes, &edges).partition(devices.len() as u32, seed)?;
     let graph = problem.graph();

@@ -34,11 +34,17 @@ struct Sums {
     compute: Compensated,
     sent: Compensated,
     received: Compensated,
+    synchronised: Compensated,
 }
 
 impl Sums {
     fn value(&self) -> PassSums {
-        PassSums { compute: self.compute.value(), sent: self.sent.value(), received: self.received.value() }
+        PassSums {
+            compute: self.compute.value(),
+            sent: self.sent.value(),
+            received: self.received.value(),
+            synchronised: self.synchronised.value(),
+        }
     }
 }
 
@@ -46,6 +52,7 @@ impl Sums {
 trait Transfers {
     fn sent(&mut self, seconds: f64);
     fn received(&mut self, seconds: f64);
+    fn synchronised(&mut self, seconds: f64);
 }
 
 impl Transfers for Sums {
@@ -58,6 +65,11 @@ impl Transfers for Sums {
     fn received(&mut self, seconds: f64) {
         self.received.add(seconds);
     }
+
+    #[inline]
+    fn synchronised(&mut self, seconds: f64) {
+        self.synchronised.add(seconds);
+    }
 }
 
 impl Transfers for PassSums {
@@ -69,6 +81,11 @@ impl Transfers for PassSums {
     #[inline]
     fn received(&mut self, seconds: f64) {
         self.received += seconds;
+    }
+
+    #[inline]
+    fn synchronised(&mut self, seconds: f64) {
+        self.synchronised += seconds;
     }
 }
 
@@ -179,12 +196,16 @@ impl<'a> Assignment<'a> {
                 }
             }
             let all = pins.len() as u32;
-            let producer = self.device_of[spec.producer as usize];
+            let producer = (!spec.is_gradient()).then(|| self.device_of[spec.producer as usize]);
             for (device, inside) in self.on_devices.of(net) {
                 if inside < all {
                     let seconds = units.transfer(net, self.pool_of[device as usize] as usize);
                     let sums = &mut self.sums[device as usize][pass];
-                    if device == producer { &mut sums.sent } else { &mut sums.received }.add(seconds);
+                    match producer {
+                        None => sums.synchronised(seconds),
+                        Some(producer) if producer == device => sums.sent(seconds),
+                        Some(_) => sums.received(seconds),
+                    }
                 }
             }
             for (group, inside) in self.in_groups.of(net) {
@@ -318,16 +339,19 @@ impl<'a> Assignment<'a> {
     /// Load of a device in one pass, in seconds.
     #[inline]
     pub fn load(&self, device: u32, pass: usize) -> f64 {
-        let PassSums { compute, sent, received } = self.sums[device as usize][pass].value();
-        self.problem.objective().load(compute, sent, received)
+        self.problem.objective().load(&self.sums[device as usize][pass].value(), 1)
     }
 
     /// Load of a device after a change.
     #[inline]
     pub fn load_after(&self, device: u32, pass: usize, change: &Change) -> f64 {
-        let PassSums { compute, sent, received } = self.sums[device as usize][pass].value();
+        let mut sums = self.sums[device as usize][pass].value();
         let by = change.sums[pass];
-        self.problem.objective().load(compute + by.compute, sent + by.sent, received + by.received)
+        sums.compute += by.compute;
+        sums.sent += by.sent;
+        sums.received += by.received;
+        sums.synchronised += by.synchronised;
+        self.problem.objective().load(&sums, 1)
     }
 
     /// The group of a device, if any.
@@ -451,6 +475,8 @@ struct Pin {
     /// Number of pins of the net.
     all: u32,
     produces: bool,
+    /// Whether the net is the gradient of a shared parameter.
+    is_gradient: bool,
 }
 
 impl Pin {
@@ -461,13 +487,16 @@ impl Pin {
             pass: usize::from(spec.pass),
             all: units.pins(net).len() as u32,
             produces: spec.producer == unit as u32,
+            is_gradient: spec.is_gradient(),
         }
     }
 
     /// Leaves a device with `inside` pins of the net.
     #[inline]
     fn leave(self, inside: u32, seconds: f64, sums: &mut impl Transfers) {
-        if self.produces {
+        if self.is_gradient {
+            sums.synchronised(self.leave_group(inside, seconds));
+        } else if self.produces {
             // The remaining pins receive the net from now on.
             if inside < self.all {
                 sums.sent(-seconds);
@@ -486,7 +515,9 @@ impl Pin {
     /// Enters a device with `inside` pins of the net: the reverse of leaving it with one more.
     #[inline]
     fn enter(self, inside: u32, seconds: f64, sums: &mut impl Transfers) {
-        if self.produces {
+        if self.is_gradient {
+            sums.synchronised(self.enter_group(inside, seconds));
+        } else if self.produces {
             if inside + 1 < self.all {
                 sums.sent(seconds);
             }

@@ -2,7 +2,7 @@
 
 use stagewright_core::contract::Units;
 use stagewright_core::meter::{Mark, Meter};
-use stagewright_core::objective::{Objective, synchronisation};
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::schedule::StageTimes;
 
@@ -90,8 +90,8 @@ impl<'a> Stage<'a> {
 
     /// Times of the stage on some replicas.
     pub(super) fn on(&self, replicas: u32) -> StageTimes {
-        let bandwidth = self.problem.pools()[self.pool].bandwidth;
-        let synchronised = synchronisation(self.meter.parameter_bytes(), replicas, bandwidth);
+        let pool = &self.problem.pools()[self.pool];
+        let synchronised = pool.synchronisation(self.meter.parameter_bytes(), replicas);
         let sums = [self.meter.sums(0), self.meter.sums(1)];
         StageTimes::of(self.objective(), &sums, self.put_off, replicas, synchronised)
     }

@@ -21,7 +21,6 @@ use stagewright_core::document::CertificateDocument;
 use super::columns::{self, Evidence};
 use crate::read::{Allowed, Problem};
 use crate::report::BoundEvidence;
-use crate::score::cost;
 
 /// Result of replaying a certificate.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,8 +112,7 @@ pub(super) fn runs_on<'a>(problem: &'a Problem, class: usize) -> impl Iterator<I
         if kind.document.count == 0 || allowed.as_ref().is_some_and(|allowed| !allowed.meets_kind(position)) {
             return None;
         }
-        let seconds: Option<f64> =
-            members.iter().map(|&operator| cost::seconds(&problem.graph.operators[operator], kind)).sum();
+        let seconds: Option<f64> = members.iter().map(|&operator| problem.seconds(operator, kind)).sum();
         Some((position, seconds?))
     })
 }

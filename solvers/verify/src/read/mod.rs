@@ -14,7 +14,8 @@ mod rules;
 use std::collections::BTreeSet;
 
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, PLAN_SCHEMA, PinsDocument, PlanDocument,
+    CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, PLAN_SCHEMA, Pass, PinsDocument,
+    PlanDocument,
 };
 
 pub(crate) use cluster::{Cluster, Kind};
@@ -30,16 +31,15 @@ use crate::score::cost;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gradient<'a> {
     pub(crate) parameter: &'a Parameter<'a>,
-    /// Bytes that every device with one of several copies sends or receives.
+    /// Bytes that every device with one of several copies sends and receives.
     pub(crate) bytes: f64,
 }
 
 impl Gradient<'_> {
-    /// The homes of its readers, each once, ascending, and the home of the first reader.
-    pub(crate) fn touches(&self, home_of: &[usize]) -> (Vec<usize>, usize) {
-        let readers = &self.parameter.readers;
-        let homes: BTreeSet<usize> = readers.iter().map(|&reader| home_of[reader]).collect();
-        (homes.into_iter().collect(), home_of[readers[0]])
+    /// The homes of its readers, each once, ascending.
+    pub(crate) fn touches(&self, home_of: &[usize]) -> Vec<usize> {
+        let homes: BTreeSet<usize> = self.parameter.readers.iter().map(|&reader| home_of[reader]).collect();
+        homes.into_iter().collect()
     }
 }
 
@@ -73,6 +73,25 @@ impl<'a> Problem<'a> {
         Ok(Problem { graph, cluster, pins, rules })
     }
 
+    /// Share of each microbatch in what an iteration does once. Version 1 does it for every microbatch.
+    pub(crate) fn once(&self) -> f64 {
+        if self.graph.is_version_2 { 1.0 / f64::from(self.rules.microbatches) } else { 1.0 }
+    }
+
+    /// Seconds of an operator on a kind per microbatch; `None` if it can't run there.
+    pub(crate) fn seconds(&self, operator: usize, kind: &Kind) -> Option<f64> {
+        let share = if self.graph.pass(operator) == Pass::Update { self.once() } else { 1.0 };
+        cost::seconds(&self.graph.operators[operator], kind).map(|seconds| share * seconds)
+    }
+
+    /// Transfers of a tensor per microbatch: less than one if only updates read or make it.
+    pub(crate) fn transfers(&self, tensor: &Tensor) -> f64 {
+        let is_update = |operator: usize| self.graph.pass(operator) == Pass::Update;
+        let is_of_updates =
+            !tensor.consumers.is_empty() && tensor.consumers.iter().all(|&reader| is_update(reader));
+        if is_of_updates || is_update(tensor.producer) { self.once() } else { 1.0 }
+    }
+
     /// Usable bytes on a device of a kind: all but the reserve. Without a given reserve, version 2 reserves the larger
     /// of 1 GiB and 6% of the memory, except on hosts. `None` means unlimited.
     pub(crate) fn usable_memory(&self, kind: usize) -> Option<f64> {
@@ -85,7 +104,7 @@ impl<'a> Problem<'a> {
 
     /// Gradients that devices synchronise: one for each trained parameter shared by operators of several classes. The
     /// ring has m members, one for each class that reads the parameter, and each device with one of several copies
-    /// sends, or receives, 2 (m − 1)/m of the bytes.
+    /// sends and receives 2 (m − 1)/m of the bytes.
     pub(crate) fn gradients(&self) -> impl Iterator<Item = Gradient<'_>> {
         let trained = |parameter: &&Parameter<'a>| self.graph.has_backward && parameter.document.trained;
         self.graph.parameters.iter().filter(trained).filter_map(move |parameter| {

@@ -3,8 +3,7 @@
 //! A tensor is cut by the set S on a device iff some of its pins, its producer and its consumers, are in S and some are
 //! not. The device pays for every cut tensor once: sent if the producer is in S, received if only consumers are. So a
 //! tensor with pins on two or more devices costs each of them once, and all loads take time proportional to the pins of
-//! all tensors. The gradient of a shared parameter costs every device that holds one of several copies once: the device
-//! of its first reader sends, the others receive.
+//! all tensors. The gradient of a shared parameter costs every device that holds one of several copies once.
 
 use stagewright_core::document::Pass;
 
@@ -19,10 +18,10 @@ use crate::read::Problem;
 /// `None` if an operator is on a device that can't run it.
 pub(super) fn sums(problem: &Problem, placed: &Placed) -> Result<Option<Vec<[Sums; 2]>>, CheckError> {
     let mut sums = vec![[Sums::default(); 2]; placed.devices.len()];
-    for (operator, &device) in problem.graph.operators.iter().zip(&placed.device_of) {
+    for (operator, &device) in placed.device_of.iter().enumerate() {
         let kind = &problem.cluster.kinds[placed.devices[device].kind];
-        let Some(seconds) = cost::seconds(operator, kind) else { return Ok(None) };
-        sums[device][half(operator.pass)].compute += seconds;
+        let Some(seconds) = problem.seconds(operator, kind) else { return Ok(None) };
+        sums[device][half(problem.graph.pass(operator))].compute += seconds;
     }
     let mut touched = Vec::new();
     for tensor in &problem.graph.tensors {
@@ -32,18 +31,18 @@ pub(super) fn sums(problem: &Problem, placed: &Placed) -> Result<Option<Vec<[Sum
         }
         let from = placed.device_of[tensor.producer];
         let pass = half(problem.graph.pass(tensor.producer));
+        let times = problem.transfers(tensor);
         for &device in &touched {
             let seconds = cost::transfer(tensor, &problem.cluster.kinds[placed.devices[device].kind])?;
             let sums = &mut sums[device][pass];
-            *(if device == from { &mut sums.sent } else { &mut sums.received }) += seconds;
+            *(if device == from { &mut sums.sent } else { &mut sums.received }) += times * seconds;
         }
     }
     for gradient in problem.gradients() {
-        let (touched, first) = gradient.touches(&placed.device_of);
+        let touched = gradient.touches(&placed.device_of);
         for &device in touched.iter().filter(|_| touched.len() > 1) {
             let seconds = cost::gradient(&gradient, &problem.cluster.kinds[placed.devices[device].kind])?;
-            let sums = &mut sums[device][half(Pass::Backward)];
-            *(if device == first { &mut sums.sent } else { &mut sums.received }) += seconds;
+            sums[device][half(Pass::Backward)].synchronised += problem.once() * seconds;
         }
     }
     Ok(Some(sums))

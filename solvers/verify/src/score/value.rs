@@ -53,7 +53,7 @@ pub(crate) fn score(
         let replicas = device.document.replicas.max(1);
         let parameters = Resident::of(&problem.graph, &device.operators).synchronised;
         let kind = &problem.cluster.kinds[device.kind];
-        let sync = cost::synchronisation(parameters, replicas, kind)?;
+        let sync = problem.once() * cost::synchronisation(parameters, replicas, kind)?;
         let stage = stage_times(&problem.rules, sums, replicas, sync, put_off[times.len()]);
         times.push(stage);
         let halves = match problem.rules.schedule {
@@ -94,19 +94,17 @@ pub(crate) fn score(
 
 /// Seconds of a stage for one microbatch, by pass. Deferred weight gradients compute and communicate nothing.
 fn stage_times(rules: &Rules, sums: &[Sums; 2], replicas: u32, sync: f64, put_off: f64) -> Times {
-    let replicas = f64::from(replicas);
     let rest = Sums { compute: (sums[1].compute - put_off).max(0.0), ..sums[1] };
-    let [forward, backward] = [sums[0], rest].map(|sums| sums.load(rules.communication) / replicas);
-    Times { forward, backward: backward + sync, weight: put_off / replicas }
+    let [forward, backward] = [sums[0], rest].map(|sums| sums.load(rules.communication, replicas));
+    Times { forward, backward: backward + sync, weight: put_off / f64::from(replicas) }
 }
 
 /// Load of each replica, in the halves that are maximised separately; `combined` training has one.
 fn device_load(rules: &Rules, sums: &[Sums; 2], replicas: u32, sync: f64) -> [f64; 2] {
-    let replicas = f64::from(replicas);
     match rules.training {
-        Training::Combined => [(sums[0] + sums[1]).load(rules.communication) / replicas + sync, 0.0],
+        Training::Combined => [(sums[0] + sums[1]).load(rules.communication, replicas) + sync, 0.0],
         Training::Separate => {
-            let [forward, backward] = sums.map(|sums| sums.load(rules.communication) / replicas);
+            let [forward, backward] = sums.map(|sums| sums.load(rules.communication, replicas));
             [forward, backward + sync]
         }
     }

@@ -146,6 +146,7 @@ fn nets(problem: &Problem, kind: usize, place: &[usize], budget: &mut Budget) ->
         pins.dedup();
         // If a tensor has readers, every kind with devices has a link.
         let seconds = if pins.len() < 2 { 0.0 } else { cost::transfer(tensor, spec).unwrap_or(0.0) };
+        let seconds = problem.transfers(tensor) * seconds;
         if seconds > 0.0 {
             *nets.entry(pins).or_default() += seconds;
         }
@@ -156,7 +157,7 @@ fn nets(problem: &Problem, kind: usize, place: &[usize], budget: &mut Budget) ->
         let mut pins: Vec<usize> = gradient.parameter.readers.iter().map(class).collect();
         pins.sort_unstable();
         pins.dedup();
-        let seconds = cost::gradient(&gradient, spec).unwrap_or(0.0);
+        let seconds = problem.once() * cost::gradient(&gradient, spec).unwrap_or(0.0);
         if pins.len() > 1 && seconds > 0.0 {
             *nets.entry(pins).or_default() += seconds;
         }

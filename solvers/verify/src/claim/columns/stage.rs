@@ -86,12 +86,11 @@ impl<'a> Load<'a> {
     /// Sums the costs of the classes. O(operators).
     pub(super) fn new(problem: &'a Problem<'a>, pool: &Pool, dual: &Dual) -> Load<'a> {
         let kind = &problem.cluster.kinds[pool.kind];
-        let document = |operator: usize| &problem.graph.operators[operator];
         let members = |class: usize| problem.graph.classes[class].iter().copied();
         let seconds = |operator: usize| {
             let pins = problem.pins.of(operator);
             let allowed = pins.is_none_or(|allowed| allowed.holds(pool.kind, pool.first));
-            if allowed { cost::seconds(document(operator), kind) } else { None }
+            if allowed { problem.seconds(operator, kind) } else { None }
         };
         let classes = || dual.order.iter().copied();
         let tensors = if kind.document.host { None } else { tensors(problem.rules.communication) };
@@ -129,7 +128,7 @@ impl<'a> Load<'a> {
         for (place, &seconds) in self.seconds.iter().enumerate() {
             // Zero without a link: a smaller load admits more sets.
             let synchronised = cost::synchronisation(self.parameter_bytes[place], shape.devices, kind);
-            let synchronised = synchronised.unwrap_or(0.0);
+            let synchronised = self.problem.once() * synchronised.unwrap_or(0.0);
             let step = |inside: bool, cut: f64| {
                 let (seconds, synchronised) = match (inside, seconds) {
                     (false, _) => (0.0, 0.0),

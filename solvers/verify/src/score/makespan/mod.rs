@@ -93,7 +93,7 @@ pub(crate) fn makespan(
     // other.
     let mut synchronising = vec![0.0f64; placed.devices.len()];
     for gradient in problem.gradients() {
-        let (touched, _) = gradient.touches(&placed.device_of);
+        let touched = gradient.touches(&placed.device_of);
         for &device in touched.iter().filter(|_| touched.len() > 1) {
             synchronising[device] +=
                 cost::gradient(&gradient, &problem.cluster.kinds[placed.devices[device].kind])?;

@@ -1,0 +1,116 @@
+//! What an iteration does once: updates of the parameters and the synchronisation of gradients.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::cluster::{Cluster, DeviceId};
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, Communication, KindDocument, LinkDocument, OperatorDocument,
+    ParameterDocument, Pass, Schedule,
+};
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::graph::GraphBuilder;
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+
+/// Two stages, each with a forward operator of 2 s and a backward operator of 3 s, and an update of 8 s on the second.
+/// Links move a byte a second. In version 2, `readers` share 4 bytes of parameters.
+fn problem(readers: &[&str], objective: Objective) -> Problem {
+    let mut builder = GraphBuilder::new("step");
+    let of_pass = [(Pass::Forward, 2.0), (Pass::Backward, 3.0), (Pass::Update, 8.0)];
+    for (name, at, stage) in [("f0", 0, "0"), ("f1", 0, "1"), ("b1", 1, "1"), ("b0", 1, "0"), ("u1", 2, "1")]
+    {
+        let (pass, seconds) = of_pass[at];
+        builder.operator(OperatorDocument {
+            pass,
+            colocation: Some(stage.to_owned()),
+            seconds: BTreeMap::from([("gpu".to_owned(), seconds)]),
+            parameter_bytes: if name == "f1" { 2.0 } else { 0.0 },
+            ..OperatorDocument::named(name)
+        });
+    }
+    for (from, to) in [("f0", "f1"), ("f1", "b1"), ("b1", "b0"), ("b1", "u1")] {
+        builder.tensor(from, [to], 0.0);
+    }
+    if !readers.is_empty() {
+        builder.parameter(ParameterDocument {
+            name: "tied".to_owned(),
+            bytes: 4.0,
+            optimizer_bytes: 0.0,
+            trained: true,
+            together: false,
+            readers: readers.iter().map(|&reader| reader.to_owned()).collect(),
+        });
+    }
+    let cluster = Cluster::from_document(ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: String::new(),
+        classes: BTreeMap::new(),
+        kinds: vec![KindDocument {
+            name: "gpu".into(),
+            class: "gpu".into(),
+            count: 4,
+            host: false,
+            memory_bytes: None,
+            reserve_bytes: None,
+            link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
+            group: None,
+        }],
+        groups: Vec::new(),
+        matrix: None,
+    });
+    let graph = builder.build().expect("a sound graph");
+    Problem::new(graph, cluster.expect("a sound cluster"), objective, Default::default()).expect("a problem")
+}
+
+/// The value of one stage a device, the second on some replicas.
+fn value(readers: &[&str], replicas: u32, objective: Objective) -> f64 {
+    let problem = problem(readers, Objective { max_replicas: 2, ..objective });
+    let graph = problem.graph();
+    let device_of =
+        graph.operators().map(|op| DeviceId(u32::from(graph.operator(op).name.ends_with('1')))).collect();
+    let replicas = BTreeMap::from_iter((replicas > 1).then_some((DeviceId(1), replicas)));
+    let placement = Placement::with_stages(device_of, vec![DeviceId(0), DeviceId(1)], replicas);
+    let evaluation = evaluate(&problem, &placement);
+    assert!(evaluation.violations.is_empty(), "{:?}", evaluation.violations);
+    evaluation.value
+}
+
+#[test]
+fn every_holder_of_a_shared_parameter_sends_and_receives_its_gradient() {
+    for readers in [["f0", "f1"], ["f1", "f0"]] {
+        // 2 + 3 + 8 s of compute on the second device, then 2 (m − 1)/m of 4 bytes.
+        for communication in [Communication::Serial, Communication::Overlap, Communication::Duplex] {
+            let objective = Objective { communication, ..Objective::default() };
+            assert_eq!(value(&readers, 1, objective), 13.0 + 4.0, "{readers:?} {communication:?}");
+        }
+        // Each of two replicas synchronises the shared gradient, and with each other that and 2 bytes of their own.
+        assert_eq!(value(&readers, 2, Objective::default()), 6.5 + 4.0 + 6.0, "{readers:?}");
+    }
+}
+
+#[test]
+fn an_iteration_updates_once() {
+    let iteration = |readers: &[&str], replicas, microbatches| {
+        let schedule = Schedule::GPipe;
+        value(readers, replicas, Objective { schedule, microbatches, ..Objective::default() })
+    };
+    // The backward pass of the second stage takes 3 s and its share of 8 s of updates and 4 s of synchronisation; that
+    // of the first its share of the latter.
+    for microbatches in [1, 2, 4] {
+        let (again, share) = (f64::from(microbatches - 1), 1.0 / f64::from(microbatches));
+        let forward = 4.0 + again * 2.0;
+        let backward = |first: f64, second: f64| first + second + again * f64::max(first, second);
+        let alone = forward + backward(3.0 + 4.0 * share, 3.0 + 12.0 * share);
+        assert_eq!(iteration(&["f0", "f1"], 1, microbatches), alone, "{microbatches} microbatches");
+        let on_two = 3.0 + again * 2.0 + backward(3.0 + 4.0 * share, 1.5 + (4.0 + 4.0 + 6.0) * share);
+        assert_eq!(
+            iteration(&["f0", "f1"], 2, microbatches),
+            on_two,
+            "{microbatches} microbatches, replicas"
+        );
+    }
+    // Version 1 updates with every microbatch.
+    assert_eq!(iteration(&[], 1, 4), 4.0 + 6.0 + (3.0 + 11.0) + 33.0);
+    assert_eq!(iteration(&[], 2, 4), 3.0 + 6.0 + (3.0 + 5.5 + 2.0) + 3.0 * 7.5);
+}

@@ -16,6 +16,7 @@ use std::time::Duration;
 use stagewright_core::contract::Units;
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::graph::OpId;
+use stagewright_core::memory::reserve;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Solver;
 use stagewright_core::tolerance;
@@ -73,6 +74,15 @@ pub enum Finding {
         /// Bytes of all devices.
         available: f64,
     },
+    /// The reserve of a kind leaves nothing of its memory.
+    Reserve {
+        /// The kind.
+        kind: String,
+        /// Bytes of one device.
+        memory: f64,
+        /// Bytes reserved for the runtime.
+        reserve: f64,
+    },
     /// More devices of one kind are enough.
     MoreDevices {
         /// The kind.
@@ -110,6 +120,7 @@ pub fn diagnose(problem: &Problem, effort: &Effort) -> Vec<Finding> {
     let more_devices_can_help = too_large.is_none();
     findings.extend(too_large);
     findings.extend(total_memory(problem));
+    findings.extend(reserves(problem));
     let known = findings.len();
     if more_devices_can_help {
         findings.extend(smallest::counts(problem, units.len(), effort));
@@ -194,6 +205,20 @@ fn total_memory(problem: &Problem) -> Option<Finding> {
     let available: f64 = problem.pools().iter().map(|pool| f64::from(pool.count()) * pool.memory).sum();
     let bytes = total_bytes(problem, problem.objective().in_flight(1));
     (!tolerance::fits(bytes, available)).then_some(Finding::TotalMemory { bytes, available })
+}
+
+/// The kinds without usable memory.
+fn reserves(problem: &Problem) -> impl Iterator<Item = Finding> {
+    let document = problem.graph().document();
+    problem.cluster().document().kinds.iter().filter_map(|kind| {
+        let (memory, reserve) = (kind.memory_bytes?, reserve(document, kind));
+        let name = kind.name.clone();
+        (kind.count > 0 && reserve > 0.0 && memory <= reserve).then_some(Finding::Reserve {
+            kind: name,
+            memory,
+            reserve,
+        })
+    })
 }
 
 /// Bytes of the whole model with `in_flight` microbatches in flight.
@@ -296,6 +321,12 @@ impl fmt::Display for Finding {
             Finding::TotalMemory { bytes: need, available } => {
                 write!(f, "the model needs {}, all devices together have {}", bytes(*need), bytes(*available))
             }
+            Finding::Reserve { kind, memory, reserve } => write!(
+                f,
+                "each `{kind}` reserves {} for the runtime and has {}: set reserve_bytes to leave memory for the plan",
+                bytes(*reserve),
+                bytes(*memory)
+            ),
             Finding::MoreDevices { kind, count, smallest: true } => {
                 write!(f, "feasible from k = {count} devices of kind `{kind}`")
             }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::ClusterDocument;
 use stagewright_core::graph::Graph;
+use stagewright_core::memory::with_reserve;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Limits, Observer, Status};
 
@@ -64,10 +65,11 @@ pub(super) fn counts(problem: &Problem, units: usize, effort: &Effort) -> Vec<Fi
 pub(super) fn memories(problem: &Problem, effort: &Effort) -> Vec<Finding> {
     let mut probe = Probe::new(problem, effort);
     let mut found = Vec::new();
-    let whole = total_bytes(problem, problem.objective().in_flight(u32::MAX));
+    let most = most_bytes(problem);
     for at in 0..problem.cluster().kind_count() {
         let kind = problem.cluster().kind(at);
         let Some(limit) = kind.memory_bytes else { continue };
+        let whole = with_reserve(problem.graph().document(), kind, most);
         if kind.count == 0 || limit >= whole {
             continue;
         }
@@ -92,6 +94,19 @@ pub(super) fn memories(problem: &Problem, effort: &Effort) -> Vec<Finding> {
         found.push(Finding::MoreMemory { kind: kind.name.clone(), bytes: high, too_few: proved });
     }
     found
+}
+
+/// Bytes with which every plan fits: all parameters, and all tensors of every microbatch in flight at once.
+fn most_bytes(problem: &Problem) -> f64 {
+    let in_flight = problem.objective().in_flight(u32::MAX);
+    let declared = total_bytes(problem, in_flight);
+    if problem.memory().is_sum() {
+        return declared;
+    }
+    let graph = problem.graph();
+    let tensors: f64 = graph.tensors().map(|tensor| graph.bytes(tensor)).sum();
+    let workspace = graph.operators().map(|op| graph.operator(op).workspace_bytes).fold(0.0, f64::max);
+    declared + f64::from(in_flight) * tensors + workspace
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, OperatorDocument, PinTargets, PinsDocument,
+    CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA_2, KindDocument, LinkDocument, OperatorDocument,
+    PinTargets, PinsDocument,
 };
-use stagewright_core::graph::GraphBuilder;
+use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::objective::Objective;
 
 use super::*;
@@ -89,4 +90,23 @@ fn a_pin_to_a_device_without_a_time_is_named() {
     let findings = run(&chain(2, 2, 16.0 * GIB, pins));
     let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     assert_eq!(text, "no device may run `op1`; its pin leaves out class gpu, which has a time for it");
+}
+
+#[test]
+fn a_reserve_that_leaves_no_memory_is_named() {
+    let first = chain(2, 2, 0.5 * GIB, PinsDocument::default());
+    let mut document = first.graph().document().clone();
+    document.schema = GRAPH_SCHEMA_2.into();
+    let graph = Graph::from_document(document).expect("a chain is a graph");
+    let cluster = first.cluster().clone();
+    let problem = Problem::new(graph, cluster, Objective::default(), PinsDocument::default());
+    let findings = run(&problem.expect("they make a problem"));
+    let expected = Finding::Reserve { kind: "acc".into(), memory: 0.5 * GIB, reserve: GIB };
+    assert!(findings.contains(&expected), "{findings:?}");
+    // One operator on each device, with 1 GiB for the runtime.
+    let enough = findings.iter().find_map(|finding| match finding {
+        Finding::MoreMemory { bytes, .. } => Some(*bytes),
+        _ => None,
+    });
+    assert!(enough.is_some_and(|bytes| (7.0 * GIB..7.1 * GIB).contains(&bytes)), "{findings:?}");
 }

@@ -220,6 +220,17 @@ pub fn usable(graph: &Graph, cluster: &Cluster, kind: usize) -> f64 {
     (cluster.memory(kind) - reserve).max(0.0)
 }
 
+/// Bytes that a device of a kind has to have for `bytes` of them to be usable; see [`usable`].
+pub fn with_reserve(graph: &GraphDocument, kind: &KindDocument, bytes: f64) -> f64 {
+    match kind.reserve_bytes {
+        Some(reserve) => bytes + reserve,
+        None if graph.is_version_2() && !kind.host => {
+            f64::max(bytes + LEAST_RESERVE, bytes / (1.0 - RESERVED_SHARE))
+        }
+        None => bytes,
+    }
+}
+
 /// Bytes of a device of a kind that no plan may use; see [`usable`].
 pub fn reserve(graph: &GraphDocument, kind: &KindDocument) -> f64 {
     match (kind.reserve_bytes, kind.memory_bytes) {

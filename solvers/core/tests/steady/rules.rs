@@ -261,11 +261,8 @@ impl Rules<'_> {
             let mine = |other: &&SteadyTask| {
                 other.place == task.place && matches!(other.work, SteadyWork::Operator(_))
             };
-            match task.work {
-                SteadyWork::Synchronise => {
-                    self.state.tasks.iter().filter(mine).for_each(|other| self.assert_after(task, other));
-                }
-                _ => {}
+            if task.work == SteadyWork::Synchronise {
+                self.state.tasks.iter().filter(mine).for_each(|other| self.assert_after(task, other));
             }
         }
     }

@@ -45,7 +45,7 @@ test-runtimes: setup
 # The picture of a report in the README.
 screenshot: setup
 	@data/setup/install-browser
-	$(CARGO) test --test browser -- --ignored screenshot
+	$(CARGO) test --workspace --test integration -- --ignored screenshot
 
 lint: setup
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

@@ -11,8 +11,7 @@
     reason = "a bench prints, and its macros make undocumented items"
 )]
 
-#[path = "../solvers/dp/tests/support/textbook.rs"]
-mod textbook;
+use stagewright_testing::textbook;
 
 use std::fs;
 use std::hint::black_box;

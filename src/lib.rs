@@ -1,31 +1,18 @@
 //! Stagewright decides where every operator of a neural network runs.
 
-pub mod calls;
-pub mod clusters;
 pub mod diagnose;
 pub mod explain;
-pub mod export;
-pub mod formats;
-pub mod fusion;
-#[cfg(feature = "milp")]
 mod integer;
-#[cfg(not(feature = "milp"))]
-#[path = "integer_off.rs"]
-mod integer;
-pub mod layers;
-#[cfg(feature = "policy")]
 pub mod learned;
-#[cfg(not(feature = "policy"))]
-#[path = "learned_off.rs"]
-mod learned;
-pub mod lock;
-pub mod nearest;
-pub mod placement;
 pub mod portfolio;
 pub mod registry;
-pub mod report;
-pub mod text;
-pub mod train;
-pub mod workloads;
 
 pub use stagewright_core as core;
+pub use stagewright_core::text;
+pub use stagewright_export as export;
+pub use stagewright_formats as formats;
+pub use stagewright_formats::{calls, clusters, fusion, layers, nearest, placement};
+pub use stagewright_report as report;
+pub use stagewright_train as train;
+pub use stagewright_train::lock;
+pub use stagewright_workloads as workloads;

@@ -7,13 +7,15 @@ use stagewright_core::bound::{Bound, CriticalPath, Energetic, Fluid, HeaviestUni
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::{Dp, MaxLoadSplit};
+use stagewright_makespan::{
+    Annealing, AnnealingFromRandom, Brkga, Cpop, EarliestTaskFirst, Heft, Multilevel, OrderSplit, Peft,
+    RandomPlacements, SmallCommunication, Tabu,
+};
 use stagewright_search::anchored::Effort;
 use stagewright_search::latency::bound::{self, CallChains};
 use stagewright_search::{
-    AccelerateBalanced, Anchored, AnchoredFluid, Annealing, AnnealingFromRandom, Brkga, Cpop, Dpl,
-    EarliestTaskFirst, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition, Heft,
-    LatencyGreedy, LayerPerDevice, Local, Multilevel, OneDevice, OrderSplit, Peft, PipeDream,
-    RandomPlacements, SmallCommunication, Tabu,
+    AccelerateBalanced, Anchored, AnchoredFluid, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters,
+    EqualTime, GraphPartition, LatencyGreedy, LayerPerDevice, Local, OneDevice, PipeDream,
 };
 
 use crate::integer::{Bnp, Lns, Milp};

@@ -1,10 +1,8 @@
 //! Solvers and the independent checker agree: every plan on random small problems passes `check`, with the figures of
 //! the plan document, after a round trip through JSON.
 
-#[path = "../solvers/dp/tests/support/random.rs"]
-mod random;
-#[path = "../solvers/dp/tests/support/training.rs"]
-mod training;
+use stagewright_testing::random;
+use stagewright_testing::training;
 
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};

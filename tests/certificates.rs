@@ -3,10 +3,8 @@
 
 #![cfg(feature = "milp")]
 
-#[path = "../solvers/dp/tests/support/random.rs"]
-mod random;
-#[path = "../solvers/milp/tests/support/replicated.rs"]
-mod replicated;
+use stagewright_testing::random;
+use stagewright_testing::replicated;
 
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};

@@ -1,8 +1,7 @@
 //! The human-expert rules: the independent checker accepts each of their plans, on random problems with
 //! layers and on built-in models, and the plans match those of human experts.
 
-#[path = "../solvers/dp/tests/support/random.rs"]
-mod random;
+use stagewright_testing::random;
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,6 @@
 //! Explanations: their parts add up to the value, and no what-if exceeds what a change can bring.
 
-#[path = "simulate/problems.rs"]
-mod steps;
+use stagewright_testing::steps;
 
 use std::process::{Command, Output};
 
@@ -18,7 +17,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver};
 use stagewright_dp::Dp;
-use steps::random::{self, Size};
+use stagewright_testing::random::{self, Size};
 
 const SIZE: Size = Size { operators: 7, devices: 4, groups: true };
 

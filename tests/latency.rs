@@ -1,8 +1,7 @@
 //! Latency on small random problems: the evaluation agrees with the independent checker on placements with random
 //! calls, and the solvers with brute force over all placements.
 
-#[path = "../solvers/dp/tests/support/random.rs"]
-mod random;
+use stagewright_testing::random;
 
 use rand::{Rng, RngExt};
 use random::Size;

@@ -2,8 +2,7 @@
 //! with ports and without contention; in the timeline of a plan reported feasible no device exceeds its memory; and
 //! `auto` announces the plan it returns.
 
-#[path = "simulate/problems.rs"]
-mod problems;
+use stagewright_testing::steps as problems;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

@@ -172,7 +172,7 @@ fn every_model_divides_among_four_devices() {
 /// Text of the page before its table.
 const HEADER: &str = "# Well-known models
 
-Exports of well-known models, as frameworks write them (`data/models`), planned on four A100s. `cargo test --test models` generates
+Exports of well-known models, as frameworks write them (`data/models`), planned on four A100s. `cargo test --test integration models` generates
 this table and compares it with the page. No time in it is measured.
 
 | column | meaning |

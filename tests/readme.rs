@@ -2,7 +2,7 @@
 //!
 //! A block marked `console` contains commands after `$ `, each followed by its standard output. The commands run in
 //! order in one folder with a copy of `data`. The first `text` block is the output of `make demo`. Solve times are not
-//! compared: the line `solver` and the column `time`. `STAGEWRIGHT_WRITE_README=1 cargo test --test readme` writes the
+//! compared: the line `solver` and the column `time`. `STAGEWRIGHT_WRITE_README=1 cargo test --test integration readme` writes the
 //! current output.
 
 #![cfg(all(feature = "metis", feature = "milp"))]

@@ -1,19 +1,18 @@
 //! Values and bounds that solvers report while they run hold for the given problem: no reported plan is better than the
 //! result, and no bound exceeds the best result of all solvers, though many solve other problems internally.
 
-#[path = "simulate/problems.rs"]
-mod problems;
+use stagewright_testing::steps as problems;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use problems::random::{self, Size};
 use stagewright::portfolio;
 use stagewright::registry::SOLVERS;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Limits, Observer, Solver};
+use stagewright_testing::random::{self, Size};
 
 /// Relative error of values and bounds, including those of the integer programs.
 const ERROR: f64 = 1e-5;

@@ -1,6 +1,6 @@
 //! The published JSON schemas match the documents, and written documents satisfy them.
 //!
-//! After a change to a document, run `STAGEWRIGHT_WRITE_SCHEMAS=1 cargo test --test schema`.
+//! After a change to a document, run `STAGEWRIGHT_WRITE_SCHEMAS=1 cargo test --test integration schema`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn regenerate<T: JsonSchema>(name: &str) {
     assert_eq!(
         published(name),
         schema,
-        "data/schema/{name}.schema.json is out of date: run STAGEWRIGHT_WRITE_SCHEMAS=1 cargo test --test schema"
+        "data/schema/{name}.schema.json is out of date: run STAGEWRIGHT_WRITE_SCHEMAS=1 cargo test --test integration schema"
     );
 }
 

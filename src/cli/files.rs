@@ -139,8 +139,9 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     write_with(path, |file| file.write_all(text.as_bytes()))
 }
 
-/// Writes a file, or standard output for `-`. A file is written atomically: to a temporary file in the same folder, which is then renamed. Anything but a
-/// regular file (a device, a pipe) is written directly. `fill` writes the content; the writer is buffered.
+/// Writes a file, or standard output for `-`. A file is written atomically: to a temporary file in the same folder,
+/// which is then renamed. Anything but a regular file (a device, a pipe) is written directly. `fill` writes the content;
+/// the writer is buffered.
 pub(crate) fn write_with(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,

@@ -23,10 +23,6 @@ mod man;
 mod model_options;
 mod output;
 mod plan;
-#[cfg(feature = "policy")]
-mod policy;
-#[cfg(not(feature = "policy"))]
-#[path = "policy_off.rs"]
 mod policy;
 mod precision;
 mod profiled;

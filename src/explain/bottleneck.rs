@@ -10,7 +10,7 @@ pub struct Bottleneck {
     /// Its time in seconds.
     pub seconds: f64,
     /// Breakdown of the time. Compute and communication combine as in the objective: by their sum, or by the maximum
-    /// if they overlap; the synchronisation of replicas is added to that.
+    /// if they overlap; the synchronisation of gradients is added to that.
     pub parts: Vec<Part>,
     /// Its longest items, in descending order.
     pub items: Vec<Item>,

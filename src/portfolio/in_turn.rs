@@ -11,10 +11,10 @@ use stagewright_core::solver::{
 };
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
-use stagewright_search::{
-    Annealing, Cpop, EarliestTaskFirst, Heft, LatencyGreedy, Local, Multilevel, OneDevice, OrderSplit, Peft,
-    SmallCommunication, Tabu,
+use stagewright_makespan::{
+    Annealing, Cpop, EarliestTaskFirst, Heft, Multilevel, OrderSplit, Peft, SmallCommunication, Tabu,
 };
+use stagewright_search::{LatencyGreedy, Local, OneDevice};
 
 use crate::integer::{Bnp, Lns, Milp};
 

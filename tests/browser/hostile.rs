@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::chromium::Browser;
-use crate::pages::chain;
+use crate::browser::chromium::Browser;
+use crate::browser::pages::chain;
 
 #[test]
 fn hostile_names_are_text() {

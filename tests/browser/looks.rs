@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::chromium::Browser;
-use crate::pages::{Made, chain, demo, plan, workload};
+use crate::browser::chromium::Browser;
+use crate::browser::pages::{Made, chain, demo, plan, workload};
 
 /// Minimum contrast of text in WCAG 2.2, level AA.
 const CONTRAST: f64 = 4.5;

@@ -1,7 +1,7 @@
 //! A page of fifty thousand operators.
 
-use crate::chromium::Browser;
-use crate::pages::workload;
+use crate::browser::chromium::Browser;
+use crate::browser::pages::workload;
 
 /// Maximum size of the page in bytes.
 const MOST: u64 = 10_000_000;

@@ -3,8 +3,8 @@
 use serde_json::json;
 use stagewright::report::units;
 
-use crate::chromium::Browser;
-use crate::pages::{chain, demo, plan};
+use crate::browser::chromium::Browser;
+use crate::browser::pages::{chain, demo, plan};
 
 /// Number of visible boxes of the graph.
 const BOXES: &str = "document.querySelectorAll('[role=treeitem]').length";

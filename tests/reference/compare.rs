@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use crate::throughput::PIPEDREAM_SKIPS;
-use crate::{PUBLISHED, assert_close, files, published, shared, stem};
+use crate::reference::throughput::PIPEDREAM_SKIPS;
+use crate::reference::{PUBLISHED, assert_close, files, published, shared, stem};
 
 #[test]
 fn one_command_reproduces_the_published_columns() {

@@ -1,12 +1,12 @@
 //! The figures of a step are consistent with each other and with the evaluation.
 
-use super::problems::{placed, problem};
 use serde_json::Value;
 use stagewright::report::steady::Steady;
 use stagewright::report::step::document::{DeviceNames, StepDocument};
 use stagewright::report::step::{Part, Step, text};
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::tolerance;
+use stagewright_testing::steps::{placed, problem};
 
 fn close(one: f64, other: f64) -> bool {
     tolerance::same(one, other) || (one - other).abs() < 1e-12

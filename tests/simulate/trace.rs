@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::problems::{placed, problem};
 use serde_json::Value;
 use stagewright::report::step::{Step, trace};
 use stagewright_core::cluster::{Cluster, DeviceId};
@@ -15,6 +14,7 @@ use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
+use stagewright_testing::steps::{placed, problem};
 
 fn events(step: &Step) -> Vec<Value> {
     let mut bytes = Vec::new();

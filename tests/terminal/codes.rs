@@ -23,8 +23,10 @@ fn sections() -> Vec<String> {
 /// Source files of the program: path from the root, and text.
 fn sources() -> Vec<(String, String)> {
     let mut folders = vec![root().join("src")];
-    let crates = fs::read_dir(root().join("solvers")).expect("there are crates");
-    folders.extend(crates.map(|entry| entry.expect("the folder can be read").path().join("src")));
+    for crates in ["crates", "solvers"] {
+        let crates = fs::read_dir(root().join(crates)).expect("there are crates");
+        folders.extend(crates.map(|entry| entry.expect("the folder can be read").path().join("src")));
+    }
     let mut sources = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("the folder can be read") {

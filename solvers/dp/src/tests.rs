@@ -1,10 +1,8 @@
 //! Walk, scan and brute force agree, at caps near the optimum: at loose caps a wrong bound prunes nothing that
 //! matters.
 
-#[path = "../tests/support/brute_force.rs"]
-mod brute_force;
-#[path = "../tests/support/random.rs"]
-mod random;
+use stagewright_testing::brute_force;
+use stagewright_testing::random;
 
 use random::{Size, problem};
 use stagewright_core::contract::Units;

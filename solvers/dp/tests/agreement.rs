@@ -1,7 +1,5 @@
 //! The splitter against brute force and the textbook program on small random problems.
 
-mod support;
-
 use rand::RngExt;
 use stagewright_core::bound::{CLOSED_FORMS, LowerBound, strongest};
 use stagewright_core::cluster::Cluster;
@@ -19,8 +17,8 @@ use stagewright_core::tolerance::same;
 use stagewright_dp::Dp;
 use stagewright_search::Dpl;
 use stagewright_search::boundary::{Boundaries, BoundaryCuts};
-use support::random::{Size, problem};
-use support::{brute_force, textbook};
+use stagewright_testing::random::{Size, problem};
+use stagewright_testing::{brute_force, textbook};
 
 fn solve(solver: &dyn Solver, problem: &Problem, threads: usize) -> Solution {
     let mut silent = Silent;

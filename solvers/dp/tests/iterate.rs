@@ -1,9 +1,7 @@
 //! Least iteration time under a schedule against brute force over all placements.
 
-#[path = "support/brute_force.rs"]
-mod brute_force;
-#[path = "support/training.rs"]
-mod training;
+use stagewright_testing::brute_force;
+use stagewright_testing::training;
 
 use stagewright_core::bound::Bound;
 use stagewright_core::document::Schedule;

@@ -1,11 +1,9 @@
 //! Branch and price on small random problems: the tree against every placement, pairs in pricing against
 //! every set.
 
-#[path = "support/columns.rs"]
-mod columns;
-#[path = "support/replicated.rs"]
-mod replicated;
-mod support;
+use crate::support;
+use crate::support::columns;
+use stagewright_testing::replicated;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

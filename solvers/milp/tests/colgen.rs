@@ -1,10 +1,8 @@
 //! Column generation on small random problems: pricing against every set, bounds against every placement.
 
-#[path = "support/columns.rs"]
-mod columns;
-#[path = "support/replicated.rs"]
-mod replicated;
-mod support;
+use crate::support;
+use crate::support::columns;
+use stagewright_testing::replicated;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

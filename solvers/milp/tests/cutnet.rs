@@ -1,6 +1,6 @@
 //! The cut-net model on small random problems, against every placement.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -1,6 +1,6 @@
 //! Search moves guided by a prediction.
 
-use stagewright_search::makespan::guidance::Guidance;
+use stagewright_makespan::guidance::Guidance;
 
 use crate::predict::Prediction;
 use crate::subject::{Base, Subject};

@@ -10,9 +10,9 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::{Problem, ProblemError};
 use stagewright_core::seed;
 use stagewright_core::simulate::Activity;
-use stagewright_search::makespan::scene::Scene;
-use stagewright_search::makespan::schedule::{Judge, Schedule};
-use stagewright_search::makespan::{Level, acyclic_level_of};
+use stagewright_makespan::scene::Scene;
+use stagewright_makespan::schedule::{Judge, Schedule};
+use stagewright_makespan::{Level, acyclic_level_of};
 
 /// The units of a problem with everything that does not depend on the plan. A unit is a cluster of operators: see
 /// [`Level`].

@@ -1,17 +1,17 @@
 //! Checkpoints read back bit by bit; damaged files, foreign files and files with non-finite numbers are rejected with
 //! their error codes; interrupted and resumed training equals uninterrupted training.
 
-mod support;
+use crate::support;
 
 use candle_core::{DType, Device, Tensor};
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solver};
+use stagewright_makespan::Heft;
+use stagewright_makespan::scene::Scene;
 use stagewright_policy::checkpoint::{Card, CheckpointError};
 use stagewright_policy::learn::{AdamConfig, Example, Teacher, TrainError, Trainer, example};
 use stagewright_policy::network::Network;
 use stagewright_policy::subject::Subject;
-use stagewright_search::Heft;
-use stagewright_search::makespan::scene::Scene;
 use support::{all_of, figures, small, step};
 
 fn network() -> (Network, Card) {

@@ -1,7 +1,7 @@
 //! Equivariance: renaming units or devices permutes the network's output and changes nothing else. The output for each
 //! graph of a batch equals that for the graph alone. One network serves any number of devices.
 
-mod support;
+use crate::support;
 
 use candle_core::{DType, Device};
 use rand::seq::SliceRandom;

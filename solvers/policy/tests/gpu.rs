@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
-mod support;
+use crate::support;
 
 use candle_core::{DType, Device};
 use stagewright_policy::features::Input;

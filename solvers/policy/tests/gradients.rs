@@ -1,7 +1,7 @@
 //! Gradients of every parameter of the network, through every layer and head, and of the losses, against finite
 //! differences.
 
-mod support;
+use crate::support;
 
 use candle_core::{DType, Device, Tensor};
 use rand::RngExt;

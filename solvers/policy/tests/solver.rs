@@ -1,7 +1,7 @@
 //! The policy as a solver: plans are feasible, have the value of their evaluation and are never worse than the floor,
 //! for any network; results do not depend on the number of threads; empty and single-operator problems work.
 
-mod support;
+use crate::support;
 
 use std::time::Duration;
 
@@ -11,9 +11,10 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance::same;
+use stagewright_makespan::Heft;
 use stagewright_policy::network::Config;
 use stagewright_policy::{Origin, Parts, Policy};
-use stagewright_search::{Dpl, Heft};
+use stagewright_search::Dpl;
 use support::{empty, random_network, small, split, step};
 
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };

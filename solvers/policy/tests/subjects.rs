@@ -1,7 +1,7 @@
 //! The network's input for a problem: it has edges even with colocation, and does not depend on the order of the
 //! document.
 
-mod support;
+use crate::support;
 
 use candle_core::{DType, Device};
 use rand::seq::SliceRandom;
@@ -10,12 +10,12 @@ use stagewright_core::graph::{Graph, GraphBuilder, OpId};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
+use stagewright_makespan::assigned;
+use stagewright_makespan::scene::Scene;
+use stagewright_makespan::schedule::{Judge, Schedule};
 use stagewright_policy::features::input;
 use stagewright_policy::predict::Prediction;
 use stagewright_policy::subject::{Base, Subject};
-use stagewright_search::makespan::assigned;
-use stagewright_search::makespan::scene::Scene;
-use stagewright_search::makespan::schedule::{Judge, Schedule};
 use support::{random_network, small, step};
 
 /// A chain with its backward pass, each backward operator on the device of its forward operator.

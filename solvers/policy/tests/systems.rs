@@ -1,6 +1,6 @@
 //! The learned systems: their solutions, that they learn, and that they resume exactly.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,11 +15,11 @@ use stagewright_core::solver::{
     Context, Limits, Silent, Solution, SolveError, Solver, Status, Stop, StopReason,
 };
 use stagewright_core::tolerance::same;
+use stagewright_makespan::scene::Scene;
+use stagewright_makespan::schedule::Judge;
 use stagewright_policy::checkpoint::CheckpointError;
 use stagewright_policy::learn::{AdamConfig, Descent, TrainError};
 use stagewright_policy::systems::{Agent, Kind, Learned, Mode, Reading, Settings, Trials};
-use stagewright_search::makespan::scene::Scene;
-use stagewright_search::makespan::schedule::Judge;
 use support::{empty, second_is_faster, slow_links, slow_links_between_diamonds, split, step};
 
 const FEW: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: Some(60) };

@@ -8,7 +8,6 @@
 //!   and the reduction of `separate` training to one pass at a time.
 //! - [`pipeline`]: the stages with the shortest iteration under a schedule.
 //! - [`latency`]: one sample through offloaded calls.
-//! - [`makespan`]: one step under dataflow execution: list schedulers and search on the simulator.
 //! - [`pipedream`], [`one_device`]: baselines.
 //! - [`local`]: local search for free splits.
 //! - [`expert`]: manual strategies and framework defaults, as baselines.
@@ -20,14 +19,12 @@ pub mod expert;
 mod flow;
 pub mod latency;
 pub mod local;
-pub mod makespan;
+
 pub mod one_device;
 pub mod order;
 pub mod pipedream;
 pub mod pipeline;
 pub mod sweep;
-#[cfg(test)]
-mod testing;
 pub mod usage;
 
 pub use anchored::{Anchored, AnchoredFluid};
@@ -38,9 +35,5 @@ pub use expert::{
 };
 pub use latency::greedy::LatencyGreedy;
 pub use local::Local;
-pub use makespan::{
-    Annealing, AnnealingFromRandom, Brkga, Cpop, EarliestTaskFirst, Heft, Multilevel, OrderSplit, Peft,
-    RandomPlacements, SmallCommunication, Tabu,
-};
 pub use one_device::OneDevice;
 pub use pipedream::PipeDream;

@@ -246,7 +246,7 @@ mod tests {
     use stagewright_core::seed;
 
     use super::*;
-    use crate::testing::devices;
+    use stagewright_testing::devices::devices;
 
     /// A random graph with multi-consumer tensors; times are multiples of a power of two, so sums are exact.
     fn problem(number: u64) -> Problem {

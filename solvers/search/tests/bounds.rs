@@ -1,9 +1,7 @@
 //! Lower bounds on random small problems: against every placement, against their definitions, and against each other.
 
-#[path = "../../dp/tests/support/brute_force.rs"]
-mod brute_force;
-#[path = "../../dp/tests/support/random.rs"]
-mod random;
+use stagewright_testing::brute_force;
+use stagewright_testing::random;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

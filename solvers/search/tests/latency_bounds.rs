@@ -1,7 +1,6 @@
 //! Lower bounds on latency on random small problems: against every placement, against their definition, and on chains.
 
-#[path = "../../dp/tests/support/random.rs"]
-mod random;
+use stagewright_testing::random;
 
 use std::collections::BTreeMap;
 

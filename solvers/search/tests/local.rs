@@ -1,7 +1,6 @@
 //! Local search on random small problems: its state against `evaluate`, its results against brute force.
 
-#[path = "../../dp/tests/support/random.rs"]
-mod random;
+use stagewright_testing::random;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Small random problems, and brute force over all assignments for splits without an order of stages.
 
-#[path = "../../../dp/tests/support/random.rs"]
-pub(crate) mod random;
+pub(crate) mod columns;
+
+pub(crate) use stagewright_testing::random;
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{Schedule, Split};

@@ -12,8 +12,8 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::seed;
 use stagewright_core::solver::Stop;
-use stagewright_search::makespan::schedule::{Best, Judge, Schedule, is_better};
-use stagewright_search::makespan::{assigned, rank};
+use stagewright_makespan::schedule::{Best, Judge, Schedule, is_better};
+use stagewright_makespan::{assigned, rank};
 
 use super::gumbel;
 use crate::predict::Prediction;

@@ -5,9 +5,9 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, SolveError, Solver, Stop};
+use stagewright_makespan::schedule::Schedule;
+use stagewright_makespan::{Cpop, EarliestTaskFirst, Heft, Peft, SmallCommunication, assigned};
 use stagewright_search::OneDevice;
-use stagewright_search::makespan::schedule::Schedule;
-use stagewright_search::makespan::{Cpop, EarliestTaskFirst, Heft, Peft, SmallCommunication, assigned};
 
 use super::example::Teacher;
 use crate::subject::Subject;

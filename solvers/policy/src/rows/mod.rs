@@ -21,10 +21,6 @@
 //! multiplication (g-SpMM); the attention within neighbourhoods is that of Veličković et al. (ICLR 2018).
 
 mod cpu;
-#[cfg(feature = "cuda")]
-mod cuda;
-#[cfg(not(feature = "cuda"))]
-#[path = "cuda_off.rs"]
 mod cuda;
 mod error;
 mod matrix;

@@ -8,10 +8,10 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status};
 use stagewright_core::tolerance;
+use stagewright_makespan::scene::Scene;
+use stagewright_makespan::schedule::{Best, Judge, Schedule, is_better, solution};
+use stagewright_makespan::{Multilevel, anneal, assigned, starts};
 use stagewright_search::dpl::Dpl;
-use stagewright_search::makespan::scene::Scene;
-use stagewright_search::makespan::schedule::{Best, Judge, Schedule, is_better, solution};
-use stagewright_search::makespan::{Multilevel, anneal, assigned, starts};
 
 use super::{MOST_UNITS, Parts, Policy};
 use crate::decode::makespan::best_of_draws;

@@ -6,12 +6,12 @@ use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status};
 use stagewright_core::tolerance;
+use stagewright_makespan::scene::Scene;
+use stagewright_makespan::schedule::{Best, Judge, Schedule, is_better};
+use stagewright_makespan::starts;
 use stagewright_search::dpl::{
     Effort, Room, best_over_orders, improve_boundaries, is_chain, over_more_orders,
 };
-use stagewright_search::makespan::scene::Scene;
-use stagewright_search::makespan::schedule::{Best, Judge, Schedule, is_better};
-use stagewright_search::makespan::starts;
 use stagewright_search::order::Rule;
 
 use super::{MOST_UNITS, Parts, Policy};

@@ -28,7 +28,7 @@
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
-use stagewright_search::makespan::schedule::Score;
+use stagewright_makespan::schedule::Score;
 
 use super::kind::Settings;
 use super::lstm::{Lstm, Memory};

@@ -34,7 +34,7 @@ use candle_core::{Device, Result, Tensor};
 use candle_nn::ops::sigmoid;
 use petgraph::unionfind::UnionFind;
 use rand::{Rng, RngExt};
-use stagewright_search::makespan::schedule::Score;
+use stagewright_makespan::schedule::Score;
 
 use super::chains::Chains;
 use super::kind::Settings;
@@ -325,8 +325,8 @@ impl System for Hsdag {
 mod tests {
     use candle_core::DType;
     use stagewright_core::solver::Stop;
-    use stagewright_search::makespan::scene::Scene;
-    use stagewright_search::makespan::schedule::Judge;
+    use stagewright_makespan::scene::Scene;
+    use stagewright_makespan::schedule::Judge;
 
     use super::super::system::Purpose;
     use super::super::testing::{DIAMOND, graph};

@@ -366,7 +366,7 @@ impl System for Placeto {
 #[cfg(test)]
 mod tests {
     use candle_core::DType;
-    use stagewright_search::makespan::scene::Scene;
+    use stagewright_makespan::scene::Scene;
 
     use super::super::testing::{DIAMOND, graph};
     use super::*;

@@ -3,7 +3,7 @@
 use candle_core::{Device, Result, Tensor};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::problem::Problem;
-use stagewright_search::makespan::scene::Scene;
+use stagewright_makespan::scene::Scene;
 
 use crate::features::kinds::{KINDS, coarse};
 use crate::rows::Rows;

@@ -10,8 +10,8 @@ use stagewright_core::solver::{
     Capabilities, Context, Event, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
-use stagewright_search::makespan::scene::Scene;
-use stagewright_search::makespan::schedule::{Judge, solution};
+use stagewright_makespan::scene::Scene;
+use stagewright_makespan::schedule::{Judge, solution};
 
 use super::{Agent, Kind, Reading, Settings, Trials};
 use crate::checkpoint::CheckpointError;
@@ -156,8 +156,8 @@ impl Solver for Learned {
         }
         if problem.graph().operator_count() == 0 {
             let judge = &mut Judge::new(&scene);
-            let nothing = stagewright_search::makespan::schedule::Schedule::without_priority(Vec::new());
-            let best = stagewright_search::makespan::schedule::Best::of(None, judge, nothing);
+            let nothing = stagewright_makespan::schedule::Schedule::without_priority(Vec::new());
+            let best = stagewright_makespan::schedule::Best::of(None, judge, nothing);
             return solution(self.name, &scene, best, bound, context);
         }
         let invariant = |error: &dyn std::fmt::Display| SolveError::Invariant(error.to_string());

@@ -5,8 +5,8 @@ use std::time::Instant;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::Graph;
 use stagewright_core::solver::Stop;
-use stagewright_search::makespan::assigned;
-use stagewright_search::makespan::schedule::{Best, Judge, Schedule, Score, is_better};
+use stagewright_makespan::assigned;
+use stagewright_makespan::schedule::{Best, Judge, Schedule, Score, is_better};
 
 use super::Reading;
 

@@ -2,8 +2,7 @@
 
 #![allow(dead_code, reason = "every test uses what it needs")]
 
-#[path = "../../../dp/tests/support/random.rs"]
-mod random;
+use stagewright_testing::random;
 
 use candle_core::{DType, Device, Tensor};
 use rand::RngExt;
@@ -17,11 +16,11 @@ use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
+use stagewright_makespan::scene::Scene;
+use stagewright_makespan::schedule::{Judge, Schedule};
 use stagewright_policy::features::{Input, input};
 use stagewright_policy::network::{Config, Network};
 use stagewright_policy::subject::{Base, Subject};
-use stagewright_search::makespan::scene::Scene;
-use stagewright_search::makespan::schedule::{Judge, Schedule};
 
 /// The configuration of a small network.
 pub(crate) fn small() -> Config {

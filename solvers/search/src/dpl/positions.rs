@@ -125,7 +125,7 @@ mod tests {
 
     use super::super::{Dpl, Line, Room, best_stages};
     use super::*;
-    use crate::testing::devices;
+    use stagewright_testing::devices::devices;
 
     /// A chain of random operators and transfers on four devices.
     fn chain(count: usize, schedule: Schedule) -> Problem {

@@ -29,10 +29,6 @@ mod equal_time;
 mod graph_partition;
 mod layer_per_device;
 mod layers;
-#[cfg(feature = "metis")]
-mod multilevel;
-#[cfg(not(feature = "metis"))]
-#[path = "multilevel_off.rs"]
 mod multilevel;
 #[cfg(test)]
 mod support;

@@ -1,0 +1,305 @@
+//! Seconds of every operator on every kind, and of every tensor over every link.
+//!
+//! An operator's time is measured (`seconds` in the graph) or derived by the roofline
+//!
+//! ```text
+//! max(flop / (peak · efficiency), bytes moved / memory bandwidth) + launches · launch overhead
+//! ```
+//!
+//! (Williams, Waterman and Patterson, "Roofline", CACM 2009). The peak is the class's peak for the operator's precision
+//! if it lists one, else the peak of the class. An operator that a kind cannot run has no time there, rather than an
+//! infinite one.
+
+use thiserror::Error;
+
+use crate::cluster::Cluster;
+use crate::document::{ClassDocument, LinkDocument, OperatorDocument, Pass};
+use crate::graph::{Graph, OpId, TensorId};
+
+/// Error in the derivation of costs.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum CostError {
+    /// A kind without a link, and a tensor without a measured time for its class.
+    #[error(
+        "kind `{kind}` has no link, and tensor {tensor} ({name}) no measured seconds for its class `{class}`"
+    )]
+    NoLink {
+        /// The kind.
+        kind: String,
+        /// Its class.
+        class: String,
+        /// Index of the tensor.
+        tensor: usize,
+        /// Name of the tensor.
+        name: String,
+    },
+    /// A kind without a link, and a parameter whose gradient its devices may have to synchronise.
+    #[error(
+        "kind `{kind}` has no link over which to synchronise the gradient of the parameter `{parameter}`"
+    )]
+    NoLinkForGradient {
+        /// The kind.
+        kind: String,
+        /// Name of the parameter.
+        parameter: String,
+    },
+    /// Finite costs or bytes whose sum exceeds [`LARGEST_SUM`](crate::tolerance::LARGEST_SUM).
+    #[error("{what} sum to {sum:e}, the most of it from {largest}")]
+    Overflow {
+        /// The summed quantity.
+        what: String,
+        /// The sum.
+        sum: f64,
+        /// The operator or tensor with the largest share.
+        largest: String,
+    },
+}
+
+/// The cost tables of a graph on a cluster.
+#[derive(Debug, Clone)]
+pub struct CostTable {
+    kinds: usize,
+    groups: usize,
+    seconds: Vec<Option<f64>>,
+    transfer: Vec<f64>,
+    uplink: Vec<f64>,
+    /// `[parameter][kind]`.
+    gradient: Vec<f64>,
+    /// `[parameter][group]`.
+    gradient_uplink: Vec<f64>,
+}
+
+impl CostTable {
+    /// Derives the tables in time O((kinds + groups) · (operators + tensors)).
+    ///
+    /// # Errors
+    /// A transfer that has neither a measured time nor a link.
+    pub fn new(graph: &Graph, cluster: &Cluster) -> Result<CostTable, CostError> {
+        let kinds = cluster.kind_count();
+        let groups = cluster.group_count();
+        let mut seconds = Vec::with_capacity(graph.operator_count() * kinds);
+        for op in graph.operators() {
+            for kind in 0..kinds {
+                let class = &cluster.kind(kind).class;
+                seconds.push(operator_seconds(
+                    graph.operator(op),
+                    class,
+                    cluster.document().classes.get(class),
+                ));
+            }
+        }
+        let mut transfer = Vec::with_capacity(graph.tensor_count() * kinds);
+        let mut uplink = Vec::with_capacity(graph.tensor_count() * groups);
+        for tensor in graph.tensors() {
+            for kind in 0..kinds {
+                transfer.push(transfer_seconds(graph, cluster, tensor, kind)?);
+            }
+            for group in &cluster.document().groups {
+                uplink.push(over(&group.uplink, graph.bytes(tensor)));
+            }
+        }
+        let mut gradient = Vec::with_capacity(graph.parameters().len() * kinds);
+        let mut gradient_uplink = Vec::with_capacity(graph.parameters().len() * groups);
+        for parameter in 0..graph.parameters().len() {
+            let bytes = gradient_bytes(graph, parameter);
+            for kind in 0..kinds {
+                gradient.push(gradient_seconds(graph, cluster, parameter, bytes, kind)?);
+            }
+            for group in &cluster.document().groups {
+                gradient_uplink.push(bytes.map_or(0.0, |bytes| over(&group.uplink, bytes)));
+            }
+        }
+        Ok(CostTable { kinds, groups, seconds, transfer, uplink, gradient, gradient_uplink })
+    }
+
+    /// Divides among `microbatches` what happens once an iteration: updates of the parameters, tensors that only they
+    /// read or make, and the synchronisation of gradients. O((kinds + groups) · (operators + tensors)).
+    #[must_use]
+    pub fn per_microbatch(mut self, graph: &Graph, microbatches: u32) -> CostTable {
+        let share = 1.0 / f64::from(microbatches);
+        let is_update = |op: OpId| graph.operator(op).pass == Pass::Update;
+        for op in graph.operators().filter(|&op| is_update(op)) {
+            let row = op.index() * self.kinds..(op.index() + 1) * self.kinds;
+            self.seconds[row].iter_mut().flatten().for_each(|seconds| *seconds *= share);
+        }
+        for tensor in graph.tensors() {
+            let readers = graph.consumers(tensor);
+            let is_of_updates = !readers.is_empty() && readers.iter().all(|&op| is_update(op));
+            if is_of_updates || is_update(graph.producer(tensor)) {
+                let at = tensor.index();
+                self.transfer[at * self.kinds..(at + 1) * self.kinds].iter_mut().for_each(|s| *s *= share);
+                self.uplink[at * self.groups..(at + 1) * self.groups].iter_mut().for_each(|s| *s *= share);
+            }
+        }
+        self.gradient.iter_mut().chain(&mut self.gradient_uplink).for_each(|seconds| *seconds *= share);
+        self
+    }
+
+    /// Seconds of an operator on a kind; `None` if the kind cannot run it.
+    pub fn seconds(&self, op: OpId, kind: usize) -> Option<f64> {
+        self.seconds[op.index() * self.kinds + kind]
+    }
+
+    /// Seconds to move a tensor once over the link of a kind; zero for a host.
+    pub fn transfer(&self, tensor: TensorId, kind: usize) -> f64 {
+        self.transfer[tensor.index() * self.kinds + kind]
+    }
+
+    /// Seconds over the link of a kind that a device pays to synchronise the gradient of a shared parameter that
+    /// another device also holds; zero for a host, without a backward pass, and for an untrained parameter.
+    pub fn gradient(&self, parameter: usize, kind: usize) -> f64 {
+        self.gradient[parameter * self.kinds + kind]
+    }
+
+    /// Seconds to synchronise the gradient of a shared parameter over the uplink of a group with copies on both sides.
+    pub fn gradient_uplink(&self, parameter: usize, group: usize) -> f64 {
+        self.gradient_uplink[parameter * self.groups + group]
+    }
+
+    /// Seconds that a tensor takes over the uplink of a group.
+    pub fn uplink(&self, tensor: TensorId, group: usize) -> f64 {
+        self.uplink[tensor.index() * self.groups + group]
+    }
+}
+
+/// Bytes that each holder of a shared parameter sends and receives to synchronise its gradient; `None` if nothing is synchronised.
+///
+/// A ring all-reduce among m devices moves 2 (m − 1)/m of the bytes over each link (Patarasuk and Yuan, JPDC 2009).
+/// Here m is the maximum number of devices that can hold a copy: the number of colocation classes with a reader. The
+/// cost of a device thus depends neither on the number of other holders nor on the size of the cluster. It is exact for
+/// two readers, as of a tied embedding, and if every class has its own device; otherwise it is too high by less than a
+/// factor of two.
+fn gradient_bytes(graph: &Graph, parameter: usize) -> Option<f64> {
+    let document = &graph.parameters()[parameter];
+    if !document.trained || !graph.has_backward() {
+        return None;
+    }
+    let mut classes: Vec<usize> = graph.readers(parameter).iter().map(|&op| graph.class_of(op)).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let copies = classes.len() as f64;
+    (copies > 1.0).then(|| 2.0 * (copies - 1.0) / copies * document.bytes)
+}
+
+fn gradient_seconds(
+    graph: &Graph,
+    cluster: &Cluster,
+    parameter: usize,
+    bytes: Option<f64>,
+    kind: usize,
+) -> Result<f64, CostError> {
+    let spec = cluster.kind(kind);
+    match (bytes, &spec.link) {
+        (Some(bytes), Some(link)) if !spec.host && spec.count > 0 => Ok(over(link, bytes)),
+        (Some(_), None) if !spec.host && spec.count > 0 => Err(CostError::NoLinkForGradient {
+            kind: spec.name.clone(),
+            parameter: graph.parameters()[parameter].name.clone(),
+        }),
+        _ => Ok(0.0),
+    }
+}
+
+/// Seconds to move `bytes` bytes over a link.
+pub fn over(link: &LinkDocument, bytes: f64) -> f64 {
+    link.latency_s + bytes / link.bandwidth
+}
+
+fn operator_seconds(operator: &OperatorDocument, name: &str, class: Option<&ClassDocument>) -> Option<f64> {
+    if operator.unsupported.iter().any(|unsupported| unsupported == name) {
+        return None;
+    }
+    if let Some(&measured) = operator.seconds.get(name) {
+        return Some(measured);
+    }
+    let class = class?;
+    if operator.flop.is_none() && operator.bytes_moved.is_none() {
+        return None;
+    }
+    let term = |amount: Option<f64>, rate: Option<f64>| match (amount, rate) {
+        (None, _) => Some(0.0),
+        (Some(0.0), _) => Some(0.0),
+        (Some(amount), Some(rate)) => Some(amount / rate),
+        (Some(_), None) => None,
+    };
+    let peak =
+        operator.precision.and_then(|precision| class.peaks.get(&precision).copied()).or(class.peak_flops);
+    let compute = term(operator.flop, peak.map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
+    let memory = term(operator.bytes_moved, class.memory_bandwidth)?;
+    Some(compute.max(memory) + operator.launches.unwrap_or(1.0) * class.launch_overhead_s)
+}
+
+fn transfer_seconds(
+    graph: &Graph,
+    cluster: &Cluster,
+    tensor: TensorId,
+    kind: usize,
+) -> Result<f64, CostError> {
+    let spec = cluster.kind(kind);
+    if spec.host || spec.count == 0 {
+        return Ok(0.0);
+    }
+    if let Some(&measured) = graph.document().tensors[tensor.index()].seconds.get(&spec.class) {
+        return Ok(measured);
+    }
+    match &spec.link {
+        Some(link) => Ok(over(link, graph.bytes(tensor))),
+        None => Err(CostError::NoLink {
+            kind: spec.name.clone(),
+            class: spec.class.clone(),
+            tensor: tensor.index(),
+            name: graph.tensor_name(tensor),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::document::Precision;
+
+    fn class() -> ClassDocument {
+        ClassDocument {
+            peak_flops: Some(100.0),
+            peaks: BTreeMap::from([(Precision::Fp32, 10.0), (Precision::Int8, 200.0)]),
+            memory_bandwidth: Some(4.0),
+            launch_overhead_s: 0.5,
+            efficiency: Some(0.5),
+            source: None,
+        }
+    }
+
+    fn seconds(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
+        operator_seconds(operator, "gpu", Some(class))
+    }
+
+    #[test]
+    fn the_peak_is_that_of_the_precision_where_the_class_says_it() {
+        let of = |precision| OperatorDocument {
+            flop: Some(1000.0),
+            precision,
+            ..OperatorDocument::named("product")
+        };
+        assert_eq!(seconds(&of(Some(Precision::Fp32)), &class()), Some(200.5));
+        assert_eq!(seconds(&of(Some(Precision::Int8)), &class()), Some(10.5));
+        assert_eq!(seconds(&of(Some(Precision::Bf16)), &class()), Some(20.5), "not among the peaks");
+        assert_eq!(seconds(&of(None), &class()), Some(20.5));
+        let one = ClassDocument { peak_flops: None, ..class() };
+        assert_eq!(seconds(&of(Some(Precision::Fp32)), &one), Some(200.5), "a class may have peaks alone");
+        assert_eq!(seconds(&of(Some(Precision::Bf16)), &one), None);
+    }
+
+    #[test]
+    fn the_overhead_is_paid_once_for_each_launch() {
+        let of = |launches| OperatorDocument {
+            bytes_moved: Some(8.0),
+            launches,
+            ..OperatorDocument::named("copy")
+        };
+        assert_eq!(seconds(&of(None), &class()), Some(2.5));
+        assert_eq!(seconds(&of(Some(1.0)), &class()), Some(2.5));
+        assert_eq!(seconds(&of(Some(0.0)), &class()), Some(2.0));
+        assert_eq!(seconds(&of(Some(6.0)), &class()), Some(5.0));
+    }
+}

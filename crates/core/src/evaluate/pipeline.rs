@@ -1,0 +1,199 @@
+//! Conversion of a placement to a pipeline that can be run task by task.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::contract::{Shared, Units};
+use crate::document::Schedule;
+use crate::meter::Meter;
+use crate::placement::Placement;
+use crate::problem::Problem;
+use crate::schedule::{Pipeline, ScheduleError, Stage, StageTimes};
+
+/// Returns the pipeline of a contiguous placement, for [`Pipeline::run`]. Its stage times are the loads that
+/// [`evaluate`](super::evaluate) scores, communication included, so both give the same iteration time unless an uplink
+/// takes longer than the devices. The number of microbatches is the objective's.
+///
+/// Under interleaved 1F1B a device runs `chunks` stages, which a placement cannot express. Each stage is therefore
+/// divided into `chunks` chunks: its units in topological order, cut where the compute before the cut is nearest to an
+/// equal share. The chunks of all stages, in pipeline order, are assigned to the devices in turn, as the schedule
+/// requires. The time of a chunk is its time on the device that it is assigned to, including the tensors that it cuts
+/// there. A device holds a shared parameter and synchronises its
+/// gradient once for all of its chunks. Other schedules have one chunk per stage.
+///
+/// O(operators + pins + units · chunks).
+///
+/// # Errors
+/// An invalid number of chunks, a unit on several devices or on one that cannot run it, and a stage with fewer units
+/// than chunks.
+///
+/// # Panics
+/// If the objective is not the iteration time under a schedule, or the placement was made for another problem.
+pub fn pipeline(
+    problem: &Problem,
+    placement: &Placement,
+    schedule: Schedule,
+    chunks: u32,
+) -> Result<Pipeline, ScheduleError> {
+    assert!(problem.objective().times_iteration(), "loads of passes that a schedule runs");
+    if chunks == 0 || (chunks > 1 && schedule != Schedule::Interleaved) {
+        return Err(ScheduleError::Chunks { chunks });
+    }
+    let units = Units::new(problem);
+    let used = placement.used();
+    let mut stages = Vec::new();
+    let parts = chunks_of(problem, placement, &units, chunks as usize)?;
+    let mut on_devices: Vec<OnDevice> = vec![OnDevice::default(); used.len()];
+    for (at, part) in parts.iter().enumerate() {
+        on_devices[at % used.len()].count_readers(&units, part);
+    }
+    for (at, part) in parts.iter().enumerate() {
+        let (device, on_device) = (used[at % used.len()], &mut on_devices[at % used.len()]);
+        let (pool, replicas) = (problem.pool_of(device), placement.replicas(device));
+        stages.push(stage(problem, &units, part, pool, replicas, on_device)?);
+    }
+    Ok(Pipeline {
+        schedule,
+        microbatches: problem.objective().microbatches,
+        devices: used.len() as u32,
+        stages,
+        transfers: Vec::new(),
+    })
+}
+
+/// The units of every chunk, in the order of the pipeline.
+fn chunks_of(
+    problem: &Problem,
+    placement: &Placement,
+    units: &Units,
+    chunks: usize,
+) -> Result<Vec<Vec<u32>>, ScheduleError> {
+    let used = placement.used();
+    let slot = super::slots(problem, &used);
+    let mut of_stage: Vec<Vec<u32>> = vec![Vec::new(); used.len()];
+    for unit in 0..units.len() {
+        let members = units.members(unit);
+        let device = placement.device_of(members[0]);
+        if let Some(&other) = members.iter().find(|&&op| placement.device_of(op) != device) {
+            let operator = problem.graph().operator(other).name.clone();
+            return Err(ScheduleError::Parted { operator });
+        }
+        of_stage[slot[device.index()] as usize].push(unit as u32);
+    }
+    let mut all = Vec::new();
+    for (&device, own) in used.iter().zip(&of_stage) {
+        if own.len() < chunks {
+            let device = problem.cluster().device_name(device);
+            return Err(ScheduleError::FewUnits { device, units: own.len(), chunks });
+        }
+        let pool = problem.pool_of(device);
+        let seconds = |unit: u32| units.seconds(unit as usize, pool).unwrap_or(0.0);
+        let total: f64 = own.iter().map(|&unit| seconds(unit)).sum();
+        let (mut from, mut at, mut before) = (0, 0, 0.0);
+        for chunk in 1..=chunks {
+            let share = total * chunk as f64 / chunks as f64;
+            // Each chunk takes at least one unit and leaves at least one for each later chunk.
+            let most = own.len() - (chunks - chunk);
+            while at < most {
+                let next = before + seconds(own[at]);
+                if chunk < chunks && at > from && next - share > share - before {
+                    break;
+                }
+                (before, at) = (next, at + 1);
+            }
+            all.push(own[from..at].to_vec());
+            from = at;
+        }
+    }
+    Ok(all)
+}
+
+/// What a device bears once for all of its chunks: its copies of shared parameters, and their gradients.
+#[derive(Debug, Clone, Default)]
+struct OnDevice {
+    /// Units on the device by the gradient that they have a pin in.
+    readers: FxHashMap<u32, usize>,
+    gradients: FxHashSet<u32>,
+    parameters: FxHashSet<u32>,
+}
+
+impl OnDevice {
+    fn count_readers(&mut self, units: &Units, part: &[u32]) {
+        for net in part.iter().flat_map(|&unit| units.nets_of(unit as usize)) {
+            if units.nets()[*net as usize].is_gradient() {
+                *self.readers.entry(*net).or_default() += 1;
+            }
+        }
+    }
+
+    /// Parameters of a chunk that an earlier chunk of the device holds.
+    fn parameters(&mut self, units: &Units, part: &[u32]) -> Shared {
+        let mut held = Shared { bytes: 0.0, synchronised: 0.0 };
+        let mut own = FxHashSet::default();
+        for &parameter in part.iter().flat_map(|&unit| units.shared_of(unit as usize)) {
+            if own.insert(parameter) && !self.parameters.insert(parameter) {
+                let shared = units.shared()[parameter as usize];
+                held.bytes += shared.bytes;
+                held.synchronised += shared.synchronised;
+            }
+        }
+        held
+    }
+
+    /// Seconds to synchronise the gradients that a chunk is the first of the device to read, with other devices.
+    fn gradients(&mut self, units: &Units, part: &[u32], pool: usize) -> f64 {
+        let mut seconds = 0.0;
+        for &net in part.iter().flat_map(|&unit| units.nets_of(unit as usize)) {
+            let Some(&readers) = self.readers.get(&net) else { continue };
+            if readers < units.pins(net as usize).len() && self.gradients.insert(net) {
+                seconds += units.transfer(net as usize, pool);
+            }
+        }
+        seconds
+    }
+}
+
+fn stage(
+    problem: &Problem,
+    units: &Units,
+    part: &[u32],
+    pool: usize,
+    replicas: u32,
+    on_device: &mut OnDevice,
+) -> Result<Stage, ScheduleError> {
+    let (graph, spec) = (problem.graph(), &problem.pools()[pool]);
+    let mut meter = Meter::new(units, problem.objective(), pool);
+    let mut stage = Stage::default();
+    let mut put_off = 0.0;
+    for &unit in part {
+        meter.add(unit as usize);
+        for &op in units.members(unit as usize) {
+            let document = graph.operator(op);
+            let Some(seconds) = problem.seconds(op, pool) else {
+                let device = problem.cluster().device_name(spec.devices[0]);
+                return Err(ScheduleError::Unsupported { operator: document.name.clone(), device });
+            };
+            put_off += if problem.is_put_off(op) { seconds } else { 0.0 };
+            if units.bytes_are_sums() {
+                stage.fixed_bytes += document.parameter_bytes + document.optimizer_bytes;
+                stage.workspace_bytes += document.workspace_bytes;
+                stage.activation_bytes += document.activation_bytes;
+            }
+        }
+    }
+    if !units.bytes_are_sums() {
+        let bytes = meter.holdings().bytes();
+        stage.fixed_bytes = bytes.fixed;
+        stage.activation_bytes = bytes.activations + bytes.stash;
+        // A running microbatch has more than its stash, or never holds all of it at once.
+        let beyond = bytes.peak - bytes.stash;
+        stage.fixed_bytes += beyond.min(0.0);
+        stage.workspace_bytes = beyond.max(0.0);
+    }
+    let held = on_device.parameters(units, part);
+    stage.fixed_bytes -= held.bytes;
+    let synchronised = spec.synchronisation(meter.parameter_bytes() - held.synchronised, replicas);
+    let mut sums = [meter.sums(0), meter.sums(1)];
+    sums[1].synchronised = on_device.gradients(units, part, pool);
+    stage.times = StageTimes::of(problem.objective(), &sums, put_off, replicas, synchronised);
+    Ok(stage)
+}

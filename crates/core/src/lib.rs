@@ -1,0 +1,29 @@
+//! The core of Stagewright: documents, graph, cluster, cost model, problem, placement and evaluation.
+//!
+//! Each module imports only those before it in this order: `document`, `tolerance`, `seed`, `graph`, `cluster`,
+//! `objective`, `cost`, `memory`, `magnitude`, `problem`, `contract`, `placement`, `holdings`, `meter`,
+//! `offload`, `simulate`, `schedule`, `evaluate`, `calls`, `certificate`, `bound`, `solver`.
+
+pub mod bound;
+pub mod calls;
+pub mod certificate;
+pub mod cluster;
+pub mod contract;
+pub mod cost;
+pub mod document;
+pub mod evaluate;
+pub mod graph;
+pub mod holdings;
+mod magnitude;
+pub mod memory;
+pub mod meter;
+pub mod objective;
+pub mod offload;
+pub mod placement;
+pub mod problem;
+pub mod schedule;
+pub mod seed;
+pub mod simulate;
+pub mod solver;
+pub mod text;
+pub mod tolerance;

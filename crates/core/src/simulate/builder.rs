@@ -1,0 +1,256 @@
+//! Incremental construction of flows.
+
+use std::sync::Arc;
+
+use super::Rules;
+use super::error::{FlowError, runnable};
+use super::flow::{Copy, Flow, MOST, Operator, Shared, Task, Tensor, Transfer};
+use crate::tolerance::LARGEST_SUM;
+
+/// Adds operators, tensors and transfers to a flow, in that order: all operators first, and the copies and
+/// transfers of a tensor right after it.
+#[derive(Debug, Clone)]
+pub struct FlowBuilder {
+    pub(super) flow: Flow,
+}
+
+impl FlowBuilder {
+    /// Starts a flow on `devices` devices and `ports` ports. With priorities the device queues are ordered by
+    /// [`Operator::rank`], else by the time at which an operator becomes ready.
+    pub fn new(rules: Rules, devices: u32, ports: u32, has_priority: bool) -> FlowBuilder {
+        FlowBuilder::over(Flow::default(), rules, devices, ports, has_priority)
+    }
+
+    /// As [`FlowBuilder::new`], reusing the memory of a flow that is no longer needed.
+    pub fn over(mut flow: Flow, rules: Rules, devices: u32, ports: u32, has_priority: bool) -> FlowBuilder {
+        flow.rules = rules;
+        flow.has_priority = has_priority;
+        flow.port_count = ports;
+        flow.tasks.clear();
+        flow.shared = Arc::default();
+        flow.synchronisation = 0.0;
+        flow.keeps_outputs = false;
+        flow.fixed.clear();
+        flow.fixed.resize(devices as usize, 0.0);
+        let mut builder = FlowBuilder { flow };
+        builder.clear_tensors();
+        builder
+    }
+
+    /// Sets the shared parameters, and whether tensors without readers stay until the end of the step.
+    pub(super) fn residents(&mut self, shared: Arc<[Shared]>, keeps_outputs: bool) {
+        self.flow.shared = shared;
+        self.flow.keeps_outputs = keeps_outputs;
+    }
+
+    /// Removes all tensors.
+    pub(super) fn clear_tensors(&mut self) {
+        let flow = &mut self.flow;
+        flow.tensors.clear();
+        flow.transfers.clear();
+        flow.copies.clear();
+        flow.readers.clear();
+        flow.ports.clear();
+    }
+
+    /// Adds an operator and returns its index.
+    pub fn operator(&mut self, operator: Operator) -> u32 {
+        self.flow.tasks.push(Task { operator, ..Task::default() });
+        self.flow.tasks.len() as u32 - 1
+    }
+
+    /// Adds a tensor of an operator that has been added, with its readers on the same device, and returns its
+    /// index.
+    ///
+    /// # Panics
+    /// If there is no such operator.
+    pub fn tensor(&mut self, producer: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) -> u32 {
+        self.tensor_on(self.flow.tasks[producer as usize].operator.device, producer, bytes, readers)
+    }
+
+    /// As [`FlowBuilder::tensor`], for a known device of the producer.
+    pub(super) fn tensor_on(
+        &mut self,
+        device: u32,
+        producer: u32,
+        bytes: f64,
+        readers: impl IntoIterator<Item = u32>,
+    ) -> u32 {
+        let home = self.flow.copies.len() as u32;
+        let transfers = [self.flow.transfers.len() as u32; 2];
+        self.flow.tensors.push(Tensor { producer, home, transfers, announced: false });
+        self.add_copy(device, bytes, readers);
+        self.flow.tensors.len() as u32 - 1
+    }
+
+    /// Adds a transfer of the tensor added last and returns its index. It holds its ports for `seconds`,
+    /// after which it has arrived at all its destinations, and then for `gap`. The copies that it delivers
+    /// are added next.
+    ///
+    /// # Panics
+    /// If there is no tensor.
+    pub fn transfer(&mut self, seconds: f64, gap: f64, ports: impl IntoIterator<Item = u32>) -> u32 {
+        let flow = &mut self.flow;
+        let last = flow.tensors.last_mut().expect("a transfer is of the tensor added last");
+        last.transfers[1] += 1;
+        let Tensor { producer, home, transfers: [_, next], .. } = *last;
+        let tensor = flow.tensors.len() as u32 - 1;
+        let copies = [flow.copies.len() as u32; 2];
+        let first_port = flow.ports.len() as u32;
+        flow.ports.extend(ports);
+        let ports = [first_port, flow.ports.len() as u32];
+        flow.transfers.push(Transfer { tensor, producer, home, copies, ports, seconds, gap });
+        next - 1
+    }
+
+    /// Adds a copy that the transfer added last delivers, with its readers.
+    ///
+    /// # Panics
+    /// If there is no transfer.
+    pub fn copy(&mut self, device: u32, readers: impl IntoIterator<Item = u32>) {
+        let transfer = self.flow.transfers.last().expect("a copy is brought by the transfer added last");
+        let bytes = self.flow.copies[transfer.home as usize].bytes;
+        self.add_copy(device, bytes, readers);
+        let last = self.flow.copies.len() as u32;
+        self.flow.transfers.last_mut().expect("asked for above").copies[1] = last;
+    }
+
+    /// Makes the transfer added last deliver no copy. Instead, its arrival releases the home copy to the
+    /// readers there, who may otherwise read it when the producer ends.
+    ///
+    /// # Panics
+    /// If there is no transfer, or another one already releases the home copy.
+    pub fn announce(&mut self) {
+        let transfer = self.flow.transfers.last_mut().expect("what is announced is the tensor added last");
+        let tensor = &mut self.flow.tensors[transfer.tensor as usize];
+        assert!(!tensor.announced, "a tensor is announced once");
+        tensor.announced = true;
+        transfer.copies = [transfer.home, transfer.home + 1];
+    }
+
+    fn add_copy(&mut self, device: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) {
+        let first_reader = self.flow.readers.len() as u32;
+        self.flow.copies.push(Copy { device, first_reader, bytes });
+        self.flow.readers.extend(readers);
+    }
+
+    /// Checks and returns the flow, in time linear in its size.
+    ///
+    /// # Errors
+    /// The first defect found.
+    pub fn finish(mut self) -> Result<Flow, FlowError> {
+        self.end_tables();
+        self.check()?;
+        let flow = self.index();
+        let ran = runnable(&flow);
+        match ran < flow.operator_count() {
+            true => Err(FlowError::Cycle { count: flow.operator_count() - ran }),
+            false => Ok(flow),
+        }
+    }
+
+    /// Returns the flow without validating its contents, which is the caller's responsibility.
+    pub(super) fn finish_checked(mut self) -> Flow {
+        self.end_tables();
+        let most = self.flow.operator_count().max(self.flow.transfer_count());
+        assert!(most <= MOST, "more operators or transfers than events can number");
+        self.index()
+    }
+
+    fn end_tables(&mut self) {
+        let flow = &mut self.flow;
+        let [copies, transfers] = [flow.copies.len(), flow.transfers.len()].map(|length| length as u32);
+        flow.tensors.push(Tensor { producer: 0, home: copies, transfers: [transfers; 2], announced: false });
+        flow.copies.push(Copy { device: 0, first_reader: flow.readers.len() as u32, bytes: 0.0 });
+    }
+
+    /// Computes the derived tables.
+    fn index(self) -> Flow {
+        let mut flow = self.flow;
+        let operators = flow.operator_count();
+        flow.add_up_fixed();
+        flow.waits.clear();
+        flow.waits.resize(operators, 0);
+        for &reader in &flow.readers {
+            flow.waits[reader as usize] += 1;
+        }
+        flow.holds.clear();
+        flow.holds.extend(flow.copies.windows(2).map(|two| two[1].first_reader - two[0].first_reader));
+        let tensors = flow.tensors.len() as u32 - 1;
+        flow.events = operators as u32;
+        for at in 0..tensors {
+            let tensor = flow.tensors[at as usize];
+            let transfers = tensor.transfers[1] - tensor.transfers[0];
+            flow.events += transfers;
+            flow.holds[tensor.home as usize] += flow.holds_at_home(at, transfers);
+        }
+        let made = (0..tensors).zip(&flow.tensors).map(|(at, tensor)| (tensor.producer, at));
+        flow.outputs.refill(operators, made);
+        let copies = (0..).zip(flow.copies.windows(2));
+        let read = copies.flat_map(|(copy, two)| {
+            let [first, last] = [0, 1].map(|at| two[at].first_reader as usize);
+            flow.readers[first..last].iter().map(move |&reader| (reader, copy))
+        });
+        flow.inputs.refill(operators, read);
+        for (op, task) in flow.tasks.iter_mut().enumerate() {
+            task.inputs = flow.inputs.range(op);
+            task.outputs = flow.outputs.range(op);
+            let made = flow.outputs.row(op).iter().map(|&tensor| &flow.tensors[tensor as usize]);
+            let bytes = made.map(|tensor| flow.copies[tensor.home as usize].bytes);
+            task.start_bytes = bytes.fold(task.operator.workspace_bytes, |sum, bytes| sum + bytes);
+        }
+        flow
+    }
+
+    fn check(&self) -> Result<(), FlowError> {
+        let flow = &self.flow;
+        for (what, count) in [("operators", flow.operator_count()), ("transfers", flow.transfer_count())] {
+            if count > MOST {
+                return Err(FlowError::TooMany { what, count });
+            }
+        }
+        let mut sums = [0.0; 2];
+        let mut figure = |what: &'static str, at: usize, value: f64, sum: usize| {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(FlowError::BadNumber { what, at, value });
+            }
+            sums[sum] += value;
+            match sums[sum] > LARGEST_SUM {
+                true => Err(FlowError::Overflow { what, at }),
+                false => Ok(()),
+            }
+        };
+        for (at, Task { operator, .. }) in flow.tasks.iter().enumerate() {
+            figure("seconds of operator", at, operator.seconds, 0)?;
+            figure("pause of operator", at, operator.pause, 0)?;
+            figure("fixed bytes of operator", at, operator.fixed_bytes.abs(), 1)?;
+            figure("workspace of operator", at, operator.workspace_bytes, 1)?;
+            known("device of operator", at, operator.device, flow.fixed.len())?;
+        }
+        for (at, transfer) in flow.transfers.iter().enumerate() {
+            figure("seconds of transfer", at, transfer.seconds, 0)?;
+            figure("gap of transfer", at, transfer.gap, 0)?;
+            for &port in flow.ports_of(at as u32) {
+                known("port of transfer", at, port, flow.port_count())?;
+            }
+        }
+        for (at, copy) in flow.copies[..flow.copies.len() - 1].iter().enumerate() {
+            figure("bytes of copy", at, copy.bytes, 1)?;
+            known("device of copy", at, copy.device, flow.fixed.len())?;
+            for &reader in flow.readers_of(at as u32) {
+                known("reader of copy", at, reader, flow.operator_count())?;
+                if flow.tasks[reader as usize].operator.device != copy.device {
+                    return Err(FlowError::Elsewhere { reader, copy: at });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn known(what: &'static str, at: usize, index: u32, count: usize) -> Result<(), FlowError> {
+    match (index as usize) < count {
+        true => Ok(()),
+        false => Err(FlowError::Unknown { what, at, index, count }),
+    }
+}

@@ -1,0 +1,126 @@
+//! Text from inputs, made harmless where it leaves the program.
+//!
+//! A name in a model, a cluster or a plan may have any character. On a terminal some of them move the cursor, turn the
+//! direction of writing or cannot be seen; in Markdown some are markup; in a shell some run commands.
+
+use std::borrow::Cow;
+
+/// A text on one line in which every character is seen: control characters, line ends among them, marks that turn the
+/// direction of writing and whatever has no width or shape are escapes, all else stays as it is.
+///
+/// ```
+/// use stagewright_core::text::visible;
+/// assert_eq!(visible("conv\u{1b}[2J\n"), r"conv\u{1b}[2J\n");
+/// assert_eq!(visible("a\u{202e}b\u{200b}"), r"a\u{202e}b\u{200b}");
+/// assert_eq!(visible("it's \"a\\b\", 模型, नमस्ते"), "it's \"a\\b\", 模型, नमस्ते");
+/// ```
+pub fn visible(text: &str) -> Cow<'_, str> {
+    escaped(text, is_hidden)
+}
+
+/// As [`visible`] does, but for the ends of lines.
+pub fn visible_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |character| character != '\n' && is_hidden(character))
+}
+
+fn escaped(text: &str, is_hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(2 * text.len());
+    for character in text.chars() {
+        match is_hidden(character) {
+            true if matches!(character, '\0' | '\t' | '\n' | '\r') => shown.extend(character.escape_debug()),
+            true => shown.extend(character.escape_unicode()),
+            false => shown.push(character),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+fn is_hidden(character: char) -> bool {
+    match character {
+        ' '..='~' => false,
+        // Letters and marks to Unicode, and ignored wherever text is shown.
+        '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' => true,
+        '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0100}'..='\u{e01ef}' => true,
+        // The library escapes what cannot be printed. An accent it escapes too, unless another character goes before.
+        _ => format!(".{character}").escape_debug().nth(1) == Some('\\'),
+    }
+}
+
+/// A text that is no markup where it stands in a line or a cell of Markdown, every character of it seen.
+///
+/// ```
+/// use stagewright_core::text::markdown;
+/// assert_eq!(markdown("<b>|`x`[a](b)\n"), r"\<b>\|\`x\`[a\](b)\\n");
+/// assert_eq!(markdown("*no* 2 * 3_a_b [2 of 3]"), r"\*no* 2 * 3_a_b [2 of 3]");
+/// ```
+pub fn markdown(text: &str) -> String {
+    let text = visible(text);
+    let mut shown = String::with_capacity(text.len());
+    let mut before = ' ';
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        let after = rest.peek().copied().unwrap_or(' ');
+        let is_markup = match character {
+            '\\' | '`' | '<' | '&' | '|' | '$' => true,
+            // Nothing is emphasised that is not opened, and a blank after it opens nothing, nor does a stroke in a word.
+            '*' | '~' => after != ' ',
+            '_' => after != ' ' && !(before.is_alphanumeric() && after.is_alphanumeric()),
+            // All other uses of brackets need a line of their own that says where they lead.
+            ']' => after == '(',
+            _ => false,
+        };
+        if is_markup {
+            shown.push('\\');
+        }
+        shown.push(character);
+        before = character;
+    }
+    shown
+}
+
+/// A word of a command that is given to be pasted into a POSIX shell.
+///
+/// ```
+/// use stagewright_core::text::quoted;
+/// assert_eq!(quoted("models/bert_l-3.json"), "models/bert_l-3.json");
+/// assert_eq!(quoted("it's $(touch x).onnx"), r"'it'\''s $(touch x).onnx'");
+/// assert_eq!(quoted("-rf"), "./-rf");
+/// ```
+pub fn quoted(path: &str) -> Cow<'_, str> {
+    let path = if path.starts_with('-') { Cow::Owned(format!("./{path}")) } else { Cow::Borrowed(path) };
+    let is_plain = |character: char| character.is_alphanumeric() || "_./:@%+,-".contains(character);
+    if !path.is_empty() && path.chars().all(is_plain) {
+        return path;
+    }
+    Cow::Owned(format!("'{}'", path.replace('\'', r"'\''")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_hidden_is_left_and_nothing_seen_is_changed() {
+        for hidden in ('\0'..=char::MAX).filter(|&character| is_hidden(character)) {
+            let text = format!("a{hidden}b");
+            let shown = visible(&text);
+            assert!(shown.starts_with("a\\") && shown.is_ascii(), "{shown}");
+            assert_eq!(visible(&shown), shown, "an escape is seen");
+        }
+        for control in (0..0x20).chain(0x7f..0xa0) {
+            assert!(char::from_u32(control).is_some_and(is_hidden), "{control:x}");
+        }
+        let marks = "\u{200b}\u{200d}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{ad}\u{feff}";
+        for mark in marks.chars().chain(['\u{61c}', '\u{180e}', '\u{e0041}', '\u{fe0f}', '\u{3164}']) {
+            assert!(is_hidden(mark), "{mark:?}");
+        }
+        for seen in ["e\u{301}tude", "ไม้ตรี", "हिन्दी", "שָׁלוֹם", "µs × 3 – █▒ …", "🎉", "\"'\\`"]
+        {
+            assert!(matches!(visible(seen), Cow::Borrowed(_)), "{seen}");
+        }
+        assert_eq!(visible_lines("a\nb\r\n"), "a\nb\\r\n");
+    }
+}

@@ -1,0 +1,7 @@
+//! The cost model, the simulator, schedules and bounds against independent definitions.
+
+mod makespan_bounds;
+mod oracles;
+mod schedule;
+mod simulate;
+mod steady;

@@ -1,0 +1,196 @@
+//! What an iteration does once: updates of the parameters and the synchronisation of gradients.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::cluster::{Cluster, DeviceId};
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, Communication, KindDocument, LinkDocument, OperatorDocument,
+    ParameterDocument, Pass, Schedule,
+};
+use stagewright_core::evaluate::{evaluate, pipeline};
+use stagewright_core::graph::GraphBuilder;
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+
+/// Two stages, each with a forward operator of 2 s and a backward operator of 3 s, and an update of 8 s on the second.
+/// Links move a byte a second. In version 2, `readers` share 4 bytes of parameters.
+fn problem(readers: &[&str], objective: Objective) -> Problem {
+    let mut builder = GraphBuilder::new("step");
+    let of_pass = [(Pass::Forward, 2.0), (Pass::Backward, 3.0), (Pass::Update, 8.0)];
+    for (name, at, stage) in [("f0", 0, "0"), ("f1", 0, "1"), ("b1", 1, "1"), ("b0", 1, "0"), ("u1", 2, "1")]
+    {
+        let (pass, seconds) = of_pass[at];
+        builder.operator(OperatorDocument {
+            pass,
+            colocation: Some(stage.to_owned()),
+            seconds: BTreeMap::from([("gpu".to_owned(), seconds)]),
+            parameter_bytes: if name == "f1" { 2.0 } else { 0.0 },
+            ..OperatorDocument::named(name)
+        });
+    }
+    for (from, to) in [("f0", "f1"), ("f1", "b1"), ("b1", "b0"), ("b1", "u1")] {
+        builder.tensor(from, [to], 0.0);
+    }
+    if !readers.is_empty() {
+        builder.parameter(tied(readers));
+    }
+    let graph = builder.build().expect("a sound graph");
+    Problem::new(graph, cluster(), objective, Default::default()).expect("a problem")
+}
+
+/// 4 bytes of trained parameters.
+fn tied(readers: &[&str]) -> ParameterDocument {
+    ParameterDocument {
+        name: "tied".to_owned(),
+        bytes: 4.0,
+        optimizer_bytes: 0.0,
+        trained: true,
+        together: false,
+        readers: readers.iter().map(|&reader| reader.to_owned()).collect(),
+    }
+}
+
+fn cluster() -> Cluster {
+    let cluster = Cluster::from_document(ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: String::new(),
+        classes: BTreeMap::new(),
+        kinds: vec![KindDocument {
+            name: "gpu".into(),
+            class: "gpu".into(),
+            count: 4,
+            host: false,
+            memory_bytes: None,
+            reserve_bytes: None,
+            link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
+            group: None,
+        }],
+        groups: Vec::new(),
+        matrix: None,
+    });
+    cluster.expect("a sound cluster")
+}
+
+/// The value of one stage a device, the second on some replicas.
+fn value(readers: &[&str], replicas: u32, objective: Objective) -> f64 {
+    let problem = problem(readers, Objective { max_replicas: 2, ..objective });
+    let graph = problem.graph();
+    let device_of =
+        graph.operators().map(|op| DeviceId(u32::from(graph.operator(op).name.ends_with('1')))).collect();
+    let replicas = BTreeMap::from_iter((replicas > 1).then_some((DeviceId(1), replicas)));
+    let placement = Placement::with_stages(device_of, vec![DeviceId(0), DeviceId(1)], replicas);
+    let evaluation = evaluate(&problem, &placement);
+    assert!(evaluation.violations.is_empty(), "{:?}", evaluation.violations);
+    evaluation.value
+}
+
+#[test]
+fn every_holder_of_a_shared_parameter_sends_and_receives_its_gradient() {
+    for readers in [["f0", "f1"], ["f1", "f0"]] {
+        // 2 + 3 + 8 s of compute on the second device, then 2 (m − 1)/m of 4 bytes.
+        for communication in [Communication::Serial, Communication::Overlap, Communication::Duplex] {
+            let objective = Objective { communication, ..Objective::default() };
+            assert_eq!(value(&readers, 1, objective), 13.0 + 4.0, "{readers:?} {communication:?}");
+        }
+        // Each of two replicas synchronises the shared gradient, and with each other that and 2 bytes of their own.
+        assert_eq!(value(&readers, 2, Objective::default()), 6.5 + 4.0 + 6.0, "{readers:?}");
+    }
+}
+
+#[test]
+fn an_iteration_updates_once() {
+    let iteration = |readers: &[&str], replicas, microbatches| {
+        let schedule = Schedule::GPipe;
+        value(readers, replicas, Objective { schedule, microbatches, ..Objective::default() })
+    };
+    // The backward pass of the second stage takes 3 s and its share of 8 s of updates and 4 s of synchronisation; that
+    // of the first its share of the latter.
+    for microbatches in [1, 2, 4] {
+        let (again, share) = (f64::from(microbatches - 1), 1.0 / f64::from(microbatches));
+        let forward = 4.0 + again * 2.0;
+        let backward = |first: f64, second: f64| first + second + again * f64::max(first, second);
+        let alone = forward + backward(3.0 + 4.0 * share, 3.0 + 12.0 * share);
+        assert_eq!(iteration(&["f0", "f1"], 1, microbatches), alone, "{microbatches} microbatches");
+        let on_two = 3.0 + again * 2.0 + backward(3.0 + 4.0 * share, 1.5 + (4.0 + 4.0 + 6.0) * share);
+        assert_eq!(
+            iteration(&["f0", "f1"], 2, microbatches),
+            on_two,
+            "{microbatches} microbatches, replicas"
+        );
+    }
+    // Version 1 updates with every microbatch.
+    assert_eq!(iteration(&[], 1, 4), 4.0 + 6.0 + (3.0 + 11.0) + 33.0);
+    assert_eq!(iteration(&[], 2, 4), 3.0 + 6.0 + (3.0 + 5.5 + 2.0) + 3.0 * 7.5);
+}
+
+/// Peak memory of each device when the pipeline runs.
+fn simulated(problem: &Problem, placement: &Placement, schedule: Schedule, chunks: u32) -> (f64, Vec<f64>) {
+    let pipeline = pipeline(problem, placement, schedule, chunks).expect("a pipeline");
+    let run = pipeline.run().expect("a schedule");
+    (run.seconds, run.peak_bytes)
+}
+
+/// Forward operators `a`, `g` and backward operators of which each reads another tensor of `g` on another device, which
+/// thus never holds all that the backward pass needs at once.
+#[test]
+fn a_stage_that_never_holds_its_whole_stash_is_simulated() {
+    let mut builder = GraphBuilder::new("step");
+    for (name, pass) in
+        [("g", Pass::Forward), ("h", Pass::Forward), ("b2", Pass::Backward), ("b1", Pass::Backward)]
+    {
+        builder.operator(OperatorDocument {
+            pass,
+            seconds: BTreeMap::from([("gpu".to_owned(), 1.0)]),
+            ..OperatorDocument::named(name)
+        });
+    }
+    builder.tensor("g", ["b2"], 4.0).tensor("h", ["b1"], 4.0).version_2();
+    let objective = Objective { schedule: Schedule::GPipe, microbatches: 3, ..Objective::default() };
+    let problem = Problem::new(builder.build().expect("a graph"), cluster(), objective, Default::default());
+    let problem = problem.expect("a problem");
+    let device_of = problem
+        .graph()
+        .operators()
+        .map(|op| DeviceId(u32::from(problem.graph().operator(op).name.starts_with('b'))));
+    let placement =
+        Placement::with_stages(device_of.collect(), vec![DeviceId(0), DeviceId(1)], BTreeMap::new());
+    let evaluation = evaluate(&problem, &placement);
+    let memory: Vec<f64> = evaluation.devices.iter().map(|device| device.memory_bytes).collect();
+    let (seconds, peaks) = simulated(&problem, &placement, Schedule::GPipe, 1);
+    assert_eq!((seconds, &peaks[..2]), (evaluation.value, &memory[..]));
+}
+
+#[test]
+fn chunks_of_a_device_share_its_copies() {
+    // Both chunks of the first device read the parameter, and no other device does.
+    let mut builder = GraphBuilder::new("step");
+    for at in 0..4 {
+        for (letter, pass) in [("f", Pass::Forward), ("b", Pass::Backward)] {
+            builder.operator(OperatorDocument {
+                pass,
+                colocation: Some(at.to_string()),
+                seconds: BTreeMap::from([("gpu".to_owned(), 1.0)]),
+                ..OperatorDocument::named(format!("{letter}{at}"))
+            });
+        }
+    }
+    for (from, to) in
+        [("f0", "f1"), ("f1", "f2"), ("f2", "f3"), ("f3", "b3"), ("b3", "b2"), ("b2", "b1"), ("b1", "b0")]
+    {
+        builder.tensor(from, [to], 0.0);
+    }
+    builder.parameter(tied(&["f0", "f2"]));
+    let objective = Objective { schedule: Schedule::OneFOneB, microbatches: 4, ..Objective::default() };
+    let problem = Problem::new(builder.build().expect("a graph"), cluster(), objective, Default::default());
+    let problem = problem.expect("a problem");
+    // The chunks are dealt to the devices in turn: f0 and f2 to the first.
+    let device_of = problem.graph().operators().map(|op| {
+        DeviceId(u32::from(problem.graph().operator(op).name[1..].parse::<u32>().expect("a number") > 1))
+    });
+    let placement =
+        Placement::with_stages(device_of.collect(), vec![DeviceId(0), DeviceId(1)], BTreeMap::new());
+    let (seconds, peaks) = simulated(&problem, &placement, Schedule::Interleaved, 2);
+    // m + (p - 1)/v microbatches of 4 s.
+    assert_eq!((seconds, &peaks[..2]), (18.0, &[4.0, 0.0][..]));
+}

@@ -1,0 +1,376 @@
+//! Errors of exporting a plan to a runtime.
+//!
+//! `data/errors.md` documents every code.
+
+use thiserror::Error;
+
+use stagewright_formats::clusters::suggestion;
+use stagewright_formats::nearest::instead;
+use stagewright_report::units::name as shown;
+
+/// Advice for plans that cut layers.
+const WHOLE_LAYERS: &str = "plan with --whole-layers, which keeps the operators of every layer together; or give \
+                            them one `colocation` in the model or pin them to one device; of a workload at \
+                            `--granularity layer` that is two operators a layer";
+
+/// An operator with its place in a plan, for error messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sited {
+    /// The operator.
+    pub operator: String,
+    /// Its device.
+    pub device: String,
+    /// Path in the plan, such as `devices[1].ops[3]`.
+    pub at: String,
+}
+
+/// A plan cannot be exported to a runtime.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ExportError {
+    /// No target has this name.
+    #[error("there is no target called `{}`{}", shown(.name), suggestion(.nearest))]
+    UnknownTarget {
+        /// The name.
+        name: String,
+        /// The most similar target name.
+        nearest: Option<String>,
+        /// The known targets.
+        known: Vec<&'static str>,
+    },
+    /// The plan places no operators.
+    #[error("the document has no plan: its status is {status}")]
+    NoPlan {
+        /// The status of the document.
+        status: &'static str,
+    },
+    /// The model does not have this operator.
+    #[error("the model has no operator `{}`", shown(&.0.operator))]
+    UnknownOperator(Sited),
+    /// Some operators have no device.
+    #[error("{count} operators of the model are placed nowhere, the first of them `{}`", shown(.first))]
+    NotPlaced {
+        /// The first of them.
+        first: String,
+        /// Their number.
+        count: usize,
+    },
+    /// An operator is on two devices, or twice on one.
+    #[error("operator `{}` is placed twice", shown(&.0.operator))]
+    PlacedTwice(Sited),
+    /// The target needs information that only the model has.
+    #[error("`{target}` needs the model: {why}")]
+    NeedsModel {
+        /// The target.
+        target: &'static str,
+        /// The information that the plan lacks.
+        why: &'static str,
+    },
+    /// The runtime does not support data-parallel stages.
+    #[error("{} stands for {count} devices, and {runtime} has no stages of several devices in this notation", shown(.device))]
+    Replicas {
+        /// The runtime.
+        runtime: &'static str,
+        /// The device.
+        device: String,
+        /// Devices that run its stage.
+        count: u32,
+        /// Path in the plan.
+        at: String,
+    },
+    /// A device of a latency plan has more than one call.
+    #[error("{} is called {count} times, and {runtime} runs what is on a device in one go", shown(.device))]
+    Calls {
+        /// The runtime.
+        runtime: &'static str,
+        /// The device.
+        device: String,
+        /// Number of its calls.
+        count: usize,
+        /// Path in the plan.
+        at: String,
+    },
+    /// The devices have no pipeline order.
+    #[error("the devices of the plan have no pipeline order, and {runtime} runs pipelines alone")]
+    NoOrder {
+        /// The runtime.
+        runtime: &'static str,
+    },
+    /// A tensor goes against the pipeline order.
+    #[error(
+        "`{}` on {} reads `{}` on {}, a later stage, and {runtime} runs pipelines alone",
+        shown(&.reader.operator), shown(&.reader.device), shown(&.producer.operator), shown(&.producer.device)
+    )]
+    Backwards {
+        /// The runtime.
+        runtime: &'static str,
+        /// The producer of the tensor.
+        producer: Box<Sited>,
+        /// Its reader.
+        reader: Box<Sited>,
+    },
+    /// A layer is on two devices.
+    #[error(
+        "the plan cuts inside `{}`: `{}` is on {}, `{}` on {}",
+        shown(.layer), shown(&.left.operator), shown(&.left.device), shown(&.right.operator), shown(&.right.device)
+    )]
+    Cut {
+        /// The layer or module.
+        layer: String,
+        /// An operator on one side.
+        left: Box<Sited>,
+        /// An operator on the other.
+        right: Box<Sited>,
+    },
+    /// A backward or update operator is not on the device of its forward operator.
+    #[error(
+        "`{}` is on {} and its forward operator `{}` on {}: the runtime runs them in one place",
+        shown(&.operator.operator), shown(&.operator.device), shown(&.forward.operator), shown(&.forward.device)
+    )]
+    Apart {
+        /// The backward or update operator.
+        operator: Box<Sited>,
+        /// Its forward operator.
+        forward: Box<Sited>,
+    },
+    /// A backward or update operator has no forward operator.
+    #[error("`{}` is a backward or update operator, and no forward operator is known to be its own", shown(&.0.operator))]
+    Orphan(Sited),
+    /// An operator belongs to no part of a module that is on several devices.
+    #[error(
+        "`{}` on {} belongs to no part of `{}`, which is on several devices, {why}",
+        shown(&.operator.operator), shown(&.operator.device), shown(.module)
+    )]
+    Loose {
+        /// The module.
+        module: String,
+        /// The operator.
+        operator: Sited,
+        /// Why it might run elsewhere.
+        why: &'static str,
+    },
+    /// An operator belongs to no module.
+    #[error(
+        "`{}` on {} is in no module, and what it reads and what reads it is on other devices",
+        shown(&.0.operator), shown(&.0.device)
+    )]
+    NoModule(Sited),
+    /// The model has no single stack of layers that can be counted.
+    #[error("{runtime} counts the layers of one stack, and {why}")]
+    NoStack {
+        /// The runtime.
+        runtime: &'static str,
+        /// The reason.
+        why: String,
+    },
+    /// A layer is in a stage where the runtime does not run it.
+    #[error("`{}` is on {}, stage {stage} of {stages}, and {rule}", shown(&.operator.operator), shown(&.operator.device))]
+    Misplaced {
+        /// The operator.
+        operator: Box<Sited>,
+        /// Its stage, counted from 1.
+        stage: usize,
+        /// Number of stages.
+        stages: usize,
+        /// The runtime's rule.
+        rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
+    },
+    /// The plan uses devices that the runtime does not have.
+    #[error("the plan uses {what}, and {rule}")]
+    Devices {
+        /// The devices.
+        what: String,
+        /// The runtime's rule.
+        rule: &'static str,
+    },
+    /// The runtime does not accept these numbers of layers per stage.
+    #[error("the stages have {} layers, and {rule}", listed(.counts))]
+    Counts {
+        /// Layers of each stage.
+        counts: Vec<usize>,
+        /// The runtime's rule.
+        rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
+    },
+    /// Layers read from one another in a cycle.
+    #[error("{} read from one another in a ring, so they cannot run one after the other", shown_all(.layers))]
+    Ring {
+        /// The layers, each read by the next and the last by the first.
+        layers: Vec<String>,
+        /// The first operator of the first layer.
+        first: Box<Sited>,
+    },
+    /// A layer reads another layer than the previous one.
+    #[error(
+        "`{}` reads `{}` of `{}` and comes after `{}`: {runtime} gives each layer what the one before it returns",
+        shown(.layer), shown(.tensor), shown(.producer), shown(.before)
+    )]
+    Skip {
+        /// The runtime.
+        runtime: &'static str,
+        /// The tensor.
+        tensor: Box<str>,
+        /// The layer that produces it.
+        producer: Box<str>,
+        /// The layer that reads it.
+        layer: Box<str>,
+        /// The previous layer.
+        before: Box<str>,
+        /// The operator that reads the tensor.
+        reader: Box<Sited>,
+    },
+    /// A layer does not read the previous one.
+    #[error(
+        "`{}` reads nothing of `{}`, which comes before it: {runtime} gives each layer what the one before it returns",
+        shown(.layer), shown(.before)
+    )]
+    Start {
+        /// The runtime.
+        runtime: &'static str,
+        /// The layer.
+        layer: String,
+        /// The previous layer.
+        before: String,
+        /// Its first operator.
+        first: Box<Sited>,
+    },
+    /// The runtime cannot address a module by its name.
+    #[error("`{}` is a module that {runtime} cannot address: {why}", shown(.module))]
+    Name {
+        /// The runtime.
+        runtime: &'static str,
+        /// The module.
+        module: String,
+        /// The reason.
+        why: &'static str,
+    },
+}
+
+impl ExportError {
+    /// Stable error code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ExportError::UnknownTarget { .. } => "E001",
+            ExportError::NoPlan { .. } => "E002",
+            ExportError::UnknownOperator(_) => "E003",
+            ExportError::NotPlaced { .. } => "E004",
+            ExportError::PlacedTwice(_) => "E005",
+            ExportError::NeedsModel { .. } => "E006",
+            ExportError::Replicas { .. } => "E007",
+            ExportError::Calls { .. } => "E008",
+            ExportError::NoOrder { .. } | ExportError::Backwards { .. } => "E009",
+            ExportError::Cut { .. } => "E010",
+            ExportError::Apart { .. } => "E011",
+            ExportError::Orphan(_) => "E012",
+            ExportError::Loose { .. } => "E013",
+            ExportError::NoStack { .. } => "E014",
+            ExportError::Misplaced { .. } => "E015",
+            ExportError::Devices { .. } => "E016",
+            ExportError::Counts { .. } => "E017",
+            ExportError::Name { .. } => "E018",
+            ExportError::Ring { .. } => "E019",
+            ExportError::Skip { .. } | ExportError::Start { .. } => "E020",
+            ExportError::NoModule(_) => "E021",
+        }
+    }
+
+    /// Path of the offending entry of the plan, such as `devices[1].ops[3]`; `None` if there is no
+    /// single one.
+    pub fn place(&self) -> Option<&str> {
+        match self {
+            ExportError::UnknownOperator(sited)
+            | ExportError::PlacedTwice(sited)
+            | ExportError::Orphan(sited)
+            | ExportError::NoModule(sited)
+            | ExportError::Loose { operator: sited, .. } => Some(&sited.at),
+            ExportError::Backwards { reader: sited, .. }
+            | ExportError::Cut { right: sited, .. }
+            | ExportError::Apart { operator: sited, .. }
+            | ExportError::Misplaced { operator: sited, .. }
+            | ExportError::Ring { first: sited, .. }
+            | ExportError::Skip { reader: sited, .. }
+            | ExportError::Start { first: sited, .. } => Some(&sited.at),
+            ExportError::Replicas { at, .. } | ExportError::Calls { at, .. } => Some(at),
+            ExportError::NoPlan { .. } => Some("status"),
+            ExportError::NoOrder { .. } => Some("devices[0].stage"),
+            _ => None,
+        }
+    }
+
+    /// A hint for fixing the error.
+    pub fn help(&self) -> String {
+        match self {
+            ExportError::UnknownTarget { name, known, .. } => {
+                format!("{}; `stagewright export --list` tells of each", instead(name, known.iter().copied()))
+            }
+            ExportError::NoPlan { .. } => "give a document with a plan, as `plan --out` writes it".into(),
+            ExportError::UnknownOperator(_) | ExportError::NotPlaced { .. } => {
+                "give the model that the plan was made for; `check` lists all that does not fit".into()
+            }
+            ExportError::PlacedTwice(_) => "keep one of the two; `check` lists all that is wrong".into(),
+            ExportError::NeedsModel { .. } => "give the model that the plan was made for with --model".into(),
+            ExportError::Replicas { .. } => {
+                "plan with --max-replicas 1, or export to pipedream, which has such stages".into()
+            }
+            ExportError::Calls { .. } => {
+                "plan with --calls 1 or for throughput, or export to dot to look at it".into()
+            }
+            ExportError::NoOrder { .. } => {
+                "plan for throughput with --split contiguous; for a split of the reference package give --model".into()
+            }
+            ExportError::Backwards { .. } => "plan for throughput with --split contiguous".into(),
+            ExportError::Cut { .. } => WHOLE_LAYERS.into(),
+            ExportError::Apart { .. } => {
+                "give both one `colocation` in the model, as the importers and workloads do, and plan again".into()
+            }
+            ExportError::Orphan(_) => {
+                "give it the `colocation` or the `layer` of its forward operator in the model".into()
+            }
+            ExportError::Loose { .. } => {
+                "give the operators of the module one `colocation` in the model and plan again".into()
+            }
+            ExportError::NoModule(_) => {
+                "pin it to the device of what it reads with --pins, or give it the `layer` of the module that runs it in \
+                 the model"
+                    .into()
+            }
+            ExportError::NoStack { .. } => {
+                "name operators by paths with one numbered stack, such as model.layers.3.mlp, or choose a target that \
+                 lists modules, such as accelerate"
+                    .into()
+            }
+            ExportError::Devices { .. } => "plan on a cluster of devices that the runtime has".into(),
+            ExportError::Misplaced { help, .. } | ExportError::Counts { help, .. } => (*help).into(),
+            ExportError::Ring { .. } => {
+                "give the operators between them a `layer` of their own in the model, or export to accelerate, which \
+                 has no order of modules"
+                    .into()
+            }
+            ExportError::Skip { .. } | ExportError::Start { .. } => {
+                "export to torch-pipelining, pipedream or accelerate, whose models may branch".into()
+            }
+            ExportError::Name { .. } => "rename the module, or choose a target that lists operators".into(),
+        }
+    }
+}
+
+/// Lists layers, the first few by name.
+pub(super) fn shown_all(layers: &[String]) -> String {
+    const NAMED: usize = 4;
+    let mut names: Vec<String> =
+        layers.iter().take(NAMED).map(|layer| format!("`{}`", shown(layer))).collect();
+    if layers.len() > NAMED {
+        names.push(format!("{} more", layers.len() - NAMED));
+    }
+    match names.pop() {
+        Some(last) if names.is_empty() => last,
+        Some(last) => format!("{} and {last}", names.join(", ")),
+        None => String::new(),
+    }
+}
+
+fn listed(counts: &[usize]) -> String {
+    counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,111 @@
+//! Layers of a plan with their operators. A backward operator belongs to the layer of its forward
+//! operator.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::error::ExportError;
+use super::paths::Paths;
+use super::placed::{Operator, Placed};
+use stagewright_formats::layers::layers_of;
+pub use stagewright_formats::layers::{Numbered, parts};
+
+/// A layer and its operators.
+#[derive(Debug)]
+pub struct Layer {
+    /// Its path.
+    pub path: String,
+    /// Paths of the layers that run after it, if an operator represents several.
+    pub further: Vec<String>,
+    /// Its position in a stack, if it has one.
+    pub number: Option<Numbered>,
+    /// Whether it runs in the kernel of another layer.
+    pub rides: bool,
+    /// Its operators, of all passes, in the order of [`Placed::operators`]; never empty.
+    pub operators: Vec<usize>,
+}
+
+impl Layer {
+    /// Its path and those of further layers, in execution order.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.path).chain(&self.further).map(String::as_str)
+    }
+
+    /// Its device.
+    ///
+    /// # Errors
+    /// If it is on several devices (E010).
+    pub fn device(&self, placed: &Placed) -> Result<usize, ExportError> {
+        let first = &placed.operators[self.operators[0]];
+        let elsewhere =
+            self.operators.iter().map(|&at| &placed.operators[at]).find(|op| op.device != first.device);
+        match elsewhere {
+            None => Ok(first.device),
+            Some(other) => Err(ExportError::Cut {
+                layer: self.path.clone(),
+                left: Box::new(placed.sited(first)),
+                right: Box::new(placed.sited(other)),
+            }),
+        }
+    }
+}
+
+/// The layers in order of first appearance.
+///
+/// Takes time O(operators · length of a path · log operators).
+///
+/// # Errors
+/// If the operators cannot be assigned to layers (E011, E012 and E021).
+pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>, ExportError> {
+    let homes = placed.homes()?;
+    let count = placed.operators.len();
+    let modules: Vec<Cow<str>> =
+        (0..count).flat_map(|at| paths.of_layer(at)).map(|module| Cow::Borrowed(module.as_str())).collect();
+    let found = layers_of(&modules);
+    let mut starts: Vec<usize> = Vec::with_capacity(count);
+    let mut start = 0;
+    for at in 0..count {
+        starts.push(start);
+        start += paths.of_layer(at).len();
+    }
+    let mut layers: Vec<Layer> = Vec::new();
+    let mut index: BTreeMap<&str, usize> = BTreeMap::new();
+    for (at, &home) in homes.iter().enumerate() {
+        let own = &found[starts[home]..starts[home] + paths.of_layer(home).len()];
+        let layer = &own[0];
+        let place = *index.entry(layer.path).or_insert_with(|| {
+            let (path, number) = (layer.path.to_owned(), layer.number.clone());
+            layers.push(Layer { path, further: Vec::new(), number, rides: false, operators: Vec::new() });
+            layers.len() - 1
+        });
+        let layer = &mut layers[place];
+        for other in own {
+            if other.path != layer.path && !layer.further.iter().any(|known| known == other.path) {
+                layer.further.push(other.path.to_owned());
+            }
+        }
+        layer.rides |= paths.is_riding(at);
+        layer.operators.push(at);
+    }
+    Ok(layers)
+}
+
+/// Checks that a runtime can look up a module by its path: no component of it may be empty.
+///
+/// # Errors
+/// If a component is empty (E018).
+pub fn addressable(runtime: &'static str, module: &str) -> Result<(), ExportError> {
+    if module.split('.').any(str::is_empty) {
+        let why = "a part of its path is empty";
+        return Err(ExportError::Name { runtime, module: module.to_owned(), why });
+    }
+    Ok(())
+}
+
+/// The path of an operator in the model.
+pub fn path<'a>(operator: &Operator<'a>) -> Cow<'a, str> {
+    stagewright_formats::layers::path(
+        operator.name,
+        operator.document.and_then(|document| document.layer.as_deref()),
+    )
+}

@@ -1,0 +1,200 @@
+//! Models with a single stack of layers, for language model runtimes that divide it by counts.
+//!
+//! What is before the stack is in the first stage and what is after it in the last, but for what runs in the kernels of
+//! the stack, such as a norm in that of its last sum. Which is which the tensors of the model say. Without the model it
+//! is clear only where a stage has nothing of the stack, since forward tensors only go forward: an operator beside layers
+//! of the stack may feed them or read them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stagewright_core::graph::{Graph, OpId};
+
+use super::error::ExportError;
+use super::layers::{Layer, layers};
+use super::paths::Paths;
+use super::pipeline::Pipeline;
+use super::placed::Placed;
+use stagewright_report::units::name as shown;
+
+/// Hint for an embedding or a head in the wrong stage.
+const PIN_ENDS: &str = "pin what is before the stack to the device of the first stage and what is after it to that of \
+                        the last with --pins, and plan again";
+
+/// A stack divided among the stages of a pipeline.
+#[derive(Debug)]
+pub struct Stack {
+    /// The stages.
+    pub pipeline: Pipeline,
+    /// Number of layers of the stack in each stage.
+    pub counts: Vec<usize>,
+    /// The stages with operators outside of the stack, each with the first such operator.
+    pub others: BTreeMap<usize, usize>,
+    /// The paths of the layers before the stack; for a single stage without the model, of all layers outside of
+    /// it.
+    pub before: Vec<String>,
+    /// The paths of the layers after the stack.
+    pub after: Vec<String>,
+}
+
+impl Stack {
+    /// Divides the stack of a plan.
+    /// # Errors
+    /// If the plan does not divide one stack into stages (E006 to E012, E014, E015 and E021).
+    /// E006 to E012, E014, E015 and E021.
+    pub fn of(placed: &Placed, runtime: &'static str) -> Result<Stack, ExportError> {
+        let pipeline = Pipeline::of(placed, runtime)?;
+        let layers = layers(placed, &Paths::of(placed)?)?;
+        let mut counts = vec![0; pipeline.stages()];
+        let mut others = BTreeMap::new();
+        let mut stages: Vec<(u64, usize)> = Vec::new();
+        let mut stacks: BTreeSet<&str> = BTreeSet::new();
+        for layer in &layers {
+            let Some(numbered) = &layer.number else { continue };
+            let stage = pipeline.stage_of[layer.device(placed)?];
+            stacks.insert(&numbered.stack);
+            stages.push((numbered.number, layer.operators[0]));
+            counts[stage] += 1;
+        }
+        check_stacks(&stacks, runtime)?;
+        stages.sort_unstable();
+        for (expected, &(number, _)) in (0..).zip(&stages) {
+            if number != expected {
+                let stack = stacks.first().map(|stack| shown(stack)).unwrap_or_default();
+                let why = format!("layer {expected} of `{stack}` is missing");
+                return Err(ExportError::NoStack { runtime, why });
+            }
+        }
+        for pair in stages.windows(2) {
+            if pipeline.stage(placed, pair[0].1) > pipeline.stage(placed, pair[1].1) {
+                let rule =
+                    "the layer before it is in a later stage: a stage runs one contiguous run of layers";
+                let help = "plan for throughput with --split contiguous, which keeps layers in the order of the tensors";
+                return Err(pipeline.misplaced(placed, pair[1].1, (rule, help)));
+            }
+        }
+        for layer in layers.iter().filter(|layer| layer.number.is_none() && !layer.rides) {
+            for &at in &layer.operators {
+                let stage = pipeline.stage(placed, at);
+                if !pipeline.is_end(stage) {
+                    let rule = ("what is no numbered layer is in the first stage or the last", PIN_ENDS);
+                    return Err(pipeline.misplaced(placed, at, rule));
+                }
+                if !placed.is_input(at) {
+                    others.entry(stage).or_insert(at);
+                }
+            }
+        }
+        let mut stack = Stack { pipeline, counts, others, before: Vec::new(), after: Vec::new() };
+        let after = stack.after(placed, &layers, runtime)?;
+        for layer in layers.into_iter().filter(|layer| layer.number.is_none()) {
+            let own = layer
+                .operators
+                .iter()
+                .filter(|&&at| placed.operators[at].is_forward() && !placed.is_input(at));
+            let sides: BTreeSet<bool> = own.map(|&at| after[at]).collect();
+            if sides.contains(&false) {
+                stack.before.extend(layer.paths().map(str::to_owned));
+            }
+            if sides.contains(&true) {
+                stack.after.extend(layer.paths().map(str::to_owned));
+            }
+        }
+        Ok(stack)
+    }
+
+    /// Marks the operators after the stack, which tensors from the stack lead to. Checks that none of them is
+    /// in the first stage and that no operator in the last stage leads to the stack.
+    ///
+    /// Without the model, only stages without layers of the stack can be decided: forward tensors only go
+    /// forward.
+    fn after(
+        &self,
+        placed: &Placed,
+        layers: &[Layer],
+        runtime: &'static str,
+    ) -> Result<Vec<bool>, ExportError> {
+        let last = self.pipeline.stages() - 1;
+        let stage = |at: usize| self.pipeline.stage(placed, at);
+        if placed.graph.is_none() {
+            if last > 0 && self.others.keys().any(|&stage| self.counts[stage] > 0) {
+                let why =
+                    "whether what is beside layers of the stack is before or after it is not in the plan";
+                placed.model(runtime, why)?;
+            }
+            return Ok((0..placed.operators.len()).map(|at| stage(at) == last && last > 0).collect());
+        }
+        let mut beside: Vec<bool> = (0..placed.operators.len()).map(|at| !placed.is_input(at)).collect();
+        for &at in layers.iter().filter(|layer| layer.rides).flat_map(|layer| &layer.operators) {
+            beside[at] = false;
+        }
+        let stack: Vec<usize> = layers
+            .iter()
+            .filter(|layer| layer.number.is_some())
+            .flat_map(|layer| layer.operators.iter().copied())
+            .filter(|&at| placed.operators[at].is_forward())
+            .collect();
+        for &at in &stack {
+            beside[at] = false;
+        }
+        let after = reached(placed, &stack, Graph::successors);
+        let before = reached(placed, &stack, Graph::predecessors);
+        for at in (0..beside.len()).filter(|&at| beside[at] && last > 0) {
+            if after[at] && stage(at) == 0 {
+                let rule = ("what is after the stack is in the last stage", PIN_ENDS);
+                return Err(self.pipeline.misplaced(placed, at, rule));
+            }
+            if before[at] && stage(at) == last {
+                let rule = ("what is before the stack is in the first stage", PIN_ENDS);
+                return Err(self.pipeline.misplaced(placed, at, rule));
+            }
+        }
+        // An operator without a path to or from the stack is placed by its stage.
+        Ok((0..beside.len()).map(|at| after[at] || (last > 0 && !before[at] && stage(at) == last)).collect())
+    }
+
+    /// Number of layers in the stack.
+    pub fn layers(&self) -> usize {
+        self.counts.iter().sum()
+    }
+
+    /// Refuses stages without a layer.
+    ///
+    /// # Errors
+    /// If there is one (E017).
+    pub fn no_stage_empty(&self, rule: &'static str, help: &'static str) -> Result<(), ExportError> {
+        if self.counts.contains(&0) {
+            return Err(ExportError::Counts { counts: self.counts.clone(), rule, help });
+        }
+        Ok(())
+    }
+
+    /// The counts, separated by commas.
+    pub fn listed(&self) -> String {
+        self.counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// The forward operators reachable from `from` along tensors in one direction.
+fn reached(placed: &Placed, from: &[usize], beyond: fn(&Graph, OpId) -> &[OpId]) -> Vec<bool> {
+    let mut reached = vec![false; placed.operators.len()];
+    let Some(graph) = placed.graph else { return reached };
+    let mut open = from.to_vec();
+    while let Some(at) = open.pop() {
+        for next in beyond(graph, OpId(at as u32)).iter().map(|op| op.index()) {
+            if placed.operators[next].is_forward() && !std::mem::replace(&mut reached[next], true) {
+                open.push(next);
+            }
+        }
+    }
+    reached
+}
+
+fn check_stacks(stacks: &BTreeSet<&str>, runtime: &'static str) -> Result<(), ExportError> {
+    let mut found = stacks.iter();
+    let why = match (found.next(), found.next()) {
+        (Some(_), None) => return Ok(()),
+        (Some(one), Some(other)) => format!("the model has `{}` and `{}`", shown(one), shown(other)),
+        (None, _) => "no operator has a numbered layer in its path".to_owned(),
+    };
+    Err(ExportError::NoStack { runtime, why })
+}

@@ -1,0 +1,43 @@
+//! Megatron-LM before layouts: `--decoder-first-pipeline-num-layers` and
+//! `--decoder-last-pipeline-num-layers`.
+//!
+//! The numbers of decoder layers of the first and the last stage; the remaining layers are divided evenly
+//! among the other stages and must be divisible. Without the two options all stages have equally many layers.
+//! `--num-layers-per-virtual-pipeline-stage` divides every stage into chunks of that many layers; a plan has
+//! one stage per device, so it is never written.
+//!
+//! Source: `get_num_layers_to_build` in `megatron/core/transformer/transformer_block.py` and
+//! `megatron/training/arguments.py` of Megatron Core, as they were before layouts and still are alongside them.
+
+use crate::stack::Stack;
+use crate::{Export, ExportError, Placed, Target};
+
+pub(super) static TARGET: Target = Target {
+    name: "megatron-layers",
+    summary: "Megatron-LM: --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers",
+    limits: "as megatron, and at least one layer a stage and equally many in all but the first and the last",
+    write,
+};
+
+fn write(placed: &Placed) -> Result<Export, ExportError> {
+    let stack = Stack::of(placed, "Megatron")?;
+    stack.pipeline.on_accelerators(placed, "Megatron has its pipeline stages on accelerators")?;
+    let help = "export to megatron, whose layouts have any number in any stage";
+    stack.no_stage_empty("these options have at least one in every stage", help)?;
+    let counts = &stack.counts;
+    let inner = counts.get(1..counts.len() - 1).unwrap_or_default();
+    if inner.windows(2).any(|pair| pair[0] != pair[1]) {
+        let rule = "these options have equally many in all stages but the first and the last";
+        return Err(ExportError::Counts { counts: counts.clone(), rule, help });
+    }
+    let mut text =
+        format!("--num-layers {} --pipeline-model-parallel-size {}", stack.layers(), stack.pipeline.stages());
+    if counts.windows(2).any(|pair| pair[0] != pair[1]) {
+        text.push_str(&format!(
+            " --decoder-first-pipeline-num-layers {} --decoder-last-pipeline-num-layers {}",
+            counts[0],
+            counts[counts.len() - 1]
+        ));
+    }
+    Ok(Export::new(text + "\n").note(stack.pipeline.ranks(placed)))
+}

@@ -1,0 +1,33 @@
+//! SGLang: the environment variable `SGLANG_PP_LAYER_PARTITION`.
+//!
+//! The number of layers of each pipeline rank, separated by commas: `--pp-size` numbers that add up to the
+//! hidden layers of the model. The embedding is built on the first rank, the norm and the head on the last.
+//!
+//! As in vLLM, the function that reads the variable checks how many numbers there are and their sum, but not
+//! that each is above 0. A model need not support ranks without layers, so such a stage is refused.
+//!
+//! Source: `get_pp_indices` in `python/sglang/srt/distributed/utils.py`, SGLang at 1107be1, and the option
+//! `--pp-size` of `sglang.launch_server`.
+
+use crate::stack::Stack;
+use crate::{Export, ExportError, Placed, Target};
+
+pub(super) static TARGET: Target = Target {
+    name: "sglang",
+    summary: "SGLang: SGLANG_PP_LAYER_PARTITION",
+    limits: "whole layers of one stack in order, at least one a stage; embedding first, head last; one device a stage, no \
+             hosts",
+    write,
+};
+
+fn write(placed: &Placed) -> Result<Export, ExportError> {
+    let stack = Stack::of(placed, "SGLang")?;
+    stack.pipeline.on_accelerators(placed, "SGLang has its pipeline stages on accelerators")?;
+    stack.no_stage_empty(
+        "SGLang may not run a stage without one",
+        "plan with fewer devices, or pin the embedding and the head to the devices of the outer layers",
+    )?;
+    Ok(Export::new(format!("SGLANG_PP_LAYER_PARTITION={}\n", stack.listed()))
+        .note(format!("run SGLang with --pp-size {}", stack.pipeline.stages()))
+        .note(stack.pipeline.ranks(placed)))
+}

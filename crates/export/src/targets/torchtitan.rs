@@ -1,0 +1,171 @@
+//! torchtitan: `module_fqns_per_model_part`.
+//!
+//! A list of the module names of each stage, in stage order. A name is that of a child of the model, or of an entry in
+//! a list or dictionary of layers that is a child: `tok_embeddings`, `layers.3`, `norm`, `output`. If the paths of a
+//! plan are not such names, the model is taken to be one of torchtitan's own, which have exactly these four: operators
+//! before the stack are `tok_embeddings`, and operators after it `norm` and `lm_head`; another embedding or a pooler
+//! has no name there.
+//!
+//! torchtitan silently skips a name that is not a child, and silently drops a child that no stage names. Until April
+//! 2026 the head was `output`. A plan whose modules are exactly those of torchtitan's own models with that head is
+//! therefore written with `lm_head`.
+//!
+//! Source: `_split_module` and `_generate_llm_fqn_per_model_part` in `torchtitan/distributed/pipeline_parallel.py` and
+//! the field of `ParallelismConfig` in `torchtitan/config/configs.py`, torchtitan 0.3.0, with which it was run.
+
+use crate::error::shown_all;
+use crate::layers::{addressable, layers};
+use crate::literal;
+use crate::paths::Paths;
+use crate::pipeline::Pipeline;
+use crate::sequence::is_data;
+use crate::stack::Stack;
+use crate::{Export, ExportError, Placed, Target};
+
+const RUNTIME: &str = "torchtitan";
+
+/// Name of the head in torchtitan's own models.
+const HEAD: &str = "lm_head";
+
+/// Former name of the head.
+const FORMER_HEAD: &str = "output";
+
+/// Modules of torchtitan's own models besides the layers and the head.
+const OWN: [&str; 2] = ["tok_embeddings", "norm"];
+
+pub(super) static TARGET: Target = Target {
+    name: "torchtitan",
+    summary: "torchtitan: module_fqns_per_model_part",
+    limits: "whole children of the model and whole layers of a list of them; one device a stage, no hosts; paths of other \
+             depth are read as embedding, layers and head of torchtitan's own models",
+    write,
+};
+
+fn write(placed: &Placed) -> Result<Export, ExportError> {
+    let pipeline = Pipeline::of(placed, RUNTIME)?;
+    pipeline.on_accelerators(placed, "torchtitan has its pipeline stages on accelerators")?;
+    let (stages, note) = match as_named(placed, &pipeline)? {
+        Some(mut stages) => {
+            let former = rename_head(&mut stages);
+            (stages, former.then_some("the head `output` is called `lm_head` since torchtitan of April 2026"))
+        }
+        None => {
+            let note =
+                "modules are called as in torchtitan's models: tok_embeddings, layers.N, norm, lm_head";
+            (by_convention(placed)?, Some(note))
+        }
+    };
+    let parts = stages.iter().map(|names| literal::list(names.iter().map(|name| literal::string(name))));
+    let export = Export::new(format!("module_fqns_per_model_part = {}\n", literal::lines('[', parts, ']')))
+        .note(format!(
+            "train with pipeline_parallel_degree = {} and a schedule of one stage a rank",
+            stages.len()
+        ))
+        .note(pipeline.ranks(placed));
+    Ok(match note {
+        Some(note) => export.note(note),
+        None => export,
+    })
+}
+
+/// The modules by their own names, if torchtitan can address these.
+fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Vec<Vec<String>>>, ExportError> {
+    let mut stages = vec![Vec::new(); pipeline.stages()];
+    let paths = Paths::of(placed)?;
+    // The names of another implementation are not torchtitan's, even if they have the same form.
+    if paths.published.is_some() {
+        return Ok(None);
+    }
+    for layer in layers(placed, &paths)? {
+        let stage = pipeline.stage_of[layer.device(placed)?];
+        if is_data(placed, &layer) {
+            continue;
+        }
+        addressable(RUNTIME, &layer.path)?;
+        let depth = layer.path.split('.').count();
+        let fits = match &layer.number {
+            Some(numbered) => depth == 2 && numbered.stack.ends_with('.'),
+            None => depth == 1,
+        };
+        if !fits {
+            return Ok(None);
+        }
+        stages[stage].push(layer.path);
+    }
+    // A stage with nothing but inputs has no module; only a stack can express it.
+    Ok(stages.iter().all(|names| !names.is_empty()).then_some(stages))
+}
+
+/// Renames the former head to its present name if all other modules are those of torchtitan's own models. Returns
+/// whether it did.
+fn rename_head(stages: &mut [Vec<String>]) -> bool {
+    let has = |name: &str| stages.iter().flatten().any(|module| module == name);
+    let own = |module: &String| {
+        OWN.contains(&module.as_str()) || module == FORMER_HEAD || module.starts_with("layers.")
+    };
+    if !OWN.into_iter().all(has) || !stages.iter().flatten().all(own) {
+        return false;
+    }
+    let head = stages.iter_mut().flatten().find(|module| *module == FORMER_HEAD);
+    head.map(|module| HEAD.clone_into(module)).is_some()
+}
+
+/// Refuses layers without a name in torchtitan's own models, which have one embedding before the stack, and a norm and
+/// a head after it.
+fn check_ends(stack: &Stack) -> Result<(), ExportError> {
+    let refuse = |layers: &[String], have: &str| {
+        let why = format!("the model has {} {have} alone", shown_all(layers));
+        Err(ExportError::NoStack { runtime: RUNTIME, why })
+    };
+    if stack.before.len() > 1 {
+        return refuse(&stack.before, "before it, where its own models have `tok_embeddings`");
+    }
+    let ends: Vec<End> = stack.after.iter().map(|path| end(path)).collect();
+    match ends.as_slice() {
+        // The order in which the model lists the two is irrelevant.
+        [] | [End::Norm | End::Head] | [End::Norm, End::Head] | [End::Head, End::Norm] => Ok(()),
+        _ => refuse(&stack.after, "after it, where its own models have `norm` and `lm_head`"),
+    }
+}
+
+/// Name of a layer after the stack.
+enum End {
+    Norm,
+    Head,
+    Other,
+}
+
+fn end(path: &str) -> End {
+    let last = path.rsplit('.').next().unwrap_or(path).to_ascii_lowercase();
+    if last.contains("norm") || last == "ln_f" {
+        End::Norm
+    } else if last.ends_with("head") || last == "output" {
+        End::Head
+    } else {
+        End::Other
+    }
+}
+
+/// The modules by their names in torchtitan's own models.
+fn by_convention(placed: &Placed) -> Result<Vec<Vec<String>>, ExportError> {
+    let stack = Stack::of(placed, RUNTIME)?;
+    if stack.pipeline.stages() == 1 && !stack.others.is_empty() {
+        placed.model(RUNTIME, "what is before the stack and what after it is not in the plan")?;
+    }
+    check_ends(&stack)?;
+    let last = stack.counts.len() - 1;
+    let mut next = 0;
+    let stage = |(stage, &count): (usize, &usize)| {
+        let mut names: Vec<String> = Vec::new();
+        if stage == 0 {
+            names.push("tok_embeddings".into());
+        }
+        names.extend((next..next + count).map(|layer| format!("layers.{layer}")));
+        next += count;
+        if stage == last {
+            names.extend(["norm".into(), HEAD.into()]);
+        }
+        names
+    };
+    Ok(stack.counts.iter().enumerate().map(stage).collect())
+}

@@ -1,0 +1,34 @@
+//! vLLM: the environment variable `VLLM_PP_LAYER_PARTITION`.
+//!
+//! The number of decoder layers of each pipeline rank, separated by commas: `--pipeline-parallel-size` numbers
+//! that add up to the layers of the model. The embedding is built on the first rank, the norm and the head on
+//! the last.
+//!
+//! The function that reads the variable checks how many numbers there are and their sum, but not that each is
+//! above 0. A model need not support ranks without layers, so such a stage is refused.
+//!
+//! Source: `get_pp_indices` in `vllm/distributed/utils.py` and `tests/distributed/test_pipeline_partition.py`
+//! in the 2025 sources of vLLM.
+
+use crate::stack::Stack;
+use crate::{Export, ExportError, Placed, Target};
+
+pub(super) static TARGET: Target = Target {
+    name: "vllm",
+    summary: "vLLM: VLLM_PP_LAYER_PARTITION",
+    limits: "whole layers of one stack in order, at least one a stage; embedding first, head last; one device a \
+             stage, no hosts",
+    write,
+};
+
+fn write(placed: &Placed) -> Result<Export, ExportError> {
+    let stack = Stack::of(placed, "vLLM")?;
+    stack.pipeline.on_accelerators(placed, "vLLM has its pipeline stages on accelerators")?;
+    stack.no_stage_empty(
+        "vLLM may not run a stage without one",
+        "plan with fewer devices, or pin the embedding and the head to the devices of the outer layers",
+    )?;
+    Ok(Export::new(format!("VLLM_PP_LAYER_PARTITION={}\n", stack.listed()))
+        .note(format!("run vLLM with --pipeline-parallel-size {}", stack.pipeline.stages()))
+        .note(stack.pipeline.ranks(placed)))
+}

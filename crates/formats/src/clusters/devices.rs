@@ -1,0 +1,205 @@
+//! Devices of `data/clusters/devices.toml` and their classes in a cluster document.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+pub use stagewright_core::document::Precision;
+use stagewright_core::document::{ClassDocument, LinkDocument};
+
+/// Role of a device in a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// A GPU.
+    Gpu,
+    /// A TPU.
+    Tpu,
+    /// A CPU socket: a host, whose communication is free.
+    Cpu,
+}
+
+impl Role {
+    /// Name of its device kinds.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Gpu => "gpu",
+            Role::Tpu => "tpu",
+            Role::Cpu => "cpu",
+        }
+    }
+}
+
+/// Estimates of figures that are not published.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Estimates {
+    /// Seconds to launch one operator.
+    pub launch_overhead_s: f64,
+    /// Fraction of the peak that is reached, in (0, 1].
+    pub efficiency: f64,
+    /// Basis of both estimates.
+    pub basis: String,
+}
+
+/// A link between two devices.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Bytes per second of one transfer, in one direction.
+    pub bandwidth: f64,
+    /// Seconds before the first byte: an estimate.
+    pub latency_s: f64,
+    /// Whether it is a bridge, which joins exactly two devices.
+    #[serde(default)]
+    pub pair: bool,
+    /// Source of the bandwidth.
+    pub source: String,
+    /// Basis of the latency.
+    pub basis: String,
+}
+
+impl Link {
+    /// Link of a cluster document.
+    pub fn document(&self) -> LinkDocument {
+        LinkDocument { latency_s: self.latency_s, bandwidth: self.bandwidth }
+    }
+}
+
+/// A device of the file; estimates and links are names.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    title: String,
+    role: Role,
+    #[serde(default)]
+    aliases: Vec<String>,
+    memory_bytes: Option<f64>,
+    memory_bandwidth: Option<f64>,
+    peak_flops: BTreeMap<Precision, f64>,
+    estimates: String,
+    link: Option<String>,
+    #[serde(default)]
+    links: BTreeMap<String, String>,
+    source: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    estimates: BTreeMap<String, Estimates>,
+    links: BTreeMap<String, Link>,
+    devices: BTreeMap<String, Entry>,
+}
+
+/// A device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Device {
+    /// Name in a shorthand.
+    pub name: String,
+    /// Other names.
+    pub aliases: Vec<String>,
+    /// Full name, for display.
+    pub title: String,
+    /// Role in a cluster.
+    pub role: Role,
+    /// Memory in bytes; `None` for a CPU, whose memory its owner chooses.
+    pub memory_bytes: Option<f64>,
+    /// Memory bandwidth in bytes per second; `None` if unpublished.
+    pub memory_bandwidth: Option<f64>,
+    /// Dense peaks in FLOP per second.
+    pub peak_flops: BTreeMap<Precision, f64>,
+    /// Estimates of unpublished figures.
+    pub estimates: Estimates,
+    /// Default link; `None` for a host.
+    pub default_link: Option<String>,
+    /// Links by name.
+    pub links: BTreeMap<String, Link>,
+    /// Source of peaks, memory and memory bandwidth.
+    pub source: String,
+}
+
+impl Device {
+    /// Default precision: 16 bits, as in training; else single precision; else any that the device has.
+    pub fn default_precision(&self) -> Precision {
+        let order = [Precision::Bf16, Precision::Fp16, Precision::Fp32];
+        order
+            .into_iter()
+            .find(|precision| self.peak_flops.contains_key(precision))
+            .or_else(|| self.peak_flops.keys().copied().next())
+            .unwrap_or(Precision::Fp32)
+    }
+
+    /// Class name at a precision: the device's name, with the precision appended unless it is the default.
+    pub fn class_name(&self, precision: Precision) -> String {
+        if precision == self.default_precision() {
+            self.name.clone()
+        } else {
+            format!("{}-{precision}", self.name)
+        }
+    }
+
+    /// Compute class with all peaks; operators without a precision get the peak of the default precision.
+    pub fn all_peaks(&self) -> Option<ClassDocument> {
+        let peaks = self.peak_flops.iter().map(|(&precision, &peak)| (precision, peak)).collect();
+        Some(ClassDocument { peaks, ..self.class(self.default_precision())? })
+    }
+
+    /// Compute class with the peak of `precision` for every operator; `None` if the device has no such peak.
+    pub fn class(&self, precision: Precision) -> Option<ClassDocument> {
+        let peak = *self.peak_flops.get(&precision)?;
+        let Device { title, source, estimates, .. } = self;
+        Some(ClassDocument {
+            peaks: BTreeMap::new(),
+            peak_flops: Some(peak),
+            memory_bandwidth: self.memory_bandwidth,
+            launch_overhead_s: estimates.launch_overhead_s,
+            efficiency: Some(estimates.efficiency),
+            source: Some(format!(
+                "{title} at {precision}. {source}. Launch overhead and efficiency are estimates: {}",
+                estimates.basis
+            )),
+        })
+    }
+}
+
+static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
+    let text = include_str!("../../../../data/clusters/devices.toml");
+    let File { estimates, links, devices } =
+        toml::from_str(text).unwrap_or_else(|error| panic!("data/clusters/devices.toml: {error}"));
+    let resolve = |(name, entry): (String, Entry)| {
+        let missing = |what: &str, of: &str| -> ! {
+            panic!("data/clusters/devices.toml: device `{name}` has no {what} `{of}`")
+        };
+        let find_link = |(called, link): (&String, &String)| {
+            let link = links.get(link).unwrap_or_else(|| missing("link", link));
+            (called.clone(), link.clone())
+        };
+        let estimates =
+            estimates.get(&entry.estimates).unwrap_or_else(|| missing("estimates", &entry.estimates));
+        Device {
+            links: entry.links.iter().map(find_link).collect(),
+            estimates: estimates.clone(),
+            name,
+            aliases: entry.aliases,
+            title: entry.title,
+            role: entry.role,
+            memory_bytes: entry.memory_bytes,
+            memory_bandwidth: entry.memory_bandwidth,
+            peak_flops: entry.peak_flops,
+            default_link: entry.link,
+            source: entry.source,
+        }
+    };
+    devices.into_iter().map(resolve).collect()
+});
+
+/// The devices, by name.
+pub fn devices() -> &'static [Device] {
+    &DEVICES
+}
+
+/// Finds a device by name or alias, in lower case.
+pub fn device(name: &str) -> Option<&'static Device> {
+    DEVICES.iter().find(|device| device.name == name || device.aliases.iter().any(|alias| alias == name))
+}

@@ -1,0 +1,181 @@
+//! Error of a text that names no built-in cluster.
+
+use thiserror::Error;
+
+use super::devices::{Device, devices};
+use super::named::names;
+use crate::nearest::{instead, nearest};
+
+/// Error of a text that names no built-in cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NameError {
+    /// Neither a cluster nor a device.
+    #[error("no built-in cluster and no device is called `{name}`{}", suggestion(.nearest))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The most similar name.
+        nearest: Option<String>,
+    },
+    /// Something is missing before or after `+`, `x`, `:` or `@`.
+    #[error("`{text}` lacks a part: every term is COUNTxDEVICE[:PRECISION][@LINK]")]
+    Incomplete {
+        /// The shorthand.
+        text: String,
+    },
+    /// A named cluster in place of a device.
+    #[error("`{name}` is a whole cluster, which cannot be counted, altered or joined")]
+    Whole {
+        /// The cluster.
+        name: String,
+    },
+    /// A count of 0.
+    #[error("`{term}` counts no devices")]
+    NoDevices {
+        /// The term.
+        term: String,
+    },
+    /// More devices than a cluster may have.
+    #[error("{count} devices, more than {most}")]
+    TooManyDevices {
+        /// Number of devices.
+        count: String,
+        /// Largest number allowed.
+        most: u64,
+    },
+    /// More terms than letters.
+    #[error("more than {most} terms")]
+    TooManyTerms {
+        /// Largest number allowed.
+        most: usize,
+    },
+    /// A precision that the device lacks.
+    #[error("`{device}` has no peak at `{precision}`{}", suggestion(.nearest))]
+    Precision {
+        /// The device.
+        device: String,
+        /// The precision.
+        precision: String,
+        /// The device's precisions.
+        known: Vec<&'static str>,
+        /// The most similar one.
+        nearest: Option<String>,
+    },
+    /// A link that the device lacks.
+    #[error("`{device}` has no link `{link}`{}", suggestion(.nearest))]
+    Link {
+        /// The device.
+        device: String,
+        /// The link.
+        link: String,
+        /// The device's links.
+        known: Vec<&'static str>,
+        /// The most similar one.
+        nearest: Option<String>,
+    },
+    /// A link on a host.
+    #[error("`{device}` is a host and has no link, so not `{link}` either")]
+    HostLink {
+        /// The device.
+        device: String,
+        /// The link.
+        link: String,
+    },
+    /// A bridge between more than two devices.
+    #[error("`{link}` of `{device}` is a bridge between two, and there are {count}")]
+    Bridge {
+        /// The device.
+        device: String,
+        /// The link.
+        link: String,
+        /// Number of devices that are not hosts.
+        count: u32,
+    },
+}
+
+impl NameError {
+    /// Error of a name that no device has.
+    pub(super) fn unknown(name: &str) -> NameError {
+        if names().any(|cluster| cluster == name) {
+            return NameError::Whole { name: name.into() };
+        }
+        let devices = devices().iter().flat_map(|device| {
+            std::iter::once(device.name.as_str()).chain(device.aliases.iter().map(String::as_str))
+        });
+        NameError::Unknown { name: name.into(), nearest: nearest(name, devices.chain(names())) }
+    }
+
+    /// Error of a precision that a device lacks.
+    pub(super) fn precision(device: &'static Device, name: &str) -> NameError {
+        let known: Vec<&str> = device.peak_flops.keys().map(|precision| precision.name()).collect();
+        NameError::Precision {
+            device: device.name.clone(),
+            precision: name.into(),
+            nearest: nearest(name, known.iter().copied()),
+            known,
+        }
+    }
+
+    /// Error of a link that a device lacks.
+    pub(super) fn link(device: &'static Device, name: &str) -> NameError {
+        let known: Vec<&str> = device.links.keys().map(String::as_str).collect();
+        NameError::Link {
+            device: device.name.clone(),
+            link: name.into(),
+            nearest: nearest(name, known.iter().copied()),
+            known,
+        }
+    }
+
+    /// Stable error code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            NameError::Unknown { .. } => "N001",
+            NameError::Incomplete { .. } | NameError::Whole { .. } => "N002",
+            NameError::NoDevices { .. } => "N003",
+            NameError::TooManyDevices { .. } | NameError::TooManyTerms { .. } => "N004",
+            NameError::Precision { .. } => "N005",
+            NameError::Link { .. } | NameError::HostLink { .. } | NameError::Bridge { .. } => "N006",
+        }
+    }
+
+    /// A hint for fixing the error.
+    pub fn help(&self) -> String {
+        match self {
+            NameError::Unknown { .. } | NameError::Incomplete { .. } => {
+                let name = match self {
+                    NameError::Unknown { name, .. } => name.as_str(),
+                    _ => "",
+                };
+                format!(
+                    "give a file, a named cluster, or COUNTxDEVICE[:PRECISION][@LINK] joined by +\n    \
+                     clusters: {}\n    devices: {}\n    data/clusters/README.md has all of them",
+                    instead(name, names()),
+                    instead(name, devices().iter().map(|device| device.name.as_str())),
+                )
+            }
+            NameError::Whole { name } => {
+                format!(
+                    "write it out with `stagewright convert {name} cluster.toml`, edit that, and give the \
+                     file"
+                )
+            }
+            NameError::NoDevices { .. } => "give a count of at least 1, or leave the term out".into(),
+            NameError::TooManyDevices { .. } => "correct the counts".into(),
+            NameError::TooManyTerms { .. } => "write the cluster into a file".into(),
+            NameError::Precision { precision: name, known, .. }
+            | NameError::Link { link: name, known, .. } => {
+                format!("{}, or leave it out", instead(name, known.iter().copied()))
+            }
+            NameError::HostLink { .. } => "leave the link out".into(),
+            NameError::Bridge { .. } => {
+                "leave the link out, or write the cluster into a file with a group for each pair".into()
+            }
+        }
+    }
+}
+
+/// Ending of a message that suggests the nearest name, if any.
+pub fn suggestion(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}

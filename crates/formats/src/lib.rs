@@ -1,0 +1,309 @@
+//! File formats: bytes to documents, and documents to text.
+//!
+//! Models come in several formats, recognised by content and never by file name:
+//!
+//! | format | module | carries |
+//! | --- | --- | --- |
+//! | `stagewright.graph/2` and `/1` JSON | [`native`] | everything that a [`GraphDocument`] can express |
+//! | the NeurIPS 2020 package's JSON | [`mod@reference`] | measured times, a cluster, colour classes |
+//! | PipeDream's `graph.txt` | [`pipedream`] | measured times of both passes, bytes |
+//! | Piper's JSON | [`piper`] | measured times, bytes, a cluster |
+//! | ONNX | [`onnx`] | FLOP and bytes moved, from shapes |
+//! | TensorFlow's CostGraphDef as text | [`cost_graph`] | measured or estimated times, bytes |
+//! | OpenVINO IR | [`openvino`] | FLOP and bytes moved, from shapes |
+//!
+//! PyTorch programs are exported as native JSON by the script of [`torch`].
+//!
+//! Clusters, plans and pins have native formats of their own ([`cluster`], [`plan`], [`pins`]); a plan may
+//! also be a split of the reference package.
+//!
+//! This module checks text, notation, schema, types, and the rules of foreign formats in the terms of those
+//! formats. The rules of every model (no cycles, unique names, sensible costs) are checked by the graph and
+//! cluster builders of the core, whatever the source.
+//!
+//! Nothing here opens a file. Every function takes a label, which errors use as the name of the input, and
+//! every error is an [`InputError`] with a stable code. Most formats are read from bytes in memory; a format
+//! whose files can be larger than memory is read as a stream, and only in the parts that the importer needs.
+//!
+//! # Adding a format
+//!
+//! Write a module with two functions: one recognises a file, by its bytes or by the first look at its JSON
+//! that all formats share, and one imports it. Add a variant to [`Format`] and a row to [`FORMATS`]. Nothing
+//! else changes.
+
+mod batch;
+pub mod calls;
+pub mod cluster;
+pub mod clusters;
+pub mod constants;
+pub mod cost_graph;
+pub mod error;
+pub mod foreign;
+pub mod fusion;
+pub mod layers;
+pub(crate) mod names;
+pub mod native;
+pub mod nearest;
+pub mod notation;
+pub mod onnx;
+pub mod openvino;
+pub mod options;
+pub mod pins;
+pub mod pipedream;
+pub mod piper;
+pub mod placement;
+pub mod plan;
+mod readers;
+pub mod reference;
+mod text;
+pub mod torch;
+mod work;
+
+use std::io::{Cursor, Read, Seek, SeekFrom};
+
+use stagewright_core::document::GraphDocument;
+
+pub use cluster::{import_cluster, write_cluster};
+pub use error::{At, InputError, Place};
+pub use foreign::Foreign;
+pub use native::write_graph;
+pub use notation::Notation;
+pub use options::{CostRules, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
+pub use pins::import_pins;
+pub use plan::{PlanFile, import_plan, import_plan_alone, write_plan};
+pub use reference::{ReferenceIds, write_reference};
+use text::Sniff;
+
+/// A format of models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `stagewright.graph/2` or `stagewright.graph/1`.
+    Native,
+    /// JSON of the package of "Efficient Algorithms for Device Placement of DNN Graph Operators" (NeurIPS
+    /// 2020).
+    Reference,
+    /// The profiler's output of PipeDream (SOSP 2019).
+    PipeDream,
+    /// JSON of the package of "Piper: Multidimensional Planner for DNN Parallelization" (NeurIPS 2021).
+    Piper,
+    /// Open Neural Network Exchange.
+    Onnx,
+    /// TensorFlow's `CostGraphDef`, as protobuf text.
+    CostGraph,
+    /// The XML of OpenVINO's intermediate representation.
+    OpenVino,
+}
+
+/// A row of the table of formats.
+#[derive(Debug)]
+pub struct FormatEntry {
+    /// The format.
+    pub format: Format,
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Description for display.
+    pub description: &'static str,
+    /// Options that it uses besides those of every format, by their names in a plan's `model`.
+    pub options: &'static [&'static str],
+    detect: fn(&[u8], &Sniff) -> bool,
+    import: Import,
+}
+
+/// Import function of a format.
+#[derive(Debug)]
+enum Import {
+    /// Reads the whole file from memory.
+    Bytes(fn(&str, &[u8], &ImportOptions) -> Result<Imported, InputError>),
+    /// Reads a stream, recognised by its first [`HEAD`] bytes.
+    Stream(fn(&str, &mut dyn Stream, &ImportOptions) -> Result<Imported, InputError>),
+}
+
+/// A file that is read in part.
+pub trait Stream: Read + Seek {}
+
+impl<T: Read + Seek> Stream for T {}
+
+/// Number of bytes that suffice to recognise a format read as a stream.
+const HEAD: u64 = 4096;
+
+/// All formats, in order of detection.
+pub const FORMATS: &[FormatEntry] = &[
+    FormatEntry {
+        format: Format::Native,
+        name: "native",
+        description: "stagewright.graph/2 or /1 JSON",
+        options: &[],
+        detect: native::detect,
+        import: Import::Bytes(native::import),
+    },
+    FormatEntry {
+        format: Format::Reference,
+        name: "reference",
+        description: "JSON of the NeurIPS 2020 device placement package (nodes, edges, maxFPGAs, …)",
+        options: &[],
+        detect: reference::detect,
+        import: Import::Bytes(reference::import),
+    },
+    FormatEntry {
+        format: Format::Piper,
+        name: "piper",
+        description: "JSON of the NeurIPS 2021 Piper package (nodes with TMPCs, maxDevices, …)",
+        options: &["time_unit", "profile_class"],
+        detect: piper::detect,
+        import: Import::Bytes(piper::import),
+    },
+    FormatEntry {
+        format: Format::PipeDream,
+        name: "pipedream",
+        description: "graph.txt of PipeDream's profiler",
+        options: &["time_unit", "profile_class", "keep_input_costs", "gradients"],
+        detect: pipedream::detect,
+        import: Import::Bytes(pipedream::import),
+    },
+    FormatEntry {
+        format: Format::Onnx,
+        name: "onnx",
+        description: "ONNX",
+        options: &["batch", "dims", "context", "sequences", "precision", "without_fusion", "cost_rules"],
+        detect: onnx::detect,
+        import: Import::Stream(onnx::import),
+    },
+    FormatEntry {
+        format: Format::CostGraph,
+        name: "cost-graph",
+        description: "TensorFlow CostGraphDef as protobuf text",
+        options: &["time_unit", "profile_class"],
+        detect: cost_graph::detect,
+        import: Import::Bytes(cost_graph::import),
+    },
+    FormatEntry {
+        format: Format::OpenVino,
+        name: "openvino",
+        description: "OpenVINO IR XML",
+        options: &["precision", "without_fusion", "cost_rules"],
+        detect: openvino::detect,
+        import: Import::Bytes(openvino::import),
+    },
+];
+
+impl Format {
+    /// Row of [`FORMATS`].
+    pub fn entry(self) -> &'static FormatEntry {
+        FORMATS.iter().find(|entry| entry.format == self).unwrap_or(&FORMATS[0])
+    }
+
+    /// Finds a format by name; `None` if there is no such format.
+    ///
+    /// ```
+    /// use stagewright_formats::Format;
+    /// assert_eq!(Format::named("reference"), Some(Format::Reference));
+    /// assert_eq!(Format::named("gguf"), None);
+    /// ```
+    pub fn named(name: &str) -> Option<Format> {
+        FORMATS.iter().find(|entry| entry.name == name).map(|entry| entry.format)
+    }
+}
+
+/// An imported model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imported {
+    /// The model.
+    pub graph: GraphDocument,
+    /// Its format.
+    pub format: Format,
+    /// Node ids and colour classes of a reference model, used by its splits.
+    pub ids: Option<ReferenceIds>,
+}
+
+/// Recognises the format of a model.
+pub fn detect(label: &str, bytes: &[u8]) -> Result<Format, InputError> {
+    let text = text::text(label, bytes);
+    let json = text.as_ref().map(|text| Sniff::of(text)).unwrap_or_default();
+    match FORMATS.iter().find(|entry| (entry.detect)(bytes, &json)) {
+        Some(entry) => Ok(entry.format),
+        None => {
+            if let Some(foreign) = Foreign::of(bytes) {
+                return Err(foreign.refused(label));
+            }
+            text?;
+            let known: Vec<&str> = FORMATS.iter().map(|entry| entry.description).collect();
+            let help = format!("give a model in one of these formats: {}", known.join("; "));
+            let message = "the content is of no format of models that is known here";
+            Err(InputError::new("F006", label, At::Whole, message, help))
+        }
+    }
+}
+
+/// Reads a model in the given format, or in the detected one if `format` is `None`.
+///
+/// ```
+/// use stagewright_formats::import_graph;
+/// let model = br#"{"schema": "stagewright.graph/1", "operators": [{"name": "matmul", "seconds": {"gpu": 1e-3}}]}"#;
+/// let imported = import_graph("model.json", model, None)?;
+/// assert_eq!(imported.graph.operators[0].seconds["gpu"], 1e-3);
+///
+/// let error = import_graph("model.json", br#"{"operators": [{}]}"#, None).unwrap_err();
+/// assert_eq!(error.code, "F003");
+/// assert_eq!(error.place.to_string(), "model.json: operators[0]");
+/// # Ok::<(), stagewright_formats::InputError>(())
+/// ```
+pub fn import_graph(label: &str, bytes: &[u8], format: Option<Format>) -> Result<Imported, InputError> {
+    import_model(label, bytes, &ImportOptions { format, ..ImportOptions::default() })
+}
+
+/// Reads a model from memory with import options.
+pub fn import_model(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
+    let format = match options.format {
+        Some(format) => format,
+        None => detect(label, bytes)?,
+    };
+    let imported = match format.entry().import {
+        Import::Bytes(import) => import(label, bytes, options),
+        Import::Stream(import) => import(label, &mut Cursor::new(bytes), options),
+    };
+    imported.map(|imported| options.finish(imported))
+}
+
+/// Reads a model from a file, holding no more of it in memory than its format needs.
+///
+/// # Errors
+/// If the model is invalid, as for [`import_model`], or if the file cannot be read (F011).
+pub fn import_file(
+    label: &str,
+    file: &mut dyn Stream,
+    options: &ImportOptions,
+) -> Result<Imported, InputError> {
+    let failed = |error: std::io::Error| unreadable(label, &error);
+    let mut bytes = Vec::new();
+    (&mut *file).take(HEAD).read_to_end(&mut bytes).map_err(failed)?;
+    let streamed = |entry: &&FormatEntry| match (options.format, &entry.import) {
+        (_, Import::Bytes(_)) => false,
+        (Some(format), _) => entry.format == format,
+        (None, _) => (entry.detect)(&bytes, &Sniff::default()),
+    };
+    if let Some(FormatEntry { import: Import::Stream(import), .. }) = FORMATS.iter().find(streamed) {
+        file.seek(SeekFrom::Start(0)).map_err(failed)?;
+        return import(label, file, options).map(|imported| options.finish(imported));
+    }
+    // Such files are large, and their head suffices to recognise them.
+    if options.format.is_none()
+        && let Some(foreign) = Foreign::of(&bytes)
+    {
+        return Err(foreign.refused(label));
+    }
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    import_model(label, &bytes, options)
+}
+
+fn unreadable(label: &str, error: &std::io::Error) -> InputError {
+    let help = "check the path, and that you may read the file to its end";
+    InputError::new("F011", label, At::Whole, format!("the file cannot be read: {error}"), help)
+}
+
+/// Formats a document as pretty JSON, ending in a newline. The text depends on the document alone.
+fn pretty_json<T: serde::Serialize>(document: &T) -> String {
+    let mut text =
+        serde_json::to_string_pretty(document).expect("documents have nothing that JSON cannot hold");
+    text.push('\n');
+    text
+}

@@ -1,0 +1,220 @@
+//! Declared values of a file: inputs, outputs and `value_info`, with the batch in place of open dimensions.
+
+use rustc_hash::FxHashMap;
+
+use super::proto::tensor_shape_proto::dimension::Value as Dimension;
+use super::proto::type_proto::Value as Kind;
+use super::proto::{GraphProto, TypeProto, ValueInfoProto, tensor_shape_proto};
+use super::value::{LARGEST_DIM, LARGEST_RANK, Value};
+use super::walk::is_cache;
+use crate::error::InputError;
+use crate::options::ImportOptions;
+
+/// Declared values of known shape.
+pub(super) struct Declared<'a> {
+    /// Inputs of the model, in order.
+    pub(super) inputs: Vec<(&'a str, Value)>,
+    /// All declared values by name.
+    pub(super) values: FxHashMap<&'a str, Value>,
+    /// Sizes of named dimensions.
+    bound: FxHashMap<String, u64>,
+}
+
+impl<'a> Declared<'a> {
+    /// Reads the declarations. `is_constant` marks inputs with an initialiser, which are constants.
+    pub(super) fn of(
+        label: &str,
+        graph: &'a GraphProto,
+        options: &ImportOptions,
+        is_constant: impl Fn(&str) -> bool,
+    ) -> Result<Self, InputError> {
+        if let Some(batch) = options.batch.filter(|&batch| batch > LARGEST_DIM) {
+            let message = format!("a batch of {batch} is larger than any dimension may be");
+            let help = format!("give --batch at most {LARGEST_DIM}");
+            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+        }
+        let batch = options.batch;
+        if let Some((name, size)) = given(options).find(|&(_, size)| size > LARGEST_DIM) {
+            let message = format!("{size} for {name} is larger than any dimension may be");
+            let help = format!("give at most {LARGEST_DIM}");
+            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+        }
+        let mut bound: FxHashMap<String, u64> =
+            options.dims.iter().map(|(name, &size)| (name.clone(), size)).collect();
+        let mut used = false;
+        let inputs: Vec<(usize, &ValueInfoProto)> =
+            graph.input.iter().enumerate().filter(|(_, input)| !is_constant(input.name())).collect();
+        for (_, input) in &inputs {
+            let is_past = is_past(input);
+            let open = if is_past { options.sequences.or(batch) } else { batch.or(options.sequences) };
+            if let (Some(first), Some(batch)) = (dims(input).and_then(|dims| dims.first()), open)
+                && size(first, &bound).is_none()
+            {
+                used = true;
+                // An empty name does not identify other dimensions without a name.
+                if let Some(Dimension::DimParam(name)) = &first.value
+                    && !name.is_empty()
+                {
+                    bound.insert(name.clone(), batch);
+                }
+            }
+        }
+        let mut asked = false;
+        for (_, input) in inputs.iter().filter(|(_, input)| is_past(input)) {
+            for dim in dims(input).unwrap_or_default().iter().skip(1) {
+                if let (Some(context), None) = (options.context, size(dim, &bound)) {
+                    asked = true;
+                    if let Some(Dimension::DimParam(name)) = &dim.value
+                        && !name.is_empty()
+                    {
+                        bound.insert(name.clone(), context);
+                    }
+                }
+            }
+        }
+        if let (Some(context), false) = (options.context, asked) {
+            let help =
+                "leave --context out, or export the model with past keys and values of a symbolic length";
+            let message = format!(
+                "a context of {context} is asked for, and no input for past keys and values leaves its length open"
+            );
+            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+        }
+        if let (Some(batch), false) = (batch, used) {
+            let help = "leave --batch out, or export the model with a symbolic batch";
+            let message =
+                format!("a batch of {batch} is asked for, and no input leaves its first dimension open");
+            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+        }
+        let mut values = FxHashMap::default();
+        let mut known = Vec::with_capacity(inputs.len());
+        for (at, input) in inputs {
+            let value = self::input(label, at, input, &bound, options)?;
+            values.insert(input.name(), value.clone());
+            known.push((input.name(), value));
+        }
+        let mut declared = Declared { inputs: known, values, bound };
+        for (name, value) in declared.of_body(graph) {
+            declared.values.entry(name).or_insert(value);
+        }
+        Ok(declared)
+    }
+
+    /// Declarations of the values made in a graph, which may be the body of a node.
+    pub(super) fn of_body(&self, graph: &'a GraphProto) -> FxHashMap<&'a str, Value> {
+        let mut values = FxHashMap::default();
+        for info in graph.value_info.iter().chain(&graph.output) {
+            let Some((elem, shape)) = tensor(info) else { continue };
+            let shape: Option<Vec<u64>> = shape.iter().map(|dim| size(dim, &self.bound)).collect();
+            if let Some(shape) = shape.filter(|shape| shape.len() <= LARGEST_RANK) {
+                values.entry(info.name()).or_insert_with(|| Value::new(elem, shape));
+            }
+        }
+        values
+    }
+}
+
+/// Reads an input, all of whose dimensions must be known.
+fn input(
+    label: &str,
+    at: usize,
+    input: &ValueInfoProto,
+    bound: &FxHashMap<String, u64>,
+    options: &ImportOptions,
+) -> Result<Value, InputError> {
+    let path = format!("graph.input[{at}] (`{}`)", input.name());
+    let Some((elem, shape)) = tensor(input).filter(|(_, shape)| shape.len() <= LARGEST_RANK) else {
+        let help = "export the model with a tensor of a known shape for every input";
+        let message = "the input has no shape, or is no tensor";
+        return Err(InputError::at_path("M008", label, path, message, help));
+    };
+    let mut known = Vec::with_capacity(shape.len());
+    for (axis, dim) in shape.iter().enumerate() {
+        let open = match axis {
+            0 if is_past(input) => options.sequences.or(options.batch),
+            0 => options.batch.or(options.sequences),
+            _ if is_past(input) => options.context,
+            _ => None,
+        };
+        let Some(size) = size(dim, bound).or(open).filter(|&size| size <= LARGEST_DIM) else {
+            let name = match &dim.value {
+                Some(Dimension::DimParam(name)) if !name.is_empty() => name.as_str(),
+                _ => "",
+            };
+            let message = format!("dimension {axis} of the input is open: `{name}`");
+            let help = match (axis, name) {
+                (0, "") => "give the batch with --batch N".to_owned(),
+                (0, name) => format!(
+                    "give the batch with --batch N, or the dimension with --dim '{}=N'",
+                    in_a_command(name)
+                ),
+                (_, _) if is_past(input) => {
+                    "give the tokens that the cache holds with --context N".to_owned()
+                }
+                (_, "") => format!(
+                    "fix it with: python3 -m onnxruntime.tools.make_dynamic_shape_fixed --input_name '{}' \
+                     --input_shape 1,… {label} fixed.onnx",
+                    in_a_command(input.name())
+                ),
+                (_, name) => format!("give it with --dim '{}=N', once for every name", in_a_command(name)),
+            };
+            return Err(InputError::at_path("M010", label, path, message, help));
+        };
+        known.push(size);
+    }
+    Ok(Value::new(elem, known))
+}
+
+/// Sizes given as options, with a description each.
+fn given(options: &ImportOptions) -> impl Iterator<Item = (&str, u64)> {
+    let dims = options.dims.iter().map(|(name, &size)| (name.as_str(), size));
+    let others = [("a context", options.context), ("sequences", options.sequences)];
+    dims.chain(others.into_iter().filter_map(|(name, size)| Some((name, size?))))
+}
+
+/// Whether an input holds past keys or values.
+fn is_past(input: &ValueInfoProto) -> bool {
+    tensor(input).is_some_and(|(elem, dims)| is_cache(input.name(), elem, dims.len()))
+}
+
+/// A name of the file for a suggested command; a name with quotes could smuggle in another command and is
+/// replaced.
+fn in_a_command(name: &str) -> &str {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-+*/.:, ".contains(c);
+    if name.chars().all(is_plain) { name } else { "NAME" }
+}
+
+fn tensor(info: &ValueInfoProto) -> Option<(i32, &[tensor_shape_proto::Dimension])> {
+    match info.r#type.as_ref() {
+        Some(TypeProto { value: Some(Kind::TensorType(tensor)), .. }) => {
+            Some((tensor.elem_type(), &tensor.shape.as_ref()?.dim))
+        }
+        _ => None,
+    }
+}
+
+fn dims(info: &ValueInfoProto) -> Option<&[tensor_shape_proto::Dimension]> {
+    tensor(info).map(|(_, dims)| dims)
+}
+
+/// Size of a dimension, given or bound by its name. Some exporters write -1 for an open one.
+fn size(dim: &tensor_shape_proto::Dimension, bound: &FxHashMap<String, u64>) -> Option<u64> {
+    match &dim.value {
+        Some(Dimension::DimValue(size)) => u64::try_from(*size).ok().filter(|&size| size <= LARGEST_DIM),
+        Some(Dimension::DimParam(name)) => bound.get(name.as_str()).copied().or_else(|| sum(name, bound)),
+        None => None,
+    }
+}
+
+/// Size of a dimension that is named as a sum of others, as in `past_sequence_length + 1`.
+fn sum(name: &str, bound: &FxHashMap<String, u64>) -> Option<u64> {
+    if !name.contains('+') {
+        return None;
+    }
+    let mut total = 0_u64;
+    for part in name.split('+').map(str::trim) {
+        let size = bound.get(part).copied().or_else(|| part.parse().ok())?;
+        total = total.checked_add(size).filter(|&total| total <= LARGEST_DIM)?;
+    }
+    Some(total)
+}

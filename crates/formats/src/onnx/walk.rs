@@ -1,0 +1,424 @@
+//! One pass over the nodes in file order, which ONNX requires to be topological: shapes are inferred,
+//! constants are folded, and every other node becomes an operator with its work. Nodes with a body are in
+//! [`body`](super::body).
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use stagewright_core::document::Precision;
+
+use super::body::Body;
+use super::call::{Call, Fault};
+use super::declared::Declared;
+use super::proto::{GraphProto, ModelProto, NodeProto};
+use super::value::{LARGEST_RANK, Value, cast, is_parameter, of_tensor};
+use super::work::is_amount;
+use super::{cost, infer};
+use crate::error::InputError;
+use crate::options::ImportOptions;
+
+/// Largest number of weights recorded for a constant computed from several: no constant of a model has more.
+const MOST_WEIGHTS: usize = 256;
+
+/// Result of the pass.
+pub(super) struct Walked<'a> {
+    pub(super) values: Vec<Entry<'a>>,
+    pub(super) operators: Vec<Operator<'a>>,
+    /// Outputs of the model.
+    pub(super) outputs: Vec<usize>,
+}
+
+/// A value and its origin.
+pub(super) struct Entry<'a> {
+    pub(super) name: &'a str,
+    pub(super) value: Value,
+    pub(super) origin: Origin,
+    /// Weights that a constant is computed from, unless it is a view of one.
+    pub(super) weights: Rc<[usize]>,
+    /// Whether it is stored in the file, in an initialiser or in a `Constant`.
+    pub(super) is_stored: bool,
+    /// Whether it is quantised, with a scale.
+    pub(super) is_quantized: bool,
+}
+
+impl Entry<'_> {
+    /// Whether it is a weight: more than one number, stored in the file.
+    pub(super) fn is_weight(&self) -> bool {
+        let is_number = is_parameter(self.value.elem) || self.is_quantized;
+        self.is_stored && is_number && self.value.dims.iter().any(|&dim| dim > 1)
+    }
+}
+
+/// Origin of a value.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Origin {
+    /// An input of the model.
+    Input,
+    /// An input that is kept from one step to the next: keys or values of past tokens.
+    Cache,
+    /// A constant: `root` itself or another view of it.
+    Constant { root: usize },
+    /// An output of an operator.
+    Operator(usize),
+    /// A value inside a node with a body: nothing outside reads it.
+    Body,
+}
+
+/// A node that is computed.
+pub(super) struct Operator<'a> {
+    pub(super) node: &'a NodeProto,
+    /// Inputs in the order of the node, `None` for omitted ones, and then the values that its body reads from
+    /// outside.
+    pub(super) inputs: Vec<Option<usize>>,
+    /// Values that it reads, each once, in order.
+    pub(super) reads: Vec<usize>,
+    /// Values that it makes, without unnamed ones.
+    pub(super) outputs: Vec<usize>,
+    pub(super) flop: Option<f64>,
+    pub(super) bytes_moved: f64,
+    /// Bytes of inputs that it does not read.
+    pub(super) unread: f64,
+    /// Figures of its body, if any.
+    pub(super) body: Option<Body>,
+}
+
+/// Names of a graph: of the main graph, or of a body inside it.
+pub(super) struct Scope<'a> {
+    names: FxHashMap<&'a str, usize>,
+    /// Declarations of the graph.
+    declared: FxHashMap<&'a str, Value>,
+}
+
+/// State of the walk.
+pub(super) struct Walk<'a> {
+    pub(super) label: &'a str,
+    pub(super) declared: Declared<'a>,
+    /// Precision that floating-point numbers are cast to, if any.
+    precision: Option<Precision>,
+    /// Versions of operator sets by domain.
+    versions: FxHashMap<&'a str, i64>,
+    /// The main graph, and the bodies around the current node.
+    pub(super) scopes: Vec<Scope<'a>>,
+    pub(super) walked: Walked<'a>,
+}
+
+/// Walks a graph. The first node that is invalid, or whose shapes cannot be known, is the error.
+pub(super) fn walk<'a>(
+    label: &'a str,
+    model: &'a ModelProto,
+    graph: &'a GraphProto,
+    options: &ImportOptions,
+) -> Result<Walked<'a>, InputError> {
+    let initialized: FxHashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name()).collect();
+    let sparse = graph.sparse_initializer.iter().filter_map(|tensor| tensor.values.as_ref());
+    let sparse_names: FxHashSet<&str> = sparse.map(|values| values.name()).collect();
+    let is_constant = |name: &str| initialized.contains(name) || sparse_names.contains(name);
+    let mut declared = Declared::of(label, graph, options, is_constant)?;
+    let inputs = std::mem::take(&mut declared.inputs);
+    let scope = Scope { names: FxHashMap::default(), declared: std::mem::take(&mut declared.values) };
+    let mut walk = Walk {
+        label,
+        declared,
+        precision: options.precision,
+        versions: model.opset_import.iter().map(|opset| (domain(opset.domain()), opset.version())).collect(),
+        scopes: vec![scope],
+        walked: Walked { values: Vec::new(), operators: Vec::new(), outputs: Vec::new() },
+    };
+    for (name, value) in inputs {
+        let origin = if is_cache(name, value.elem, value.rank()) { Origin::Cache } else { Origin::Input };
+        walk.add("graph.input", name, value, origin)?;
+    }
+    walk.graph("graph", graph)?;
+    let outputs = graph.output.iter().filter_map(|output| walk.find(output.name())).collect();
+    Ok(Walked { outputs, ..walk.walked })
+}
+
+/// Canonical name of a domain; the standard one has two names.
+pub(super) fn domain(name: &str) -> &str {
+    if name == "ai.onnx" { "" } else { name }
+}
+
+impl<'a> Walk<'a> {
+    /// Adds the initialisers and nodes of a graph to the open scope.
+    pub(super) fn graph(&mut self, path: &str, graph: &'a GraphProto) -> Result<(), InputError> {
+        for (at, tensor) in graph.initializer.iter().enumerate() {
+            let path = format!("{path}.initializer[{at}]");
+            let Some(value) = of_tensor(tensor) else {
+                let message = format!("`{}` has the shape {:?}", tensor.name(), tensor.dims);
+                return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
+            };
+            self.stored(&path, tensor.name(), value)?;
+        }
+        for (at, tensor) in graph.sparse_initializer.iter().enumerate() {
+            let path = format!("{path}.sparse_initializer[{at}]");
+            let values = tensor.values.as_ref();
+            // Only the values are stored; the shape is that of the tensor they are scattered over.
+            let dims = super::value::dims(tensor.dims.iter().copied());
+            let (Some(values), Some(dims)) = (values, dims) else {
+                let message = "the sparse tensor has no values, or a shape that makes no sense";
+                return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
+            };
+            self.stored(&path, values.name(), Value::new(values.data_type(), dims))?;
+        }
+        for (at, node) in graph.node.iter().enumerate() {
+            let path = format!("{path}.node[{at}] ({} `{}`)", node.op_type(), super::node_name(node));
+            self.node(path, node)?;
+        }
+        Ok(())
+    }
+
+    /// Finds a value by name, in the innermost scope that has it.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.scopes.iter().rev().find_map(|scope| scope.names.get(name).copied())
+    }
+
+    /// Opens the scope of a body.
+    pub(super) fn enter(&mut self, graph: &'a GraphProto) {
+        let declared = self.declared.of_body(graph);
+        self.scopes.push(Scope { names: FxHashMap::default(), declared });
+    }
+
+    /// A node with the values of its inputs.
+    pub(super) fn call(&self, node: &'a NodeProto, at: &[Option<usize>]) -> Call<'_> {
+        let opset = self.versions.get(domain(node.domain())).copied().unwrap_or(1);
+        let entries = &self.walked.values;
+        let inputs = at.iter().map(|value| value.map(|value| &entries[value].value)).collect();
+        Call { node, inputs, opset }
+    }
+
+    fn node(&mut self, path: String, node: &'a NodeProto) -> Result<(), InputError> {
+        let mut at = Vec::with_capacity(node.input.len());
+        for name in &node.input {
+            at.push(match (name.as_str(), self.find(name)) {
+                ("", _) => None,
+                (_, Some(value)) => Some(value),
+                (name, None) => {
+                    let message = format!("it reads `{name}`, which no node before it makes");
+                    let help = "nodes have to stand in an order in which everything is made before it is read; where \
+                                there is none, the graph has a cycle or a value is missing";
+                    return Err(InputError::at_path("M002", self.label, path, message, help));
+                }
+            });
+        }
+        if node.attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty()) {
+            return self.with_body(&path, node, at);
+        }
+        let call = self.call(node, &at);
+        let mut outputs = self.outputs(&path, node, &call)?;
+        for (_, value) in &mut outputs {
+            value.elem = cast(value.elem, self.precision);
+        }
+        let reads = at.iter().copied().flatten();
+        if self.folds(node, reads.clone()) {
+            let root = match (
+                node.op_type(),
+                at.first().copied().flatten().map(|value| self.walked.values[value].origin),
+            ) {
+                (kind, Some(Origin::Constant { root })) if is_view(kind) => Some(root),
+                _ => None,
+            };
+            for (name, value) in outputs {
+                match root {
+                    _ if node.op_type() == "Constant" => self.stored(&path, name, value)?,
+                    Some(root) => {
+                        self.walked.values[root].is_quantized |= node.op_type() == "DequantizeLinear";
+                        self.add(&path, name, value, Origin::Constant { root })?;
+                    }
+                    None => self.folded(&path, name, value, &at)?,
+                }
+            }
+            return Ok(());
+        }
+        let mut seen = FxHashSet::default();
+        let distinct: Vec<usize> = reads.filter(|&value| seen.insert(value)).collect();
+        let entries = &self.walked.values;
+        let read: Vec<&Value> = distinct.iter().map(|&value| &entries[value].value).collect();
+        let made: Vec<&Value> = outputs.iter().map(|(_, value)| value).collect();
+        let Some(bytes_moved) = cost::bytes_moved(&call, &read, &made) else {
+            let message = "it reads or makes text, or elements of a type that has no size";
+            let help = "cut the model where numbers begin";
+            return Err(InputError::at_path("M008", self.label, path, message, help));
+        };
+        let unread = cost::unread(&call).min(bytes_moved);
+        let flop = cost::flop(&call, &made);
+        if flop.is_some_and(|flop| !is_amount(flop)) {
+            let help = "check the attributes of the node";
+            return Err(InputError::at_path("M009", self.label, path, "the node has no end of work", help));
+        }
+        let operator = self.walked.operators.len();
+        let made: Vec<usize> = (self.walked.values.len()..).take(outputs.len()).collect();
+        self.walked.operators.push(Operator {
+            node,
+            inputs: at,
+            reads: distinct,
+            outputs: made,
+            flop,
+            bytes_moved: bytes_moved - unread,
+            unread,
+            body: None,
+        });
+        for (name, value) in outputs {
+            self.add(&path, name, value, Origin::Operator(operator))?;
+        }
+        Ok(())
+    }
+
+    /// Named outputs of a node, inferred or else declared.
+    fn outputs(
+        &self,
+        path: &str,
+        node: &'a NodeProto,
+        call: &Call<'_>,
+    ) -> Result<Vec<(&'a str, Value)>, InputError> {
+        let (inferred, why) = match infer::infer(call) {
+            Ok(values) => (values, "the operator has fewer outputs".to_owned()),
+            Err(Fault::Unknown(why)) => (Vec::new(), why),
+            Err(Fault::Contradiction(why)) => return Err(self.contradiction(path, &why)),
+        };
+        let mut inferred = inferred.into_iter();
+        let mut outputs = Vec::with_capacity(node.output.len());
+        for name in &node.output {
+            let value = inferred.next().or_else(|| self.declared(name));
+            match value {
+                _ if name.is_empty() => {}
+                Some(value) => outputs.push((name.as_str(), value)),
+                None => {
+                    let message = format!("the shape of `{name}` is not known: {why}");
+                    let help = format!(
+                        "add shapes to the model with: python3 -c \"import onnx; \
+                         onnx.shape_inference.infer_shapes_path('{}', 'shaped.onnx', data_prop=True)\"",
+                        self.label
+                    );
+                    return Err(InputError::at_path("M008", self.label, path, message, help));
+                }
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// Declaration of a value in the current graph.
+    fn declared(&self, name: &str) -> Option<Value> {
+        self.scopes.last()?.declared.get(name).cloned()
+    }
+
+    /// Error of an invalid node.
+    pub(super) fn contradiction(&self, path: &str, why: &str) -> InputError {
+        let message = format!("the node makes no sense: {why}");
+        let help = format!(
+            "check the model with: python3 -c \"import onnx; onnx.checker.check_model('{}', full_check=True)\"",
+            self.label
+        );
+        InputError::at_path("M009", self.label, path, message, help)
+    }
+
+    /// Whether a node is folded into a constant.
+    fn folds(&self, node: &NodeProto, reads: impl Iterator<Item = usize>) -> bool {
+        match node.op_type() {
+            "Constant" | "Shape" | "Size" => true,
+            kind if draws(kind) => false,
+            _ => self.all_constant(reads),
+        }
+    }
+
+    /// Whether there are values, all of them constant.
+    pub(super) fn all_constant(&self, reads: impl Iterator<Item = usize>) -> bool {
+        let mut reads = reads.peekable();
+        let constant = |value: usize| matches!(self.walked.values[value].origin, Origin::Constant { .. });
+        reads.peek().is_some() && reads.all(constant)
+    }
+
+    /// Adds a constant that is computed from others.
+    pub(super) fn folded(
+        &mut self,
+        path: &str,
+        name: &'a str,
+        value: Value,
+        of: &[Option<usize>],
+    ) -> Result<(), InputError> {
+        let weights = self.weights_of(of);
+        let root = self.walked.values.len();
+        self.add(path, name, value, Origin::Constant { root })?;
+        self.walked.values[root].weights = weights;
+        Ok(())
+    }
+
+    /// Adds a constant that is stored in the file.
+    fn stored(&mut self, path: &str, name: &'a str, value: Value) -> Result<(), InputError> {
+        let root = self.walked.values.len();
+        self.add(path, name, value, Origin::Constant { root })?;
+        self.walked.values[root].is_stored = true;
+        Ok(())
+    }
+
+    /// Weights that a constant with these inputs is computed from.
+    fn weights_of(&self, inputs: &[Option<usize>]) -> Rc<[usize]> {
+        let values = &self.walked.values;
+        let mut weights: Rc<[usize]> = Rc::default();
+        for &input in inputs.iter().flatten() {
+            let Origin::Constant { root } = values[input].origin else { continue };
+            let more =
+                if values[root].is_weight() { Rc::from([root]) } else { Rc::clone(&values[root].weights) };
+            if weights.is_empty() {
+                weights = more;
+            } else if !more.is_empty() && more != weights {
+                let all: BTreeSet<usize> = weights.iter().chain(more.iter()).copied().collect();
+                weights = all.into_iter().take(MOST_WEIGHTS).collect();
+            }
+        }
+        weights
+    }
+
+    /// Binds a name to a value.
+    pub(super) fn name(&mut self, path: &str, name: &'a str, value: usize) -> Result<(), InputError> {
+        let scope = self.scopes.last_mut().map(|scope| &mut scope.names);
+        if scope.is_some_and(|names| names.insert(name, value).is_some()) {
+            let help = "give every value a name of its own";
+            let message = format!("`{name}` is made twice");
+            return Err(InputError::at_path("M001", self.label, path, message, help));
+        }
+        Ok(())
+    }
+
+    pub(super) fn add(
+        &mut self,
+        path: &str,
+        name: &'a str,
+        mut value: Value,
+        origin: Origin,
+    ) -> Result<(), InputError> {
+        value.elem = cast(value.elem, self.precision);
+        self.name(path, name, self.walked.values.len())?;
+        // A chain of operators that add dimensions would be quadratic.
+        if value.rank() > LARGEST_RANK || value.bytes().is_some_and(|bytes| !is_amount(bytes)) {
+            let message = format!("`{name}` has the shape {:?}", value.dims);
+            return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
+        }
+        let (weights, is_stored) = (Rc::default(), false);
+        self.walked.values.push(Entry { name, value, origin, weights, is_stored, is_quantized: false });
+        Ok(())
+    }
+}
+
+/// Whether an operator's output is random.
+pub(super) fn draws(kind: &str) -> bool {
+    matches!(kind, "Bernoulli" | "Multinomial") || kind.starts_with("Random")
+}
+
+/// Whether an input holds the keys or values of past tokens: by its name, its rank and its type.
+pub(super) fn is_cache(name: &str, elem: i32, rank: usize) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_named = name.starts_with("past")
+        || ["past_key", "past_value", "key_cache", "value_cache"].iter().any(|part| name.contains(part));
+    is_named && rank >= 3 && is_parameter(elem)
+}
+
+/// Whether an operator's output is its first input in another form.
+pub(super) fn is_view(kind: &str) -> bool {
+    is_named_anew(kind) || matches!(kind, "Cast" | "DequantizeLinear" | "Dropout" | "Transpose")
+}
+
+/// Whether an operator's output is its first input, byte for byte.
+pub(super) fn is_named_anew(kind: &str) -> bool {
+    matches!(kind, "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze")
+}

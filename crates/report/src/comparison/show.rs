@@ -1,0 +1,127 @@
+//! Comparisons as tables.
+
+use super::{Comparison, Row, Status, split_name};
+use crate::grid::{Column, Grid};
+use crate::units::{bytes, name, percent, seconds};
+use stagewright_core::text::visible;
+
+/// Mark of the best value.
+const BEST: &str = "* ";
+
+/// Table of the contenders on one model, one row each.
+pub fn contenders(comparison: &Comparison) -> Grid {
+    let has_splits = comparison.rows.windows(2).any(|pair| pair[0].split != pair[1].split);
+    let mut columns = vec![("contender", Column::Names)];
+    if has_splits {
+        columns.push(("split", Column::Words));
+    }
+    columns.push(("value", Column::Figures));
+    if comparison.baseline.is_some() {
+        columns.push(("speed-up", Column::Figures));
+    }
+    columns.extend([
+        ("bound", Column::Figures),
+        ("gap", Column::Figures),
+        ("time", Column::Figures),
+        ("memory", Column::Figures),
+        ("of it", Column::Figures),
+        ("communication", Column::Figures),
+        ("idle", Column::Figures),
+        ("result", Column::Words),
+    ]);
+    let mut grid = Grid::new(columns);
+    let best = comparison.best();
+    for row in &comparison.rows {
+        let mark = if row.is_as_good_as(best) { BEST } else { "" };
+        let mut cells = vec![name(&row.name)];
+        if has_splits {
+            cells.push(row.split.map(|split| split_name(split).into()).unwrap_or_default());
+        }
+        cells.push(row.value_s.map(|value| format!("{mark}{}", seconds(value))).unwrap_or_default());
+        if comparison.baseline.is_some() {
+            cells.push(row.speedup.map(times).unwrap_or_default());
+        }
+        let shown = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map(show).unwrap_or_default();
+        cells.extend([
+            shown(row.bound_s, &seconds),
+            shown(row.gap, &percent),
+            shown(row.seconds, &seconds),
+            shown(row.memory_bytes, &bytes),
+            shown(row.memory_share, &percent),
+            shown(row.communication_s, &seconds),
+            shown(row.idle_share, &percent),
+            result(row),
+        ]);
+        grid.row(cells);
+    }
+    grid
+}
+
+/// Outcome of a contender in a few words.
+fn result(row: &Row) -> String {
+    match row.status {
+        Status::Invalid if row.breaks.is_empty() => "invalid".into(),
+        Status::Invalid => format!("breaks {}", row.breaks.join(", ")),
+        Status::Given => "as given".into(),
+        Status::Solved(_) => row.status.name().into(),
+    }
+}
+
+/// Reasons why contenders have no plan, one line each.
+pub fn reasons(comparison: &Comparison) -> String {
+    let rows = comparison.rows.iter().filter(|row| row.value_s.is_none());
+    let reasons = rows.filter_map(|row| {
+        let first = row.reason.as_deref()?.lines().next()?;
+        Some(format!("{}: {}\n", name(&row.name), visible(first)))
+    });
+    reasons.collect()
+}
+
+/// Table of values for several models: one row per model, one column per contender, and in the last row each
+/// contender's geometric mean speed-up over the baseline.
+pub fn models(comparisons: &[Comparison]) -> Grid {
+    let mut names: Vec<&str> = Vec::new();
+    for row in comparisons.iter().flat_map(|comparison| &comparison.entered) {
+        if !names.contains(&row.as_str()) {
+            names.push(row);
+        }
+    }
+    let columns = names.iter().map(|&name| (name, Column::Figures));
+    let mut grid = Grid::new([("model", Column::Names)].into_iter().chain(columns));
+    let row_of =
+        |comparison: &'_ Comparison, name: &str| comparison.rows.iter().position(|row| row.name == name);
+    for comparison in comparisons {
+        let best = comparison.best();
+        let cells = names.iter().map(|name| {
+            let Some(row) = row_of(comparison, name).map(|at| &comparison.rows[at]) else {
+                return String::new();
+            };
+            match row.value_s {
+                Some(value) if row.status == Status::Invalid => format!("({})", seconds(value)),
+                Some(value) if row.is_as_good_as(best) => format!("{BEST}{}", seconds(value)),
+                Some(value) => seconds(value),
+                None => row.status.name().into(),
+            }
+        });
+        grid.row([name(&comparison.model)].into_iter().chain(cells));
+    }
+    if comparisons.iter().any(|comparison| comparison.baseline.is_some()) {
+        let means = names.iter().map(|name| {
+            let speedups = comparisons.iter().filter_map(|comparison| {
+                let row = &comparison.rows[row_of(comparison, name)?];
+                row.speedup.filter(|&speedup| speedup > 0.0 && row.status != Status::Invalid)
+            });
+            let (sum, count) = speedups.fold((0.0, 0u32), |(sum, count), each| (sum + each.ln(), count + 1));
+            match count {
+                0 => String::new(),
+                count => format!("{} of {count}", times((sum / f64::from(count)).exp())),
+            }
+        });
+        grid.row(["mean speed-up".to_owned()].into_iter().chain(means));
+    }
+    grid
+}
+
+fn times(factor: f64) -> String {
+    format!("{factor:.3}×")
+}

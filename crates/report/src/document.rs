@@ -1,0 +1,155 @@
+//! Conversion of a solution into a plan document.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::{
+    BoundDocument, DeviceDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus,
+    Schedule, UplinkDocument,
+};
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Plan, Solution, Status};
+
+use stagewright_core::text::visible;
+
+/// Metadata of a solve that the solution does not contain.
+#[derive(Debug, Clone)]
+pub struct Provenance {
+    /// Display name of the solver, with the rule that chose it, if any.
+    pub solver: String,
+    /// Duration of the solve in seconds.
+    pub seconds: f64,
+    /// Seed of the solve.
+    pub seed: u64,
+}
+
+/// Returns the plan document of a solution.
+pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provenance) -> PlanDocument {
+    let plan = solution.plan.as_ref();
+    PlanDocument {
+        schema: PLAN_SCHEMA.into(),
+        status: match solution.status {
+            Status::Optimal => PlanStatus::Optimal,
+            Status::Feasible => PlanStatus::Feasible,
+            Status::Infeasible => PlanStatus::Infeasible,
+            Status::Unknown => PlanStatus::Unknown,
+        },
+        solver: provenance.solver,
+        objective: objective_document(problem.objective(), solution.value()),
+        bound: bound_document(problem, solution),
+        gap: solution.gap(),
+        seconds: provenance.seconds,
+        seed: provenance.seed,
+        stop: solution.stop.map(|stop| stop.name().into()),
+        // One line, whatever names are in it: several reasons have a line each.
+        reason: solution.reason.as_deref().map(|reason| visible(reason).into_owned()),
+        model: None,
+        throughput: None,
+        pins: problem.pins().clone(),
+        devices: plan.map(|plan| devices(problem, plan)).unwrap_or_default(),
+        uplinks: plan.map(|plan| uplinks(problem, plan)).unwrap_or_default(),
+        priority: plan.and_then(|plan| priority(problem, plan)),
+    }
+}
+
+/// Returns the objective as a document, without the parameters that do not apply.
+pub fn objective_document(objective: &Objective, value: Option<f64>) -> ObjectiveDocument {
+    ObjectiveDocument {
+        kind: objective.kind,
+        split: objective.split,
+        communication: objective.communication,
+        training: objective.training,
+        schedule: objective.schedule,
+        microbatches: (objective.schedule != Schedule::None).then_some(objective.microbatches),
+        max_replicas: (objective.max_replicas > 1).then_some(objective.max_replicas),
+        calls: (objective.kind == ObjectiveKind::Latency).then_some(objective.calls),
+        execution: objective.execution,
+        value_s: value,
+    }
+}
+
+fn bound_document(problem: &Problem, solution: &Solution) -> BoundDocument {
+    let bound = &solution.bound;
+    if solution.status == Status::Infeasible {
+        return BoundDocument { value_s: None, source: bound.source.into(), certificate: None };
+    }
+    BoundDocument {
+        value_s: Some(bound.value),
+        source: bound.source.into(),
+        certificate: bound.certificate.as_ref().map(|certificate| certificate.to_document(problem)),
+    }
+}
+
+fn devices(problem: &Problem, plan: &Plan) -> Vec<DeviceDocument> {
+    let (graph, cluster) = (problem.graph(), problem.cluster());
+    let ordered =
+        !plan.placement.stages().is_empty() && problem.objective().kind == ObjectiveKind::Throughput;
+    let mut ops: Vec<Vec<String>> = vec![Vec::new(); cluster.device_count()];
+    for op in graph.operators() {
+        ops[plan.placement.device_of(op).index()].push(graph.operator(op).name.clone());
+    }
+    let mut calls = calls(problem, plan);
+    plan.evaluation
+        .devices
+        .iter()
+        .enumerate()
+        .map(|(at, load)| DeviceDocument {
+            name: cluster.device_name(load.device),
+            kind: cluster.kind(cluster.kind_of(load.device)).name.clone(),
+            stage: ordered.then_some(at as u32),
+            replicas: load.replicas,
+            calls: std::mem::take(&mut calls[load.device.index()]),
+            load_s: load.load(),
+            compute_s: load.compute(),
+            communication_s: load.communication(),
+            memory_bytes: load.memory_bytes,
+            ops: std::mem::take(&mut ops[load.device.index()]),
+        })
+        .collect()
+}
+
+/// Operators of each call of each device, by device index. `None` for hosts and for objectives without calls.
+fn calls(problem: &Problem, plan: &Plan) -> Vec<Option<Vec<Vec<String>>>> {
+    let (graph, cluster) = (problem.graph(), problem.cluster());
+    let mut calls = vec![None; cluster.device_count()];
+    if problem.objective().kind != ObjectiveKind::Latency {
+        return calls;
+    }
+    let mut numbers: Vec<(DeviceId, u32)> =
+        plan.evaluation.calls.iter().map(|call| (call.device, call.call)).collect();
+    numbers.sort_unstable();
+    for op in graph.operators() {
+        let call = (plan.placement.device_of(op), plan.placement.call_of(op));
+        // Hosts have no calls.
+        let Ok(at) = numbers.binary_search(&call) else { continue };
+        let first = numbers.partition_point(|number| number.0 < call.0);
+        let of_device: &mut Vec<Vec<String>> = calls[call.0.index()].get_or_insert_default();
+        if of_device.len() <= at - first {
+            of_device.resize(at - first + 1, Vec::new());
+        }
+        of_device[at - first].push(graph.operator(op).name.clone());
+    }
+    calls
+}
+
+fn uplinks(problem: &Problem, plan: &Plan) -> Vec<UplinkDocument> {
+    // The latency model has no uplinks.
+    if problem.objective().kind == ObjectiveKind::Latency {
+        return Vec::new();
+    }
+    let groups = &problem.cluster().document().groups;
+    groups
+        .iter()
+        .zip(&plan.evaluation.uplinks)
+        .map(|(group, load)| UplinkDocument { group: group.name.clone(), load_s: load.iter().sum() })
+        .collect()
+}
+
+/// Operator names by decreasing priority. `None` unless the objective is the makespan and the placement sets
+/// priorities.
+fn priority(problem: &Problem, plan: &Plan) -> Option<Vec<String>> {
+    let priority = plan.placement.priority();
+    if problem.objective().kind != ObjectiveKind::Makespan || priority.is_empty() {
+        return None;
+    }
+    Some(priority.iter().map(|&op| problem.graph().operator(op).name.clone()).collect())
+}

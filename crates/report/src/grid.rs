@@ -1,0 +1,260 @@
+//! Text tables for the terminal and for Markdown.
+//!
+//! A table that is wider than the terminal is reduced in this order: bars shrink, then are dropped; names lose their
+//! middle and words wrap. If it is still too wide, every row becomes a block with one line per column.
+
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, Width};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::wrap::{GAP, borderless, facts, finish};
+use stagewright_core::text::{markdown, visible};
+
+/// Type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Column {
+    /// Names, shortened in the middle if space is short.
+    Names,
+    /// Words, left-aligned and wrapped.
+    Words,
+    /// Figures, right-aligned.
+    Figures,
+    /// Bars, a visual aid only: they shrink or are dropped.
+    Bars,
+}
+
+impl Column {
+    /// Width in characters below which the column is not narrowed.
+    fn least(self) -> usize {
+        match self {
+            Column::Names => 12,
+            Column::Words => 16,
+            Column::Figures => usize::MAX,
+            Column::Bars => 6,
+        }
+    }
+}
+
+/// A table of texts, every character of which is seen, on one line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    columns: Vec<(String, Column)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    /// Creates a table without rows.
+    pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Column)>) -> Grid {
+        let columns =
+            columns.into_iter().map(|(name, column)| (visible(name).into_owned(), column)).collect();
+        Grid { columns, rows: Vec::new() }
+    }
+
+    /// Adds a row with one cell per column.
+    pub fn row(&mut self, texts: impl IntoIterator<Item = String>) {
+        self.rows.push(texts.into_iter().map(|text| visible(&text).into_owned()).collect());
+    }
+
+    /// Whether the table has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Formats the table for a terminal of `width` characters, or at its natural width if `None`.
+    pub fn text(&self, width: Option<u16>) -> String {
+        let natural: Vec<usize> = (0..self.columns.len()).map(|at| self.natural(at)).collect();
+        match width {
+            None => self.table(&natural, &natural),
+            Some(width) => match self.fit(&natural, width.into()) {
+                Some(widths) => self.table(&natural, &widths),
+                None => self.blocks(width),
+            },
+        }
+    }
+
+    /// The characters of the widest cell of a column.
+    fn natural(&self, at: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(at)).chain([&self.columns[at].0]);
+        cells.map(|text| text.width()).max().unwrap_or(0)
+    }
+
+    /// Column widths of a table at most `width` characters wide, 0 for dropped columns. `None` if `width` is too small.
+    fn fit(&self, natural: &[usize], width: usize) -> Option<Vec<usize>> {
+        let mut widths = natural.to_vec();
+        self.narrow(&mut widths, width, &[Column::Bars]);
+        if row_width(&widths) > width {
+            let bars =
+                self.columns.iter().zip(&mut widths).filter(|((_, column), _)| *column == Column::Bars);
+            bars.for_each(|(_, width)| *width = 0);
+        }
+        self.narrow(&mut widths, width, &[Column::Names, Column::Words]);
+        (row_width(&widths) <= width).then_some(widths)
+    }
+
+    /// Narrows the widest column whose type is in `giving` until a row fits or no such column can be narrower.
+    fn narrow(&self, widths: &mut [usize], width: usize, giving: &[Column]) {
+        while row_width(widths) > width {
+            let able = self.columns.iter().enumerate().filter(|(at, (heading, column))| {
+                giving.contains(column) && widths[*at] > column.least().max(heading.width())
+            });
+            let Some((widest, _)) = able.max_by_key(|(at, _)| widths[*at]) else { return };
+            widths[widest] -= 1;
+        }
+    }
+
+    /// Formats a table with the given column widths, each at most its natural width.
+    fn table(&self, natural: &[usize], widths: &[usize]) -> String {
+        let mut table = borderless(None);
+        let shown: Vec<usize> = (0..self.columns.len()).filter(|&at| widths[at] > 0).collect();
+        table.set_header(shown.iter().map(|&at| Cell::new(&self.columns[at].0)).collect::<Vec<_>>());
+        for row in &self.rows {
+            let cells =
+                shown.iter().map(|&at| match (self.columns[at].1, row.get(at).map_or("", String::as_str)) {
+                    (Column::Names, text) => Cell::new(shortened(text, widths[at])),
+                    (Column::Words, text) => Cell::new(text),
+                    (Column::Figures, text) => Cell::new(text).set_alignment(CellAlignment::Right),
+                    (Column::Bars, text) => Cell::new(scaled(text, natural[at], widths[at])),
+                });
+            table.add_row(cells.collect::<Vec<_>>());
+        }
+        for (column, &at) in
+            table.column_iter_mut().zip(&shown).filter(|(_, at)| widths[**at] < natural[**at])
+        {
+            let width = widths[at] as u16 + GAP;
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+        }
+        finish(table)
+    }
+
+    /// Formats every row as a block of lines, each with a column heading and its cell.
+    fn blocks(&self, width: u16) -> String {
+        let block = |row: &Vec<String>| {
+            let cells = self.columns.iter().zip(row);
+            let told = cells.filter(|((_, column), text)| *column != Column::Bars && !text.is_empty());
+            facts(told.map(|((heading, _), text)| (heading.as_str(), text.clone())), Some(width))
+        };
+        self.rows.iter().map(block).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Formats the table as Markdown.
+    pub fn markdown(&self) -> String {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let mut text = line(self.columns.iter().map(|(name, _)| markdown(name)).collect());
+        let rule = |column: &Column| match column {
+            Column::Figures => "---:".to_owned(),
+            Column::Names | Column::Words | Column::Bars => "---".to_owned(),
+        };
+        text.push_str(&line(self.columns.iter().map(|(_, column)| rule(column)).collect()));
+        for row in &self.rows {
+            text.push_str(&line(row.iter().map(|cell| markdown(cell)).collect()));
+        }
+        text
+    }
+}
+
+/// Width of a row with the given column widths.
+fn row_width(widths: &[usize]) -> usize {
+    let gap = usize::from(GAP);
+    widths.iter().filter(|&&width| width > 0).map(|width| width + gap).sum::<usize>().saturating_sub(gap)
+}
+
+/// Shortens a name to at most `width` characters by cutting out its middle.
+fn shortened(name: &str, width: usize) -> String {
+    if name.width() <= width {
+        return name.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let head = beginning(name.chars(), kept.div_ceil(2));
+    let tail = beginning(name.chars().rev(), kept - head.iter().filter_map(|it| it.width()).sum::<usize>());
+    head.into_iter().chain(['…']).chain(tail.into_iter().rev()).collect()
+}
+
+/// Longest prefix of a text that fits into `room` characters.
+fn beginning(text: impl Iterator<Item = char>, room: usize) -> Vec<char> {
+    let mut taken = 0;
+    let fits = |character: &char| {
+        taken += character.width().unwrap_or(0);
+        taken <= room
+    };
+    text.take_while(fits).collect()
+}
+
+/// Scales a bar from column width `from` to the narrower width `to`.
+fn scaled(bar: &str, from: usize, to: usize) -> String {
+    let end = |count: usize| (count * to + from / 2) / from.max(1);
+    let blocks = bar.chars().enumerate();
+    blocks.flat_map(|(at, block)| std::iter::repeat_n(block, end(at + 1) - end(at))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Grid {
+        let mut grid = Grid::new([("solver", Column::Names), ("value", Column::Figures)]);
+        grid.row(["a|b\nc".into(), "1 ms".into()]);
+        grid.row(["dp".into(), "20 ms".into()]);
+        grid
+    }
+
+    fn devices() -> Grid {
+        let columns = [
+            ("device", Column::Names),
+            ("load", Column::Figures),
+            ("note", Column::Words),
+            ("", Column::Bars),
+        ];
+        let mut grid = Grid::new(columns);
+        grid.row([
+            "accelerator-of-the-first-rack-0".into(),
+            "1.2345 ms".into(),
+            "fits".into(),
+            "█".repeat(24),
+        ]);
+        grid.row(["acc1".into(), "20 ms".into(), "does not fit".into(), "█".repeat(6) + &"▒".repeat(6)]);
+        grid
+    }
+
+    #[test]
+    fn cells_of_markdown_stay_in_their_row() {
+        let text = example().markdown();
+        assert_eq!(text, "| solver | value |\n| --- | ---: |\n| a\\|b\\\\nc | 1 ms |\n| dp | 20 ms |\n");
+    }
+
+    #[test]
+    fn bars_give_way_first_then_names_then_the_table_itself() {
+        let lines = |width| devices().text(width).lines().map(str::to_owned).collect::<Vec<_>>();
+        let whole = lines(None);
+        let full = whole[1].chars().count();
+        assert_eq!(lines(Some(full as u16)), whole);
+        let shrunk = lines(Some(full as u16 - 12));
+        assert!(shrunk[1].ends_with(&format!("  {}", "█".repeat(12))), "{shrunk:?}");
+        assert!(shrunk[2].ends_with("  ███▒▒▒"), "{shrunk:?}");
+        let bare = lines(Some(full as u16 - 20));
+        assert!(!bare.concat().contains('█') && bare.concat().contains("accelerator-of-the-first-rack-0"));
+        let short = lines(Some(40));
+        assert!(short[1].starts_with("acceler…-rack-0  1.2345 ms  fits"), "{short:?}");
+        let blocks = devices().text(Some(24));
+        assert_eq!(blocks.lines().count(), 7 + 1, "{blocks}");
+        assert!(blocks.ends_with("device  acc1\nload    20 ms\nnote    does not fit\n"), "{blocks}");
+    }
+
+    #[test]
+    fn no_terminal_is_overrun() {
+        let mut grid = devices();
+        grid.row(["名".repeat(40), "3 ms".into(), "words ".repeat(30), String::new()]);
+        grid.row(["x".repeat(200), "1e300 s".into(), "y".repeat(90), "▒".repeat(24)]);
+        for width in 20..240 {
+            let text = grid.text(Some(width));
+            assert!(text.lines().all(|line| line.width() <= width.into()), "{width}\n{text}");
+        }
+        assert!(grid.text(None).lines().any(|line| line.width() > 300));
+    }
+
+    #[test]
+    fn the_ends_of_a_name_are_kept() {
+        assert_eq!(shortened("decoder.layer.17.attention", 12), "decode…ntion");
+        assert_eq!(shortened("decoder", 7), "decoder");
+        assert_eq!(shortened("decoder", 1), "…");
+        assert_eq!(shortened("名前名前名前", 8), "名前…前");
+    }
+}

@@ -1,0 +1,72 @@
+//! Escaping and formatting for HTML.
+
+use std::fmt::Write;
+
+use crate::units;
+
+/// Escapes a text for element content and quoted attributes.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// Escapes JSON for a script element. The characters that could end the element, begin a comment or end a line of a
+/// script occur only in strings, where they can be written as escapes.
+pub(super) fn escape_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                // Writing to a string cannot fail.
+                let _ = write!(escaped, "\\u{:04x}", u32::from(character));
+            }
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// A quantity: formatted text, with the exact number as value and title.
+fn quantity(text: &str, value: f64, unit: &str) -> String {
+    format!("<data value=\"{value:?}\" title=\"{value:?} {unit}\">{}</data>", escape(text))
+}
+
+/// Seconds.
+pub(super) fn seconds(value: f64) -> String {
+    quantity(&units::seconds(value), value, "s")
+}
+
+/// Bytes.
+pub(super) fn bytes(value: f64) -> String {
+    quantity(&units::bytes(value), value, "bytes")
+}
+
+/// A share of 1.
+pub(super) fn percent(value: f64) -> String {
+    quantity(&units::percent(value), value, "of 1")
+}
+
+/// A count with thousands separators.
+///
+/// The separator is a thin space, which cannot be mistaken for a decimal point or a decimal comma.
+pub(super) fn count(value: usize) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) && digits.len() > 4 {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,80 @@
+//! The data of a page, which its scripts draw.
+
+use std::io;
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::Pass;
+
+use super::devices::colour;
+use super::figures::{Figures, Texts};
+use super::graph::GraphData;
+use super::names::visible;
+use super::timeline::TimelineData;
+use super::{Page, steady};
+use crate::steady::Steady;
+
+/// All data, with the tables that the parts refer to.
+#[derive(Serialize)]
+struct Scene {
+    devices: Vec<Device>,
+    graph: Option<GraphData>,
+    timeline: Option<TimelineData>,
+    steady: Option<TimelineData>,
+    texts: Vec<String>,
+    seconds: Figures,
+    bytes: Figures,
+}
+
+#[derive(Serialize)]
+struct Device {
+    name: String,
+    colour: String,
+}
+
+/// Tables under construction, and the indices that all parts use.
+#[derive(Default)]
+pub(super) struct Tables {
+    /// Texts.
+    pub(super) texts: Texts,
+    /// Seconds.
+    pub(super) seconds: Figures,
+    /// Bytes.
+    pub(super) bytes: Figures,
+    /// Index of each device in use.
+    pub(super) number_of: FxHashMap<DeviceId, u32>,
+    /// Position of each operator in topological order, by operator index.
+    pub(super) place_of: Vec<u32>,
+}
+
+/// Code of a pass in the data.
+pub(super) fn pass_number(pass: Pass) -> u8 {
+    match pass {
+        Pass::Forward => 0,
+        Pass::Backward => 1,
+        Pass::Update => 2,
+    }
+}
+
+/// Returns the data as JSON, `null` without a plan.
+pub(super) fn data(page: &Page, steady: Option<&Steady>) -> io::Result<String> {
+    let Some(placement) = page.placement else { return Ok("null".into()) };
+    let graph = page.problem.graph();
+    let used = placement.used();
+    let mut tables = Tables { place_of: vec![0; graph.operator_count()], ..Tables::default() };
+    tables.number_of = used.iter().copied().zip(0..).collect();
+    for (place, op) in (0..).zip(graph.topological()) {
+        tables.place_of[op.index()] = place;
+    }
+    let name = |&device| visible(&page.problem.cluster().device_name(device));
+    let devices = used.iter().enumerate();
+    let devices = devices.map(|(at, device)| Device { name: name(device), colour: colour(at) }).collect();
+    let graph = GraphData::of(page.problem, placement, &mut tables);
+    let timeline = page.step.and_then(|step| TimelineData::of_step(step, &mut tables));
+    let steady = steady.filter(|_| page.step.is_some()).and_then(|steady| steady::data(steady, &mut tables));
+    let Tables { texts, seconds, bytes, .. } = tables;
+    let (graph, texts) = (Some(graph), texts.into_texts());
+    let scene = Scene { devices, graph, timeline, steady, texts, seconds, bytes };
+    Ok(serde_json::to_string(&scene)?)
+}

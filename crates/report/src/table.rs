@@ -1,0 +1,317 @@
+//! A plan as text tables.
+
+use stagewright_core::document::{
+    BoundDocument, ClusterDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind,
+    PlanDocument, PlanStatus, Schedule, Split, ThroughputDocument, Training,
+};
+
+use super::grid::{Column, Grid};
+use super::throughput::rate;
+use super::units::{bytes, flop, percent, seconds};
+use super::wrap::facts;
+
+/// Length of a full bar in characters.
+const BAR: f64 = 24.0;
+
+/// Figures of one device, from a plan or from the checker.
+#[derive(Debug, Clone)]
+pub struct DeviceRow {
+    /// Name, with the number of replicas if several.
+    pub name: String,
+    /// Load in seconds.
+    pub load: f64,
+    /// Compute time in seconds.
+    pub compute: f64,
+    /// Communication time in seconds.
+    pub communication: f64,
+    /// Memory in use, in bytes.
+    pub memory: f64,
+    /// Memory limit in bytes; `None` if unlimited.
+    pub limit: Option<f64>,
+    /// Number of operators.
+    pub operators: usize,
+}
+
+/// Formats a plan for a terminal of `width` characters: figures first, then a row per device.
+pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) -> String {
+    let mut lines = vec![("objective", objective(&plan.objective))];
+    match plan.objective.value_s {
+        Some(value) => {
+            lines.push(("value", value_line(&plan.objective, value, plan.throughput.as_ref())));
+            let loads: Vec<f64> = plan.devices.iter().map(|device| device.load_s).collect();
+            lines.extend(bubble(&plan.objective, value, &loads).map(|bubble| ("bubble", bubble)));
+        }
+        None => lines.push(("value", "no plan".into())),
+    }
+    lines.push(("bound", bound(&plan.bound)));
+    if let Some(gap) = plan.gap {
+        lines.push(("gap", percent(gap)));
+    }
+    let stopped = plan.stop.as_ref().map(|stop| format!(", stopped by {stop}")).unwrap_or_default();
+    lines.push(("status", format!("{}{stopped}", status(plan.status))));
+    lines.push(("solver", format!("{}, {}", plan.solver, seconds(plan.seconds))));
+    let reasons = plan.reason.iter().flat_map(|reason| reason.lines()).enumerate();
+    lines.extend(reasons.map(|(at, line)| (if at == 0 { "reason" } else { "" }, line.to_owned())));
+    let mut text = facts(lines, width);
+    if !plan.devices.is_empty() {
+        let rows: Vec<DeviceRow> = plan
+            .devices
+            .iter()
+            .map(|device| DeviceRow {
+                name: replicated(&device.name, device.replicas),
+                load: device.load_s,
+                compute: device.compute_s,
+                communication: device.communication_s,
+                memory: device.memory_bytes,
+                limit: limit(device, cluster),
+                operators: device.ops.len(),
+            })
+            .collect();
+        text.push('\n');
+        text.push_str(&devices(&rows, makespan(&plan.objective)).text(width));
+    }
+    if !plan.uplinks.is_empty() {
+        text.push('\n');
+        let loads: Vec<(String, f64)> =
+            plan.uplinks.iter().map(|uplink| (uplink.group.clone(), uplink.load_s)).collect();
+        text.push_str(&uplinks(&loads).text(width));
+    }
+    text
+}
+
+/// Memory of a device that a plan may use, in bytes; `None` if unlimited.
+pub(super) fn limit(device: &DeviceDocument, cluster: &ClusterDocument) -> Option<f64> {
+    let kind = cluster.kinds.iter().find(|kind| kind.name == device.kind)?;
+    Some((kind.memory_bytes? - kind.reserve_bytes.unwrap_or(0.0)).max(0.0))
+}
+
+/// The makespan if it is the objective. A table of devices shows compute as a share of it.
+pub fn makespan(objective: &ObjectiveDocument) -> Option<f64> {
+    objective.value_s.filter(|_| objective.kind == ObjectiveKind::Makespan)
+}
+
+/// Table of devices. With a makespan, the bar is the compute share of the makespan and memory is the peak.
+/// Otherwise the bar is the load relative to the largest, compute solid and communication shaded.
+pub fn devices(rows: &[DeviceRow], makespan: Option<f64>) -> Grid {
+    match makespan {
+        Some(makespan) => devices_of_step(rows, makespan),
+        None => devices_by_load(rows),
+    }
+}
+
+fn devices_of_step(rows: &[DeviceRow], makespan: f64) -> Grid {
+    let mut grid = Grid::new([
+        ("device", Column::Names),
+        ("compute", Column::Figures),
+        ("utilisation", Column::Figures),
+        ("communication", Column::Figures),
+        ("peak memory", Column::Figures),
+        ("of", Column::Figures),
+        ("ops", Column::Figures),
+        ("", Column::Bars),
+    ]);
+    for row in rows {
+        let busy = share(row.compute, makespan);
+        grid.row([
+            row.name.clone(),
+            seconds(row.compute),
+            percent(busy),
+            seconds(row.communication),
+            bytes(row.memory),
+            row.limit.map_or_else(|| "unlimited".into(), bytes),
+            row.operators.to_string(),
+            "█".repeat((BAR * busy).round() as usize),
+        ]);
+    }
+    grid
+}
+
+/// Share of `part` in `whole`, clamped to 0 to 1; 0 unless `whole` is positive.
+pub fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+fn devices_by_load(rows: &[DeviceRow]) -> Grid {
+    let most = rows.iter().map(|row| row.load).fold(0.0, f64::max);
+    let mut grid = Grid::new([
+        ("device", Column::Names),
+        ("load", Column::Figures),
+        ("compute", Column::Figures),
+        ("communication", Column::Figures),
+        ("memory", Column::Figures),
+        ("of", Column::Figures),
+        ("ops", Column::Figures),
+        ("", Column::Bars),
+    ]);
+    for row in rows {
+        grid.row([
+            row.name.clone(),
+            seconds(row.load),
+            seconds(row.compute),
+            seconds(row.communication),
+            bytes(row.memory),
+            row.limit.map_or_else(|| "unlimited".into(), bytes),
+            row.operators.to_string(),
+            bar(row, most),
+        ]);
+    }
+    grid
+}
+
+/// A table of group uplinks.
+pub fn uplinks(loads: &[(String, f64)]) -> Grid {
+    let mut grid = Grid::new([("uplink of group", Column::Names), ("load", Column::Figures)]);
+    for (group, load) in loads {
+        grid.row([group.clone(), seconds(*load)]);
+    }
+    grid
+}
+
+/// A table of bounds by source.
+pub fn bounds(rows: &[BoundDocument]) -> Grid {
+    let mut grid = Grid::new([("source", Column::Names), ("bound", Column::Figures)]);
+    for row in rows {
+        grid.row([row.source.clone(), row.value_s.map_or_else(|| "none".into(), seconds)]);
+    }
+    grid
+}
+
+/// One variant of a built-in workload.
+#[derive(Debug, Clone)]
+pub struct WorkloadRow {
+    /// Family.
+    pub family: String,
+    /// Variant.
+    pub variant: String,
+    /// Number of operators.
+    pub operators: usize,
+    /// Number of parameters.
+    pub parameters: f64,
+    /// Number of floating-point operations.
+    pub flop: f64,
+    /// Summary of the family; empty for all but its first variant.
+    pub summary: String,
+}
+
+/// A table of built-in workloads.
+pub fn workloads(rows: &[WorkloadRow]) -> Grid {
+    let mut grid = Grid::new([
+        ("family", Column::Names),
+        ("variant", Column::Names),
+        ("operators", Column::Figures),
+        ("parameters", Column::Figures),
+        ("work", Column::Figures),
+        ("", Column::Words),
+    ]);
+    for row in rows {
+        grid.row([
+            row.family.clone(),
+            row.variant.clone(),
+            row.operators.to_string(),
+            row.parameters.to_string(),
+            flop(row.flop),
+            row.summary.clone(),
+        ]);
+    }
+    grid
+}
+
+/// Name of a stage, with the number of replicas if several.
+pub fn replicated(name: &str, replicas: u32) -> String {
+    if replicas > 1 { format!("{name} ×{replicas}") } else { name.into() }
+}
+
+/// The objective in words, with its rules; defaults of training, schedule and replicas are omitted.
+pub fn objective(objective: &ObjectiveDocument) -> String {
+    match (objective.kind, objective.calls.unwrap_or(1)) {
+        (ObjectiveKind::Throughput, _) => throughput(objective),
+        (ObjectiveKind::Latency, 1) => "latency, one call of each accelerator".into(),
+        (ObjectiveKind::Latency, calls) => format!("latency, at most {calls} calls of each accelerator"),
+        (ObjectiveKind::Makespan, _) => "makespan of one step".into(),
+    }
+}
+
+fn throughput(objective: &ObjectiveDocument) -> String {
+    let mut words = vec![
+        "throughput".to_owned(),
+        match objective.split {
+            Split::Contiguous => "contiguous split",
+            Split::Convex => "convex split",
+            Split::Free => "free split",
+        }
+        .to_owned(),
+        match objective.communication {
+            Communication::Serial => "serial communication",
+            Communication::Overlap => "overlapped communication",
+            Communication::Duplex => "duplex communication",
+        }
+        .to_owned(),
+    ];
+    if objective.training == Training::Separate {
+        words.push("forward and backward scored apart".into());
+    }
+    if let Some(schedule) = schedule(objective.schedule) {
+        words[0] =
+            format!("iteration under {schedule} with {} microbatches", objective.microbatches.unwrap_or(1));
+    }
+    if let Some(most) = objective.max_replicas {
+        words.push(format!("at most {most} devices a stage"));
+    }
+    words.join(", ")
+}
+
+/// Name of a schedule; `None` without a schedule.
+pub fn schedule(schedule: Schedule) -> Option<&'static str> {
+    match schedule {
+        Schedule::None => None,
+        Schedule::GPipe => Some("GPipe"),
+        Schedule::OneFOneB => Some("1F1B"),
+        Schedule::Interleaved => Some("interleaved 1F1B"),
+        Schedule::ZeroBubble => Some("zero-bubble"),
+    }
+}
+
+/// A value with its throughput, in samples and tokens per second if they are known.
+pub fn value_line(objective: &ObjectiveDocument, value: f64, known: Option<&ThroughputDocument>) -> String {
+    let unit = if objective.schedule == Schedule::None { "" } else { " an iteration" };
+    match rate(objective, value, known) {
+        Some(rate) => format!("{}{unit}, {rate}", seconds(value)),
+        None => seconds(value),
+    }
+}
+
+/// Idle share of the devices' time in an iteration, from the loads of the stages; `None` without a schedule.
+pub fn bubble(objective: &ObjectiveDocument, value: f64, loads: &[f64]) -> Option<String> {
+    let microbatches = f64::from(objective.microbatches.unwrap_or(1));
+    let busy = microbatches * loads.iter().sum::<f64>();
+    (objective.schedule != Schedule::None)
+        .then(|| percent(stagewright_core::schedule::bubble(busy, loads.len(), value)))
+}
+
+/// A bound with its source.
+pub fn bound(bound: &BoundDocument) -> String {
+    match bound.value_s {
+        Some(value) => format!("{} ({})", seconds(value), bound.source),
+        None => "none".into(),
+    }
+}
+
+/// The name of a status.
+pub fn status(status: PlanStatus) -> &'static str {
+    match status {
+        PlanStatus::Optimal => "optimal",
+        PlanStatus::Feasible => "feasible",
+        PlanStatus::Infeasible => "infeasible",
+        PlanStatus::Unknown => "unknown",
+    }
+}
+
+fn bar(row: &DeviceRow, most: f64) -> String {
+    let work = row.compute + row.communication;
+    if most <= 0.0 || work <= 0.0 {
+        return String::new();
+    }
+    let length = (BAR * row.load / most).round();
+    let solid = (length * row.compute / work).round();
+    format!("{}{}", "█".repeat(solid as usize), "▒".repeat((length - solid).max(0.0) as usize))
+}

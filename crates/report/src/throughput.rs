@@ -1,0 +1,133 @@
+//! Throughput of a plan in batches, samples and tokens per second.
+//!
+//! The value of a throughput plan is the time of one batch, which is one run of the model; under a schedule, it is the
+//! time of all microbatches of an iteration. Samples and tokens per second are reported if the contents of a batch are
+//! known.
+
+use stagewright_core::document::{
+    BatchDocument, GraphDocument, ObjectiveDocument, ObjectiveKind, Schedule, ThroughputDocument,
+};
+
+/// Returns the throughput for a value. `None` if the objective is not throughput or the value is 0, and for a graph of
+/// version 1 with an unknown batch, because such a graph does not specify what one run processes.
+pub fn throughput(
+    objective: &ObjectiveDocument,
+    value: f64,
+    batch: Option<BatchDocument>,
+    graph: &GraphDocument,
+) -> Option<ThroughputDocument> {
+    let batches = batches(objective, value)?;
+    if batch.is_none() && !graph.is_version_2() {
+        return None;
+    }
+    let samples = batch.map(|batch| batches * batch.samples.get() as f64);
+    let tokens = batch.and_then(|batch| batch.tokens);
+    let tokens = samples.zip(tokens).map(|(samples, tokens)| samples * tokens.get() as f64);
+    Some(ThroughputDocument { batches_per_s: batches, samples_per_s: samples, tokens_per_s: tokens })
+}
+
+/// Batches per second, or microbatches under a schedule; `None` if the objective is not throughput or the value is 0.
+fn batches(objective: &ObjectiveDocument, value: f64) -> Option<f64> {
+    let microbatches = match objective.schedule {
+        Schedule::None => 1.0,
+        _ => f64::from(objective.microbatches.unwrap_or(1)),
+    };
+    (objective.kind == ObjectiveKind::Throughput && value > 0.0).then(|| microbatches / value)
+}
+
+/// Throughput in words: in samples and tokens per second if they are known.
+pub(super) fn rate(
+    objective: &ObjectiveDocument,
+    value: f64,
+    known: Option<&ThroughputDocument>,
+) -> Option<String> {
+    let batches = batches(objective, value)?;
+    let batch = if objective.schedule == Schedule::None { "batches" } else { "microbatches" };
+    let Some(known) = known else {
+        let of = if objective.schedule == Schedule::None { "" } else { " microbatches" };
+        return Some(format!("{batches:.4}{of} a second"));
+    };
+    let rates = [(known.samples_per_s, "samples"), (known.tokens_per_s, "tokens")];
+    let words: Vec<String> =
+        rates.iter().filter_map(|&(rate, of)| Some(format!("{} {of} a second", figure(rate?)))).collect();
+    Some(if words.is_empty() { format!("{} {batch} a second", figure(batches)) } else { words.join(", ") })
+}
+
+/// Formats a rate with enough digits to distinguish plans.
+fn figure(rate: f64) -> String {
+    let digits = match rate {
+        0.0..100.0 => 4,
+        100.0..10_000.0 => 2,
+        _ => 0,
+    };
+    format!("{rate:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use stagewright_core::document::{GRAPH_SCHEMA, GRAPH_SCHEMA_2};
+    use stagewright_core::objective::Objective;
+
+    use super::*;
+    use crate::document::objective_document;
+
+    fn graph(schema: &str) -> GraphDocument {
+        GraphDocument {
+            schema: schema.into(),
+            name: String::new(),
+            operators: Vec::new(),
+            tensors: Vec::new(),
+            parameters: Vec::new(),
+            cluster: None,
+            batch: None,
+            pipedream_skips: Vec::new(),
+        }
+    }
+
+    fn of(samples: u64, tokens: Option<NonZeroU64>) -> Option<BatchDocument> {
+        Some(BatchDocument { samples: NonZeroU64::new(samples)?, tokens })
+    }
+
+    fn words(
+        objective: &Objective,
+        value: f64,
+        batch: Option<BatchDocument>,
+        schema: &str,
+    ) -> Option<String> {
+        let objective = objective_document(objective, Some(value));
+        let known = throughput(&objective, value, batch, &graph(schema));
+        rate(&objective, value, known.as_ref())
+    }
+
+    #[test]
+    fn what_is_counted_is_what_is_known() {
+        let plain = Objective::default();
+        let samples = of(8, None);
+        let tokens = of(8, NonZeroU64::new(128));
+        let said = |batch, schema| words(&plain, 0.5, batch, schema).expect("a rate");
+        assert_eq!(said(None, GRAPH_SCHEMA), "2.0000 a second");
+        assert_eq!(said(None, GRAPH_SCHEMA_2), "2.0000 batches a second");
+        assert_eq!(said(samples, GRAPH_SCHEMA), "16.0000 samples a second");
+        assert_eq!(said(tokens, GRAPH_SCHEMA_2), "16.0000 samples a second, 2048.00 tokens a second");
+    }
+
+    #[test]
+    fn an_iteration_runs_all_microbatches() {
+        let schedule = Objective { schedule: Schedule::OneFOneB, microbatches: 4, ..Objective::default() };
+        let batch = of(2, None);
+        let said = |batch, schema| words(&schedule, 2.0, batch, schema).expect("a rate");
+        assert_eq!(said(None, GRAPH_SCHEMA), "2.0000 microbatches a second");
+        assert_eq!(said(None, GRAPH_SCHEMA_2), "2.0000 microbatches a second");
+        assert_eq!(said(batch, GRAPH_SCHEMA), "4.0000 samples a second");
+    }
+
+    #[test]
+    fn a_step_has_no_rate() {
+        let step = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+        let batch = of(2, None);
+        assert_eq!(words(&step, 2.0, batch, GRAPH_SCHEMA_2), None);
+        assert_eq!(words(&Objective::default(), 0.0, batch, GRAPH_SCHEMA_2), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! Quantities for display: three to five significant digits and a unit.
+
+use stagewright_core::text::visible;
+
+/// Seconds as `12.35 ms`.
+///
+/// ```
+/// use stagewright_report::units::seconds;
+/// assert_eq!(seconds(0.0329107), "32.911 ms");
+/// assert_eq!(seconds(0.0), "0 s");
+/// assert_eq!(seconds(125.5), "125.50 s");
+/// ```
+pub fn seconds(value: f64) -> String {
+    scaled(value, &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")])
+}
+
+/// Bytes as `18.2 GiB`.
+///
+/// ```
+/// use stagewright_report::units::bytes;
+/// assert_eq!(bytes(1536.0), "1.5 KiB");
+/// assert_eq!(bytes(f64::INFINITY), "unlimited");
+/// ```
+pub fn bytes(value: f64) -> String {
+    with_digits(value, 1)
+}
+
+fn with_digits(value: f64, digits: usize) -> String {
+    if value.is_infinite() {
+        return "unlimited".into();
+    }
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = value;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    // A whole number of bytes is exact.
+    let digits = if unit == 0 && value.fract() == 0.0 { 0 } else { digits };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// Bytes with three decimals, for figures that differ only there.
+pub fn bytes_closely(value: f64) -> String {
+    with_digits(value, 3)
+}
+
+/// Floating-point operations as `8.2843 GFLOP`.
+///
+/// ```
+/// use stagewright_report::units::flop;
+/// assert_eq!(flop(8_284_300_000.0), "8.2843 GFLOP");
+/// assert_eq!(flop(0.0), "0 FLOP");
+/// ```
+pub fn flop(value: f64) -> String {
+    const UNITS: [(f64, &str); 6] =
+        [(1.0, "FLOP"), (1e18, "EFLOP"), (1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP")];
+    if value == 0.0 { scaled(value, &UNITS) } else { scaled(value, &UNITS[1..]) }
+}
+
+/// A share as a percentage, never rounded to zero.
+pub fn percent(share: f64) -> String {
+    if share == 0.0 {
+        "0%".into()
+    } else if share < 1e-4 {
+        format!("{:.1e}%", 100.0 * share)
+    } else {
+        format!("{:.2}%", 100.0 * share)
+    }
+}
+
+/// Maximum length of a displayed name, in characters.
+const LONGEST_NAME: usize = 60;
+
+/// A name from a file: kept short, and every character of it seen.
+///
+/// ```
+/// use stagewright_report::units::name;
+/// assert_eq!(name("conv\u{1b}[2J"), "conv\\u{1b}[2J");
+/// ```
+pub fn name(text: &str) -> String {
+    let end = text.char_indices().nth(LONGEST_NAME).map_or(text.len(), |(end, _)| end);
+    visible(&text[..end]).into_owned()
+}
+
+fn scaled(value: f64, units: &[(f64, &str)]) -> String {
+    if value == 0.0 {
+        return format!("0 {}", units[0].1);
+    }
+    let (scale, unit) =
+        units.iter().find(|(scale, _)| value.abs() >= *scale).or(units.last()).copied().unwrap_or((1.0, ""));
+    let shown = value / scale;
+    let digits = if shown.abs() < 10.0 {
+        4
+    } else if shown.abs() < 100.0 {
+        3
+    } else {
+        2
+    };
+    format!("{shown:.digits$} {unit}")
+}

@@ -1,0 +1,86 @@
+//! Brute force: the minimum value by `evaluate` over every assignment of colocation classes to devices, every order of
+//! the devices in use if the split is contiguous, and every number of replicas. Independent of units, ideals and
+//! windows.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::Split;
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+
+/// Optimum; `None` if nothing is feasible.
+pub fn optimum(problem: &Problem) -> Option<f64> {
+    let classes = problem.graph().class_count();
+    let devices = problem.cluster().device_count();
+    let mut choice = vec![0usize; classes];
+    let mut best: Option<f64> = None;
+    loop {
+        for_each_order(problem, &choice, &mut best);
+        let Some(at) = choice.iter().position(|&device| device + 1 < devices) else { return best };
+        choice[at] += 1;
+        choice[..at].fill(0);
+    }
+}
+
+fn for_each_order(problem: &Problem, choice: &[usize], best: &mut Option<f64>) {
+    let device_of: Vec<DeviceId> =
+        problem.graph().operators().map(|op| DeviceId(choice[problem.graph().class_of(op)] as u32)).collect();
+    let mut used = device_of.clone();
+    used.sort_unstable();
+    used.dedup();
+    let count = if problem.objective().split == Split::Contiguous { used.len() } else { 1 };
+    permutations(&mut used, count, &mut |order| {
+        for_each_replication(problem, order, &mut |replicas| {
+            let placement = Placement::with_stages(device_of.clone(), order.to_vec(), replicas.clone());
+            let evaluation = evaluate(problem, &placement);
+            if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
+                *best = Some(evaluation.value);
+            }
+        });
+    });
+}
+
+/// Heap's algorithm.
+fn permutations(items: &mut [DeviceId], count: usize, visit: &mut impl FnMut(&[DeviceId])) {
+    if count <= 1 {
+        return visit(items);
+    }
+    for at in 0..count {
+        permutations(items, count - 1, visit);
+        if at + 1 < count {
+            items.swap(if count.is_multiple_of(2) { at } else { 0 }, count - 1);
+        }
+    }
+}
+
+/// Visits every choice of replica counts within the devices of each pool. Only devices that no pin distinguishes can
+/// be replicas of each other.
+fn for_each_replication(
+    problem: &Problem,
+    order: &[DeviceId],
+    visit: &mut impl FnMut(&BTreeMap<DeviceId, u32>),
+) {
+    let most = problem.objective().max_replicas;
+    let mut counts = vec![1u32; order.len()];
+    loop {
+        let fits = (0..problem.pools().len()).all(|pool| {
+            let used: u32 = order
+                .iter()
+                .zip(&counts)
+                .filter(|(device, _)| problem.pool_of(**device) == pool)
+                .map(|(_, &count)| count)
+                .sum();
+            used <= problem.pools()[pool].count()
+        });
+        if fits {
+            visit(
+                &order.iter().copied().zip(counts.iter().copied()).filter(|&(_, count)| count > 1).collect(),
+            );
+        }
+        let Some(at) = counts.iter().position(|&count| count < most) else { return };
+        counts[at] += 1;
+        counts[..at].fill(1);
+    }
+}

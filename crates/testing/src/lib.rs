@@ -1,0 +1,10 @@
+//! Random problems, oracles and fixtures for the tests of all crates.
+
+pub mod brute_force;
+pub mod devices;
+pub mod heterogeneous;
+pub mod random;
+pub mod replicated;
+pub mod steps;
+pub mod textbook;
+pub mod training;

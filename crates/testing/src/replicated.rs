@@ -1,0 +1,39 @@
+//! Brute force for free splits with replicated stages.
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+
+/// Maximum number of placements that are tried.
+const MOST_PLACEMENTS: f64 = 50_000.0;
+
+/// Minimum value over all assignments of classes to devices and all numbers of replicas; `None` if there are
+/// too many to try.
+pub fn replicated_optimum(problem: &Problem) -> Option<Option<f64>> {
+    let graph = problem.graph();
+    let (devices, most) = (problem.cluster().device_count(), problem.objective().max_replicas);
+    let (classes, levels) = (graph.class_count(), most as usize);
+    if (devices as f64).powi(classes as i32) * (levels as f64).powi(devices as i32) > MOST_PLACEMENTS {
+        return None;
+    }
+    let mut choice = vec![0u32; classes + devices];
+    let mut best: Option<f64> = None;
+    loop {
+        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
+        let used = Placement::new(device_of).used();
+        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
+        let replicas = used.iter().map(|&device| (device, choice[classes + device.index()] + 1));
+        let replicas = replicas.filter(|&(_, replicas)| replicas > 1).collect();
+        let evaluation = evaluate(problem, &Placement::with_stages(device_of, Vec::new(), replicas));
+        if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
+            best = Some(evaluation.value);
+        }
+        let size = |at: usize| if at < classes { devices } else { levels };
+        let Some(at) = (0..choice.len()).find(|&at| choice[at] as usize + 1 < size(at)) else {
+            return Some(best);
+        };
+        choice[at] += 1;
+        choice[..at].fill(0);
+    }
+}

@@ -1,0 +1,95 @@
+//! The textbook program: all ideals, all pairs, no windows, no bounds. Combined training only, without replicas
+//! and without schedules that depend on the stage.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::contract::Units;
+use stagewright_core::meter::Meter;
+use stagewright_core::problem::Problem;
+
+/// Optimum over chains of ideals; `None` if nothing fits. Panics above `most` ideals.
+pub fn optimum(problem: &Problem, most: usize) -> Option<f64> {
+    let units = Units::new(problem);
+    let ideals = ideals(&units, most).expect("few enough ideals for the textbook");
+    let pools = problem.pools();
+    let mut usages: Vec<Vec<u32>> = vec![vec![]];
+    for pool in pools {
+        usages = usages
+            .into_iter()
+            .flat_map(|usage| {
+                (0..=pool.count()).map(move |count| usage.iter().copied().chain([count]).collect())
+            })
+            .collect();
+    }
+    let mut value: BTreeMap<(Vec<u32>, usize), f64> = BTreeMap::new();
+    let mut best = None;
+    for usage in usages {
+        value.insert((usage.clone(), 0), 0.0);
+        for (at, ideal) in ideals.iter().enumerate().skip(1) {
+            let mut least = f64::INFINITY;
+            for pool in (0..pools.len()).filter(|&pool| usage[pool] > 0) {
+                let mut before = usage.clone();
+                before[pool] -= 1;
+                for (sub, smaller) in ideals[..at].iter().enumerate() {
+                    if smaller.iter().zip(ideal).any(|(&smaller, &ideal)| smaller && !ideal) {
+                        continue;
+                    }
+                    if let Some(&known) = value.get(&(before.clone(), sub))
+                        && let Some(load) = load(problem, &units, pool, smaller, ideal)
+                    {
+                        least = least.min(known.max(load));
+                    }
+                }
+            }
+            if least.is_finite() {
+                value.insert((usage.clone(), at), least);
+            }
+        }
+        if let Some(&full) = value.get(&(usage, ideals.len() - 1))
+            && best.is_none_or(|best| full < best)
+        {
+            best = Some(full);
+        }
+    }
+    best
+}
+
+fn load(problem: &Problem, units: &Units, pool: usize, smaller: &[bool], ideal: &[bool]) -> Option<f64> {
+    let mut meter = Meter::new(units, problem.objective(), pool);
+    for unit in (0..units.len()).filter(|&unit| ideal[unit] && !smaller[unit]) {
+        meter.add(unit);
+    }
+    let fits = meter.holdings().fits(problem.objective().in_flight(1), problem.pools()[pool].memory);
+    (meter.supported() && fits).then(|| meter.load(0, 1))
+}
+
+/// Number of ideals; `None` if above `most`.
+pub fn count_ideals(units: &Units, most: usize) -> Option<usize> {
+    ideals(units, most).map(|ideals| ideals.len())
+}
+
+/// All ideals by ascending size, from the empty to the full one; `None` if there are more than `most`.
+fn ideals(units: &Units, most: usize) -> Option<Vec<Vec<bool>>> {
+    let mut all = vec![vec![false; units.len()]];
+    let mut level = all.clone();
+    while !level.is_empty() {
+        let mut next = Vec::new();
+        for ideal in &level {
+            for unit in (0..units.len()).filter(|&unit| !ideal[unit]) {
+                if units.predecessors(unit).iter().all(|&before| ideal[before as usize]) {
+                    let mut larger = ideal.clone();
+                    larger[unit] = true;
+                    next.push(larger);
+                }
+            }
+        }
+        next.sort_unstable();
+        next.dedup();
+        all.extend(next.iter().cloned());
+        if all.len() > most {
+            return None;
+        }
+        level = next;
+    }
+    Some(all)
+}

@@ -1,0 +1,39 @@
+//! Labels for the makespan.
+//!
+//! List schedulers run first. Then come independent searches, so that their plans differ, and finally two of them
+//! again, from the best plan so far.
+
+use std::time::Duration;
+
+use stagewright_core::solver::{SolveError, Solver};
+use stagewright_makespan::{
+    Annealing, Cpop, EarliestTaskFirst, Heft, Multilevel, OrderSplit, Peft, SmallCommunication, Tabu,
+};
+
+use super::best::Best;
+use super::{Work, within};
+
+/// One-pass schedulers, each with its largest share of the time.
+const LISTS: [(&dyn Solver, f64); 5] =
+    [(&Heft, 0.05), (&Peft, 0.05), (&Cpop, 0.05), (&SmallCommunication, 0.05), (&EarliestTaskFirst, 0.05)];
+/// Searches from scratch, each with its share of the time.
+const SEARCHES: [(&dyn Solver, f64); 5] =
+    [(&OrderSplit, 0.05), (&Multilevel, 0.22), (&Tabu, 0.15), (&Annealing, 0.15), (&Multilevel, 0.13)];
+/// Searches from the best plan so far, each with its share of the time.
+const REFINEMENTS: [(&dyn Solver, f64); 2] = [(&Tabu, 0.15), (&Annealing, 0.15)];
+
+/// Runs all solvers, each with its own seed.
+pub(super) fn search(best: &mut Best<'_>, time: Duration, work: &Work) -> Result<(), SolveError> {
+    let problem = best.problem();
+    let mut turn = 0;
+    for (solvers, is_refining) in [(&LISTS[..], false), (&SEARCHES[..], false), (&REFINEMENTS[..], true)] {
+        for &(solver, share) in solvers {
+            let from = best.placement().filter(|_| is_refining).cloned();
+            let found =
+                within(work, turn, time.mul_f64(share), from, |context| solver.solve(problem, context))?;
+            best.take(found);
+            turn += 1;
+        }
+    }
+    Ok(())
+}

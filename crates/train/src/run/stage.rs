@@ -1,0 +1,441 @@
+//! Runs a stage of training.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use candle_core::{DType, Device};
+use rand::RngExt;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use stagewright_core::bound::strongest;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Limits, Silent, SolveError};
+use stagewright_makespan::scene::Scene;
+use stagewright_makespan::schedule::{Judge, Schedule};
+use stagewright_makespan::{assigned, starts};
+use stagewright_policy::checkpoint::Card;
+use stagewright_policy::features::{Input, input};
+use stagewright_policy::learn::{Episode, Example, Losses, TrainError, Trainer};
+use stagewright_policy::network::Network;
+use stagewright_policy::predict::Prediction;
+use stagewright_policy::solver::{MOST_UNITS, device};
+use stagewright_policy::subject::{Base, Subject};
+
+use super::super::instance::instance;
+use super::super::label::{Effort, label};
+use super::super::recipe::Recipe;
+use super::super::store::{Filling, Labels, Progress, StoredLabel, fill};
+use super::config::{Data, RunDocument, Stage};
+use super::examples::example_of;
+use super::expert::expert_label;
+use super::metrics::{Measured, Metrics};
+use super::{Folder, RunError};
+
+/// Random streams: for the problems of a step, the examples of a step, and the held-out set.
+const BATCHES: u64 = 1;
+const EXAMPLES: u64 = 2;
+const HELD_OUT: u64 = 3;
+/// Held-out graphs measured per batch.
+const AT_ONCE: usize = 16;
+
+/// Observer of a run, and its threads.
+pub struct Watch<'a> {
+    /// Worker threads.
+    pub threads: usize,
+    /// Stops the run; what was learned so far is kept.
+    pub interrupt: Arc<AtomicBool>,
+    /// Called after every label, with the number of labels, the total, and the kind of set.
+    pub labelled: &'a (dyn Fn(u64, u64, &'static str) + Sync),
+    /// Called after every step, with the number of steps taken and the total.
+    pub stepped: &'a dyn Fn(u64, u64),
+    /// Called after every measurement.
+    pub measured: &'a dyn Fn(&Measured),
+}
+
+/// Result of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
+    /// Optimiser steps taken.
+    pub steps: u64,
+    /// The smallest held-out loss, if there was a measurement.
+    pub best: Option<f64>,
+    /// Whether it was interrupted.
+    pub is_interrupted: bool,
+    /// Whether it stopped early for lack of improvement.
+    pub is_early: bool,
+}
+
+/// Progress saved in a state besides parameters and moments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Kept {
+    document: RunDocument,
+    /// Digest of the initial checkpoint.
+    from: Option<String>,
+    /// Running sums since the last measurement.
+    since: Since,
+    best: Option<f64>,
+    idle: u64,
+    seconds: f64,
+}
+
+/// Labels, learns and measures until the steps are taken, nothing improves, or it is interrupted. Resumes from what an
+/// earlier run left in the folder.
+///
+/// # Errors
+/// If the configuration, the folder or a checkpoint is unusable, or gradients are not finite.
+pub fn run(
+    document: &RunDocument,
+    beside: &Path,
+    folder: &Folder,
+    watch: &Watch<'_>,
+) -> Result<Outcome, RunError> {
+    let [recipe, held_out] = document.recipes()?;
+    let device = device().map_err(RunError::Device)?;
+    let origin = Beginning::of(document, beside, &device)?;
+    let (mut trainer, card, mut kept) = begin(document, &origin, folder, &device)?;
+    let stopped = Outcome { steps: trainer.step(), best: kept.best, is_interrupted: true, is_early: false };
+    let teacher = origin.as_ref().filter(|_| document.stage == Stage::Expert);
+    let path = folder.labels(teacher.map(|teacher| &teacher.digest[..SHOWN]));
+    let labels = match document.stage {
+        Stage::Reinforcement => Some(Vec::new()),
+        Stage::Imitation | Stage::Expert => {
+            labels(&document.data, &recipe, &path, "to learn from", teacher, watch)?
+        }
+    };
+    let Some(labels) = labels else { return Ok(stopped) };
+    let Some(held_out_labels) =
+        self::labels(&document.held_out, &held_out, &folder.held_out(), "held out", None, watch)?
+    else {
+        return Ok(stopped);
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
+    let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
+    let examples = |(number, label): (usize, &StoredLabel)| {
+        example_of(&held_out, label, &mut seed::stream(document.seed ^ (HELD_OUT << 32), number as u64))
+    };
+    let tests: Vec<Example> =
+        pool.install(|| held_out_labels.par_iter().enumerate().map(examples).collect::<Result<_, _>>())?;
+    let mut metrics: Metrics<Measured> = Metrics::read(folder, trainer.step())?;
+    let mut is_kept = true;
+    let is_interrupted = || watch.interrupt.load(Ordering::Relaxed);
+    while trainer.step() < steps(document) && kept.idle < document.patience && !is_interrupted() {
+        let began = Instant::now();
+        let rate = document.adam.rate_at(trainer.step(), steps(document));
+        let step = trainer.step();
+        pool.install(|| match document.stage {
+            Stage::Imitation | Stage::Expert => {
+                let batch = batch(document, &recipe, &labels, step)?;
+                let (losses, norm) = trainer.imitate(&batch.iter().collect::<Vec<_>>(), rate)?;
+                kept.since.add(number(&losses)?, norm, batch.len());
+                Ok::<(), RunError>(())
+            }
+            Stage::Reinforcement => {
+                let reward = reinforce(document, &recipe, &mut trainer, step, rate)?;
+                kept.since.add(-reward, 0.0, 1);
+                Ok(())
+            }
+        })?;
+        kept.seconds += began.elapsed().as_secs_f64();
+        kept.since.seconds += began.elapsed().as_secs_f64();
+        is_kept = false;
+        (watch.stepped)(trainer.step(), steps(document));
+        let is_last = trainer.step() >= steps(document);
+        let crossed = trainer.step() / document.measure_every > step / document.measure_every;
+        if crossed || is_last {
+            let mut measured = pool.install(|| measure(&trainer, &tests, &kept, rate))?;
+            if document.stage == Stage::Reinforcement {
+                // The objective of this stage instead of the imitation loss.
+                measured.held_out = pool.install(|| lost(&trainer, &held_out, &held_out_labels))?;
+            }
+            kept.since = Since::default();
+            kept.idle += 1;
+            if kept.best.is_none_or(|best| measured.held_out < best) {
+                (kept.best, kept.idle) = (Some(measured.held_out), 0);
+                let card = with_stage(&card, document, trainer.step(), measured.held_out);
+                let bytes = trainer.network.to_bytes(&card).map_err(TrainError::from)?;
+                Folder::write(&folder.best(), &bytes)?;
+            }
+            metrics.0.push(measured);
+            metrics.write(folder)?;
+            // Written last, so that the state is never ahead of the other files.
+            keep(&trainer, &card, &kept, folder)?;
+            is_kept = true;
+            (watch.measured)(&measured);
+        }
+    }
+    if !is_kept {
+        keep(&trainer, &card, &kept, folder)?;
+    }
+    let is_interrupted = is_interrupted() && trainer.step() < steps(document);
+    let is_early = !is_interrupted && trainer.step() < steps(document);
+    Ok(Outcome { steps: trainer.step(), best: kept.best, is_interrupted, is_early })
+}
+
+/// Saves the state to resume from.
+fn keep(trainer: &Trainer, card: &Card, kept: &Kept, folder: &Folder) -> Result<(), RunError> {
+    let progress = serde_json::to_value(kept).map_err(|error| RunError::File {
+        doing: "write",
+        file: folder.state().display().to_string(),
+        cause: error.to_string(),
+    })?;
+    Folder::write(&folder.state(), &trainer.to_bytes(card, progress)?)
+}
+
+/// Optimiser steps of a run; an episode takes several.
+fn steps(document: &RunDocument) -> u64 {
+    match document.stage {
+        Stage::Reinforcement => document.steps * document.reinforce.epochs as u64,
+        Stage::Imitation | Stage::Expert => document.steps,
+    }
+}
+
+/// The card with one more stage in its history.
+fn with_stage(card: &Card, document: &RunDocument, step: u64, held_out: f64) -> Card {
+    let stage = serde_json::json!({ "configuration": document, "step": step, "held_out_loss": held_out });
+    let mut stages = card.training.as_array().cloned().unwrap_or_default();
+    stages.push(stage);
+    Card { training: stages.into(), ..card.clone() }
+}
+
+/// The initial network of a run.
+struct Beginning {
+    network: Network,
+    card: Card,
+    /// SHA-256 of its file in hexadecimal.
+    digest: String,
+}
+
+/// Digits of a digest that identify a file.
+const SHOWN: usize = 12;
+
+impl Beginning {
+    /// The checkpoint named by the configuration, if any.
+    fn of(document: &RunDocument, beside: &Path, device: &Device) -> Result<Option<Beginning>, RunError> {
+        let Some(from) = &document.from else { return Ok(None) };
+        let path = beside.join(from);
+        let bytes = std::fs::read(&path).map_err(|error| RunError::file("read", &path, &error))?;
+        let found = Network::from_bytes(&bytes, device);
+        let checkpoint = |error| RunError::Checkpoint { file: path.display().to_string(), error };
+        let (network, card) = found.map_err(checkpoint)?;
+        let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Some(Beginning { network, card, digest }))
+    }
+}
+
+/// Resumes training from its state, or starts it.
+fn begin(
+    document: &RunDocument,
+    origin: &Option<Beginning>,
+    folder: &Folder,
+    device: &Device,
+) -> Result<(Trainer, Card, Kept), RunError> {
+    let from = origin.as_ref().map(|origin| origin.digest.clone());
+    if let Some(bytes) = Folder::read(&folder.state())? {
+        let file = folder.state().display().to_string();
+        let (trainer, state) =
+            Trainer::from_bytes(&bytes, document.adam, device).map_err(|error| match error {
+                TrainError::State(error) => RunError::Checkpoint { file, error },
+                other => RunError::Train(other),
+            })?;
+        // A state of another version does not parse and counts as another run.
+        let kept: Kept = serde_json::from_value(state.progress).map_err(|_| RunError::OtherRun)?;
+        return match kept.document == *document && kept.from == from {
+            true => Ok((trainer, state.card, kept)),
+            false => Err(RunError::OtherRun),
+        };
+    }
+    let (network, card) = match origin {
+        Some(origin) => (origin.network.clone(), origin.card.clone()),
+        None => {
+            let network = Network::new(document.network.clone(), document.seed, DType::F32, device);
+            let network = network.map_err(|error| RunError::Checkpoint {
+                file: "a new network".into(),
+                error: error.into(),
+            })?;
+            (network, Card::new(document.network.clone(), document.seed))
+        }
+    };
+    let since = Since::default();
+    let kept = Kept { document: document.clone(), from, since, best: None, idle: 0, seconds: 0.0 };
+    Ok((Trainer::new(network, document.adam)?, card, kept))
+}
+
+/// The labels of a set, after making those that are missing; `None` if interrupted.
+fn labels(
+    data: &Data,
+    recipe: &Recipe,
+    path: &Path,
+    kind: &'static str,
+    teacher: Option<&Beginning>,
+    watch: &Watch<'_>,
+) -> Result<Option<Vec<StoredLabel>>, RunError> {
+    let effort = Effort { seconds: data.seconds };
+    let filling = Filling {
+        labeller: &|problem, effort, work| match teacher {
+            Some(teacher) => expert_label(&teacher.network, problem, effort, work),
+            None => label(problem, effort, work),
+        },
+        threads: watch.threads,
+        interrupt: watch.interrupt.clone(),
+        progress: &|Progress { done, total, .. }| (watch.labelled)(done, total, kind),
+    };
+    if !fill(recipe, &effort, data.count, path, &filling)? {
+        return Ok(None);
+    }
+    let labels: BTreeMap<u64, StoredLabel> = Labels::read(path)?.labels;
+    Ok(Some(labels.into_values().take_while(|label| label.index < data.count).collect()))
+}
+
+/// The examples of a step.
+fn batch(
+    document: &RunDocument,
+    recipe: &Recipe,
+    labels: &[StoredLabel],
+    step: u64,
+) -> Result<Vec<Example>, RunError> {
+    let mut rng = seed::stream(document.seed ^ (BATCHES << 32), step);
+    let chosen: Vec<usize> = (0..document.batch).map(|_| rng.random_range(0..labels.len())).collect();
+    let first = step * document.batch as u64;
+    let example = |(at, &number): (usize, &usize)| {
+        let mut rng = seed::stream(document.seed ^ (EXAMPLES << 32), first + at as u64);
+        example_of(recipe, &labels[number], &mut rng)
+    };
+    chosen.par_iter().enumerate().map(example).collect()
+}
+
+/// A problem with its best list schedule, as the network reads it.
+struct Scheduled<'s, 'p> {
+    subject: Subject<'s, 'p>,
+    judge: Judge<'s, 'p>,
+    figures: Input,
+    seconds: f64,
+}
+
+impl<'s, 'p> Scheduled<'s, 'p> {
+    fn new(scene: &'s Scene<'p>) -> Option<Scheduled<'s, 'p>> {
+        let mut silent = Silent;
+        let limits = Limits { time: None, ..Limits::default() };
+        let mut context = Context::new(limits, Default::default(), &mut silent);
+        let mut judge = Judge::new(scene);
+        let start = starts(&mut judge, &mut context).into_iter().next()?;
+        let subject = Subject::new(scene, MOST_UNITS, false);
+        let base = Base::new(&subject, &mut judge, &start.schedule);
+        let figures = input(&subject, &base, base.seconds, strongest(scene.problem()).value);
+        Some(Scheduled { subject, judge, figures, seconds: start.score.energy() })
+    }
+
+    /// Log of the list schedule's value over that of the given assignment of units.
+    fn reward(&self, choice: &[u32], judge: &mut Judge<'_, '_>) -> f64 {
+        let homes: Vec<DeviceId> = choice.iter().map(|&device| DeviceId(device)).collect();
+        let device_of = self.subject.level().project(self.subject.scene(), &homes);
+        let order = assigned::order(self.subject.scene(), &device_of);
+        let score = judge.score(&Schedule::by_order(device_of, &order));
+        // Bounds the reward of placements that cannot run.
+        (self.seconds / score.energy()).ln().clamp(-5.0, 5.0)
+    }
+}
+
+/// Runs one episode: samples from the network's prediction for a list schedule, their rewards, and optimiser steps.
+/// Returns the mean reward.
+fn reinforce(
+    document: &RunDocument,
+    recipe: &Recipe,
+    trainer: &mut Trainer,
+    step: u64,
+    rate: f64,
+) -> Result<f64, RunError> {
+    let mut rng = seed::stream(document.seed ^ (BATCHES << 32), step);
+    let problem = instance(recipe, rng.random_range(0..document.data.count)).problem;
+    let scene = Scene::new(&problem);
+    let none = || SolveError::Invariant("a problem that was drawn has no schedule".into());
+    let scheduled = Scheduled::new(&scene).ok_or_else(none)?;
+    let prediction = Prediction::new(&trainer.network, &scheduled.figures).map_err(TrainError::from)?;
+    let sizes = [scheduled.figures.units, scheduled.figures.devices];
+    let mut episode = Episode::draw(&prediction, sizes, document.reinforce.draws, &mut rng);
+    let rewards: Vec<f64> = episode
+        .choices
+        .par_iter()
+        .map_init(|| scheduled.judge.clone(), |judge, choice| scheduled.reward(choice, judge))
+        .collect();
+    episode.reward(&rewards);
+    trainer.reinforce(&scheduled.figures, &episode, &document.reinforce, rate)?;
+    Ok(rewards.iter().sum::<f64>() / rewards.len() as f64)
+}
+
+/// Mean loss of reinforcement on the held-out set: the most likely devices against the best list schedules.
+fn lost(trainer: &Trainer, recipe: &Recipe, labels: &[StoredLabel]) -> Result<f64, RunError> {
+    let one = |label: &StoredLabel| -> Result<f64, RunError> {
+        let problem = instance(recipe, label.index).problem;
+        let scene = Scene::new(&problem);
+        let Some(scheduled) = Scheduled::new(&scene) else { return Ok(0.0) };
+        let prediction = Prediction::new(&trainer.network, &scheduled.figures).map_err(TrainError::from)?;
+        let devices = scheduled.figures.devices;
+        let likeliest = |unit| {
+            let shares = prediction.devices_of(unit, devices);
+            (0..devices).max_by(|&a, &b| shares[a].total_cmp(&shares[b]).then(b.cmp(&a))).unwrap_or(0) as u32
+        };
+        let choice: Vec<u32> = (0..scheduled.figures.units).map(likeliest).collect();
+        Ok(-scheduled.reward(&choice, &mut scheduled.judge.clone()))
+    };
+    let losses: Vec<f64> = labels.iter().map(one).collect::<Result<_, _>>()?;
+    Ok(losses.iter().sum::<f64>() / losses.len().max(1) as f64)
+}
+
+/// Running sums since the last measurement.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+struct Since {
+    loss: f64,
+    norm: f64,
+    steps: f64,
+    graphs: usize,
+    seconds: f64,
+}
+
+impl Since {
+    fn add(&mut self, loss: f64, norm: f64, graphs: usize) {
+        self.loss += loss;
+        self.norm += norm;
+        self.steps += 1.0;
+        self.graphs += graphs;
+    }
+}
+
+fn number(losses: &Losses) -> Result<f64, RunError> {
+    let total = losses.total.to_dtype(DType::F64).and_then(|total| total.to_scalar::<f64>());
+    Ok(total.map_err(TrainError::from)?)
+}
+
+/// Measures the losses on the held-out set.
+fn measure(trainer: &Trainer, tests: &[Example], kept: &Kept, rate: f64) -> Result<Measured, RunError> {
+    let mut sums = [0.0; 6];
+    for part in tests.chunks(AT_ONCE) {
+        let losses = trainer.losses(&part.iter().collect::<Vec<_>>())?;
+        let all =
+            [number(&losses)?, losses.affinity, losses.together, losses.priority, losses.value, losses.hits];
+        for (sum, loss) in sums.iter_mut().zip(all) {
+            *sum += loss * part.len() as f64 / tests.len() as f64;
+        }
+    }
+    let [held_out, affinity, together, priority, value, hits] = sums;
+    let since = &kept.since;
+    let steps = since.steps.max(1.0);
+    Ok(Measured {
+        step: trainer.step(),
+        seconds: kept.seconds,
+        graphs_per_second: since.graphs as f64 / since.seconds.max(f64::MIN_POSITIVE),
+        rate,
+        gradient_norm: since.norm / steps,
+        loss: since.loss / steps,
+        held_out,
+        affinity,
+        together,
+        priority,
+        value,
+        hits,
+    })
+}

@@ -1,0 +1,166 @@
+//! Certificates with bounds computed by hand.
+
+use crate::documents;
+
+use documents::{Case, read, valid};
+use serde_json::{Value, json};
+use stagewright_core::document::PlanStatus;
+use stagewright_verify::{BoundEvidence, BoundVerdict};
+
+/// The valid case, of value 7.5, with a claimed bound and its certificate.
+fn claim(bound: f64, certificate: Value) -> Case {
+    let mut case = valid();
+    case.plan.status = PlanStatus::Feasible;
+    case.plan.bound.value_s = Some(bound);
+    case.plan.bound.certificate = read(certificate);
+    case.plan.gap = Some((7.5 - bound) / 7.5);
+    case
+}
+
+fn fluid(prices: Value) -> Value {
+    json!({"kind": "fluid", "prices": prices})
+}
+
+fn heaviest(operator: &str) -> Value {
+    json!({"kind": "heaviest-unit", "operator": operator})
+}
+
+fn refuted(case: &Case) -> Option<(BoundEvidence, Option<f64>)> {
+    match case.report().bound {
+        BoundVerdict::Refuted { by, limit_s } => {
+            assert_eq!(case.broken(), ["bound"]);
+            Some((by, limit_s))
+        }
+        _ => {
+            assert_eq!(case.broken(), [""; 0]);
+            None
+        }
+    }
+}
+
+#[test]
+fn without_a_claim_or_a_certificate() {
+    assert_eq!(valid().report().bound, BoundVerdict::NoClaim);
+    assert_eq!(claim(3.0, json!(null)).report().bound, BoundVerdict::NotVerified);
+}
+
+#[test]
+fn the_value_refutes_a_bound_above_it() {
+    assert_eq!(refuted(&claim(7.5, json!(null))), None);
+    let mut above = claim(8.0, json!(null));
+    above.plan.gap = Some(0.0);
+    assert_eq!(refuted(&above), Some((BoundEvidence::Value, Some(7.5))));
+    for malformed in [f64::NAN, f64::INFINITY] {
+        assert_eq!(refuted(&claim(malformed, json!(null))), Some((BoundEvidence::Value, None)));
+    }
+}
+
+#[test]
+fn fluid_prices() {
+    // a runs only on acc, at 2; b and c on either, at 3 and 4. With both prices 1: (2 + 3 + 4) / (2 + 1) = 3.
+    let even = json!({"acc": 1.0, "far": 1.0});
+    let verified = BoundVerdict::Verified { by: BoundEvidence::Fluid, proved_s: 3.0 };
+    assert_eq!(claim(3.0, fluid(even.clone())).report().bound, verified);
+    assert_eq!(claim(1.0, fluid(even.clone())).report().bound, verified, "less than it proves");
+    assert_eq!(refuted(&claim(3.1, fluid(even))), Some((BoundEvidence::Fluid, Some(3.0))));
+    // With acc 1 and far 2: (2 + 3 + 4) / (2 + 2) = 2.25.
+    let proved = |prices| match claim(0.5, fluid(prices)).report().bound {
+        BoundVerdict::Verified { proved_s, .. } => proved_s,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(proved(json!({"acc": 1.0, "far": 2.0})), 2.25);
+    // With far free, b and c cost nothing there: 2 / 2.
+    assert_eq!(proved(json!({"acc": 1.0})), 1.0);
+}
+
+#[test]
+fn fluid_counts_classes_pins_and_kinds_with_devices() {
+    let even = || fluid(json!({"acc": 1.0, "far": 2.0}));
+    let proved = |case: Case| match case.report().bound {
+        BoundVerdict::Verified { proved_s, .. } => proved_s,
+        other => panic!("{other:?}"),
+    };
+    // c pinned to far costs 4·2: (2 + 3 + 8) / 4.
+    let mut pinned = claim(1.0, even());
+    pinned.pins = Some(read(json!({"c": "far0"})));
+    assert_eq!(proved(pinned), 3.25);
+    // b and c colocated, c pinned to far: both there, 2 + 7·2 = 16, over 4. (The plan itself splits them.)
+    let mut colocated = claim(1.0, even());
+    colocated.pins = Some(read(json!({"c": "far"})));
+    for operator in &mut colocated.graph.operators[1..] {
+        operator.colocation = Some("pair".to_owned());
+    }
+    assert_eq!(proved(colocated), 4.0);
+    // a does not support tpu, so its whole class runs on acc.
+    let mut unsupported = claim(1.0, even());
+    for operator in &mut unsupported.graph.operators[..2] {
+        operator.colocation = Some("pair".to_owned());
+    }
+    assert_eq!(proved(unsupported), 9.0 / 4.0);
+}
+
+#[test]
+fn a_class_that_may_run_nowhere_proves_nothing() {
+    let mut case = claim(1.0, fluid(json!({"acc": 1.0})));
+    case.pins = Some(read(json!({"a": "far"})));
+    assert_eq!(case.report().bound, BoundVerdict::NotVerified, "a can't run on tpu");
+    let mut case = claim(1.0, heaviest("b"));
+    for operator in &mut case.graph.operators[1..] {
+        operator.colocation = Some("pair".to_owned());
+    }
+    case.pins = Some(read(json!({"b": "acc0", "c": "acc1"})));
+    assert_eq!(case.report().bound, BoundVerdict::NotVerified, "no device is allowed to both");
+    let mut case = claim(1.0, heaviest("a"));
+    case.cluster.kinds[0].count = 0;
+    assert_eq!(case.report().bound, BoundVerdict::NotVerified);
+}
+
+#[test]
+fn malformed_prices() {
+    for prices in [json!({}), json!({"far": 0.0}), json!({"acc": -1.0}), json!({"gpu": 1.0})] {
+        assert_eq!(refuted(&claim(1.0, fluid(prices))), Some((BoundEvidence::Fluid, None)));
+    }
+    let mut case = claim(1.0, fluid(json!({"acc": 1.0})));
+    let Some(stagewright_core::document::CertificateDocument::Fluid { prices }) =
+        &mut case.plan.bound.certificate
+    else {
+        panic!("a fluid certificate")
+    };
+    prices.insert("far".to_owned(), f64::NAN);
+    assert_eq!(refuted(&case), Some((BoundEvidence::Fluid, None)));
+}
+
+#[test]
+fn heaviest_unit() {
+    // c takes 4 on both classes.
+    let verified = BoundVerdict::Verified { by: BoundEvidence::HeaviestUnit, proved_s: 4.0 };
+    assert_eq!(claim(4.0, heaviest("c")).report().bound, verified);
+    assert_eq!(refuted(&claim(4.5, heaviest("c"))), Some((BoundEvidence::HeaviestUnit, Some(4.0))));
+    assert_eq!(refuted(&claim(1.0, heaviest("z"))), Some((BoundEvidence::HeaviestUnit, None)));
+}
+
+#[test]
+fn heaviest_unit_with_replicas() {
+    // Three replicas are allowed, but acc has two devices and far one: min(4/2, 4/1).
+    let mut case = claim(2.0, heaviest("c"));
+    case.plan.objective.max_replicas = Some(3);
+    assert_eq!(
+        case.report().bound,
+        BoundVerdict::Verified { by: BoundEvidence::HeaviestUnit, proved_s: 2.0 }
+    );
+    case.pins = Some(read(json!({"c": "far"})));
+    assert_eq!(
+        case.report().bound,
+        BoundVerdict::Verified { by: BoundEvidence::HeaviestUnit, proved_s: 4.0 }
+    );
+}
+
+#[test]
+fn an_infeasible_status_may_carry_a_bound() {
+    let mut case = claim(3.0, fluid(json!({"acc": 1.0, "far": 1.0})));
+    case.plan.status = PlanStatus::Unknown;
+    case.plan.objective.value_s = None;
+    case.plan.gap = None;
+    case.plan.devices.clear();
+    assert!(matches!(case.report().bound, BoundVerdict::Verified { .. }));
+}

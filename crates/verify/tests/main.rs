@@ -1,0 +1,17 @@
+//! The checker on plans that are right, and on plans that are not.
+
+mod arbitrary;
+mod bounds;
+mod calls;
+mod columns;
+mod contention_free;
+mod critical_path;
+mod definitions;
+mod documents;
+mod errors;
+mod latency;
+mod makespan;
+mod modes;
+mod offload;
+mod scale;
+mod violations;

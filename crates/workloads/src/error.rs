@@ -1,0 +1,127 @@
+//! Errors of workload generation.
+
+use thiserror::Error;
+
+use super::sizes::Size;
+use stagewright_formats::nearest::instead;
+
+/// The hyperparameters describe no valid graph.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum WorkloadError {
+    /// No family has this name.
+    #[error("no family of workloads is called `{name}`")]
+    UnknownFamily {
+        /// The name.
+        name: String,
+        /// The known names.
+        known: Vec<&'static str>,
+    },
+    /// The family does not have this variant.
+    #[error("`{family}` has no variant `{name}`")]
+    UnknownVariant {
+        /// The family.
+        family: &'static str,
+        /// The name.
+        name: String,
+        /// The known names.
+        known: Vec<&'static str>,
+    },
+    /// The size does not apply to the family.
+    #[error("`{family}` has no size `{size}`")]
+    NoSuchSize {
+        /// The family.
+        family: &'static str,
+        /// The size.
+        size: Size,
+        /// The sizes of the family.
+        known: Vec<Size>,
+    },
+    /// The size is too small or too large.
+    #[error("{size} is {value}, expected {least} to {most}")]
+    OutOfRange {
+        /// The size.
+        size: Size,
+        /// Its value.
+        value: u64,
+        /// Smallest allowed value.
+        least: u64,
+        /// Largest allowed value.
+        most: u64,
+    },
+    /// The size is not a multiple of the required divisor.
+    #[error("{size} is {value}, expected a multiple of {of}")]
+    NotAMultiple {
+        /// The size.
+        size: Size,
+        /// Its value.
+        value: u64,
+        /// The required divisor.
+        of: u64,
+    },
+    /// The image is smaller than a window.
+    #[error("the image is smaller than the window of `{operator}`")]
+    ImageTooSmall {
+        /// The operator.
+        operator: String,
+    },
+    /// The graph is too large for anything here to use.
+    #[error("the graph has more than {most} operators")]
+    TooManyOperators {
+        /// Maximum number of operators.
+        most: usize,
+    },
+}
+
+impl WorkloadError {
+    /// Stable error code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            WorkloadError::UnknownFamily { .. } => "W001",
+            WorkloadError::UnknownVariant { .. } => "W002",
+            WorkloadError::NoSuchSize { .. } => "W003",
+            WorkloadError::OutOfRange { .. } => "W004",
+            WorkloadError::NotAMultiple { .. } => "W005",
+            WorkloadError::ImageTooSmall { .. } => "W006",
+            WorkloadError::TooManyOperators { .. } => "W007",
+        }
+    }
+
+    /// The invalid parameter, named as on the command line.
+    pub fn place(&self) -> String {
+        match self {
+            WorkloadError::UnknownFamily { .. } => "FAMILY".into(),
+            WorkloadError::UnknownVariant { .. } => "--variant".into(),
+            WorkloadError::NoSuchSize { size, .. }
+            | WorkloadError::OutOfRange { size, .. }
+            | WorkloadError::NotAMultiple { size, .. } => format!("--{}", size.name()),
+            WorkloadError::ImageTooSmall { .. } => "--image".into(),
+            WorkloadError::TooManyOperators { .. } => "sizes".into(),
+        }
+    }
+
+    /// A hint for fixing the error.
+    pub fn help(&self) -> String {
+        match self {
+            WorkloadError::UnknownFamily { name, known } => {
+                format!("{}; `stagewright workload --list` has all", instead(name, known.iter().copied()))
+            }
+            WorkloadError::UnknownVariant { name, known, family } => {
+                format!(
+                    "{}; `stagewright workload {family} --list` has all",
+                    instead(name, known.iter().copied())
+                )
+            }
+            WorkloadError::NoSuchSize { known, .. } => {
+                let known: Vec<String> = known.iter().map(|size| format!("--{}", size.name())).collect();
+                format!("leave it out; the sizes of this family are {}", known.join(", "))
+            }
+            WorkloadError::OutOfRange { .. } | WorkloadError::NotAMultiple { .. } => {
+                "give another size, or leave it out for that of the variant".into()
+            }
+            WorkloadError::ImageTooSmall { .. } => "give a larger image".into(),
+            WorkloadError::TooManyOperators { .. } => {
+                "use a shorter sequence or fewer layers: every step of a recurrent layer is unrolled".into()
+            }
+        }
+    }
+}

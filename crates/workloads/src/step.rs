@@ -1,0 +1,494 @@
+//! One step: the forward pass of a tape and, for training, the backward pass and the update derived from it.
+//!
+//! Reverse mode (Linnainmaa 1970; Griewank and Walther, "Evaluating Derivatives", 2nd ed., chapter 3): operators are
+//! visited from the last to the first. The gradient of a tensor is the sum of the contributions of its readers,
+//! computed by an `accumulate` operator if there are several; the pieces of an operator read the gradients of its
+//! outputs and contribute those of its inputs and parameters. Only gradients that parameters depend on are computed.
+//! Every operator with parameters gets one update.
+//!
+//! Backward and update operators are colocated with their forward operator, and an accumulation with the first of the
+//! readers whose contributions it sums; contributions to the gradient of a variable are added one by one, each beside
+//! its reader.
+//!
+//! `optimizer` defines the contents of an update. The rest depends on the cost rules:
+//!
+//! | | first rules | second rules |
+//! | --- | --- | --- |
+//! | forward tensors that the backward pass reads | `activation_bytes`, every tensor once, at the first operator whose gradient needs it | the tensors themselves |
+//! | weights that two operators read | the owner's; a copy is workspace of the other; one update of the sum of the gradients | a shared parameter; an update beside each gradient |
+//! | weights of an unrolled layer (`variable`) | an operator that sends them to its readers; the sum of the gradients goes from step to step | a shared parameter; every step adds to the gradient in place, and one update follows |
+//! | inputs | a kernel | no launch |
+//! | outputs of inference | left out | tensors without readers |
+//! | precision, fusion | none | as the options say; see [`fusion`](stagewright_formats::fusion) |
+
+use std::collections::BTreeMap;
+
+use stagewright_core::document::{OperatorDocument, Pass, Precision};
+
+use super::draft::{Draft, Shared};
+use super::error::WorkloadError;
+use super::optimizer::Optimizer;
+use super::record::{Piece, Read};
+use super::tape::{MOST_OPERATORS, Operator, Tape};
+use stagewright_formats::CostRules;
+
+/// The forward pass alone.
+pub(super) fn inference(tape: &Tape, rules: CostRules) -> Draft {
+    let mut draft = forward(tape, rules);
+    if rules == CostRules::One {
+        return draft;
+    }
+    for &output in tape.operators.iter().flat_map(|operator| &operator.outputs) {
+        let edge = &mut draft.edges[output as usize];
+        edge.is_output = edge.consumers.is_empty();
+    }
+    draft.ordered(is_variable)
+}
+
+fn is_variable(operator: &OperatorDocument) -> bool {
+    operator.kind.as_deref() == Some(VARIABLE)
+}
+
+fn forward(tape: &Tape, rules: CostRules) -> Draft {
+    let mut draft = Draft { rules, ..Draft::default() };
+    let first = rules == CostRules::One;
+    for operator in &tape.operators {
+        draft.operator(OperatorDocument {
+            kind: Some(operator.kind.into()),
+            layer: layer_of(operator),
+            flop: Some(operator.flop),
+            bytes_moved: Some(operator.moved),
+            parameter_bytes: operator.parameters * tape.width,
+            workspace_bytes: operator.workspace + if first { operator.copy } else { 0.0 },
+            precision: if first { None } else { Some(tape.precision) },
+            launches: (!first && operator.kind == INPUT).then_some(0.0),
+            ..OperatorDocument::named(operator.name.clone())
+        });
+    }
+    // Edges have the same indices as the values of the tape.
+    for value in &tape.values {
+        draft.edge(value.producer, value.bytes);
+    }
+    for (at, operator) in tape.operators.iter().enumerate() {
+        for &input in &operator.inputs {
+            draft.read(input, at as u32);
+        }
+    }
+    if !first {
+        share(tape, &mut draft);
+    }
+    draft
+}
+
+/// Turns parameters with several readers into shared parameters.
+fn share(tape: &Tape, draft: &mut Draft) {
+    let mut readers: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (at, operator) in (0..).zip(&tape.operators) {
+        if operator.kind == VARIABLE {
+            let value = operator.outputs[0] as usize;
+            readers.insert(at, draft.edges[value].consumers.clone());
+        } else if operator.owner != at {
+            readers.entry(operator.owner).or_insert_with(|| vec![operator.owner]).push(at);
+        }
+    }
+    for (owner, readers) in readers {
+        let operator = &mut draft.operators[owner as usize];
+        let bytes = std::mem::take(&mut operator.parameter_bytes);
+        let name = match is_variable(operator) {
+            true => operator.name.clone(),
+            false => format!("{}.weight", operator.name),
+        };
+        draft.shared.push(Shared { name, owner, bytes, optimizer_bytes: 0.0, readers });
+    }
+}
+
+/// The forward pass, the backward pass and the update.
+///
+/// # Errors
+/// If there are more than [`MOST_OPERATORS`] operators.
+pub(super) fn training(tape: &Tape, optimizer: Optimizer, rules: CostRules) -> Result<Draft, WorkloadError> {
+    let mut draft = forward(tape, rules);
+    for operator in &mut draft.operators {
+        operator.colocation = Some(operator.name.clone());
+    }
+    let mut step = Step {
+        tape,
+        optimizer,
+        draft,
+        gradients: vec![Vec::new(); tape.values.len()],
+        of_parameters: vec![Vec::new(); tape.operators.len()],
+        stashed_by: vec![None; tape.values.len()],
+    };
+    for at in (0..tape.operators.len()).rev() {
+        step.backward(at);
+        if step.draft.operators.len() > MOST_OPERATORS {
+            return Err(WorkloadError::TooManyOperators { most: MOST_OPERATORS });
+        }
+    }
+    if rules == CostRules::Two {
+        return Ok(step.draft.ordered(is_variable));
+    }
+    for (value, by) in step.stashed_by.iter().enumerate() {
+        if let Some(by) = by {
+            step.draft.operators[*by as usize].activation_bytes += tape.values[value].bytes;
+        }
+    }
+    Ok(step.draft)
+}
+
+fn layer_of(operator: &Operator) -> Option<String> {
+    (operator.layer > 0).then(|| operator.name[..operator.layer].to_owned())
+}
+
+/// Whether parameters depend on the output of a piece.
+fn wanted(tape: &Tape, operator: &Operator, piece: &Piece) -> bool {
+    let needs = |&input: &usize| tape.values[operator.inputs[input] as usize].differentiable;
+    piece.parameters.is_some() || piece.inputs.iter().any(needs)
+}
+
+/// A gradient: an edge of the draft, its bytes, and the forward operator whose backward pass contributes it.
+#[derive(Debug, Clone, Copy)]
+struct Gradient {
+    edge: u32,
+    bytes: f64,
+    from: u32,
+}
+
+struct Step<'a> {
+    tape: &'a Tape,
+    optimizer: Optimizer,
+    draft: Draft,
+    /// Per value, the contributions of its readers.
+    gradients: Vec<Vec<Gradient>>,
+    /// Per operator, the contributions to the gradient of its parameters.
+    of_parameters: Vec<Vec<Gradient>>,
+    /// Per value, the first operator whose gradient needs it.
+    stashed_by: Vec<Option<u32>>,
+}
+
+impl Step<'_> {
+    /// Records the backward pass of one operator. All its readers have been visited.
+    fn backward(&mut self, at: usize) {
+        let tape = self.tape;
+        let operator = &tape.operators[at];
+        let outputs: Vec<Gradient> = operator
+            .outputs
+            .iter()
+            .enumerate()
+            .filter_map(|(place, &value)| {
+                let parts = std::mem::take(&mut self.gradients[value as usize]);
+                let name = match operator.outputs.len() {
+                    1 => "grad_sum".to_owned(),
+                    _ => format!("grad_sum.{place}"),
+                };
+                match (operator.kind == VARIABLE, self.draft.rules) {
+                    (true, CostRules::One) => return self.running_sum(at, parts),
+                    (true, CostRules::Two) => {
+                        self.sum_in_place(at, &parts);
+                        return None;
+                    }
+                    _ => {}
+                }
+                // Beside the first reader, so that a single gradient goes back to the producer instead of all
+                // contributions.
+                let home = parts.iter().map(|part| part.from).min()? as usize;
+                self.sum(at, home, &name, parts)
+            })
+            .collect();
+        // The outputs of a loss have no gradient, and neither do tensors that only feed operators without parameters.
+        let ends = operator.kind == LOSS;
+        if !outputs.is_empty() || ends {
+            for piece in operator.pieces.iter().filter(|piece| wanted(tape, operator, piece)) {
+                self.piece(at, piece, &outputs);
+            }
+            for &input in &operator.pass_through {
+                let value = operator.inputs[input] as usize;
+                if tape.values[value].differentiable {
+                    let passed = outputs.first().map(|gradient| Gradient { from: at as u32, ..*gradient });
+                    self.gradients[value].extend(passed);
+                }
+            }
+            if operator.kind == VARIABLE {
+                self.of_parameters[at].extend(outputs.first());
+            }
+        }
+        let parts = std::mem::take(&mut self.of_parameters[at]);
+        if self.draft.rules == CostRules::One {
+            if let Some(gradient) = self.sum(at, at, "grad_weight_sum", parts) {
+                self.update(at, at, gradient.bytes, &[gradient]);
+            }
+            return;
+        }
+        // The gradient, and with it the update, is on the device of the copy.
+        let mut by_reader: BTreeMap<u32, Vec<Gradient>> = BTreeMap::new();
+        for part in parts {
+            by_reader.entry(part.from).or_default().push(part);
+        }
+        for (reader, parts) in by_reader {
+            if let Some(gradient) = self.sum(reader as usize, reader as usize, "grad_weight_sum", parts) {
+                self.update(at, reader as usize, gradient.bytes, &[gradient]);
+            }
+        }
+    }
+
+    /// Sums the gradient of a variable in place: every step after the first computed one reads the current sum and adds
+    /// to it. The update waits for all of them.
+    fn sum_in_place(&mut self, at: usize, parts: &[Gradient]) {
+        let Some(home) = parts.iter().map(|part| part.from).min() else { return };
+        for (place, part) in parts.iter().enumerate() {
+            let edge = &mut self.draft.edges[part.edge as usize];
+            edge.bytes = 0.0;
+            let piece = &mut self.draft.operators[edge.producer as usize];
+            if place > 0 {
+                piece.flop = piece.flop.map(|flop| flop + part.bytes / self.tape.width);
+                piece.bytes_moved = piece.bytes_moved.map(|moved| moved + part.bytes);
+            }
+        }
+        let bytes = parts.iter().map(|part| part.bytes).fold(0.0, f64::max);
+        self.update(at, home as usize, bytes, parts);
+        if let Some(shared) = self.shared(at) {
+            shared.optimizer_bytes += bytes;
+        }
+    }
+
+    /// The shared parameter owned by an operator.
+    fn shared(&mut self, owner: usize) -> Option<&mut Shared> {
+        self.draft.shared.iter_mut().find(|shared| shared.owner as usize == owner)
+    }
+
+    fn piece(&mut self, at: usize, piece: &Piece, outputs: &[Gradient]) {
+        let tape = self.tape;
+        let operator = &tape.operators[at];
+        let own = self.beside(at, at, piece.suffix, Pass::Backward);
+        let mut moved = 0.0;
+        for gradient in outputs {
+            moved += gradient.bytes;
+            self.draft.read(gradient.edge, own);
+        }
+        for read in &piece.reads {
+            let value = match *read {
+                Read::Input(input) => operator.inputs[input],
+                Read::Output => operator.outputs[0],
+                Read::Saved => match operator.saved {
+                    Some(saved) => saved,
+                    None => continue,
+                },
+                Read::Weights => {
+                    moved += operator.weight_bytes;
+                    continue;
+                }
+            };
+            let bytes = tape.values[value as usize].bytes;
+            moved += bytes;
+            self.draft.read(value, own);
+            // Weights of a variable are not activations. Operators come in reverse order, so the last to read the value
+            // is the first.
+            if tape.operators[tape.values[value as usize].producer as usize].kind != VARIABLE {
+                self.stashed_by[value as usize] = Some(at as u32);
+            }
+        }
+        for &input in &piece.inputs {
+            let value = operator.inputs[input] as usize;
+            if tape.values[value].differentiable {
+                let bytes = tape.values[value].bytes;
+                moved += bytes;
+                let edge = self.draft.edge(own, bytes);
+                self.gradients[value].push(Gradient { edge, bytes, from: at as u32 });
+            }
+        }
+        if let Some(elements) = piece.parameters {
+            let bytes = elements * tape.width;
+            moved += bytes;
+            let edge = self.draft.edge(own, bytes);
+            self.of_parameters[operator.owner as usize].push(Gradient { edge, bytes, from: at as u32 });
+        }
+        let document = &mut self.draft.operators[own as usize];
+        document.flop = Some(piece.flop);
+        document.bytes_moved = Some(moved);
+        document.workspace_bytes = piece.workspace;
+    }
+
+    /// Sums the contributions to the gradient of an operator, in an operator beside `home` if there are several.
+    fn sum(&mut self, at: usize, home: usize, name: &str, parts: Vec<Gradient>) -> Option<Gradient> {
+        let (&first, more) = parts.split_first()?;
+        if more.is_empty() {
+            return Some(first);
+        }
+        let own = self.beside(at, home, name, Pass::Backward);
+        let bytes = parts.iter().map(|part| part.bytes).fold(0.0, f64::max);
+        let read: f64 = parts.iter().map(|part| part.bytes).sum();
+        for part in &parts {
+            self.draft.read(part.edge, own);
+        }
+        let document = &mut self.draft.operators[own as usize];
+        document.kind = Some("accumulate".into());
+        document.flop = Some((read - bytes) / self.tape.width);
+        document.bytes_moved = Some(read + bytes);
+        let edge = self.draft.edge(own, bytes);
+        Some(Gradient { edge, bytes, from: home as u32 })
+    }
+
+    /// Sums the contributions to the gradient of a variable, with one addition beside each further reader: the steps of
+    /// an unrolled layer add to the sum of the steps after them, so a split between steps sends one sum instead of all
+    /// contributions.
+    fn running_sum(&mut self, at: usize, parts: Vec<Gradient>) -> Option<Gradient> {
+        let (&first, more) = parts.split_first()?;
+        let sum = more.iter().enumerate().fold(first, |sum, (place, &part)| {
+            let name = format!("grad_sum.{place}");
+            self.sum(at, part.from as usize, &name, vec![sum, part]).unwrap_or(part)
+        });
+        Some(sum)
+    }
+
+    /// Records the update of the parameters of `owner` beside an operator that reads them, once their gradient is
+    /// available.
+    fn update(&mut self, owner: usize, reader: usize, gradient_bytes: f64, gradients: &[Gradient]) {
+        let width = self.tape.width;
+        let own = match self.tape.operators[owner].kind {
+            VARIABLE => self.beside(owner, reader, "update", Pass::Update),
+            _ => self.beside(reader, reader, "update", Pass::Update),
+        };
+        for gradient in gradients {
+            self.draft.read(gradient.edge, own);
+        }
+        let state = self.optimizer.state_bytes(width);
+        let held = self.tape.operators[owner].parameters * state;
+        // Rows of an embedding without an index have no gradient and are left alone.
+        let touched = gradient_bytes / width;
+        let first = self.draft.rules == CostRules::One;
+        let document = &mut self.draft.operators[own as usize];
+        document.kind = Some(self.optimizer.name().into());
+        document.flop = Some(self.optimizer.flop() * touched);
+        document.bytes_moved = Some(gradient_bytes + touched * 2.0 * (width + state));
+        if first {
+            // Under the second rules, the gradient is a tensor.
+            document.optimizer_bytes = gradient_bytes + held;
+            return;
+        }
+        document.precision = Some(Precision::Fp32);
+        match self.shared(owner) {
+            Some(shared) => shared.optimizer_bytes = held,
+            None => self.draft.operators[own as usize].optimizer_bytes = held,
+        }
+    }
+
+    /// A new operator derived from a forward operator and colocated with `home`.
+    fn beside(&mut self, at: usize, home: usize, suffix: &str, pass: Pass) -> u32 {
+        let (operator, home) = (&self.tape.operators[at], &self.tape.operators[home]);
+        self.draft.operator(OperatorDocument {
+            kind: Some(format!("{}_{suffix}", operator.kind)),
+            precision: (self.draft.rules == CostRules::Two).then_some(self.tape.precision),
+            pass,
+            colocation: Some(home.name.clone()),
+            layer: layer_of(home),
+            ..OperatorDocument::named(format!("{}.{suffix}", operator.name))
+        })
+    }
+}
+
+/// Kind of the operators that start a backward pass.
+pub(super) const LOSS: &str = "loss";
+
+/// Kind of the operators that represent inputs of the model.
+pub(super) const INPUT: &str = "input";
+
+/// Kind of the operators that only hold parameters.
+pub(super) const VARIABLE: &str = "variable";
+
+#[cfg(test)]
+mod tests {
+    use super::super::Precision as Kept;
+    use super::super::operators::Loss;
+    use super::*;
+
+    /// x → a → (b, shortcut) → sum → loss, ten samples, four bytes per number.
+    fn residual() -> Tape {
+        let mut tape = Tape::new(Kept::Fp32, true);
+        let x = tape.input("x", [10, 3]);
+        let a = tape.linear("a", x, 5);
+        let b = tape.relu("b", a);
+        let sum = tape.add("sum", a, b);
+        tape.loss("loss", sum, Loss::Square);
+        tape.finish().unwrap()
+    }
+
+    fn operator<'a>(draft: &'a Draft, name: &str) -> &'a OperatorDocument {
+        draft.operators.iter().find(|operator| operator.name == name).unwrap()
+    }
+
+    /// Names of the readers of each output of an operator.
+    fn readers(draft: &Draft, name: &str) -> Vec<Vec<String>> {
+        let edges = draft.edges.iter().filter(|edge| draft.operators[edge.producer as usize].name == name);
+        let names = |consumers: &[u32]| {
+            consumers.iter().map(|&op| draft.operators[op as usize].name.clone()).collect::<Vec<_>>()
+        };
+        edges.map(|edge| names(&edge.consumers)).collect()
+    }
+
+    #[test]
+    fn a_residual_sums_its_gradients_and_passes_through_its_sum() {
+        let draft = training(&residual(), Optimizer::Adam, CostRules::One).unwrap();
+        let names: Vec<&str> = draft.operators[5..].iter().map(|operator| operator.name.as_str()).collect();
+        assert_eq!(names, ["loss.grad", "b.grad", "a.grad_sum", "a.grad_weight", "a.update"]);
+        // One gradient of the sum serves both its sides; the gradient of the input is not needed.
+        assert_eq!(readers(&draft, "loss.grad"), [["b.grad", "a.grad_sum"]]);
+        assert_eq!(readers(&draft, "b.grad"), [["a.grad_sum"]]);
+        assert_eq!(readers(&draft, "a.grad_sum"), [["a.grad_weight"]]);
+        assert_eq!(readers(&draft, "x"), [["a", "a.grad_weight"]]);
+        // Beside the first reader of a, so that a split between a and b sends one gradient.
+        assert_eq!(operator(&draft, "a.grad_sum").colocation.as_deref(), Some("b"));
+        assert_eq!(operator(&draft, "a.update").colocation.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn costs_of_a_step_are_those_of_its_parts() {
+        let draft = training(&residual(), Optimizer::Adam, CostRules::One).unwrap();
+        let (x, y, weights) = (4.0 * 30.0, 4.0 * 50.0, 4.0 * 20.0);
+        let weight = operator(&draft, "a.grad_weight");
+        assert_eq!((weight.flop, weight.bytes_moved), (Some(2.0 * 10.0 * 3.0 * 5.0), Some(y + x + weights)));
+        let sum = operator(&draft, "a.grad_sum");
+        assert_eq!((sum.flop, sum.bytes_moved), (Some(50.0), Some(3.0 * y)));
+        let update = operator(&draft, "a.update");
+        assert_eq!((update.pass, update.optimizer_bytes), (Pass::Update, 3.0 * weights));
+        // Reads the gradient; reads and writes the parameters and two moments.
+        assert_eq!(update.bytes_moved, Some(weights + 2.0 * 3.0 * weights));
+        let stashed = |name: &str| operator(&draft, name).activation_bytes;
+        assert_eq!((stashed("a"), stashed("b"), stashed("sum"), stashed("loss")), (x, y, 0.0, y));
+    }
+
+    #[test]
+    fn shared_parameters_are_updated_once_with_all_their_gradients() {
+        let mut tape = Tape::new(Kept::Fp16, true);
+        let tokens = tape.indices("tokens", [4, 1]);
+        let (x, table) = tape.embedding("table", tokens, 100, [4, 8]);
+        let y = tape.tied("head", x, 100, table);
+        tape.loss("loss", y, Loss::Square);
+        let draft = training(&tape.finish().unwrap(), Optimizer::Momentum, CostRules::One).unwrap();
+        assert_eq!(operator(&draft, "head").parameter_bytes, 0.0);
+        assert_eq!(operator(&draft, "head").workspace_bytes, 1600.0, "its copy of the table");
+        let sum = operator(&draft, "table.grad_weight_sum");
+        assert_eq!(sum.colocation.as_deref(), Some("table"));
+        // The gradient, one moment and the master weights of 800 parameters.
+        assert_eq!(operator(&draft, "table.update").optimizer_bytes, 800.0 * (2.0 + 4.0 + 4.0));
+        assert_eq!(draft.operators.iter().filter(|operator| operator.pass == Pass::Update).count(), 1);
+    }
+
+    #[test]
+    fn the_gradient_of_a_variable_is_summed_from_step_to_step() {
+        let mut tape = Tape::new(Kept::Fp32, true);
+        let weights = tape.variable("w", [8, 8]);
+        let mut x = tape.input("x", [2, 8]);
+        for step in 0..3 {
+            x = tape.contract(&format!("step{step}"), x, weights, 8, [2, 8]);
+        }
+        tape.loss("loss", x, Loss::Square);
+        let draft = training(&tape.finish().unwrap(), Optimizer::Sgd, CostRules::One).unwrap();
+        // The last step sends its contribution to the one before it, which adds its own, and so on.
+        let beside = |name: &str| operator(&draft, name).colocation.clone();
+        assert_eq!(beside("w.grad_sum.0").as_deref(), Some("step1"));
+        assert_eq!(beside("w.grad_sum.1").as_deref(), Some("step0"));
+        assert_eq!(readers(&draft, "w.grad_sum.0"), [["w.grad_sum.1"]]);
+        assert_eq!(readers(&draft, "w.grad_sum.1"), [["w.update"]]);
+        assert_eq!(operator(&draft, "w.grad_sum.1").flop, Some(64.0));
+    }
+}

@@ -1,9 +1,0 @@
-//! Lower bounds on the makespan: against every placement and priority of small problems, and by hand.
-
-mod attack;
-mod by_hand;
-mod exhaustive;
-#[path = "../support/heterogeneous.rs"]
-mod heterogeneous;
-mod published;
-mod random;

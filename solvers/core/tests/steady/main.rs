@@ -1,6 +1,0 @@
-//! The steady state: on random placements it keeps every rule and its period is the value; small ones worked by hand.
-
-mod by_hand;
-#[path = "../../../dp/tests/support/random.rs"]
-mod random;
-mod rules;

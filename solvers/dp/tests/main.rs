@@ -1,0 +1,4 @@
+//! The exact splitter against brute force and the textbook recurrence.
+
+mod agreement;
+mod iterate;

@@ -1,0 +1,5 @@
+//! Heuristics and bounds against brute force.
+
+mod bounds;
+mod latency_bounds;
+mod local;

@@ -1,0 +1,45 @@
+//! Stub of the `policy` module for builds without the learned policy.
+
+use std::path::Path;
+
+use crate::cli::args::{FinetuneArguments, TrainArguments};
+use crate::cli::error::CliError;
+use crate::cli::exit::Exit;
+use crate::cli::resolve::Chosen;
+
+fn absent() -> CliError {
+    CliError::new("U010", "the learned policy is not in this build")
+        .help("build with the feature `policy`, which is on by default")
+}
+
+/// # Safety
+/// No requirements: no library in this build starts threads of its own.
+#[allow(unsafe_code, reason = "as with the policy")]
+pub(crate) unsafe fn share_threads(_: Option<usize>) {}
+
+/// # Safety
+/// No requirements.
+#[allow(unsafe_code, reason = "as with the policy")]
+pub(crate) unsafe fn keep_memory() {}
+
+pub(crate) fn has_network(_: &str) -> bool {
+    false
+}
+
+/// # Errors
+/// Always.
+pub(crate) fn train(_: &TrainArguments) -> Result<Exit, CliError> {
+    Err(absent())
+}
+
+/// # Errors
+/// Always.
+pub(crate) fn finetune(_: &FinetuneArguments) -> Result<Exit, CliError> {
+    Err(absent())
+}
+
+/// # Errors
+/// Always.
+pub(crate) fn of_checkpoint(_: &Path, _: bool, _: &Chosen) -> Result<Chosen, CliError> {
+    Err(absent())
+}

@@ -1,0 +1,109 @@
+//! The learned policy with the shipped network, its ablations, and the learned systems of the literature.
+
+use stagewright_policy::systems::{Kind, Learned};
+use stagewright_policy::{Origin, Parts, Policy};
+
+/// The policy's name.
+pub const NAME: &str = "policy";
+
+/// The checkpoint in `data/policy`; its card is in the same folder.
+pub const SHIPPED: &[u8] = include_bytes!("../../data/policy/checkpoint.safetensors");
+/// Seed of the untrained network.
+const UNTRAINED_SEED: u64 = 1;
+
+pub(crate) static POLICY: Policy = Policy::new(
+    NAME,
+    "a graph neural network that steers candidates and search (makespan and contiguous throughput)",
+    Origin::Checkpoint(SHIPPED),
+    Parts::ALL,
+);
+
+pub(crate) static UNTRAINED: Policy = Policy::new(
+    "policy-untrained",
+    "the policy with a network that has learned nothing",
+    Origin::Untrained(UNTRAINED_SEED),
+    Parts::ALL,
+);
+
+pub(crate) static NO_NETWORK: Policy = Policy::new(
+    "policy-no-network",
+    "the floor and the search of the policy without a network",
+    Origin::Nothing,
+    Parts::ALL,
+);
+
+pub(crate) static NO_SEARCH: Policy = Policy::new(
+    "policy-no-search",
+    "the floor and the plans drawn from the network, without a search",
+    Origin::Checkpoint(SHIPPED),
+    Parts { search: false, ..Parts::ALL },
+);
+
+pub(crate) static NO_DP: Policy = Policy::new(
+    "policy-no-dp",
+    "the policy without exact splits of linear orders (makespan)",
+    Origin::Checkpoint(SHIPPED),
+    Parts { splits: false, ..Parts::ALL },
+);
+
+pub(crate) static NETWORK: Policy = Policy::new(
+    "policy-network",
+    "the network alone: its likeliest plan, no floor and no search",
+    Origin::Checkpoint(SHIPPED),
+    Parts { floor: false, draws: 1, search: false, ..Parts::ALL },
+);
+
+pub(crate) static GDP: Learned = Learned::new(
+    "gdp",
+    "GDP: a graph embedding and attention place all at once, learning on the graph (makespan)",
+    Kind::Gdp,
+);
+
+pub(crate) static PLACETO: Learned = Learned::new(
+    "placeto",
+    "Placeto: re-places one group after the other, learning on the graph (makespan)",
+    Kind::Placeto,
+);
+
+pub(crate) static HSDAG: Learned = Learned::new(
+    "hsdag",
+    "HSDAG: learns groups together with where they go, on the graph (makespan)",
+    Kind::Hsdag,
+);
+
+pub(crate) static HDP: Learned =
+    Learned::new("hdp", "HDP: a grouper and a recurrent placer, learning on the graph (makespan)", Kind::Hdp);
+
+pub(crate) static GDP_UNTRAINED: Learned = Learned::untrained(
+    "gdp-untrained",
+    "what GDP draws before it has learned anything (makespan)",
+    Kind::Gdp,
+);
+
+pub(crate) static PLACETO_UNTRAINED: Learned = Learned::untrained(
+    "placeto-untrained",
+    "what Placeto draws before it has learned anything (makespan)",
+    Kind::Placeto,
+);
+
+pub(crate) static HSDAG_UNTRAINED: Learned = Learned::untrained(
+    "hsdag-untrained",
+    "what HSDAG draws before it has learned anything (makespan)",
+    Kind::Hsdag,
+);
+
+pub(crate) static HDP_UNTRAINED: Learned = Learned::untrained(
+    "hdp-untrained",
+    "what HDP draws before it has learned anything (makespan)",
+    Kind::Hdp,
+);
+
+/// The learned systems of the literature, as baselines.
+pub static SYSTEMS: [&Learned; 4] = [&GDP, &PLACETO, &HSDAG, &HDP];
+
+/// The same systems without learning, as a baseline.
+pub static UNTRAINED_SYSTEMS: [&Learned; 4] =
+    [&GDP_UNTRAINED, &PLACETO_UNTRAINED, &HSDAG_UNTRAINED, &HDP_UNTRAINED];
+
+/// The policy and its ablations that use the shipped network, which can be replaced by another checkpoint.
+pub static WITH_CHECKPOINT: [&Policy; 4] = [&POLICY, &NO_SEARCH, &NO_DP, &NETWORK];

@@ -1,6 +1,6 @@
 //! Recovers the placement that a plan document describes.
 //!
-//! The inverse of [`plan_document`](stagewright_report::plan_document). In addition to the devices of
+//! The inverse of `plan_document` of `stagewright-report`. In addition to the devices of
 //! the operators it reads the data of the plan's objective: stages and replicas for throughput, calls for
 //! latency, the priority for makespan. It does not check whether the placement is feasible or has the claimed
 //! value; the plan only has to state the device of every operator.

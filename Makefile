@@ -6,19 +6,22 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
+.PHONY: rust setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
 
-# Rust, and what HiGHS is built with: CMake, a C++ compiler, and libclang for its bindings.
-setup:
+rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
 	  echo "cargo is missing. Install Rust (no root needed) and open a new shell:"; \
 	  echo "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"; \
 	  exit 1; }
+
+# What HiGHS is built with as well: CMake, a C++ compiler, and libclang for its bindings.
+setup: rust
 	@data/setup/install-build-tools
 
-demo: setup
-	$(CARGO) build --bin stagewright
-	$(CARGO) run --quiet --bin stagewright -- plan data/models/llama-3.2-1b-step.json.gz --cluster 2xrtx-4090+2xrtx-3090 --whole-layers
+# Without HiGHS and candle, which this plan does not need.
+demo: rust
+	$(CARGO) build --no-default-features --bin stagewright
+	$(CARGO) run --quiet --no-default-features --bin stagewright -- plan data/models/llama-3.2-1b-step.json.gz --cluster 2xrtx-4090+2xrtx-3090 --whole-layers
 
 test: setup
 	@data/setup/install-browser

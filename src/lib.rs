@@ -1,11 +1,64 @@
-//! Stagewright decides where every operator of a neural network runs.
+//! Stagewright decides where every operator of a neural network runs, and proves how good the decision is.
+//!
+//! A model is a graph of operators and tensors with their costs. A cluster is a set of devices with memory and links. An
+//! objective says what to minimise: the time per sample of a full pipeline (throughput), an iteration under a pipeline
+//! schedule, the latency of one sample, or the makespan of one step. A solver returns a placement with its value and a
+//! lower bound on the value of every placement.
+//!
+//! # From a model to a plan
+//!
+//! Read a model, name a cluster, and solve:
+//!
+//! ```
+//! use stagewright::prelude::*;
+//! use stagewright::{clusters, formats};
+//!
+//! # let bytes = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/data/demo/model.json"))?;
+//! let imported = formats::import_graph("model.json", &bytes, None)?;
+//! let graph = Graph::from_document(imported.graph)?;
+//! let cluster = Cluster::from_document(clusters::find("4xa100")?)?;
+//! let problem = Problem::new(graph, cluster, Objective::default(), PinsDocument::default())?;
+//!
+//! let solution = solve(&problem, &Options::default())?;
+//! let plan = solution.plan.as_ref().ok_or("no placement fits")?;
+//! println!("{:.3} ms, at least {:.3} ms", 1e3 * plan.value(), 1e3 * solution.bound.value);
+//! for op in problem.graph().operators() {
+//!     let device = plan.placement.device_of(op);
+//!     println!("{} on {}", problem.graph().operator(op).name, problem.cluster().device_name(device));
+//! }
+//! # assert_eq!(solution.status, Status::Optimal);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Graphs and clusters can also be built in code, with [`GraphBuilder`](core::graph::GraphBuilder) and
+//! [`ClusterBuilder`](core::cluster::ClusterBuilder): see [`solve()`]. A placement of one's own is scored by
+//! [`evaluate`](core::evaluate::evaluate), and a method of one's own is a type with the trait
+//! [`Solver`](core::solver::Solver). The folder `examples` has a program for each.
+//!
+//! # Modules
+//!
+//! - [`core`]: documents, graphs, clusters, costs, problems, evaluation, simulation, bounds, and the trait `Solver`.
+//! - [`formats`], [`clusters`], [`workloads`]: models and clusters from files, names and hyperparameters.
+//! - [`mod@solve`], [`portfolio`], [`registry`]: solving, the choice of a solver, and the tables of solvers and bounds.
+//! - [`diagnose`], [`explain`]: why there is no plan, and why a plan takes as long as it does.
+//! - [`report`], [`export`]: plan documents, tables, pages and traces; plans for runtimes.
+//! - [`train`], [`learned`]: training of the learned policy, and the policy.
+//!
+//! `stagewright-verify` checks a plan document without the solvers' code.
+//!
+//! # Features
+//!
+//! All but `cuda` are on by default: `milp` adds integer programs on HiGHS, `policy` the learned policy on candle,
+//! `metis` a baseline, and `cuda` runs the policy on an NVIDIA GPU. Without the first three, a build needs Rust alone.
 
 pub mod diagnose;
 pub mod explain;
 mod integer;
 pub mod learned;
 pub mod portfolio;
+pub mod prelude;
 pub mod registry;
+pub mod solve;
 
 pub use stagewright_core as core;
 pub use stagewright_core::text;
@@ -16,3 +69,5 @@ pub use stagewright_report as report;
 pub use stagewright_train as train;
 pub use stagewright_train::lock;
 pub use stagewright_workloads as workloads;
+
+pub use solve::{Options, solve};

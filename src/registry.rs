@@ -118,7 +118,7 @@ pub fn named(name: &str) -> Option<&'static dyn Solver> {
 pub fn able(objective: &Objective) -> Vec<&'static str> {
     SOLVERS
         .iter()
-        .filter(|entry| (entry.solver.capabilities().missing)(objective).is_none())
+        .filter(|entry| entry.solver.missing(objective).is_none())
         .map(|entry| entry.solver.name())
         .collect()
 }

@@ -7,6 +7,7 @@ mod cli;
 mod clusters;
 mod compare;
 mod demo;
+mod examples;
 mod expert;
 mod explain;
 mod export;

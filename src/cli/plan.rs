@@ -187,7 +187,7 @@ fn explain(
 ) -> Vec<String> {
     let left = solving.limits.time.map_or(DIAGNOSIS, |limit| limit.saturating_sub(elapsed).min(DIAGNOSIS));
     let effort = Effort {
-        solver: chosen.solver,
+        solver: chosen.solver.clone(),
         time: left,
         memory: solving.limits.memory,
         threads: solving.threads,

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::Arc;
 
 use stagewright::clusters;
 use stagewright::core::cluster::Cluster;
@@ -72,7 +73,7 @@ pub(crate) struct Solving {
 /// A solver with its label.
 pub(crate) struct Chosen {
     /// The solver.
-    pub(crate) solver: &'static dyn Solver,
+    pub(crate) solver: Arc<dyn Solver>,
     /// Its name, with the rule of `auto` that chose it.
     pub(crate) label: String,
 }
@@ -465,7 +466,7 @@ pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen, CliErr
                 .help("throughput of a contiguous split, without a schedule or under one, is solved exactly")
         })?;
         let label = format!("{} (auto: {})", choice.solver.name(), choice.rule);
-        return Ok(Chosen { solver: choice.solver, label });
+        return Ok(Chosen { solver: Arc::new(choice.solver), label });
     }
     let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
     let solver = registry::named(name).ok_or_else(|| {
@@ -473,8 +474,8 @@ pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen, CliErr
             .at("--solver")
             .help(format!("{}; auto chooses one", instead(name, known)))
     })?;
-    match (solver.capabilities().missing)(objective) {
-        None => Ok(Chosen { solver, label: name.into() }),
+    match solver.missing(objective) {
+        None => Ok(Chosen { solver: Arc::new(solver), label: name.into() }),
         Some(what) => {
             let able = registry::able(objective);
             let help = match able.as_slice() {

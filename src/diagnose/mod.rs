@@ -26,7 +26,7 @@ use crate::report::units::{bytes, bytes_closely};
 /// Limits of a diagnosis.
 pub struct Effort {
     /// The solver for the probes.
-    pub solver: &'static dyn Solver,
+    pub solver: Arc<dyn Solver>,
     /// Total time.
     pub time: Duration,
     /// Bytes for the solver's tables.

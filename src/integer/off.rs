@@ -1,7 +1,8 @@
 //! Replaces the solvers that need HiGHS in builds without it: they accept no problem and say why.
 
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 macro_rules! absent {
     ($type:ident, $name:literal, $what:literal) => {
@@ -18,14 +19,8 @@ macro_rules! absent {
                 "not in this build: it needs the feature `milp`"
             }
 
-            fn capabilities(&self) -> Capabilities {
-                let missing = |_: &_| Some("any problem in this build: it needs the feature `milp`");
-                Capabilities {
-                    missing,
-                    exact: true,
-                    deterministic_across_threads: true,
-                    counts_simulations: false,
-                }
+            fn missing(&self, _: &Objective) -> Option<&'static str> {
+                Some("any problem in this build: it needs the feature `milp`")
             }
 
             /// # Errors

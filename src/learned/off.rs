@@ -1,7 +1,8 @@
 //! Replaces the learned policy and systems in builds without them: their names accept no problem and say why.
 
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 /// A solver that is not in this build.
 #[derive(Debug, Clone, Copy)]
@@ -32,9 +33,8 @@ impl Solver for Absent {
         "not in this build: it needs the feature `policy`"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        let missing = |_: &_| Some("any problem in this build: it needs the feature `policy`");
-        Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false }
+    fn missing(&self, _: &Objective) -> Option<&'static str> {
+        Some("any problem in this build: it needs the feature `policy`")
     }
 
     /// # Errors

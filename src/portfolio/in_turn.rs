@@ -91,7 +91,7 @@ const LARGE: usize = 10_000;
 
 /// The solvers of a course that support an objective.
 fn able(course: &Course, objective: &Objective) -> impl Iterator<Item = (&'static dyn Solver, f64)> {
-    let takes = |solver: &dyn Solver| (solver.capabilities().missing)(objective).is_none();
+    let takes = |solver: &dyn Solver| solver.missing(objective).is_none();
     course.turns.iter().copied().filter(move |&(solver, _)| takes(solver))
 }
 
@@ -111,13 +111,12 @@ impl Solver for InTurn {
         self.0.summary
     }
 
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        (self.0.missing)(objective)
+    }
+
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            missing: self.0.missing,
-            exact: true,
-            deterministic_across_threads: true,
-            counts_simulations: false,
-        }
+        Capabilities { exact: true, ..Capabilities::default() }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -54,9 +54,9 @@ pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
             .iter()
             .filter(move |entry| entry.role == role)
             .map(|entry| entry.solver)
-            .find(|solver| (solver.capabilities().missing)(objective).is_none())
+            .find(|solver| solver.missing(objective).is_none())
     };
-    if let Some(solver) = COURSES.iter().find(|course| (course.capabilities().missing)(objective).is_none()) {
+    if let Some(solver) = COURSES.iter().find(|course| course.missing(objective).is_none()) {
         return Ok(Choice { solver, rule: "several solvers in turn, no one of them is best at it" });
     }
     if let Some(solver) = takes(Role::Exact) {

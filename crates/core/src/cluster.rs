@@ -1,11 +1,14 @@
 //! The cluster: kinds of interchangeable devices, their links, and groups with uplinks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
-use crate::document::{CLUSTER_SCHEMA, ClassDocument, ClusterDocument, KindDocument, LinkDocument};
+use crate::document::{
+    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument,
+};
 
 /// Maximum number of devices of a cluster; a larger count is taken for a typo.
 pub const MAX_DEVICES: u64 = 1_000_000;
@@ -123,6 +126,75 @@ impl ClusterError {
                 "give one row and one column per device, in the order of the kinds"
             }
         }
+    }
+}
+
+/// Builds a cluster in code.
+///
+/// ```
+/// use stagewright_core::cluster::ClusterBuilder;
+/// use stagewright_core::document::{ClassDocument, KindDocument, LinkDocument};
+///
+/// let mut builder = ClusterBuilder::new("a server");
+/// builder.class("gpu", ClassDocument { peak_flops: Some(1e14), ..ClassDocument::default() });
+/// builder.kind(KindDocument {
+///     memory_bytes: Some(80e9),
+///     link: Some(LinkDocument { latency_s: 5e-6, bandwidth: 3e11 }),
+///     ..KindDocument::named("gpu", 8)
+/// });
+/// let cluster = builder.build()?;
+/// assert_eq!(cluster.device_count(), 8);
+/// # Ok::<(), stagewright_core::cluster::ClusterError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ClusterBuilder {
+    document: ClusterDocument,
+}
+
+impl ClusterBuilder {
+    /// An empty cluster.
+    pub fn new(name: impl Into<String>) -> Self {
+        ClusterBuilder {
+            document: ClusterDocument {
+                schema: CLUSTER_SCHEMA.into(),
+                name: name.into(),
+                classes: BTreeMap::new(),
+                kinds: Vec::new(),
+                groups: Vec::new(),
+                matrix: None,
+            },
+        }
+    }
+
+    /// Adds a compute class, or replaces the class of that name.
+    pub fn class(&mut self, name: impl Into<String>, class: ClassDocument) -> &mut Self {
+        self.document.classes.insert(name.into(), class);
+        self
+    }
+
+    /// Adds a kind of devices.
+    pub fn kind(&mut self, kind: KindDocument) -> &mut Self {
+        self.document.kinds.push(kind);
+        self
+    }
+
+    /// Adds a group of devices with an uplink; kinds name their group.
+    pub fn group(&mut self, name: impl Into<String>, uplink: LinkDocument) -> &mut Self {
+        self.document.groups.push(GroupDocument { name: name.into(), uplink });
+        self
+    }
+
+    /// The document so far.
+    pub fn document(&self) -> &ClusterDocument {
+        &self.document
+    }
+
+    /// Checks everything and builds the cluster.
+    ///
+    /// # Errors
+    /// The first defect found.
+    pub fn build(self) -> Result<Cluster, ClusterError> {
+        Cluster::from_document(self.document)
     }
 }
 

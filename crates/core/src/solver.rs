@@ -22,15 +22,20 @@ use crate::problem::Problem;
 use crate::tolerance;
 
 /// A solver.
-pub trait Solver: Sync {
+pub trait Solver: Send + Sync {
     /// Stable name.
     fn name(&self) -> &'static str;
 
     /// One-line description.
     fn summary(&self) -> &'static str;
 
-    /// Supported problems.
-    fn capabilities(&self) -> Capabilities;
+    /// The feature of an objective that it does not support, if any, for display.
+    fn missing(&self, objective: &Objective) -> Option<&'static str>;
+
+    /// What it promises; by default that of a deterministic heuristic.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
 
     /// Solves a problem within the limits.
     ///
@@ -39,17 +44,44 @@ pub trait Solver: Sync {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError>;
 }
 
-/// Problems that a solver supports.
+impl<S: Solver + ?Sized> Solver for &S {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn summary(&self) -> &'static str {
+        (**self).summary()
+    }
+
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        (**self).missing(objective)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        (**self).solve(problem, context)
+    }
+}
+
+/// What a solver promises.
 #[derive(Debug, Clone, Copy)]
 pub struct Capabilities {
-    /// Returns the feature of an objective that it does not support, if any.
-    pub missing: fn(&Objective) -> Option<&'static str>,
     /// Whether it can prove optimality.
     pub exact: bool,
     /// Whether its result does not depend on the thread count.
     pub deterministic_across_threads: bool,
     /// Whether it respects a limit on simulations, apart from a few initial schedules.
     pub counts_simulations: bool,
+}
+
+impl Default for Capabilities {
+    /// A heuristic whose result does not depend on the thread count.
+    fn default() -> Self {
+        Capabilities { exact: false, deterministic_across_threads: true, counts_simulations: false }
+    }
 }
 
 /// Limits of a solve.
@@ -443,7 +475,7 @@ impl SolveError {
     /// # Errors
     /// [`SolveError::Unsupported`] if something is missing.
     pub fn check(solver: &dyn Solver, problem: &Problem) -> Result<(), SolveError> {
-        match (solver.capabilities().missing)(problem.objective()) {
+        match solver.missing(problem.objective()) {
             None => Ok(()),
             Some(what) => Err(SolveError::Unsupported { solver: solver.name(), what: what.into() }),
         }

@@ -7,7 +7,7 @@ use stagewright_core::calls::assign;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status};
 
 use crate::Dp;
 
@@ -24,15 +24,8 @@ impl Solver for MaxLoadSplit {
         "the contiguous split of least bottleneck load, one call each (latency baseline)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            missing: |objective| {
-                (objective.kind != ObjectiveKind::Latency).then_some("objectives other than latency")
-            },
-            exact: false,
-            deterministic_across_threads: true,
-            counts_simulations: false,
-        }
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        (objective.kind != ObjectiveKind::Latency).then_some("objectives other than latency")
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -11,10 +11,10 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::bound::LowerBound;
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
 
-use super::COUNTED;
 use super::guidance::Guidance;
 use super::moves::State;
 use super::rounds::{self, Ground};
@@ -126,8 +126,12 @@ impl Solver for Annealing {
         "simulated annealing on the simulator, from list schedules (makespan)"
     }
 
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
+    }
+
     fn capabilities(&self) -> Capabilities {
-        COUNTED
+        Capabilities { counts_simulations: true, ..Capabilities::default() }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -9,13 +9,14 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
 
 use super::chart::Chart;
 use super::list::{self, Rule, fill_in_order, ready_order};
+use super::rank;
 use super::scene::Scene;
-use super::{HEURISTIC, rank};
 
 /// The critical path on one device.
 #[derive(Debug, Clone, Copy, Default)]
@@ -82,8 +83,8 @@ impl Solver for Cpop {
         "critical path on a processor (makespan)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        HEURISTIC
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -12,12 +12,13 @@ use std::collections::BinaryHeap;
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
 
 use super::chart::Chart;
 use super::list::{self, BETWEEN_CHECKS, Rule, cheapest};
-use super::{HEURISTIC, rank};
+use super::rank;
 
 /// Earliest task first.
 #[derive(Debug, Clone, Copy, Default)]
@@ -128,8 +129,8 @@ impl Solver for EarliestTaskFirst {
         "earliest task first, with memory (makespan)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        HEURISTIC
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -7,12 +7,13 @@
 //! computing", IEEE TPDS 2002. With ports as in Sinnen and Sousa, "Communication contention in task scheduling",
 //! IEEE TPDS 2005.
 
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
 
 use super::chart::Chart;
 use super::list::{self, Rule, fill_in_order};
-use super::{HEURISTIC, rank};
+use super::rank;
 
 /// Earliest finish by upward rank.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,8 +38,8 @@ impl Solver for Heft {
         "heterogeneous earliest finish time (makespan)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        HEURISTIC
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -35,7 +35,7 @@ mod tabu;
 
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
-use stagewright_core::solver::{Capabilities, Solver};
+use stagewright_core::solver::Solver;
 
 pub use annealing::{Annealing, anneal};
 pub use cpop::Cpop;
@@ -49,13 +49,6 @@ pub use random::{AnnealingFromRandom, RandomPlacements};
 pub use small_communication::SmallCommunication;
 pub use start::starts;
 pub use tabu::Tabu;
-
-/// Capabilities of the solvers here.
-const HEURISTIC: Capabilities =
-    Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false };
-
-/// Capabilities of a search whose walks obey a limit on simulations.
-const COUNTED: Capabilities = Capabilities { counts_simulations: true, ..HEURISTIC };
 
 fn missing(objective: &Objective) -> Option<&'static str> {
     (objective.kind != ObjectiveKind::Makespan).then_some("objectives other than makespan")

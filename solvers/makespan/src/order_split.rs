@@ -10,14 +10,15 @@
 use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status, Stop};
 
 use super::list::ready_order;
+use super::rank;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Schedule, is_better, solution};
 use super::search::most_simulations;
-use super::{HEURISTIC, rank};
 
 /// Maximum number of other devices tried for an interval.
 const MOST_DEVICES: u32 = 16;
@@ -185,8 +186,8 @@ impl Solver for OrderSplit {
         "splits of linear orders, cut on the simulator (makespan)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        HEURISTIC
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

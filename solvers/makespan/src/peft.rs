@@ -15,10 +15,10 @@
 //! Arabnejad and Barbosa, "List scheduling algorithm for heterogeneous systems by an optimistic cost table", IEEE
 //! TPDS 2014.
 
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
 
-use super::HEURISTIC;
 use super::chart::Chart;
 use super::list::{self, Rule, fill_in_order, ready_order};
 use super::scene::Scene;
@@ -83,8 +83,8 @@ impl Solver for Peft {
         "predict earliest finish time, by an optimistic cost table (makespan)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        HEURISTIC
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -5,6 +5,7 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
@@ -12,7 +13,7 @@ use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solv
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Schedule};
 use super::search::{self, Search, most_simulations};
-use super::{COUNTED, annealing, assigned, rounds};
+use super::{annealing, assigned, rounds};
 
 /// The best of random placements. Every colocation class is on a uniformly random device among those that may run it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -70,8 +71,12 @@ impl Solver for RandomPlacements {
         "the best of random placements (makespan, to compare with)"
     }
 
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
+    }
+
     fn capabilities(&self) -> Capabilities {
-        COUNTED
+        Capabilities { counts_simulations: true, ..Capabilities::default() }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
@@ -88,8 +93,12 @@ impl Solver for AnnealingFromRandom {
         "simulated annealing on the simulator, from a random placement (makespan, to compare with)"
     }
 
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
+    }
+
     fn capabilities(&self) -> Capabilities {
-        COUNTED
+        Capabilities { counts_simulations: true, ..Capabilities::default() }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -15,14 +15,15 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{OpId, TensorId};
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
 
 use super::chart::Chart;
 use super::earliest_task_first::{Earliest, fill_by_start};
 use super::list::{self, Rule};
+use super::rank;
 use super::scene::Scene;
-use super::{HEURISTIC, rank};
 
 /// Earliest task first with favourite children.
 #[derive(Debug, Clone, Copy, Default)]
@@ -92,8 +93,8 @@ impl Solver for SmallCommunication {
         "small communication times, with memory: devices wait for favourite children (makespan)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        HEURISTIC
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -10,10 +10,10 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
-use super::HEURISTIC;
 use super::moves::{Move, State};
 use super::rounds::{self, Ground};
 use super::schedule::{Best, Judge, Score, is_better};
@@ -125,8 +125,8 @@ impl Solver for Tabu {
         "tabu search on the simulator, from list schedules (makespan)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        HEURISTIC
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -18,10 +18,11 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::contract::Units;
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::Evaluation;
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, Stop, StopReason,
+    Context, Event, Plan, Solution, SolveError, Solver, Status, Stop, StopReason,
 };
 use stagewright_core::tolerance;
 use stagewright_search::local::{Polisher, placement};
@@ -62,8 +63,8 @@ impl Solver for Lns {
         "large-neighbourhood search over the integer programs (free and convex throughput, latency; upper bound)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false }
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

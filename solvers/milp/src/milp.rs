@@ -54,8 +54,12 @@ impl Solver for Milp {
         "mixed-integer program on HiGHS (free and convex throughput over cut nets, latency over calls)"
     }
 
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        missing(objective)
+    }
+
     fn capabilities(&self) -> Capabilities {
-        Capabilities { missing, exact: true, deterministic_across_threads: true, counts_simulations: false }
+        Capabilities { exact: true, ..Capabilities::default() }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

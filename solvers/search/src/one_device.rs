@@ -7,9 +7,10 @@ use stagewright_core::bound::strongest;
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::evaluate::{Violation, evaluate};
+use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status};
 
 /// Everything on the one device where it runs fastest.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,13 +25,8 @@ impl Solver for OneDevice {
         "everything on the fastest single device that holds it (baseline)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            missing: |_| None,
-            exact: false,
-            deterministic_across_threads: true,
-            counts_simulations: false,
-        }
+    fn missing(&self, _: &Objective) -> Option<&'static str> {
+        None
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -15,7 +15,7 @@ use stagewright_core::contract::Units;
 use stagewright_core::document::Schedule;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use crate::dpl::{Line, Positions, Room, first_stages, missing_for_contiguous_dp, plan_of};
 use crate::order;
@@ -33,8 +33,8 @@ impl Solver for PipeDream {
         "merge biconnected components, then split one linear order (baseline)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false }
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -97,9 +97,9 @@ pub(in crate::cli) fn groups() -> impl Iterator<Item = &'static str> {
 /// Returns the solvers of a group that support an objective, or the single name; and whether it is a group.
 fn members<'a>(name: &'a str, objective: &Objective) -> (Vec<&'a str>, bool) {
     let of = |roles: &[Role]| {
-        let able = SOLVERS.iter().filter(|entry| {
-            roles.contains(&entry.role) && (entry.solver.capabilities().missing)(objective).is_none()
-        });
+        let able = SOLVERS
+            .iter()
+            .filter(|entry| roles.contains(&entry.role) && entry.solver.missing(objective).is_none());
         able.map(|entry| entry.solver.name()).collect()
     };
     match GROUPS.iter().find(|(group, _)| *group == name) {

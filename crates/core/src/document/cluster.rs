@@ -91,6 +91,23 @@ pub struct KindDocument {
     pub group: Option<String>,
 }
 
+impl KindDocument {
+    /// Devices of a class with the same name, without a memory limit, link or group; set the other fields as needed.
+    pub fn named(name: impl Into<String>, count: u32) -> Self {
+        let name = name.into();
+        KindDocument {
+            class: name.clone(),
+            name,
+            count,
+            host: false,
+            memory_bytes: None,
+            reserve_bytes: None,
+            link: None,
+            group: None,
+        }
+    }
+}
+
 /// A link: moving `b` bytes takes `latency_s + b / bandwidth`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

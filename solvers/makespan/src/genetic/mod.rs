@@ -21,13 +21,13 @@ mod chromosome;
 mod population;
 
 use rand::RngExt;
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver};
 
 use self::chromosome::Code;
 use self::population::{Individual, Population};
-use super::HEURISTIC;
 use super::schedule::{Best, is_better};
 use super::search::{self, Search};
 use super::start::starts;
@@ -60,8 +60,8 @@ impl Solver for Brkga {
         "genetic search over device affinities and priorities, on the simulator (makespan)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        HEURISTIC
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
     }
 
     /// Takes O(generations · individuals · operators log operators) in total, unless stopped.

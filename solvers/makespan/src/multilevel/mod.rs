@@ -30,15 +30,15 @@ mod refinement;
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
 
 use self::climb::Climb;
 use self::coarsening::{Limits, hierarchy};
 use self::finest::Finest;
 pub use self::level::Level;
-use super::HEURISTIC;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Schedule, Score};
 use super::search::{self, Search};
@@ -233,8 +233,8 @@ impl Solver for Multilevel {
         "multilevel partitioning, judged by the simulator (makespan)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        HEURISTIC
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
     }
 
     /// Takes O(effort · log operators) in total, unless stopped.

@@ -54,13 +54,12 @@ impl Solver for Bnp {
         "branch and price over what one device can hold, with plans from search (free throughput)"
     }
 
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        missing_for_free_throughput(objective)
+    }
+
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            missing: missing_for_free_throughput,
-            exact: true,
-            deterministic_across_threads: true,
-            counts_simulations: false,
-        }
+        Capabilities { exact: true, ..Capabilities::default() }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -14,7 +14,7 @@ use candle_core::{DType, Device};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver};
 use stagewright_search::dpl::missing_for_contiguous_dp;
 
 use crate::features::Input;
@@ -162,9 +162,8 @@ impl Solver for Policy {
         self.summary
     }
 
-    fn capabilities(&self) -> Capabilities {
-        let missing = if self.parts.splits { missing } else { missing_without_splits };
-        Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false }
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        if self.parts.splits { missing(objective) } else { missing_without_splits(objective) }
     }
 
     /// Without a time limit, stops after about as many simulations, or orders, as the other searches.

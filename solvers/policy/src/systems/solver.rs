@@ -138,12 +138,15 @@ impl Solver for Learned {
         self.summary
     }
 
-    fn capabilities(&self) -> Capabilities {
-        let missing = |objective: &Objective| match objective.kind {
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        match objective.kind {
             ObjectiveKind::Makespan => None,
             _ => Some("objectives other than the makespan"),
-        };
-        Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: true }
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { counts_simulations: true, ..Capabilities::default() }
     }
 
     /// Without a time limit, simulates 500 placements. Returns the best placement simulated, including the first.

@@ -25,7 +25,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Stop};
 
 pub use boundaries::improve_boundaries;
 pub use chain::{Line, best_stages, stage_loads};
@@ -70,13 +70,8 @@ impl Solver for Dpl {
         "dynamic program over several linear orders (contiguous throughput and iterations, upper bound)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            missing: missing_for_contiguous_dp,
-            exact: false,
-            deterministic_across_threads: true,
-            counts_simulations: false,
-        }
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        missing_for_contiguous_dp(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

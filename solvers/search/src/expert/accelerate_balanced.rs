@@ -10,11 +10,12 @@
 //! differs in two points: accelerate continues with host memory and disk when the accelerators are full,
 //! which is not a plan for a pipeline; and the leaf modules here are the operators with parameters.
 
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::chain::{Chain, Segment};
-use super::{CAPABILITIES, accelerators, outcome};
+use super::{accelerators, outcome};
 
 /// Budget above an equal share, in units of the largest layer.
 const BUFFER: f64 = 1.25;
@@ -32,8 +33,8 @@ impl Solver for AccelerateBalanced {
         "accelerators filled in turn up to an equal share of parameters (accelerate; baseline)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        super::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

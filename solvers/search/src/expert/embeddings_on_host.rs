@@ -10,11 +10,12 @@
 //! them.
 
 use stagewright_core::document::OperatorDocument;
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::layer_per_device::deal_out;
-use super::{CAPABILITIES, assignment, on, outcome};
+use super::{assignment, on, outcome};
 
 /// Embeddings on the first host, layers on the accelerators in turn.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,8 +30,8 @@ impl Solver for EmbeddingsOnHost {
         "embeddings on the host, each layer on its own accelerator, in turn (baseline)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        super::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -7,11 +7,12 @@
 //! rule counts like Megatron and distributes the remainder like torchtitan, which would by default count
 //! embeddings and head as one layer each.
 
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::chain::Chain;
-use super::{CAPABILITIES, accelerators, outcome};
+use super::{accelerators, outcome};
 
 /// Equal layers per stage, over all accelerators.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,8 +27,8 @@ impl Solver for EqualLayers {
         "as many layers on every accelerator (Megatron-LM, torchtitan; baseline)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        super::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -4,12 +4,13 @@
 //! list of modules that minimise the largest number of parameters. Embeddings and head are modules of the
 //! list like the layers. accelerate spreads parameters by another rule, [`super::AccelerateBalanced`].
 
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::block_partition::block_partition;
 use super::chain::Chain;
-use super::{CAPABILITIES, accelerators, outcome};
+use super::{accelerators, outcome};
 
 /// Equal parameters per stage, over all accelerators.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,8 +25,8 @@ impl Solver for EqualParameters {
         "layers in stages of as equal parameters as can be (DeepSpeed; baseline)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        super::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

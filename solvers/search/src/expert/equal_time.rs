@@ -6,12 +6,13 @@
 //! and head are modules of the sequence like the layers. An operator that this accelerator cannot run has no
 //! time.
 
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::block_partition::block_partition;
 use super::chain::Chain;
-use super::{CAPABILITIES, accelerators, outcome};
+use super::{accelerators, outcome};
 
 /// Equal time per stage, over all accelerators.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,8 +27,8 @@ impl Solver for EqualTime {
         "layers in stages of as equal compute time as can be (torchgpipe; baseline)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        super::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

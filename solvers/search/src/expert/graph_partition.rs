@@ -9,12 +9,13 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
+use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::multilevel::WeightedGraph;
-use super::{CAPABILITIES, accelerators, assignment, outcome};
+use super::{accelerators, assignment, outcome};
 
 /// One part of the graph per accelerator.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,8 +30,8 @@ impl Solver for GraphPartition {
         "parts of equal compute with few transfers between them (METIS; baseline)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        super::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

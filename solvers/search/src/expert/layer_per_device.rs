@@ -10,11 +10,12 @@
 use rustc_hash::FxHashSet;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::layers::Layers;
-use super::{CAPABILITIES, accelerators, assignment, outcome};
+use super::{accelerators, assignment, outcome};
 
 /// Layers on the accelerators in turn.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,8 +30,8 @@ impl Solver for LayerPerDevice {
         "each layer on its own accelerator, in turn (expert placement of recurrent models; baseline)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        super::missing(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

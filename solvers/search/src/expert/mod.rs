@@ -41,7 +41,7 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status};
 
 pub use accelerate_balanced::AccelerateBalanced;
 pub use embeddings_on_host::EmbeddingsOnHost;
@@ -51,11 +51,8 @@ pub use equal_time::EqualTime;
 pub use graph_partition::GraphPartition;
 pub use layer_per_device::LayerPerDevice;
 
-/// Capabilities of every rule: the makespan; latency, with calls assigned to its split; and the throughput of any split
+/// Every rule supports the makespan; latency, with calls assigned to its split; and the throughput of any split
 /// under schedules in which a device runs one stage.
-const CAPABILITIES: Capabilities =
-    Capabilities { missing, exact: false, deterministic_across_threads: true, counts_simulations: false };
-
 fn missing(objective: &Objective) -> Option<&'static str> {
     if objective.schedule == Schedule::Interleaved { Some("several stages on a device") } else { None }
 }

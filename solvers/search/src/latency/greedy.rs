@@ -9,9 +9,10 @@
 use stagewright_core::bound::strongest;
 use stagewright_core::contract::Units;
 use stagewright_core::document::ObjectiveKind;
+use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Plan, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status};
 use stagewright_core::tolerance;
 
 use super::host::Hosts;
@@ -30,15 +31,8 @@ impl Solver for LatencyGreedy {
         "accelerators filled in turn along a depth-first order (latency baseline)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            missing: |objective| {
-                (objective.kind != ObjectiveKind::Latency).then_some("objectives other than latency")
-            },
-            exact: false,
-            deterministic_across_threads: true,
-            counts_simulations: false,
-        }
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        (objective.kind != ObjectiveKind::Latency).then_some("objectives other than latency")
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -32,9 +32,7 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
-};
+use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason};
 use stagewright_core::tolerance;
 
 pub use polish::{Polisher, polish};
@@ -73,15 +71,10 @@ impl Solver for Local {
         "local search (free throughput, from the best contiguous split; latency, from the best order of blocks)"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            missing: |objective| match objective.kind {
-                ObjectiveKind::Latency => None,
-                _ => missing_for_free_throughput(objective),
-            },
-            exact: false,
-            deterministic_across_threads: true,
-            counts_simulations: false,
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        match objective.kind {
+            ObjectiveKind::Latency => None,
+            _ => missing_for_free_throughput(objective),
         }
     }
 

@@ -7,6 +7,7 @@ mod threads;
 mod train;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use stagewright::core::solver::Solver;
 use stagewright::learned;
@@ -32,19 +33,19 @@ pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) ->
     let (name, summary) = (chosen.solver.name(), chosen.solver.summary());
     let system = learned::SYSTEMS.iter().find(|system| system.name() == name);
     let policy = learned::WITH_CHECKPOINT.iter().find(|policy| policy.name() == name);
-    let solver: Box<dyn Solver> = match (system, policy) {
+    let solver: Arc<dyn Solver> = match (system, policy) {
         (Some(system), _) => {
             let mode = if is_zero_shot { Mode::Greedy } else { Mode::Learn };
             let input = files::read(path)?;
             let found = Learned::of_file(name, summary, system.kind(), mode, input.bytes);
-            Box::new(found.map_err(|error| finetune::refused(&input.label, &error))?)
+            Arc::new(found.map_err(|error| finetune::refused(&input.label, &error))?)
         }
         (None, Some(_)) if is_zero_shot => {
             return Err(CliError::new("U001", format!("`{name}` never learns while it plans"))
                 .at("--zero-shot")
                 .help("leave it out"));
         }
-        (None, Some(policy)) => Box::new(policy.with_network(finetune::network(Some(path))?.0)),
+        (None, Some(policy)) => Arc::new(policy.with_network(finetune::network(Some(path))?.0)),
         (None, None) => {
             let names = learned::WITH_CHECKPOINT.iter().map(|policy| policy.name());
             let names: Vec<&str> = names.chain(learned::SYSTEMS.iter().map(|system| system.name())).collect();
@@ -53,6 +54,5 @@ pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) ->
                 .help(format!("give it with one of {}", names.join(", "))));
         }
     };
-    // Leaks once per process: solvers live as long as the process.
-    Ok(Chosen { solver: Box::leak(solver), label: chosen.label.clone() })
+    Ok(Chosen { solver, label: chosen.label.clone() })
 }

@@ -1,0 +1,43 @@
+//! A graph and a cluster built in code: `cargo run --example by_hand`.
+//!
+//! Eight layers, of which one is four times as slow, on two fast devices and one slow one.
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use stagewright::prelude::*;
+
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut graph = GraphBuilder::new("eight layers");
+    let name = |layer: usize| format!("layer{layer}");
+    for layer in 0..8 {
+        let fast = if layer == 3 { 4e-3 } else { 1e-3 };
+        graph.operator(OperatorDocument {
+            seconds: [("fast".into(), fast), ("slow".into(), 2.0 * fast)].into(),
+            parameter_bytes: 1e9,
+            ..OperatorDocument::named(name(layer))
+        });
+    }
+    for layer in 1..8 {
+        graph.tensor(&name(layer - 1), [name(layer).as_str()], 1e6);
+    }
+
+    let mut cluster = ClusterBuilder::new("two kinds");
+    for (kind, count) in [("fast", 2), ("slow", 1)] {
+        cluster.kind(KindDocument {
+            memory_bytes: Some(16e9),
+            link: Some(LinkDocument { latency_s: 1e-5, bandwidth: 1e10 }),
+            ..KindDocument::named(kind, count)
+        });
+    }
+
+    let pins = PinsDocument::default();
+    let problem = Problem::new(graph.build()?, cluster.build()?, Objective::default(), pins)?;
+    let solution = solve(&problem, &Options::default())?;
+    let plan = solution.plan.ok_or("no placement fits the devices")?;
+    println!("a batch every {:.2} ms, at least {:.2} ms", 1e3 * plan.value(), 1e3 * solution.bound.value);
+    for op in problem.graph().operators() {
+        let device = problem.cluster().device_name(plan.placement.device_of(op));
+        println!("{} on {device}", problem.graph().operator(op).name);
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! A model from a file, on a cluster by name: `cargo run --example onnx -- [MODEL] [CLUSTER]`.
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use stagewright::formats::{ImportOptions, import_model};
+use stagewright::prelude::*;
+use stagewright::{clusters, export, report};
+
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let model = arguments.next().unwrap_or_else(|| "data/demo/gpt2.onnx".into());
+    let cluster = arguments.next().unwrap_or_else(|| "4xt4:fp32".into());
+
+    let options = ImportOptions { batch: Some(8), ..ImportOptions::default() };
+    let imported = import_model(&model, &std::fs::read(&model)?, &options)?;
+    let graph = Graph::from_document(imported.graph)?;
+    let cluster = Cluster::from_document(clusters::find(&cluster)?)?;
+    let problem = Problem::new(graph, cluster, Objective::default(), PinsDocument::default())?;
+
+    let solution = solve(&problem, &Options::default().gap(0.01))?;
+    let provenance = report::document::Provenance { solver: solution.solver.into(), seconds: 0.0, seed: 0 };
+    let document = report::document::plan_document(&problem, &solution, provenance);
+    print!("{}", report::table::plan(&document, problem.cluster().document(), None));
+
+    // The same plan for ONNX Runtime.
+    let placed = export::Placed::of(&document, Some(problem.graph()), Some(problem.cluster().document()))?;
+    let written = (export::target("onnxruntime")?.write)(&placed)?;
+    println!("\n{}", written.text.lines().take(12).collect::<Vec<_>>().join("\n"));
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! Scores of 10,000 random placements, by the evaluator that all solvers share: `cargo run --release --example score`.
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use rand::RngExt;
+use stagewright::core::seed;
+use stagewright::core::simulate::simulate_all;
+use stagewright::prelude::*;
+
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let layers = 40;
+    let mut graph = GraphBuilder::new("two branches");
+    for at in 0..layers {
+        graph.operator(OperatorDocument {
+            seconds: [("gpu".into(), 1e-3)].into(),
+            ..OperatorDocument::named(format!("layer{at}"))
+        });
+    }
+    for at in 2..layers {
+        graph.tensor(&format!("layer{}", at - 2), [format!("layer{at}").as_str()], 1e6);
+    }
+    let mut cluster = ClusterBuilder::new("four GPUs");
+    let link = Some(LinkDocument { latency_s: 1e-5, bandwidth: 1e10 });
+    cluster.kind(KindDocument { link, ..KindDocument::named("gpu", 4) });
+    let objective = Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() };
+    let problem = Problem::new(graph.build()?, cluster.build()?, objective, PinsDocument::default())?;
+
+    let mut rng = seed::stream(1, 0);
+    let placements: Vec<Placement> = (0..10_000)
+        .map(|_| Placement::new((0..layers).map(|_| DeviceId(rng.random_range(0..4))).collect()))
+        .collect();
+    let started = std::time::Instant::now();
+    let best = simulate_all(&problem, &placements)
+        .iter()
+        .map(|outcome| outcome.makespan)
+        .fold(f64::INFINITY, f64::min);
+    let elapsed = started.elapsed().as_secs_f64();
+    println!("best of {} placements: {:.3} ms, in {elapsed:.3} s", placements.len(), 1e3 * best);
+    println!("one of them in full: {:.3} ms", 1e3 * evaluate(&problem, &placements[0]).value);
+    Ok(())
+}

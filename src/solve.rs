@@ -1,0 +1,170 @@
+//! One call from a problem to a plan.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Limits, Observer, Silent, Solution, SolveError, Solver};
+use thiserror::Error;
+
+use crate::portfolio::{NoSolver, auto};
+use crate::registry;
+
+/// Options of [`solve`]: by default the solver that `auto` chooses, one minute, 8 GiB, all cores and seed 0.
+#[derive(Clone)]
+pub struct Options {
+    limits: Limits,
+    seed: u64,
+    threads: usize,
+    warm_start: Option<Placement>,
+    interrupt: Arc<AtomicBool>,
+    solver: Option<Arc<dyn Solver>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            limits: Limits::default(),
+            seed: 0,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            warm_start: None,
+            interrupt: Arc::default(),
+            solver: None,
+        }
+    }
+}
+
+impl Options {
+    /// Wall-clock time after which the solver returns its best plan and bound; `None` means unlimited.
+    #[must_use]
+    pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
+        self.limits.time = limit;
+        self
+    }
+
+    /// Bytes that the solver's own tables may take; `None` means unlimited.
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: Option<u64>) -> Self {
+        self.limits.memory = bytes;
+        self
+    }
+
+    /// Relative gap between value and bound at which to stop, 0.01 for one percent.
+    #[must_use]
+    pub fn gap(mut self, gap: f64) -> Self {
+        self.limits.gap = gap;
+        self
+    }
+
+    /// Seed of every random choice.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Worker threads, at least 1.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// A placement to start from, for solvers that use one.
+    #[must_use]
+    pub fn warm_start(mut self, placement: Placement) -> Self {
+        self.warm_start = Some(placement);
+        self
+    }
+
+    /// A flag that ends the solve when it is set. The best plan and bound so far are returned.
+    #[must_use]
+    pub fn interrupt(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.interrupt = flag;
+        self
+    }
+
+    /// A solver of one's own, or one of the crates of solvers.
+    #[must_use]
+    pub fn solver(mut self, solver: impl Solver + 'static) -> Self {
+        self.solver = Some(Arc::new(solver));
+        self
+    }
+
+    /// A solver of [`registry::SOLVERS`].
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn solver_named(self, name: &str) -> Result<Self, Error> {
+        let solver = registry::named(name).ok_or_else(|| Error::UnknownSolver { name: name.to_owned() })?;
+        Ok(self.solver(solver))
+    }
+}
+
+/// A problem that was not solved.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No solver has this name.
+    #[error("there is no solver called `{name}`")]
+    UnknownSolver {
+        /// The name.
+        name: String,
+    },
+    /// No solver supports the objective.
+    #[error(transparent)]
+    NoSolver(#[from] NoSolver),
+    /// The solver does not support the objective, or failed.
+    #[error(transparent)]
+    Solve(#[from] SolveError),
+}
+
+/// Solves a problem.
+///
+/// ```
+/// use stagewright::prelude::*;
+///
+/// let mut graph = GraphBuilder::new("two layers");
+/// for name in ["first", "second"] {
+///     graph.operator(OperatorDocument { seconds: [("gpu".into(), 1e-3)].into(), ..OperatorDocument::named(name) });
+/// }
+/// graph.tensor("first", ["second"], 1e6);
+/// let mut cluster = ClusterBuilder::new("two GPUs");
+/// let link = Some(LinkDocument { latency_s: 0.0, bandwidth: 1e10 });
+/// cluster.kind(KindDocument { link, ..KindDocument::named("gpu", 2) });
+///
+/// let problem = Problem::new(graph.build()?, cluster.build()?, Objective::default(), PinsDocument::default())?;
+/// let solution = solve(&problem, &Options::default())?;
+/// // One layer on each GPU, which also sends or receives a megabyte.
+/// assert_eq!((solution.status, solution.value()), (Status::Optimal, Some(1.1e-3)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// An objective that the solver, or without one every solver, does not support; a defect of a solver. Infeasibility and
+/// limits are statuses of the solution.
+pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, Error> {
+    solve_observed(problem, options, &mut Silent)
+}
+
+/// Solves a problem with an observer, which receives plans and bounds as they are found and may end the solve.
+///
+/// # Errors
+/// As for [`solve`].
+pub fn solve_observed(
+    problem: &Problem,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Solution, Error> {
+    let chosen: Arc<dyn Solver> = match &options.solver {
+        Some(solver) => solver.clone(),
+        None => Arc::new(auto(problem.objective())?.solver),
+    };
+    let mut context = Context::new(options.limits, options.interrupt.clone(), observer);
+    context.seed = options.seed;
+    context.threads = options.threads;
+    context.warm_start.clone_from(&options.warm_start);
+    Ok(chosen.solve(problem, &mut context)?)
+}

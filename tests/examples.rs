@@ -1,0 +1,30 @@
+//! The examples end without an error.
+
+#[path = "../examples/by_hand.rs"]
+mod by_hand;
+#[path = "../examples/onnx.rs"]
+mod onnx;
+#[path = "../examples/own_solver.rs"]
+mod own_solver;
+#[path = "../examples/score.rs"]
+mod score;
+
+#[test]
+fn a_graph_is_built_by_hand() {
+    by_hand::main().expect("it ends well");
+}
+
+#[test]
+fn a_model_is_read_from_a_file() {
+    onnx::main().expect("it ends well");
+}
+
+#[test]
+fn a_solver_of_ones_own_is_compared() {
+    own_solver::main().expect("it ends well");
+}
+
+#[test]
+fn placements_are_scored() {
+    score::main().expect("it ends well");
+}

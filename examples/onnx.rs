@@ -6,15 +6,18 @@ use stagewright::formats::{ImportOptions, import_model};
 use stagewright::prelude::*;
 use stagewright::{clusters, export, report};
 
-pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let model = arguments.next().unwrap_or_else(|| "data/demo/gpt2.onnx".into());
     let cluster = arguments.next().unwrap_or_else(|| "4xt4:fp32".into());
+    plan(&model, &cluster)
+}
 
+pub(crate) fn plan(model: &str, cluster: &str) -> Result<(), Box<dyn std::error::Error>> {
     let options = ImportOptions { batch: Some(8), ..ImportOptions::default() };
-    let imported = import_model(&model, &std::fs::read(&model)?, &options)?;
+    let imported = import_model(model, &std::fs::read(model)?, &options)?;
     let graph = Graph::from_document(imported.graph)?;
-    let cluster = Cluster::from_document(clusters::find(&cluster)?)?;
+    let cluster = Cluster::from_document(clusters::find(cluster)?)?;
     let problem = Problem::new(graph, cluster, Objective::default(), PinsDocument::default())?;
 
     let solution = solve(&problem, &Options::default().gap(0.01))?;

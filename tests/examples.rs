@@ -3,6 +3,7 @@
 #[path = "../examples/by_hand.rs"]
 mod by_hand;
 #[path = "../examples/onnx.rs"]
+#[allow(dead_code, reason = "its arguments would be those of the test")]
 mod onnx;
 #[path = "../examples/own_solver.rs"]
 mod own_solver;
@@ -16,7 +17,7 @@ fn a_graph_is_built_by_hand() {
 
 #[test]
 fn a_model_is_read_from_a_file() {
-    onnx::main().expect("it ends well");
+    onnx::plan("data/demo/gpt2.onnx", "4xt4:fp32").expect("it ends well");
 }
 
 #[test]

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use stagewright::core::document::PlanDocument;
 use stagewright::core::problem::Problem;
 use stagewright::core::solver::{Context, Observer, Solution, SolveError, Status};
 use stagewright::diagnose::{Effort, diagnose};
 use stagewright::explain::Merged;
 use stagewright::formats::write_plan;
+use stagewright::report::convergence::Convergence;
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright::report::html::{self, Page};
 use stagewright::report::step::Step;
@@ -34,21 +36,9 @@ const DIAGNOSIS: Duration = Duration::from_secs(20);
 const MOST_SIMULATIONS: u64 = 1 << 53;
 
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliError> {
-    let is_printed = arguments.out.as_deref().is_some_and(files::is_standard);
-    let outputs = files::outputs(&[
-        ("--json", arguments.json.then_some(Path::new("-")).filter(|_| !is_printed)),
-        ("--out", arguments.out.as_deref()),
-        ("--dot", arguments.dot.as_deref()),
-        ("--trace", arguments.trace.as_deref()),
-        ("--html", arguments.html.as_deref()),
-        ("--convergence", arguments.convergence.as_deref()),
-    ])?;
+    let outputs = outputs(arguments)?;
     let objective = resolve::objective(&arguments.objective)?;
-    let mut solving = resolve::solving(&arguments.solve)?;
-    if let Some(simulations) = arguments.simulations {
-        resolve::count("--simulations", simulations, 0..=MOST_SIMULATIONS)?;
-    }
-    solving.limits.simulations = arguments.simulations;
+    let solving = solving(arguments)?;
     let mut chosen = resolve::solver(&arguments.solver, &objective)?;
     if let Some(path) = &arguments.checkpoint {
         chosen = policy::of_checkpoint(path, arguments.zero_shot, &chosen)?;
@@ -60,75 +50,138 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     if let Some(merged) = Merged::of(&problem) {
         output::note(&format!("note: {}", merged.text()));
     }
-    let interrupt = interrupt::watch();
     if arguments.solver == "auto" && verbose {
         output::note(&format!("solver: {}", chosen.label));
     }
+    let mut answer = answer(problem, &chosen, &solving, verbose)?;
+    let Answer { problem, solution, document, .. } = &mut answer;
+    document.model = options;
+    document.throughput = solution
+        .value()
+        .and_then(|value| throughput(&document.objective, value, batch, problem.graph().document()));
+    // Written after it is printed, so that a full disk does not lose the result.
+    answer.print(arguments, outputs)?;
+    answer.write_plan(arguments)?;
+    answer.write_convergence(arguments)?;
+    answer.write_drawing(arguments)?;
+    answer.write_step(arguments)?;
+    Ok(Exit::of(&answer.solution, solving.gap))
+}
+
+fn outputs(arguments: &PlanArguments) -> Result<Outputs, CliError> {
+    let is_printed = arguments.out.as_deref().is_some_and(files::is_standard);
+    files::outputs(&[
+        ("--json", arguments.json.then_some(Path::new("-")).filter(|_| !is_printed)),
+        ("--out", arguments.out.as_deref()),
+        ("--dot", arguments.dot.as_deref()),
+        ("--trace", arguments.trace.as_deref()),
+        ("--html", arguments.html.as_deref()),
+        ("--convergence", arguments.convergence.as_deref()),
+    ])
+}
+
+fn solving(arguments: &PlanArguments) -> Result<Solving, CliError> {
+    let mut solving = resolve::solving(&arguments.solve)?;
+    if let Some(simulations) = arguments.simulations {
+        resolve::count("--simulations", simulations, 0..=MOST_SIMULATIONS)?;
+    }
+    solving.limits.simulations = arguments.simulations;
+    Ok(solving)
+}
+
+/// Solves a problem, and diagnoses it if there is no plan.
+fn answer(problem: Problem, chosen: &Chosen, solving: &Solving, verbose: bool) -> Result<Answer, CliError> {
+    let interrupt = interrupt::watch();
     let started = Instant::now();
     let mut recorder = Recorder::new(verbose, chosen.solver.capabilities().counts_simulations);
-    let solution = observed(&problem, &chosen, &solving, &interrupt, &mut recorder)?;
+    let solution = observed(&problem, chosen, solving, &interrupt, &mut recorder)?;
     let convergence = recorder.finish();
     let elapsed = started.elapsed();
     let provenance =
         Provenance { solver: chosen.label.clone(), seconds: elapsed.as_secs_f64(), seed: solving.seed };
     let mut document = plan_document(&problem, &solution, provenance);
-    document.model = options;
-    document.throughput = solution
-        .value()
-        .and_then(|value| throughput(&document.objective, value, batch, problem.graph().document()));
     if solution.status == Status::Infeasible {
-        let why = explain(&problem, &chosen, &solving, elapsed, interrupt);
+        let why = explain(&problem, chosen, solving, elapsed, interrupt);
         document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));
     }
-    let json = write_plan(&document);
-    match outputs {
-        _ if arguments.json || is_printed => output::data(&json)?,
-        Outputs::Standard => {}
-        Outputs::Files => {
-            output::result(&table::plan(&document, problem.cluster().document(), output::width()))?
+    Ok(Answer { problem, solution, document, convergence })
+}
+
+/// A solved problem, with a writer for each output.
+struct Answer {
+    problem: Problem,
+    solution: Solution,
+    document: PlanDocument,
+    convergence: Convergence,
+}
+
+impl Answer {
+    /// Prints the plan, unless another output goes to standard output.
+    fn print(&self, arguments: &PlanArguments, outputs: Outputs) -> Result<(), CliError> {
+        let cluster = self.problem.cluster().document();
+        match outputs {
+            _ if arguments.json || arguments.out.as_deref().is_some_and(files::is_standard) => {
+                output::data(&write_plan(&self.document))
+            }
+            Outputs::Standard => Ok(()),
+            Outputs::Files => output::result(&table::plan(&self.document, cluster, output::width())),
         }
     }
-    // Written after it is printed, so that a full disk does not lose the result.
-    if let Some(path) = arguments.out.as_deref().filter(|path| !files::is_standard(path)) {
-        files::write(path, &json)?;
-    }
-    if let Some(path) = &arguments.convergence {
-        files::write(path, &convergence.clone().with_answer(&document).csv())?;
-    }
-    if arguments.trace.is_some() && solution.plan.is_none() {
-        output::note("there is no plan, so no timeline was written");
-    }
-    match &arguments.dot {
-        Some(_) if document.devices.is_empty() => {
-            output::note("no operator is placed, so no drawing was written");
+
+    fn write_plan(&self, arguments: &PlanArguments) -> Result<(), CliError> {
+        match arguments.out.as_deref().filter(|path| !files::is_standard(path)) {
+            Some(path) => files::write(path, &write_plan(&self.document)),
+            None => Ok(()),
         }
-        Some(path) => export::write_dot(path, &document, &problem)?,
-        None => {}
     }
-    let label = arguments.model.model.display().to_string();
-    let wants_step = arguments.trace.is_some() || arguments.html.is_some();
-    let placement = solution.plan.as_ref().map(|plan| &plan.placement);
-    let of_step =
-        placement.filter(|_| wants_step).map(|_| simulate::step_problem(&problem, &label)).transpose()?;
-    let played = placement.map(|placement| placement.as_step(problem.graph(), problem.objective().kind));
-    let step = of_step.as_ref().zip(played.as_ref()).map(|(problem, played)| Step::of(problem, played));
-    if let Some((path, step)) = arguments.trace.as_ref().zip(step.as_ref()) {
-        simulate::write_trace(path, step)?;
+
+    fn write_convergence(&self, arguments: &PlanArguments) -> Result<(), CliError> {
+        match &arguments.convergence {
+            Some(path) => files::write(path, &self.convergence.clone().with_answer(&self.document).csv()),
+            None => Ok(()),
+        }
     }
-    if let Some(path) = &arguments.html {
+
+    fn write_drawing(&self, arguments: &PlanArguments) -> Result<(), CliError> {
+        match &arguments.dot {
+            Some(_) if self.document.devices.is_empty() => {
+                output::note("no operator is placed, so no drawing was written");
+                Ok(())
+            }
+            Some(path) => export::write_dot(path, &self.document, &self.problem),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the timeline of a step, and the page with it.
+    fn write_step(&self, arguments: &PlanArguments) -> Result<(), CliError> {
+        let Answer { problem, document, .. } = self;
+        let label = arguments.model.model.display().to_string();
+        let placement = self.solution.plan.as_ref().map(|plan| &plan.placement);
+        if arguments.trace.is_some() && placement.is_none() {
+            output::note("there is no plan, so no timeline was written");
+        }
+        let wants_step = arguments.trace.is_some() || arguments.html.is_some();
+        let of_step =
+            placement.filter(|_| wants_step).map(|_| simulate::step_problem(problem, &label)).transpose()?;
+        let played = placement.map(|placement| placement.as_step(problem.graph(), problem.objective().kind));
+        let step = of_step.as_ref().zip(played.as_ref()).map(|(problem, played)| Step::of(problem, played));
+        if let Some((path, step)) = arguments.trace.as_ref().zip(step.as_ref()) {
+            simulate::write_trace(path, step)?;
+        }
+        let Some(path) = &arguments.html else { return Ok(()) };
         let page = Page {
-            model: &model_name(&problem, &label),
-            cluster: &cluster_name(&problem, arguments.model.around.cluster.as_deref()),
-            problem: &problem,
-            document: &document,
+            model: &model_name(problem, &label),
+            cluster: &cluster_name(problem, arguments.model.around.cluster.as_deref()),
+            problem,
+            document,
             placement,
             step: step.as_ref(),
-            convergence: Some(&convergence),
+            convergence: Some(&self.convergence),
             comparison: None,
         };
-        files::write_with(path, |file| html::write(&page, file))?;
+        files::write_with(path, |file| html::write(&page, file))
     }
-    Ok(Exit::of(&solution, solving.gap))
 }
 
 /// Name of the model in a report: its own name, else its file.

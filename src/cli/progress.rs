@@ -85,9 +85,9 @@ impl Observer for Progress {
                     note(&format!("bound: {} ({source})", seconds(*value)));
                 }
             }
-            Event::Incumbent { .. } | Event::Bound { .. } | Event::Simulations { .. } => {}
             Event::Progress { done, total: Some(total) } => progress = format!("{done} of {total}"),
             Event::Progress { done, total: None } => progress = format!("{done}"),
+            _ => {}
         }
         self.show(&progress);
         ControlFlow::Continue(())

@@ -53,8 +53,7 @@ impl Observer for Recorder {
                 self.convergence.simulations(*done);
                 self.found = Some(*at);
             }
-            Event::Simulations { .. } => {}
-            Event::Phase { .. } | Event::Progress { .. } => {}
+            _ => {}
         }
         self.progress.event(event)
     }

@@ -39,6 +39,7 @@ pub struct Effort {
 
 /// A cause of infeasibility, or a change that would help.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Finding {
     /// No device of the cluster may run some operators.
     NowhereToRun {

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use thiserror::Error;
 
 use crate::document::{
-    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument,
+    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
 };
 
 /// Maximum number of devices of a cluster; a larger count is taken for a typo.
@@ -26,6 +26,7 @@ impl DeviceId {
 
 /// Invalid cluster document.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum ClusterError {
     /// Wrong or unknown schema.
     #[error("schema is `{found}`, expected `{CLUSTER_SCHEMA}`")]
@@ -217,85 +218,27 @@ impl Cluster {
         if document.schema != CLUSTER_SCHEMA {
             return Err(ClusterError::Schema { found: document.schema.clone() });
         }
-        let count: u64 = document.kinds.iter().map(|kind| u64::from(kind.count)).sum();
-        if count == 0 {
-            return Err(ClusterError::NoDevices);
-        }
-        if count > MAX_DEVICES {
-            return Err(ClusterError::TooManyDevices { count });
-        }
+        let count = count_devices(&document)?;
         for (name, class) in &document.classes {
             check_class(class, &format!("classes.{name}"))?;
         }
-        let mut groups: FxHashMap<&str, u32> = FxHashMap::default();
-        for (at, group) in document.groups.iter().enumerate() {
-            let path = format!("groups[{at}]");
-            if group.name.is_empty() || groups.insert(&group.name, at as u32).is_some() {
-                return Err(ClusterError::BadName {
-                    what: "group",
-                    name: group.name.clone(),
-                    path: format!("{path}.name"),
-                });
-            }
-            check_link(&group.uplink, &format!("{path}.uplink"))?;
-        }
+        let groups = group_numbers(&document)?;
         let mut names: FxHashMap<&str, ()> = FxHashMap::default();
         let mut first_device = Vec::with_capacity(document.kinds.len() + 1);
         let mut kind_of = Vec::with_capacity(count as usize);
         let mut group_of_kind = Vec::with_capacity(document.kinds.len());
         for (at, kind) in document.kinds.iter().enumerate() {
             let path = format!("kinds[{at}]");
-            if kind.name.is_empty() || names.insert(&kind.name, ()).is_some() {
-                return Err(ClusterError::BadName {
-                    what: "kind",
-                    name: kind.name.clone(),
-                    path: format!("{path}.name"),
-                });
-            }
-            if let Some(link) = &kind.link {
-                check_link(link, &format!("{path}.link"))?;
-            }
-            for (field, bytes) in [("memory_bytes", kind.memory_bytes), ("reserve_bytes", kind.reserve_bytes)]
-            {
-                let bytes = bytes.unwrap_or(0.0);
-                let is_size = bytes.is_finite() && bytes >= 0.0;
-                check(is_size, field, bytes, "a finite number of at least 0", &path)?;
-            }
-            group_of_kind.push(match &kind.group {
-                None => None,
-                Some(group) => {
-                    Some(*groups.get(group.as_str()).ok_or_else(|| ClusterError::UnknownGroup {
-                        kind: kind.name.clone(),
-                        group: group.clone(),
-                        path: format!("{path}.group"),
-                    })?)
-                }
-            });
+            let is_new = names.insert(&kind.name, ()).is_none();
+            check_name("kind", &kind.name, is_new, &path)?;
+            check_kind(kind, &path)?;
+            group_of_kind.push(group_number(kind, &groups, &path)?);
             first_device.push(kind_of.len() as u32);
             kind_of.extend(std::iter::repeat_n(at as u32, kind.count as usize));
         }
         first_device.push(kind_of.len() as u32);
         if let Some(matrix) = &document.matrix {
-            let devices = kind_of.len();
-            for (field, rows) in
-                [("delay_s", &matrix.delay_s), ("seconds_per_byte", &matrix.seconds_per_byte)]
-            {
-                if rows.len() != devices || rows.iter().any(|row| row.len() != devices) {
-                    return Err(ClusterError::BadMatrix { field, devices });
-                }
-                for (at, row) in rows.iter().enumerate() {
-                    for &value in row {
-                        let path = format!("matrix.{field}[{at}]");
-                        check(
-                            value.is_finite() && value >= 0.0,
-                            field,
-                            value,
-                            "a finite number of at least 0",
-                            &path,
-                        )?;
-                    }
-                }
-            }
+            check_matrix(matrix, kind_of.len())?;
         }
         let cluster = Cluster { document, first_device, kind_of, group_of_kind };
         cluster.check_device_names()?;
@@ -406,6 +349,49 @@ impl Cluster {
     }
 }
 
+/// Number of devices, at least one and at most [`MAX_DEVICES`].
+fn count_devices(document: &ClusterDocument) -> Result<u64, ClusterError> {
+    match document.kinds.iter().map(|kind| u64::from(kind.count)).sum() {
+        0 => Err(ClusterError::NoDevices),
+        count if count > MAX_DEVICES => Err(ClusterError::TooManyDevices { count }),
+        count => Ok(count),
+    }
+}
+
+/// Number of every group by name; checks the groups.
+fn group_numbers(document: &ClusterDocument) -> Result<FxHashMap<&str, u32>, ClusterError> {
+    let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
+    for (at, group) in document.groups.iter().enumerate() {
+        let path = format!("groups[{at}]");
+        let is_new = numbers.insert(&group.name, at as u32).is_none();
+        check_name("group", &group.name, is_new, &path)?;
+        check_link(&group.uplink, &format!("{path}.uplink"))?;
+    }
+    Ok(numbers)
+}
+
+/// Number of the group of a kind.
+fn group_number(
+    kind: &KindDocument,
+    groups: &FxHashMap<&str, u32>,
+    path: &str,
+) -> Result<Option<u32>, ClusterError> {
+    let Some(group) = &kind.group else { return Ok(None) };
+    let unknown = || ClusterError::UnknownGroup {
+        kind: kind.name.clone(),
+        group: group.clone(),
+        path: format!("{path}.group"),
+    };
+    groups.get(group.as_str()).copied().ok_or_else(unknown).map(Some)
+}
+
+fn check_name(what: &'static str, name: &str, is_new: bool, path: &str) -> Result<(), ClusterError> {
+    match is_new && !name.is_empty() {
+        true => Ok(()),
+        false => Err(ClusterError::BadName { what, name: name.into(), path: format!("{path}.name") }),
+    }
+}
+
 fn check(
     good: bool,
     field: &'static str,
@@ -420,16 +406,35 @@ fn check(
     }
 }
 
+fn check_nonnegative(field: &'static str, value: f64, path: &str) -> Result<(), ClusterError> {
+    check(value.is_finite() && value >= 0.0, field, value, "a finite number of at least 0", path)
+}
+
 fn check_link(link: &LinkDocument, path: &str) -> Result<(), ClusterError> {
     let positive = |value: f64| value.is_finite() && value > 0.0;
     check(positive(link.bandwidth), "bandwidth", link.bandwidth, "a finite number above 0", path)?;
-    check(
-        link.latency_s.is_finite() && link.latency_s >= 0.0,
-        "latency_s",
-        link.latency_s,
-        "a finite number of at least 0",
-        path,
-    )
+    check_nonnegative("latency_s", link.latency_s, path)
+}
+
+fn check_kind(kind: &KindDocument, path: &str) -> Result<(), ClusterError> {
+    if let Some(link) = &kind.link {
+        check_link(link, &format!("{path}.link"))?;
+    }
+    check_nonnegative("memory_bytes", kind.memory_bytes.unwrap_or(0.0), path)?;
+    check_nonnegative("reserve_bytes", kind.reserve_bytes.unwrap_or(0.0), path)
+}
+
+fn check_matrix(matrix: &MatrixDocument, devices: usize) -> Result<(), ClusterError> {
+    for (field, rows) in [("delay_s", &matrix.delay_s), ("seconds_per_byte", &matrix.seconds_per_byte)] {
+        if rows.len() != devices || rows.iter().any(|row| row.len() != devices) {
+            return Err(ClusterError::BadMatrix { field, devices });
+        }
+        for (at, row) in rows.iter().enumerate() {
+            let path = format!("matrix.{field}[{at}]");
+            row.iter().try_for_each(|&value| check_nonnegative(field, value, &path))?;
+        }
+    }
+    Ok(())
 }
 
 fn check_class(class: &ClassDocument, path: &str) -> Result<(), ClusterError> {
@@ -446,12 +451,5 @@ fn check_class(class: &ClassDocument, path: &str) -> Result<(), ClusterError> {
     if let Some(value) = class.efficiency {
         check(value > 0.0 && value <= 1.0, "efficiency", value, "a share above 0 and at most 1", path)?;
     }
-    let overhead = class.launch_overhead_s;
-    check(
-        overhead.is_finite() && overhead >= 0.0,
-        "launch_overhead_s",
-        overhead,
-        "a finite number of at least 0",
-        path,
-    )
+    check_nonnegative("launch_overhead_s", class.launch_overhead_s, path)
 }

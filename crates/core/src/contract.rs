@@ -29,8 +29,9 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use rustc_hash::FxHashMap;
 
+use crate::csr::Csr;
 use crate::document::{ObjectiveKind, Pass, Split};
-use crate::graph::{Compressed, OpId, TensorId};
+use crate::graph::{OpId, TensorId};
 use crate::memory::{DeviceBytes, Memory};
 use crate::problem::Problem;
 
@@ -61,12 +62,12 @@ impl Net {
 #[derive(Debug, Clone)]
 pub struct Units {
     unit_of: Vec<u32>,
-    members: Compressed<OpId>,
+    members: Csr<OpId>,
     nets: Vec<Net>,
     pins: Vec<u32>,
-    nets_of: Compressed<u32>,
-    successors: Compressed<u32>,
-    predecessors: Compressed<u32>,
+    nets_of: Csr<u32>,
+    successors: Csr<u32>,
+    predecessors: Csr<u32>,
     pools: usize,
     passes: usize,
     /// `[pool][pass][unit]`; unsupported units hold zero, see `supported`.
@@ -93,7 +94,7 @@ pub struct Units {
     /// Upper bound on the bytes that every further microbatch in flight adds.
     most_stash: Vec<f64>,
     shared: Vec<Shared>,
-    shared_of: Compressed<u32>,
+    shared_of: Csr<u32>,
     always_fits: bool,
 }
 
@@ -137,16 +138,16 @@ impl Units {
             reversed
         };
         let mut units = Units {
-            members: Compressed::from_pairs(unit_count, &members),
-            successors: Compressed::from_pairs(unit_count, &edges),
-            predecessors: Compressed::from_pairs(unit_count, &reversed),
+            members: Csr::from_pairs(unit_count, &members),
+            successors: Csr::from_pairs(unit_count, &edges),
+            predecessors: Csr::from_pairs(unit_count, &reversed),
             pools: problem.pools().len(),
             passes: problem.objective().passes(),
             seconds: Vec::new(),
             supported: Vec::new(),
             nets: Vec::new(),
             pins: Vec::new(),
-            nets_of: Compressed::default(),
+            nets_of: Csr::default(),
             transfer: Vec::new(),
             uplink: Vec::new(),
             fixed_bytes: vec![0.0; unit_count],
@@ -159,7 +160,7 @@ impl Units {
             most_bytes: vec![0.0; unit_count],
             most_stash: vec![0.0; unit_count],
             shared: Vec::new(),
-            shared_of: Compressed::from_pairs(unit_count, &[]),
+            shared_of: Csr::from_pairs(unit_count, &[]),
             always_fits: false,
             unit_of,
         };
@@ -240,7 +241,7 @@ impl Units {
             });
             times.push((net, carried));
         }
-        self.nets_of = Compressed::from_pairs(self.len(), &incidence);
+        self.nets_of = Csr::from_pairs(self.len(), &incidence);
         let (nets, costs) = (self.nets.len(), problem.costs());
         self.transfer = vec![0.0; self.pools * nets];
         for (pool, spec) in problem.pools().iter().enumerate() {
@@ -283,7 +284,7 @@ impl Units {
                 self.shared.push(Shared { bytes, synchronised });
             }
         }
-        self.shared_of = Compressed::from_pairs(self.len(), &incidence);
+        self.shared_of = Csr::from_pairs(self.len(), &incidence);
     }
 
     /// Computes lower and upper bounds on the tensor bytes of units.
@@ -588,7 +589,7 @@ fn fuse_components(classes: usize, edges: &[(u32, u32)]) -> (Vec<u32>, usize, Ve
     between.dedup();
 
     // Kahn's algorithm with a heap, so that the numbering follows the file wherever the order permits.
-    let successors = Compressed::from_pairs(components.len(), &between);
+    let successors = Csr::from_pairs(components.len(), &between);
     let mut waiting = vec![0u32; components.len()];
     for &(_, to) in &between {
         waiting[to as usize] += 1;

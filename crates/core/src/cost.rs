@@ -18,6 +18,7 @@ use crate::graph::{Graph, OpId, TensorId};
 
 /// Error in the derivation of costs.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum CostError {
     /// A kind without a link, and a tensor without a measured time for its class.
     #[error(

@@ -4,12 +4,14 @@
 //! `objective`, `cost`, `memory`, `magnitude`, `problem`, `contract`, `placement`, `holdings`, `meter`,
 //! `offload`, `simulate`, `schedule`, `evaluate`, `calls`, `certificate`, `bound`, `solver`.
 
+pub mod bits;
 pub mod bound;
 pub mod calls;
 pub mod certificate;
 pub mod cluster;
 pub mod contract;
 pub mod cost;
+pub mod csr;
 pub mod document;
 pub mod evaluate;
 pub mod graph;

@@ -53,6 +53,7 @@ impl Default for Objective {
 
 /// Invalid objective.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ObjectiveError {
     /// A count of zero.
     #[error("{what} is 0, expected at least 1")]

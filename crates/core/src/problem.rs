@@ -18,6 +18,7 @@ use crate::objective::{Objective, ObjectiveError, synchronisation};
 
 /// Invalid combination of a graph, a cluster, an objective and pins.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum ProblemError {
     /// Costs that cannot be derived.
     #[error(transparent)]

@@ -106,6 +106,7 @@ impl Default for Limits {
 
 /// Reason why a solve ended before its proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StopReason {
     /// The time limit.
     Time,
@@ -172,6 +173,7 @@ impl Stop {
 
 /// Report of a running solver.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Event {
     /// A phase begins.
     Phase {
@@ -447,6 +449,7 @@ impl Solution {
 
 /// Error that prevents any solution.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SolveError {
     /// A problem outside the solver's capabilities.
     #[error("solver `{solver}` does not take {what}")]

@@ -26,6 +26,7 @@ pub struct Sited {
 
 /// A plan cannot be exported to a runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ExportError {
     /// No target has this name.
     #[error("there is no target called `{}`{}", shown(.name), suggestion(.nearest))]

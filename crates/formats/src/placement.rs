@@ -16,6 +16,7 @@ use thiserror::Error;
 
 /// A plan describes no placement for a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum PlacementError {
     /// The cluster does not have this device.
     #[error("the cluster has no device `{0}`")]

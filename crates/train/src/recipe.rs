@@ -102,6 +102,7 @@ pub struct Recipe {
 
 /// Error of an invalid recipe.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum RecipeError {
     /// Invalid TOML, or a field that is unknown, missing or of the wrong type.
     #[error("{message}")]

@@ -5,6 +5,7 @@ use thiserror::Error;
 /// Error that prevents a check: the documents are invalid, or use a feature that this version does not check.
 /// A fault of the plan itself is a [`crate::Violation`] instead.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum CheckError {
     /// Unexpected schema string.
     #[error("the {document} document has schema {found:?}, but this version reads {expected:?}")]

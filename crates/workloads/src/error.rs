@@ -7,6 +7,7 @@ use stagewright_formats::nearest::instead;
 
 /// The hyperparameters describe no valid graph.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum WorkloadError {
     /// No family has this name.
     #[error("no family of workloads is called `{name}`")]

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use stagewright_core::bits;
 use stagewright_core::solver::Stop;
 
 use crate::lattice::Lattice;
@@ -197,7 +198,7 @@ impl<'a> Listing<'a> {
     fn add(&mut self, unit: usize) {
         let Listing { lattice, weights, .. } = *self;
         let before = self.path.last().map(|&(_, ideal)| ideal);
-        self.set[unit / 64] |= 1 << (unit % 64);
+        bits::insert(&mut self.set, unit);
         for &next in lattice.successors(unit) {
             self.waiting[next as usize] -= 1;
         }
@@ -246,7 +247,7 @@ impl<'a> Listing<'a> {
     /// Removes the unit added last and returns it.
     fn remove_last(&mut self) -> Option<usize> {
         let (unit, _) = self.path.pop()?;
-        self.set[unit / 64] &= !(1 << (unit % 64));
+        bits::remove(&mut self.set, unit);
         for &next in self.lattice.successors(unit) {
             self.waiting[next as usize] += 1;
         }

@@ -13,6 +13,7 @@
 //!
 //! A run that is not halted has covered every split below its caps.
 
+use stagewright_core::bits;
 use stagewright_core::contract::Units;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
@@ -175,7 +176,7 @@ fn reconstruct(problem: &Problem, lattice: &Lattice, table: &Table, last: Comple
     let mut stages = Vec::new();
     let mut after: Vec<u64> = vec![0; lattice.words];
     for at in 0..lattice.len {
-        after[at / 64] |= 1 << (at % 64);
+        bits::insert(&mut after, at);
     }
     let Completed { mut parent, mut pool, mut replicas, .. } = last;
     loop {

@@ -13,6 +13,7 @@
 //! list, entry by entry, so most units that cannot be added are rejected in constant time. Adding one costs a copy of
 //! the rest of the list and the nets of the unit.
 
+use stagewright_core::bits;
 use stagewright_core::document::Communication;
 use stagewright_core::meter::Compensated;
 
@@ -164,7 +165,7 @@ impl<'a> Walker<'a> {
         self.ready.fill(0);
         for at in 0..lattice.len {
             if self.waiting[at] == 0 && !contains(source.set, at) {
-                self.ready[at / 64] |= 1 << (at % 64);
+                bits::insert(&mut self.ready, at);
             }
         }
         for at in (0..lattice.len).rev() {
@@ -306,10 +307,10 @@ impl<'a> Walker<'a> {
             let waiting = &mut self.waiting[next as usize];
             *waiting -= 1;
             if *waiting == 0 {
-                self.ready[next as usize / 64] |= 1 << (next % 64);
+                bits::insert(&mut self.ready, next as usize);
             }
         }
-        self.set[unit / 64] |= 1 << (unit % 64);
+        bits::insert(&mut self.set, unit);
         self.size += 1;
         let open_to = self.nets.len();
         self.frames.push(Frame { unit, next: unit + 1, sums, open_from: mark, open_to, cursor: mark });
@@ -392,7 +393,7 @@ impl<'a> Walker<'a> {
         let unit = frame.unit;
         self.nets.truncate(frame.open_from);
         self.weights.truncate(self.weights.len() - self.rules.windows.weights.count);
-        self.set[unit / 64] &= !(1 << (unit % 64));
+        bits::remove(&mut self.set, unit);
         self.size -= 1;
         for &net in lattice.nets_of(unit) {
             self.pins_in_stage[net as usize] -= 1;
@@ -400,7 +401,7 @@ impl<'a> Walker<'a> {
         for &next in lattice.successors(unit) {
             let waiting = &mut self.waiting[next as usize];
             if *waiting == 0 {
-                self.ready[next as usize / 64] &= !(1 << (next % 64));
+                bits::remove(&mut self.ready, next as usize);
             }
             *waiting += 1;
         }

@@ -6,8 +6,8 @@
 //! device's share of the work, or when nothing is left to merge.
 
 use super::edges::{Edge, between_classes, merge_parallel};
-use super::rows::Rows;
 use super::scene::Scene;
+use stagewright_core::csr::Csr;
 
 /// Maximum number of groups of a new level, relative to the previous one.
 const MOST_OF_LEVEL: f64 = 0.95;
@@ -25,14 +25,14 @@ struct Level {
     group_of: Vec<u32>,
     count: usize,
     /// The classes of every group.
-    classes: Rows<u32>,
+    classes: Csr<u32>,
 }
 
 impl Level {
     fn new(group_of: Vec<u32>, count: usize) -> Level {
         let mut members: Vec<(u32, u32)> = group_of.iter().copied().zip(0..).collect();
         members.sort_unstable();
-        Level { group_of, count, classes: Rows::of(count, members.into_iter()) }
+        Level { group_of, count, classes: Csr::from_sorted(count, members.into_iter()) }
     }
 }
 

@@ -25,7 +25,6 @@ mod peft;
 mod random;
 pub mod rank;
 mod rounds;
-mod rows;
 pub mod scene;
 pub mod schedule;
 mod search;

@@ -46,6 +46,7 @@ impl Card {
 
 /// Error of reading a checkpoint.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum CheckpointError {
     /// Not a safetensors file, or truncated.
     #[error("this is no safetensors file, or it was cut short: {0}")]

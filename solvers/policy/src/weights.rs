@@ -9,6 +9,7 @@ use thiserror::Error;
 
 /// Error of building a network from parameters.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum WeightsError {
     /// A parameter that the network needs is missing.
     #[error("the parameter `{0}` is missing")]

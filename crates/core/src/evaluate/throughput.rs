@@ -6,6 +6,7 @@ use super::constraint::{
 };
 use super::{DeviceLoad, Evaluation, Violation, slots};
 use crate::document::{Pass, Split};
+use crate::graph::OpId;
 use crate::objective::Objective;
 use crate::placement::Placement;
 use crate::problem::Problem;
@@ -14,101 +15,26 @@ use crate::tolerance;
 
 /// Evaluates a placement, in O(operators + pins log devices).
 pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
-    let graph = problem.graph();
-    let cluster = problem.cluster();
+    let objective = problem.objective();
     let used = placement.used();
     let slot = slots(problem, &used);
     let slot_of = |op| slot[placement.device_of(op).index()] as usize;
 
-    let objective = problem.objective();
-    let separate = objective.passes() == 2;
     let mut devices: Vec<DeviceLoad> =
         used.iter().map(|&device| DeviceLoad::new(placement, device)).collect();
+    let mut uplinks = vec![[0.0; 2]; problem.cluster().group_count()];
     let mut violations = Vec::new();
-    let mut put_off = vec![0.0; used.len()];
+    let deferred = add_compute(problem, slot_of, &mut devices, &mut violations);
+    add_transfers(problem, slot_of, &mut devices, &mut uplinks);
+    add_gradients(problem, slot_of, &mut devices, &mut uplinks);
     let bytes = super::device_bytes(problem, used.len(), slot_of);
-    for op in graph.operators() {
-        let at = slot_of(op);
-        let document = graph.operator(op);
-        let pass = usize::from(separate && document.pass != Pass::Forward);
-        match problem.seconds(op, problem.pool_of(devices[at].device)) {
-            Some(seconds) => {
-                devices[at].sums[pass].compute += seconds;
-                if problem.is_put_off(op) {
-                    put_off[at] += seconds;
-                }
-            }
-            None => violations.push(Violation::Unsupported {
-                operator: document.name.clone(),
-                device: cluster.device_name(devices[at].device),
-            }),
-        }
-    }
-
-    let mut uplinks = vec![[0.0; 2]; cluster.group_count()];
-    let mut places: Vec<usize> = Vec::new();
-    for tensor in graph.tensors() {
-        places.clear();
-        places.extend(graph.pins(tensor).iter().map(|&op| slot_of(op)));
-        let producer = places[0];
-        places.sort_unstable();
-        places.dedup();
-        if places.len() < 2 {
-            continue;
-        }
-        let pass = usize::from(separate && !graph.is_forward(graph.producer(tensor)));
-        for &at in &places {
-            let seconds = problem.costs().transfer(tensor, cluster.kind_of(devices[at].device));
-            let sums = &mut devices[at].sums[pass];
-            if at == producer { sums.sent += seconds } else { sums.received += seconds }
-        }
-        for group in crossed(problem, &devices, &places) {
-            uplinks[group][pass] += problem.costs().uplink(tensor, group);
-        }
-    }
-    for parameter in 0..graph.parameters().len() {
-        places.clear();
-        places.extend(graph.readers(parameter).iter().map(|&op| slot_of(op)));
-        places.sort_unstable();
-        places.dedup();
-        if places.len() < 2 {
-            continue;
-        }
-        let pass = objective.passes() - 1;
-        for &at in &places {
-            let seconds = problem.costs().gradient(parameter, cluster.kind_of(devices[at].device));
-            devices[at].sums[pass].synchronised += seconds;
-        }
-        for group in crossed(problem, &devices, &places) {
-            uplinks[group][pass] += problem.costs().gradient_uplink(parameter, group);
-        }
-    }
-
     let stages = used.len() as u32;
     for (at, device) in devices.iter_mut().enumerate() {
-        let pool = &problem.pools()[problem.pool_of(device.device)];
-        let in_flight = objective.in_flight_of(stages - at as u32, stages);
-        device.memory_bytes = bytes[at].total(in_flight);
-        for pass in 0..objective.passes() {
-            device.pass_loads[pass] = objective.load(&device.sums[pass], device.replicas);
-        }
-        let synchronised = pool.synchronisation(bytes[at].synchronised, device.replicas);
-        let last = objective.passes() - 1;
-        device.pass_loads[last] += synchronised;
-        device.synchronised = device.sums[last].synchronised + synchronised;
-        if objective.times_iteration() {
-            device.times =
-                StageTimes::of(objective, &device.sums, put_off[at], device.replicas, synchronised);
-            device.pass_loads = [device.times.forward, device.times.backward + device.times.weight];
-        }
-        if !tolerance::fits(device.memory_bytes, pool.memory) {
-            violations.push(Violation::Memory {
-                device: cluster.device_name(device.device),
-                bytes: device.memory_bytes,
-                limit: pool.memory,
-            });
-        }
+        device.memory_bytes = bytes[at].total(objective.in_flight_of(stages - at as u32, stages));
+        combine(problem, device, bytes[at].synchronised, deferred[at]);
+        check_memory(problem, device, &mut violations);
     }
+
     check_colocation(problem, placement, &mut violations);
     check_replicas(problem, &devices, &mut violations);
     check_device_counts(problem, &devices, &mut violations);
@@ -123,6 +49,123 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
         false => slowest(&devices, &uplinks).iter().sum(),
     };
     Evaluation { value, devices, uplinks, calls: Vec::new(), violations }
+}
+
+/// Adds the compute of every operator. Returns the seconds of deferred weight gradients per device.
+fn add_compute(
+    problem: &Problem,
+    slot_of: impl Fn(OpId) -> usize,
+    devices: &mut [DeviceLoad],
+    violations: &mut Vec<Violation>,
+) -> Vec<f64> {
+    let graph = problem.graph();
+    let separate = problem.objective().passes() == 2;
+    let mut deferred = vec![0.0; devices.len()];
+    for op in graph.operators() {
+        let at = slot_of(op);
+        let document = graph.operator(op);
+        let pass = usize::from(separate && document.pass != Pass::Forward);
+        match problem.seconds(op, problem.pool_of(devices[at].device)) {
+            Some(seconds) => {
+                devices[at].sums[pass].compute += seconds;
+                if problem.is_put_off(op) {
+                    deferred[at] += seconds;
+                }
+            }
+            None => violations.push(Violation::Unsupported {
+                operator: document.name.clone(),
+                device: problem.cluster().device_name(devices[at].device),
+            }),
+        }
+    }
+    deferred
+}
+
+/// Adds the transfers of every tensor to the devices of its pins and to the uplinks that it crosses.
+fn add_transfers(
+    problem: &Problem,
+    slot_of: impl Fn(OpId) -> usize,
+    devices: &mut [DeviceLoad],
+    uplinks: &mut [[f64; 2]],
+) {
+    let (graph, cluster) = (problem.graph(), problem.cluster());
+    let separate = problem.objective().passes() == 2;
+    let mut places = Vec::new();
+    for tensor in graph.tensors() {
+        list_places(graph.pins(tensor), &slot_of, &mut places);
+        if places.len() < 2 {
+            continue;
+        }
+        let producer = slot_of(graph.producer(tensor));
+        let pass = usize::from(separate && !graph.is_forward(graph.producer(tensor)));
+        for &at in &places {
+            let seconds = problem.costs().transfer(tensor, cluster.kind_of(devices[at].device));
+            let sums = &mut devices[at].sums[pass];
+            if at == producer { sums.sent += seconds } else { sums.received += seconds }
+        }
+        for group in crossed(problem, devices, &places) {
+            uplinks[group][pass] += problem.costs().uplink(tensor, group);
+        }
+    }
+}
+
+/// Adds the synchronisation of gradients of shared parameters to the devices of the readers and to the uplinks.
+fn add_gradients(
+    problem: &Problem,
+    slot_of: impl Fn(OpId) -> usize,
+    devices: &mut [DeviceLoad],
+    uplinks: &mut [[f64; 2]],
+) {
+    let (graph, cluster) = (problem.graph(), problem.cluster());
+    let pass = problem.objective().passes() - 1;
+    let mut places = Vec::new();
+    for parameter in 0..graph.parameters().len() {
+        list_places(graph.readers(parameter), &slot_of, &mut places);
+        if places.len() < 2 {
+            continue;
+        }
+        for &at in &places {
+            let seconds = problem.costs().gradient(parameter, cluster.kind_of(devices[at].device));
+            devices[at].sums[pass].synchronised += seconds;
+        }
+        for group in crossed(problem, devices, &places) {
+            uplinks[group][pass] += problem.costs().gradient_uplink(parameter, group);
+        }
+    }
+}
+
+/// Lists the devices of some operators, each once, in ascending order.
+fn list_places(ops: &[OpId], slot_of: impl Fn(OpId) -> usize, places: &mut Vec<usize>) {
+    places.clear();
+    places.extend(ops.iter().map(|&op| slot_of(op)));
+    places.sort_unstable();
+    places.dedup();
+}
+
+/// Computes the loads of a device from its sums, and under a schedule the times of its stage.
+fn combine(problem: &Problem, device: &mut DeviceLoad, parameter_bytes: f64, deferred: f64) {
+    let objective = problem.objective();
+    let pool = &problem.pools()[problem.pool_of(device.device)];
+    for pass in 0..objective.passes() {
+        device.pass_loads[pass] = objective.load(&device.sums[pass], device.replicas);
+    }
+    let synchronised = pool.synchronisation(parameter_bytes, device.replicas);
+    let last = objective.passes() - 1;
+    device.pass_loads[last] += synchronised;
+    device.synchronised = device.sums[last].synchronised + synchronised;
+    if objective.times_iteration() {
+        device.times = StageTimes::of(objective, &device.sums, deferred, device.replicas, synchronised);
+        device.pass_loads = [device.times.forward, device.times.backward + device.times.weight];
+    }
+}
+
+/// Checks that the bytes of a device fit into its memory.
+pub(super) fn check_memory(problem: &Problem, device: &DeviceLoad, violations: &mut Vec<Violation>) {
+    let limit = problem.pools()[problem.pool_of(device.device)].memory;
+    if !tolerance::fits(device.memory_bytes, limit) {
+        let name = problem.cluster().device_name(device.device);
+        violations.push(Violation::Memory { device: name, bytes: device.memory_bytes, limit });
+    }
 }
 
 /// Iteration time. An uplink is a resource like a device and carries its load once per microbatch.

@@ -7,13 +7,15 @@ use petgraph::unionfind::UnionFind;
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
-use super::{Compressed, Graph, OpId, TensorId};
+use super::{Graph, OpId, TensorId};
+use crate::csr::Csr;
 use crate::document::{
     GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument,
 };
 
 /// Invalid graph document. Each variant names the operator or tensor, and [`GraphError::place`] gives the JSON path.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum GraphError {
     /// Wrong or unknown schema.
     #[error("schema is `{found}`, expected `{GRAPH_SCHEMA}` or `{GRAPH_SCHEMA_2}`")]
@@ -320,19 +322,16 @@ pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
     let mut graph = Graph {
         pin_offsets,
         pins,
-        outputs: Compressed::from_pairs(count, &outputs),
-        inputs: Compressed::from_pairs(count, &inputs),
-        successors: Compressed::from_pairs(count, &edges),
-        predecessors: Compressed::from_pairs(count, &reversed),
+        outputs: Csr::from_pairs(count, &outputs),
+        inputs: Csr::from_pairs(count, &inputs),
+        successors: Csr::from_pairs(count, &edges),
+        predecessors: Csr::from_pairs(count, &reversed),
         colocation,
-        classes: Compressed::from_pairs(class_count, &members),
+        classes: Csr::from_pairs(class_count, &members),
         topological: Vec::new(),
         has_backward: document.operators.iter().any(|operator| operator.pass == Pass::Backward),
-        parameters: Compressed::from_pairs(
-            count,
-            &readers.iter().map(|&(at, op)| (op.0, at)).collect::<Vec<_>>(),
-        ),
-        readers: Compressed::from_pairs(document.parameters.len(), &readers),
+        parameters: Csr::from_pairs(count, &readers.iter().map(|&(at, op)| (op.0, at)).collect::<Vec<_>>()),
+        readers: Csr::from_pairs(document.parameters.len(), &readers),
         document,
     };
     graph.topological = match toposort(&graph, None) {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 pub use builder::{GraphBuilder, GraphError};
 pub use weights::weight_gradients;
 
+use crate::csr::Csr;
 use crate::document::{GraphDocument, OperatorDocument, ParameterDocument, Pass};
 
 /// Index of an operator in its graph.
@@ -48,86 +49,18 @@ pub struct Graph {
     /// The pins of tensor t are `pins[pin_offsets[t]..pin_offsets[t + 1]]`, producer first.
     pin_offsets: Vec<u32>,
     pins: Vec<OpId>,
-    outputs: Compressed<TensorId>,
-    inputs: Compressed<TensorId>,
-    successors: Compressed<OpId>,
-    predecessors: Compressed<OpId>,
+    outputs: Csr<TensorId>,
+    inputs: Csr<TensorId>,
+    successors: Csr<OpId>,
+    predecessors: Csr<OpId>,
     colocation: Vec<u32>,
-    classes: Compressed<OpId>,
+    classes: Csr<OpId>,
     topological: Vec<OpId>,
     has_backward: bool,
     /// The readers of every shared parameter.
-    readers: Compressed<OpId>,
+    readers: Csr<OpId>,
     /// The shared parameters of every operator.
-    parameters: Compressed<u32>,
-}
-
-/// Compressed sparse rows: the lists of all rows in one array.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Compressed<T> {
-    offsets: Vec<u32>,
-    items: Vec<T>,
-}
-
-impl<T: Copy> Compressed<T> {
-    /// Rows from (row, item) pairs, each row in the order of the pairs.
-    pub(crate) fn from_pairs(rows: usize, pairs: &[(u32, T)]) -> Self {
-        let mut compressed = Compressed { offsets: Vec::new(), items: Vec::new() };
-        compressed.refill(rows, pairs.iter().copied());
-        compressed
-    }
-
-    /// Rebuilds the rows, reusing the memory.
-    pub(crate) fn refill(&mut self, rows: usize, pairs: impl Iterator<Item = (u32, T)> + Clone) {
-        // The insertion position of a row is kept one entry late, where it ends as the offset of the next row.
-        self.offsets.clear();
-        self.offsets.resize(rows + 2, 0);
-        self.items.clear();
-        self.items.extend(pairs.clone().map(|(row, item)| {
-            self.offsets[row as usize + 2] += 1;
-            item
-        }));
-        for row in 2..rows + 2 {
-            self.offsets[row] += self.offsets[row - 1];
-        }
-        for (row, item) in pairs {
-            let next = &mut self.offsets[row as usize + 1];
-            self.items[*next as usize] = item;
-            *next += 1;
-        }
-        self.offsets.pop();
-    }
-
-    /// The items of a row.
-    pub(crate) fn row(&self, row: usize) -> &[T] {
-        self.items(self.range(row))
-    }
-
-    /// Range of a row's items, for frequent lookups.
-    pub(crate) fn range(&self, row: usize) -> [u32; 2] {
-        [self.offsets[row], self.offsets[row + 1]]
-    }
-
-    /// The items of all rows.
-    pub(crate) fn all(&self) -> &[T] {
-        &self.items
-    }
-
-    /// The items of a range.
-    #[inline]
-    pub(crate) fn items(&self, [first, last]: [u32; 2]) -> &[T] {
-        &self.items[first as usize..last as usize]
-    }
-
-    /// The items of a row, mutably.
-    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [T] {
-        &mut self.items[self.offsets[row] as usize..self.offsets[row + 1] as usize]
-    }
-
-    /// Number of rows.
-    pub(crate) fn rows(&self) -> usize {
-        self.offsets.len().saturating_sub(1)
-    }
+    parameters: Csr<u32>,
 }
 
 impl Graph {

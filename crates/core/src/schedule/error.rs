@@ -6,6 +6,7 @@ use crate::simulate::FlowError;
 
 /// A pipeline that cannot be scheduled.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum ScheduleError {
     /// No stage or no microbatch.
     #[error("a pipeline needs at least one stage and one microbatch")]

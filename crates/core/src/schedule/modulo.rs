@@ -15,7 +15,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::graph::Compressed;
+use crate::csr::Csr;
 use crate::tolerance::VALUE_RELATIVE;
 
 /// The part of the period that is left to some lanes.
@@ -122,9 +122,9 @@ impl Modulo {
     /// Schedules all tasks but the last ones, in O((tasks + waits) log lanes). The waits have no cycle.
     pub(crate) fn run(&mut self) {
         let count = self.tasks.len();
-        let inputs = Compressed::from_pairs(count, &self.waits);
+        let inputs = Csr::from_pairs(count, &self.waits);
         let reversed: Vec<(u32, u32)> = self.waits.iter().map(|&(task, on)| (on, task)).collect();
-        let readers = Compressed::from_pairs(count, &reversed);
+        let readers = Csr::from_pairs(count, &reversed);
         let mut missing: Vec<usize> = (0..count).map(|task| inputs.row(task).len()).collect();
         let mut ready: Vec<u32> = (0..count as u32)
             .filter(|&task| missing[task as usize] == 0 && !self.tasks[task as usize].is_last)
@@ -152,7 +152,7 @@ impl Modulo {
     }
 
     /// Puts a lane where none of its tasks waits whose inputs are known, and returns these tasks.
-    fn lay(&mut self, lane: usize, inputs: &Compressed<u32>) -> Vec<u32> {
+    fn lay(&mut self, lane: usize, inputs: &Csr<u32>) -> Vec<u32> {
         let mut known = Vec::new();
         let mut is_known = rustc_hash::FxHashSet::default();
         let mut start: f64 = 0.0;
@@ -227,7 +227,7 @@ impl Modulo {
 }
 
 /// Takes a task from what its readers wait for.
-fn release(task: u32, readers: &Compressed<u32>, missing: &mut [usize], ready: &mut Vec<u32>) {
+fn release(task: u32, readers: &Csr<u32>, missing: &mut [usize], ready: &mut Vec<u32>) {
     for &reader in readers.row(task as usize) {
         missing[reader as usize] -= 1;
         if missing[reader as usize] == 0 {

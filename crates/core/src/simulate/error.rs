@@ -7,6 +7,7 @@ use crate::tolerance::LARGEST_SUM;
 
 /// Invalid flow.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum FlowError {
     /// Negative or non-finite value.
     #[error("{what} {at} is {value}, expected a finite number of at least 0")]

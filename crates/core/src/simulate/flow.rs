@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Rules;
-use crate::graph::Compressed;
+use crate::csr::Csr;
 
 /// Maximum number of operators, and of transfers, of a flow: an event packs an index and two bits for its kind into one
 /// word.
@@ -118,9 +118,9 @@ pub struct Flow {
     /// Whether a tensor without readers stays until the end of the step.
     pub(super) keeps_outputs: bool,
     /// Outputs of each operator.
-    pub(super) outputs: Compressed<u32>,
+    pub(super) outputs: Csr<u32>,
     /// Copies that each operator reads.
-    pub(super) inputs: Compressed<u32>,
+    pub(super) inputs: Csr<u32>,
     /// Number of copies that each operator waits for.
     pub(super) waits: Vec<u32>,
 }
@@ -144,8 +144,8 @@ impl Default for Flow {
             shared: Arc::default(),
             synchronisation: 0.0,
             keeps_outputs: false,
-            outputs: Compressed::default(),
-            inputs: Compressed::default(),
+            outputs: Csr::default(),
+            inputs: Csr::default(),
             waits: Vec::new(),
         }
     }

@@ -8,6 +8,7 @@ use crate::nearest::{instead, nearest};
 
 /// Error of a text that names no built-in cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum NameError {
     /// Neither a cluster nor a device.
     #[error("no built-in cluster and no device is called `{name}`{}", suggestion(.nearest))]

@@ -94,6 +94,7 @@ pub struct Labelled {
 
 /// Why a problem has no label.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum LabelError {
     /// An invalid time.
     #[error("the effort is {seconds} s, expected more than 0 and at most {}", Effort::MOST)]

@@ -11,6 +11,7 @@ use super::super::store::StoreError;
 
 /// Error of a training run.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum RunError {
     /// An invalid configuration.
     #[error("{cause}")]

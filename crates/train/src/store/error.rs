@@ -8,6 +8,7 @@ use super::super::label::LabelError;
 
 /// Error of a label file.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum StoreError {
     /// A file that cannot be opened, read, locked or written.
     #[error("cannot {doing} the labels: {cause}")]

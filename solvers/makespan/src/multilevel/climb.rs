@@ -13,10 +13,10 @@ use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
 
 use super::super::assigned;
-use super::super::rows::Rows;
 use super::super::scene::Scene;
 use super::super::schedule::{Best, Judge, Schedule, Score};
 use super::level::Level;
+use stagewright_core::csr::Csr;
 
 /// Maximum number of devices tried for a cluster.
 const MOST_DEVICES: usize = 16;
@@ -45,7 +45,7 @@ enum Change {
 
 impl Change {
     /// Applies the change and returns the reverse change.
-    fn apply(self, schedule: &mut Schedule, members: &Rows<OpId>) -> Change {
+    fn apply(self, schedule: &mut Schedule, members: &Csr<OpId>) -> Change {
         match self {
             Change::Put(cluster, to) => {
                 let mut from = to;
@@ -148,7 +148,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
     }
 
     /// Makes the first change that helps. Returns whether there was one; `None` if a limit is reached.
-    fn step(&mut self, level: &Level, members: &Rows<OpId>, sight: &Sight, end: u64) -> Option<bool> {
+    fn step(&mut self, level: &Level, members: &Csr<OpId>, sight: &Sight, end: u64) -> Option<bool> {
         let mut schedule = self.at.schedule.clone();
         let puts =
             |cluster| self.targets(level, sight, cluster).into_iter().map(move |to| Change::Put(cluster, to));
@@ -169,7 +169,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
     }
 
     /// Simulates the current schedule and ranks the clusters to move.
-    fn see(&mut self, level: &Level, members: &Rows<OpId>) -> Sight {
+    fn see(&mut self, level: &Level, members: &Csr<OpId>) -> Sight {
         let scene = self.scene();
         let graph = scene.graph();
         let mut weight = vec![0.0f64; level.len()];

@@ -7,8 +7,8 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 
 use super::super::edges::{Edge, between_classes, merge_parallel};
-use super::super::rows::Rows;
 use super::super::scene::Scene;
+use stagewright_core::csr::Csr;
 
 /// Fraction of the memory for tensors in the estimate of a cluster's bytes.
 const FOR_TENSORS: f64 = 0.8;
@@ -21,11 +21,16 @@ pub struct Level {
     seconds: Vec<f64>,
     mean: Vec<f64>,
     bytes: Vec<f64>,
-    links: Rows<(u32, f64)>,
-    next: Rows<(u32, f64)>,
-    previous: Rows<(u32, f64)>,
+    links: Csr<(u32, f64)>,
+    next: Csr<(u32, f64)>,
+    previous: Csr<(u32, f64)>,
     /// The cluster of every colocation class.
     cluster_of: Vec<u32>,
+}
+
+/// Rows from sorted edges.
+fn links_of(rows: usize, edges: &[Edge]) -> Csr<(u32, f64)> {
+    Csr::from_sorted(rows, edges.iter().map(|&(from, to, seconds)| (from, (to, seconds))))
 }
 
 impl Level {
@@ -57,13 +62,13 @@ impl Level {
     ) -> Level {
         edges.retain(|edge| edge.0 != edge.1);
         merge_parallel(&mut edges);
-        let next = Rows::of_sorted(mean.len(), &edges);
+        let next = links_of(mean.len(), &edges);
         let mut both: Vec<Edge> = edges.iter().map(|&(from, to, seconds)| (to, from, seconds)).collect();
         merge_parallel(&mut both);
-        let previous = Rows::of_sorted(mean.len(), &both);
+        let previous = links_of(mean.len(), &both);
         both.append(&mut edges);
         merge_parallel(&mut both);
-        let links = Rows::of_sorted(mean.len(), &both);
+        let links = links_of(mean.len(), &both);
         Level { pools, seconds, mean, bytes, links, next, previous, cluster_of }
     }
 
@@ -75,10 +80,10 @@ impl Level {
         };
         let mut edges: Vec<Edge> = edges.iter().map(|&(from, to)| (from, to, between(from, to))).collect();
         merge_parallel(&mut edges);
-        self.next = Rows::of_sorted(self.len(), &edges);
+        self.next = links_of(self.len(), &edges);
         let mut reversed: Vec<Edge> = edges.iter().map(|&(from, to, seconds)| (to, from, seconds)).collect();
         merge_parallel(&mut reversed);
-        self.previous = Rows::of_sorted(self.len(), &reversed);
+        self.previous = links_of(self.len(), &reversed);
     }
 
     /// The level of `count` larger clusters, where `coarse` maps each cluster to the larger one. O(clusters · pools +
@@ -94,7 +99,7 @@ impl Level {
                 seconds[into * self.pools + pool] += self.seconds[cluster * self.pools + pool];
             }
         }
-        let contract = |rows: &Rows<(u32, f64)>| -> Vec<Edge> {
+        let contract = |rows: &Csr<(u32, f64)>| -> Vec<Edge> {
             let row = |from: usize| {
                 let coarsened =
                     move |&(to, seconds): &(u32, f64)| (coarse[from], coarse[to as usize], seconds);
@@ -108,7 +113,7 @@ impl Level {
         // Links are more than edges if the edges are not those of the tensors.
         let mut links = contract(&self.links);
         merge_parallel(&mut links);
-        level.links = Rows::of_sorted(count, &links);
+        level.links = links_of(count, &links);
         level
     }
 
@@ -181,12 +186,12 @@ impl Level {
     }
 
     /// The operators of every cluster.
-    pub(super) fn operators(&self, scene: &Scene<'_>) -> Rows<OpId> {
+    pub(super) fn operators(&self, scene: &Scene<'_>) -> Csr<OpId> {
         let graph = scene.graph();
         let mut members: Vec<(u32, OpId)> =
             graph.operators().map(|op| (self.cluster_of[graph.class_of(op)], op)).collect();
         members.sort_unstable();
-        Rows::of(self.len(), members.iter().copied())
+        Csr::from_sorted(self.len(), members.iter().copied())
     }
 
     /// The device of every cluster, taken from its first class.

@@ -1,5 +1,6 @@
 //! Latency in `milp`: the best order of blocks, a short local search, then the program from its plan.
 
+use stagewright_core::bits;
 use stagewright_core::bound::LowerBound;
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::contract::Units;
@@ -180,7 +181,7 @@ fn start(scope: &Scope<'_>, model: &CallsModel, placement: &Placement) -> Option
     for &node in nodes.order() {
         let mut here = waits[node as usize * words..(node as usize + 1) * words].to_vec();
         if let Some(call) = nodes.call(node) {
-            here[call as usize / 64] |= 1 << (call % 64);
+            bits::insert(&mut here, call as usize);
         }
         for next in nodes.successors(node) {
             let there = &mut waits[next as usize * words..(next as usize + 1) * words];

@@ -18,6 +18,7 @@ pub const STATE_SCHEMA: &str = "stagewright.policy-training/1";
 
 /// An error that ends training.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum TrainError {
     /// A failed tensor operation.
     #[error(transparent)]

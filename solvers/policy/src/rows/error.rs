@@ -2,6 +2,7 @@
 
 /// Invalid compressed rows, or an operation that they do not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RowsError {
     /// There is one offset more than rows, so at least one.
     #[error("compressed rows need at least one offset")]

@@ -24,6 +24,7 @@
 
 use candle_core::{Device, Result, Tensor};
 use rand::RngExt;
+use stagewright_core::bits;
 
 use super::kind::Settings;
 use super::reading::Reading;
@@ -146,11 +147,11 @@ impl Around {
             for &from in &edges[unit as usize] {
                 let mut row = std::mem::take(&mut before[unit as usize]);
                 row.iter_mut().zip(&before[from]).for_each(|(own, other)| *own |= other);
-                row[from / 64] |= 1 << (from % 64);
+                bits::insert(&mut row, from);
                 before[unit as usize] = row;
             }
         }
-        let depends = |unit: usize, on: usize| before[unit][on / 64] >> (on % 64) & 1 == 1;
+        let depends = |unit: usize, on: usize| bits::contains(&before[unit], on);
         let sets = |unit: usize| {
             let mut sets = [Vec::new(), Vec::new(), Vec::new()];
             for other in (0..units).filter(|&other| other != unit) {

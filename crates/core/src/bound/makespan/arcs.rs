@@ -1,14 +1,15 @@
 //! Arcs of the graph: pairs of producer and reader, each with the tensors between them.
 
-use crate::graph::{Compressed, Graph, TensorId};
+use crate::csr::Csr;
+use crate::graph::{Graph, TensorId};
 
 /// The arcs of a graph, numbered by producer, then by reader.
 #[derive(Debug)]
 pub(super) struct Arcs {
     ends: Vec<[u32; 2]>,
-    tensors: Compressed<TensorId>,
-    into: Compressed<u32>,
-    out_of: Compressed<u32>,
+    tensors: Csr<TensorId>,
+    into: Csr<u32>,
+    out_of: Csr<u32>,
 }
 
 impl Arcs {
@@ -29,9 +30,9 @@ impl Arcs {
             (0..).zip(&ends).map(|(arc, ends): (u32, &[u32; 2])| (ends[at], arc)).collect()
         };
         let operators = graph.operator_count();
-        let out_of = Compressed::from_pairs(operators, &end(0));
-        let into = Compressed::from_pairs(operators, &end(1));
-        Arcs { tensors: Compressed::from_pairs(ends.len(), &tensors), into, out_of, ends }
+        let out_of = Csr::from_pairs(operators, &end(0));
+        let into = Csr::from_pairs(operators, &end(1));
+        Arcs { tensors: Csr::from_pairs(ends.len(), &tensors), into, out_of, ends }
     }
 
     pub(super) fn len(&self) -> usize {

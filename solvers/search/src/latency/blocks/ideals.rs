@@ -5,6 +5,7 @@
 //! tensors instead.
 
 use rustc_hash::FxHashMap;
+use stagewright_core::bits;
 use stagewright_core::contract::Units;
 use stagewright_core::solver::Stop;
 
@@ -95,13 +96,13 @@ impl Ideals {
                         return None;
                     }
                     let mut set: Box<[u64]> = sets.get(at).into();
-                    set[unit as usize / 64] |= 1 << (unit % 64);
+                    bits::insert(&mut set, unit as usize);
                     let child = match next.get(&set) {
                         Some(&child) => child,
                         None => {
                             let child = u32::try_from(sets.count()).ok()?;
                             sets.bits.extend_from_slice(&set);
-                            let inside = |at: &u32| set[*at as usize / 64] >> (at % 64) & 1 == 1;
+                            let inside = |at: &u32| bits::contains(&set, *at as usize);
                             let freed = successors[unit as usize].iter().copied();
                             let freed = freed.filter(|&next| predecessors[next as usize].iter().all(inside));
                             let mut able: Vec<u32> = ready[at - from]

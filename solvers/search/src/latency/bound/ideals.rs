@@ -1,9 +1,9 @@
 //! The sets of nodes that are closed under predecessors.
 
 use rustc_hash::FxHashMap;
+use stagewright_core::bits;
 use stagewright_core::solver::Stop;
 
-use super::bits;
 use super::nodes::Nodes;
 
 /// Maximum number of open nets over all ideals: one gibibyte.
@@ -37,7 +37,7 @@ impl Ideals {
         let words = nodes.words;
         let mut ideals = Ideals {
             words,
-            sets: bits::none(words),
+            sets: vec![0u64; words],
             offsets: vec![0],
             covers: Vec::new(),
             parent: vec![Cover { node: 0, ideal: 0 }],
@@ -45,7 +45,7 @@ impl Ideals {
             open: Vec::new(),
         };
         let mut index: FxHashMap<Box<[u64]>, u32> = FxHashMap::default();
-        index.insert(bits::none(words).into(), 0);
+        index.insert(vec![0u64; words].into(), 0);
         let mut at = 0;
         while at < ideals.len() {
             if at % 1024 == 0 && stop.reason().is_some() {
@@ -68,7 +68,7 @@ impl Ideals {
                         fresh
                     }
                 };
-                set[node / 64] &= !(1 << (node % 64));
+                bits::remove(&mut set, node);
                 ideals.covers.push(Cover { node: node as u32, ideal });
             }
             ideals.offsets.push(ideals.covers.len() as u32);

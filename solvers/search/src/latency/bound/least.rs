@@ -3,9 +3,9 @@
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
 
-use super::bits;
 use super::ideals::Ideals;
 use super::nodes::{Accelerator, Nodes};
+use stagewright_core::bits;
 
 /// Maximum number of entries of a table, at 16 bytes each.
 const MOST_ENTRIES: usize = 1 << 25;

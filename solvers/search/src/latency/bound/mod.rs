@@ -35,7 +35,6 @@
 //! Ideals as states are from the dynamic program for throughput of Tarnawski et al., "Efficient Algorithms for Device
 //! Placement of DNN Graph Operators", NeurIPS 2020, which has only an integer program for latency.
 
-mod bits;
 mod chain;
 mod choice;
 mod ideals;

@@ -18,7 +18,7 @@ use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::offload::Offload;
 use stagewright_core::solver::Stop;
 
-use super::bits;
+use stagewright_core::bits;
 
 /// Maximum number of steps of the search for transparent classes; the remaining classes are split into their operators.
 const MOST_STEPS: usize = 1 << 26;
@@ -116,14 +116,14 @@ fn is_transparent(graph: &Graph, class: &[OpId], budget: &mut usize, stop: &Stop
         return true;
     }
     let words = bits::words(graph.operator_count());
-    let mut is_exit = bits::none(words);
+    let mut is_exit = vec![0u64; words];
     exits.iter().for_each(|op| bits::insert(&mut is_exit, op.index()));
     for &entry in class.iter().filter(reads) {
         if *budget < words || stop.reason().is_some() {
             return false;
         }
         *budget -= words;
-        let mut seen = bits::none(words);
+        let mut seen = vec![0u64; words];
         let mut missing = exits.len();
         let mut open = vec![entry];
         bits::insert(&mut seen, entry.index());

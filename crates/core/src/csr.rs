@@ -1,0 +1,94 @@
+//! Csr sparse rows.
+
+/// Csr sparse rows: the lists of all rows in one array.
+#[derive(Debug, Clone, Default)]
+pub struct Csr<T> {
+    offsets: Vec<u32>,
+    items: Vec<T>,
+}
+
+impl<T: Copy> Csr<T> {
+    /// Rows from (row, item) pairs, each row in the order of the pairs.
+    pub fn from_pairs(rows: usize, pairs: &[(u32, T)]) -> Self {
+        let mut compressed = Csr { offsets: Vec::new(), items: Vec::new() };
+        compressed.refill(rows, pairs.iter().copied());
+        compressed
+    }
+
+    /// Rows from (row, item) pairs in the order of the rows.
+    pub fn from_sorted(rows: usize, pairs: impl Iterator<Item = (u32, T)>) -> Self {
+        let mut offsets = vec![0u32; rows + 1];
+        let items = pairs.map(|(row, item)| {
+            offsets[row as usize + 1] += 1;
+            item
+        });
+        let items = items.collect();
+        for row in 0..rows {
+            offsets[row + 1] += offsets[row];
+        }
+        Csr { offsets, items }
+    }
+
+    /// Rows from their lists.
+    pub fn from_rows(rows: impl Iterator<Item = Vec<T>>) -> Self {
+        let (mut offsets, mut items) = (vec![0], Vec::new());
+        for row in rows {
+            items.extend(row);
+            offsets.push(items.len() as u32);
+        }
+        Csr { offsets, items }
+    }
+
+    /// Rebuilds the rows, reusing the memory.
+    pub fn refill(&mut self, rows: usize, pairs: impl Iterator<Item = (u32, T)> + Clone) {
+        // The insertion position of a row is kept one entry late, where it ends as the offset of the next row.
+        self.offsets.clear();
+        self.offsets.resize(rows + 2, 0);
+        self.items.clear();
+        self.items.extend(pairs.clone().map(|(row, item)| {
+            self.offsets[row as usize + 2] += 1;
+            item
+        }));
+        for row in 2..rows + 2 {
+            self.offsets[row] += self.offsets[row - 1];
+        }
+        for (row, item) in pairs {
+            let next = &mut self.offsets[row as usize + 1];
+            self.items[*next as usize] = item;
+            *next += 1;
+        }
+        self.offsets.pop();
+    }
+
+    /// The items of a row.
+    #[inline]
+    pub fn row(&self, row: usize) -> &[T] {
+        self.items(self.range(row))
+    }
+
+    /// Range of a row's items, for frequent lookups.
+    pub fn range(&self, row: usize) -> [u32; 2] {
+        [self.offsets[row], self.offsets[row + 1]]
+    }
+
+    /// The items of all rows.
+    pub fn all(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The items of a range.
+    #[inline]
+    pub fn items(&self, [first, last]: [u32; 2]) -> &[T] {
+        &self.items[first as usize..last as usize]
+    }
+
+    /// The items of a row, mutably.
+    pub fn row_mut(&mut self, row: usize) -> &mut [T] {
+        &mut self.items[self.offsets[row] as usize..self.offsets[row + 1] as usize]
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+}

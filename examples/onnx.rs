@@ -25,9 +25,9 @@ pub(crate) fn plan(model: &str, cluster: &str) -> Result<(), Box<dyn std::error:
     let document = report::document::plan_document(&problem, &solution, provenance);
     print!("{}", report::table::plan(&document, problem.cluster().document(), None));
 
-    // The same plan for ONNX Runtime.
+    // The same plan as a drawing for Graphviz. `target` also has runtimes.
     let placed = export::Placed::of(&document, Some(problem.graph()), Some(problem.cluster().document()))?;
-    let written = (export::target("onnxruntime")?.write)(&placed)?;
+    let written = (export::target("dot")?.write)(&placed)?;
     println!("\n{}", written.text.lines().take(12).collect::<Vec<_>>().join("\n"));
     Ok(())
 }

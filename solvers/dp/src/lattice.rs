@@ -19,6 +19,7 @@
 
 use rustc_hash::FxHashMap;
 use stagewright_core::contract::Units;
+use stagewright_core::csr::Csr;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance;
@@ -26,6 +27,8 @@ use stagewright_search::order;
 
 /// Maximum number of predecessors that a removed unit passes on.
 const MOST_HANDED_ON: usize = 8;
+/// Position of a unit or net that is left out.
+const ABSENT: u32 = u32::MAX;
 
 /// The units of a problem in enumeration order, with their nets and costs.
 pub(crate) struct Lattice {
@@ -39,10 +42,10 @@ pub(crate) struct Lattice {
     pub(crate) unit_net: Vec<u32>,
     /// Weightless units in topological order, each with its predecessors.
     weightless: Vec<(u32, Vec<u32>)>,
-    successors: Rows,
+    successors: Csr<u32>,
     pub(crate) predecessor_count: Vec<u32>,
-    nets_of: Rows,
-    pins: Rows,
+    nets_of: Csr<u32>,
+    pins: Csr<u32>,
     /// Position of each net's producer; `None` for the gradient of a shared parameter.
     pub(crate) producer: Vec<Option<u32>>,
     pub(crate) net_pass: Vec<u8>,
@@ -65,127 +68,84 @@ pub(crate) struct PoolCosts {
     pub(crate) transfer: Vec<f64>,
 }
 
-/// Ragged rows of numbers in one array.
-struct Rows {
-    offsets: Vec<u32>,
-    items: Vec<u32>,
-}
-
-impl Rows {
-    fn new(rows: impl Iterator<Item = Vec<u32>>) -> Rows {
-        let mut offsets = vec![0];
-        let mut items = Vec::new();
-        for row in rows {
-            items.extend(row);
-            offsets.push(items.len() as u32);
+impl PoolCosts {
+    /// Costs of the units and nets on a pool, for splits whose loads are below a cap.
+    fn new(
+        problem: &Problem,
+        units: &Units,
+        cap: f64,
+        pool: usize,
+        unit_at: &[u32],
+        nets: &[u32],
+    ) -> PoolCosts {
+        let (objective, spec, passes) = (problem.objective(), &problem.pools()[pool], units.passes());
+        // Maximum load of a stage, summed over its replicas.
+        let most = cap * f64::from(objective.max_replicas);
+        let seconds = |pass: usize| -> Vec<f64> {
+            let here = |&unit: &u32| units.pass_seconds(unit as usize, pool, pass);
+            if pass < passes { unit_at.iter().map(here).collect() } else { Vec::new() }
+        };
+        let supported = |unit: usize| {
+            units.supported(unit, pool)
+                && (0..passes).all(|pass| units.pass_seconds(unit, pool, pass) < most)
+                && tolerance::fits(units.bytes(unit, objective.in_flight(1)), spec.memory)
+        };
+        let transfer = |&net: &u32| units.transfer(net as usize, pool).min(2.0 * most);
+        PoolCosts {
+            host: spec.host,
+            seconds: [seconds(0), seconds(1)],
+            supported: unit_at.iter().map(|&unit| supported(unit as usize)).collect(),
+            transfer: nets.iter().map(transfer).collect(),
         }
-        Rows { offsets, items }
-    }
-
-    #[inline]
-    fn row(&self, at: usize) -> &[u32] {
-        &self.items[self.offsets[at] as usize..self.offsets[at + 1] as usize]
     }
 }
 
 impl Lattice {
     /// Lays out the units of a contiguous problem for splits whose loads are below a cap.
     pub(crate) fn new(problem: &Problem, units: &Units, cap: f64) -> Lattice {
-        let objective = problem.objective();
-        // Maximum load of a stage, summed over its replicas.
-        let most = cap * f64::from(objective.max_replicas);
         let order = order::depth_first(units);
         let (predecessors, weightless) = leave_out_weightless(problem, units, &order);
-        let reversed = objective.memory_depends_on_stage();
+        let reversed = problem.objective().memory_depends_on_stage();
         let mut unit_at: Vec<u32> =
             order.iter().copied().filter(|&unit| predecessors[unit as usize].is_some()).collect();
         if reversed {
             unit_at.reverse();
         }
         let len = unit_at.len();
-        let mut position = vec![u32::MAX; units.len()];
-        for (at, &unit) in unit_at.iter().enumerate() {
-            position[unit as usize] = at as u32;
-        }
-        let sorted = |numbers: &[u32]| {
-            let mut numbers: Vec<u32> = numbers.iter().map(|&unit| position[unit as usize]).collect();
-            numbers.sort_unstable();
-            numbers
-        };
-        let mut before: Vec<Vec<u32>> = vec![Vec::new(); len];
-        let mut after: Vec<Vec<u32>> = vec![Vec::new(); len];
-        for &unit in &unit_at {
-            let to = position[unit as usize];
-            for from in sorted(predecessors[unit as usize].as_deref().unwrap_or_default()) {
-                let (from, to) = if reversed { (to, from) } else { (from, to) };
-                after[from as usize].push(to);
-                before[to as usize].push(from);
-            }
-        }
+        let position = inverse(&unit_at, units.len());
+        let (predecessor_count, successors) = edges(&unit_at, &position, &predecessors, reversed);
         // Nets with a weightless pin take no time: leave them out.
-        let nets: Vec<usize> = (0..units.nets().len())
-            .filter(|&net| units.pins(net).iter().all(|&unit| position[unit as usize] != u32::MAX))
+        let nets: Vec<u32> = (0..units.nets().len() as u32)
+            .filter(|&net| units.pins(net as usize).iter().all(|&unit| position[unit as usize] != ABSENT))
             .collect();
-        let mut net_at = vec![u32::MAX; units.nets().len()];
-        for (at, &net) in nets.iter().enumerate() {
-            net_at[net] = at as u32;
-        }
-        let passes = units.passes();
-        let pools: Vec<PoolCosts> = problem
-            .pools()
-            .iter()
-            .enumerate()
-            .map(|(pool, spec)| {
-                let seconds = |pass: usize| -> Vec<f64> {
-                    let here = |&unit: &u32| units.pass_seconds(unit as usize, pool, pass);
-                    if pass < passes { unit_at.iter().map(here).collect() } else { Vec::new() }
-                };
-                let supported = |unit: usize| {
-                    units.supported(unit, pool)
-                        && (0..passes).all(|pass| units.pass_seconds(unit, pool, pass) < most)
-                        && tolerance::fits(units.bytes(unit, objective.in_flight(1)), spec.memory)
-                };
-                PoolCosts {
-                    host: spec.host,
-                    seconds: [seconds(0), seconds(1)],
-                    supported: unit_at.iter().map(|&unit| supported(unit as usize)).collect(),
-                    transfer: nets.iter().map(|&net| units.transfer(net, pool).min(2.0 * most)).collect(),
-                }
-            })
+        let net_at = inverse(&nets, units.nets().len());
+        let pools: Vec<PoolCosts> = (0..problem.pools().len())
+            .map(|pool| PoolCosts::new(problem, units, cap, pool, &unit_at, &nets))
             .collect();
-        let least_transfer = (0..nets.len())
-            .map(|net| {
-                let paying = pools.iter().filter(|pool| !pool.host).map(|pool| pool.transfer[net]);
-                paying.fold(f64::INFINITY, f64::min)
-            })
-            .map(|least| if least.is_finite() { least } else { 0.0 })
-            .collect();
+        let producer = |&net: &u32| {
+            let net = units.nets()[net as usize];
+            (!net.is_gradient()).then(|| position[net.producer as usize])
+        };
         Lattice {
             len,
             words: len.div_ceil(64).max(1),
-            predecessor_count: before.iter().map(|before| before.len() as u32).collect(),
-            successors: Rows::new(after.into_iter()),
-            nets_of: Rows::new(unit_at.iter().map(|&unit| {
+            predecessor_count,
+            successors,
+            nets_of: Csr::from_rows(unit_at.iter().map(|&unit| {
                 let nets = units.nets_of(unit as usize).iter().map(|&net| net_at[net as usize]);
-                nets.filter(|&net| net != u32::MAX).collect()
+                nets.filter(|&net| net != ABSENT).collect()
             })),
-            pins: Rows::new(nets.iter().map(|&net| sorted(units.pins(net)))),
-            producer: nets
-                .iter()
-                .map(|&net| {
-                    let net = units.nets()[net];
-                    (!net.is_gradient()).then(|| position[net.producer as usize])
-                })
-                .collect(),
-            net_pass: nets.iter().map(|&net| units.nets()[net].pass).collect(),
+            pins: Csr::from_rows(nets.iter().map(|&net| sorted(units.pins(net as usize), &position))),
+            producer: nets.iter().map(producer).collect(),
+            net_pass: nets.iter().map(|&net| units.nets()[net as usize].pass).collect(),
             fixed_bytes: unit_at.iter().map(|&unit| units.fixed_bytes(unit as usize)).collect(),
             activation_bytes: unit_at.iter().map(|&unit| units.activation_bytes(unit as usize)).collect(),
             parameter_bytes: unit_at.iter().map(|&unit| units.parameter_bytes(unit as usize)).collect(),
-            passes,
+            passes: units.passes(),
+            least_transfer: least_transfers(&pools, nets.len()),
             pools,
-            least_transfer,
             unit_at,
-            unit_net: nets.iter().map(|&net| net as u32).collect(),
+            unit_net: nets,
             weightless,
         }
     }
@@ -237,6 +197,52 @@ impl Lattice {
     }
 }
 
+/// Position of every number in a list, [`ABSENT`] for the others.
+fn inverse(list: &[u32], numbers: usize) -> Vec<u32> {
+    let mut position = vec![ABSENT; numbers];
+    for (at, &number) in list.iter().enumerate() {
+        position[number as usize] = at as u32;
+    }
+    position
+}
+
+/// Positions of some units, ascending.
+fn sorted(units: &[u32], position: &[u32]) -> Vec<u32> {
+    let mut positions: Vec<u32> = units.iter().map(|&unit| position[unit as usize]).collect();
+    positions.sort_unstable();
+    positions
+}
+
+/// Number of predecessors and the successors of every position.
+fn edges(
+    unit_at: &[u32],
+    position: &[u32],
+    predecessors: &[Option<Vec<u32>>],
+    reversed: bool,
+) -> (Vec<u32>, Csr<u32>) {
+    let mut before = vec![0; unit_at.len()];
+    let mut after: Vec<Vec<u32>> = vec![Vec::new(); unit_at.len()];
+    for &unit in unit_at {
+        let to = position[unit as usize];
+        for from in sorted(predecessors[unit as usize].as_deref().unwrap_or_default(), position) {
+            let (from, to) = if reversed { (to, from) } else { (from, to) };
+            after[from as usize].push(to);
+            before[to as usize] += 1;
+        }
+    }
+    (before, Csr::from_rows(after.into_iter()))
+}
+
+/// Least transfer time of each net over the pools that pay for communication; zero if there are only hosts.
+fn least_transfers(pools: &[PoolCosts], nets: usize) -> Vec<f64> {
+    let least = |net: usize| {
+        let paying = pools.iter().filter(|pool| !pool.host).map(|pool| pool.transfer[net]);
+        let least = paying.fold(f64::INFINITY, f64::min);
+        if least.is_finite() { least } else { 0.0 }
+    };
+    (0..nets).map(least).collect()
+}
+
 /// Predecessors of every kept unit among the kept ones (`None` for a removed unit), and the removed units in order,
 /// each with its predecessors.
 #[expect(clippy::type_complexity, reason = "two lists that are made in one walk")]
@@ -277,28 +283,4 @@ fn leave_out_weightless(
         }
     }
     (kept, weightless)
-}
-
-/// The positions in a set.
-pub(crate) fn members(set: &[u64]) -> impl Iterator<Item = usize> + '_ {
-    set.iter().enumerate().flat_map(|(word, &set)| bits(set, word))
-}
-
-/// The positions in one word of a set.
-#[inline]
-pub(crate) fn bits(mut set: u64, word: usize) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        if set == 0 {
-            return None;
-        }
-        let at = set.trailing_zeros() as usize;
-        set &= set - 1;
-        Some(word * 64 + at)
-    })
-}
-
-/// Whether a position is in a set.
-#[inline]
-pub(crate) fn contains(set: &[u64], at: usize) -> bool {
-    set[at / 64] >> (at % 64) & 1 == 1
 }

@@ -14,6 +14,7 @@
 //! A run that is not halted has covered every split below its caps.
 
 use stagewright_core::bits;
+use stagewright_core::bits::members;
 use stagewright_core::contract::Units;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
@@ -23,7 +24,7 @@ use stagewright_search::usage::UsageSpace;
 use crate::allowance::{Allowance, Budget, Halt};
 use crate::batch::{Batch, Completed, expand_batch};
 use crate::catalogue::Catalogue;
-use crate::lattice::{Lattice, members};
+use crate::lattice::Lattice;
 use crate::stage::Rules;
 use crate::table::Table;
 use crate::uplink::Uplinks;

@@ -13,11 +13,11 @@
 //! own units and nets: differences of sums over I and J would carry the rounding error of J. Such differences only
 //! reject pairs, with a slack above that error.
 
+use stagewright_core::bits::{contains, difference, members, within};
 use stagewright_core::document::Communication;
 
 use crate::allowance::Halt;
 use crate::catalogue::{Catalogue, CrossingNet};
-use crate::lattice::{bits, contains, members};
 use crate::stage::{Arrival, Demands, Found, Ideal, Rules, Source, StageSums};
 use crate::table::Table;
 use crate::window::Measures;
@@ -148,7 +148,7 @@ impl<'a> Scanner<'a> {
                 continue;
             }
             let set = catalogue.set(ideal);
-            if catalogue.size(ideal) <= size || !holds(set, source.set) {
+            if catalogue.size(ideal) <= size || !within(source.set, set) {
                 continue;
             }
             self.steps += 1;
@@ -249,16 +249,4 @@ impl<'a> Scanner<'a> {
             sums.parameters += lattice.parameter_bytes[unit];
         }
     }
-}
-
-/// Whether `other` is a subset of `set`.
-#[inline]
-fn holds(set: &[u64], other: &[u64]) -> bool {
-    set.iter().zip(other).all(|(set, other)| other & !set == 0)
-}
-
-/// Members of `set` that are not in `other`.
-#[inline]
-fn difference<'a>(set: &'a [u64], other: &'a [u64]) -> impl Iterator<Item = usize> + 'a {
-    set.iter().zip(other).enumerate().flat_map(|(word, (set, other))| bits(set & !other, word))
 }

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use stagewright_core::bits::difference;
 use stagewright_core::contract::Units;
 use stagewright_core::document::Communication;
 use stagewright_core::memory::DeviceBytes;
@@ -13,7 +14,7 @@ use stagewright_core::tolerance;
 use stagewright_search::usage::UsageSpace;
 
 use crate::allowance::{Allowance, Halt};
-use crate::lattice::{Lattice, bits};
+use crate::lattice::Lattice;
 use crate::table::Alive;
 use crate::uplink::Uplinks;
 use crate::window::{Interval, Measures, Windows};
@@ -107,9 +108,7 @@ pub(crate) struct Ideal<'a> {
 impl Ideal<'_> {
     /// Memory that the stage needs.
     fn stage_bytes(&self, rules: &Rules<'_>) -> DeviceBytes {
-        let words = self.set.iter().zip(self.before).enumerate();
-        let positions = words.flat_map(|(word, (set, before))| bits(set & !before, word));
-        let units = positions.map(|at| rules.lattice.unit_at[at] as usize);
+        let units = difference(self.set, self.before).map(|at| rules.lattice.unit_at[at] as usize);
         rules.units.device_bytes(units)
     }
 }

@@ -14,10 +14,11 @@
 //! for every crossing net, no greater value and no greater load: labels are compared, not merged, and there can be
 //! exponentially many. The recurrence without labels runs first and gives a bound.
 
+use stagewright_core::bits::{contains, members};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 
-use crate::lattice::{Lattice, contains, members};
+use crate::lattice::Lattice;
 
 /// Maximum number of groups: one bit of a word each, and one bit for the devices outside every group.
 pub(crate) const MOST_GROUPS: usize = 63;

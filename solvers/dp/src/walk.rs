@@ -14,12 +14,12 @@
 //! the rest of the list and the nets of the unit.
 
 use stagewright_core::bits;
+use stagewright_core::bits::{contains, members};
 use stagewright_core::document::Communication;
 use stagewright_core::meter::Compensated;
 
 use crate::allowance::Halt;
 use crate::lattice::Lattice;
-use crate::lattice::{contains, members};
 use crate::stage::{Arrival, Demands, Found, Ideal, Rules, Source, StageSums};
 use crate::window::Measures;
 

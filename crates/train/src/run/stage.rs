@@ -97,93 +97,144 @@ pub fn run(
     let [recipe, held_out] = document.recipes()?;
     let device = device().map_err(RunError::Device)?;
     let origin = Beginning::of(document, beside, &device)?;
-    let (mut trainer, card, mut kept) = begin(document, &origin, folder, &device)?;
+    let (trainer, card, kept) = begin(document, &origin, folder, &device)?;
     let stopped = Outcome { steps: trainer.step(), best: kept.best, is_interrupted: true, is_early: false };
-    let teacher = origin.as_ref().filter(|_| document.stage == Stage::Expert);
-    let path = folder.labels(teacher.map(|teacher| &teacher.digest[..SHOWN]));
-    let labels = match document.stage {
-        Stage::Reinforcement => Some(Vec::new()),
-        Stage::Imitation | Stage::Expert => {
-            labels(&document.data, &recipe, &path, "to learn from", teacher, watch)?
-        }
+    let Some(labels) = labels_to_learn_from(document, &recipe, origin.as_ref(), folder, watch)? else {
+        return Ok(stopped);
     };
-    let Some(labels) = labels else { return Ok(stopped) };
-    let Some(held_out_labels) =
+    let learned = Set { recipe, labels };
+    let Some(labels) =
         self::labels(&document.held_out, &held_out, &folder.held_out(), "held out", None, watch)?
     else {
         return Ok(stopped);
     };
+    let held_out = Set { recipe: held_out, labels };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
     let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
-    let examples = |(number, label): (usize, &StoredLabel)| {
-        example_of(&held_out, label, &mut seed::stream(document.seed ^ (HELD_OUT << 32), number as u64))
-    };
-    let tests: Vec<Example> =
-        pool.install(|| held_out_labels.par_iter().enumerate().map(examples).collect::<Result<_, _>>())?;
-    let mut metrics: Metrics<Measured> = Metrics::read(folder, trainer.step())?;
+    let tests = pool.install(|| held_out.examples(document.seed ^ (HELD_OUT << 32)))?;
+    let metrics = Metrics::read(folder, trainer.step())?;
+    let mut training =
+        Training { document, folder, pool, learned, held_out, tests, trainer, card, kept, metrics };
     let mut is_kept = true;
     let is_interrupted = || watch.interrupt.load(Ordering::Relaxed);
-    while trainer.step() < steps(document) && kept.idle < document.patience && !is_interrupted() {
+    while !training.is_done() && training.kept.idle < document.patience && !is_interrupted() {
+        let step = training.trainer.step();
+        let rate = training.advance()?;
+        is_kept = false;
+        (watch.stepped)(training.trainer.step(), steps(document));
+        if training.is_due(step) {
+            let measured = training.measure(rate)?;
+            is_kept = true;
+            (watch.measured)(&measured);
+        }
+    }
+    if !is_kept {
+        training.keep()?;
+    }
+    let is_interrupted = is_interrupted() && !training.is_done();
+    let is_early = !is_interrupted && !training.is_done();
+    Ok(Outcome { steps: training.trainer.step(), best: training.kept.best, is_interrupted, is_early })
+}
+
+/// Problems of a recipe with their labels.
+struct Set {
+    recipe: Recipe,
+    labels: Vec<StoredLabel>,
+}
+
+impl Set {
+    /// One example per label.
+    fn examples(&self, seed: u64) -> Result<Vec<Example>, RunError> {
+        let example = |(number, label): (usize, &StoredLabel)| {
+            example_of(&self.recipe, label, &mut seed::stream(seed, number as u64))
+        };
+        self.labels.par_iter().enumerate().map(example).collect()
+    }
+}
+
+/// State of a run.
+struct Training<'r> {
+    document: &'r RunDocument,
+    folder: &'r Folder,
+    pool: rayon::ThreadPool,
+    learned: Set,
+    held_out: Set,
+    /// Examples of the held-out set.
+    tests: Vec<Example>,
+    trainer: Trainer,
+    card: Card,
+    kept: Kept,
+    metrics: Metrics<Measured>,
+}
+
+impl Training<'_> {
+    /// Whether all steps have been taken.
+    fn is_done(&self) -> bool {
+        self.trainer.step() >= steps(self.document)
+    }
+
+    /// Takes the step of a batch, or the steps of an episode. Returns the learning rate.
+    fn advance(&mut self) -> Result<f64, RunError> {
         let began = Instant::now();
-        let rate = document.adam.rate_at(trainer.step(), steps(document));
+        let Training { document, pool, learned, trainer, kept, .. } = self;
         let step = trainer.step();
+        let rate = document.adam.rate_at(step, steps(document));
         pool.install(|| match document.stage {
             Stage::Imitation | Stage::Expert => {
-                let batch = batch(document, &recipe, &labels, step)?;
+                let batch = batch(document, &learned.recipe, &learned.labels, step)?;
                 let (losses, norm) = trainer.imitate(&batch.iter().collect::<Vec<_>>(), rate)?;
                 kept.since.add(number(&losses)?, norm, batch.len());
                 Ok::<(), RunError>(())
             }
             Stage::Reinforcement => {
-                let reward = reinforce(document, &recipe, &mut trainer, step, rate)?;
+                let reward = reinforce(document, &learned.recipe, trainer, step, rate)?;
                 kept.since.add(-reward, 0.0, 1);
                 Ok(())
             }
         })?;
         kept.seconds += began.elapsed().as_secs_f64();
         kept.since.seconds += began.elapsed().as_secs_f64();
-        is_kept = false;
-        (watch.stepped)(trainer.step(), steps(document));
-        let is_last = trainer.step() >= steps(document);
-        let crossed = trainer.step() / document.measure_every > step / document.measure_every;
-        if crossed || is_last {
-            let mut measured = pool.install(|| measure(&trainer, &tests, &kept, rate))?;
-            if document.stage == Stage::Reinforcement {
-                // The objective of this stage instead of the imitation loss.
-                measured.held_out = pool.install(|| lost(&trainer, &held_out, &held_out_labels))?;
-            }
-            kept.since = Since::default();
-            kept.idle += 1;
-            if kept.best.is_none_or(|best| measured.held_out < best) {
-                (kept.best, kept.idle) = (Some(measured.held_out), 0);
-                let card = with_stage(&card, document, trainer.step(), measured.held_out);
-                let bytes = trainer.network.to_bytes(&card).map_err(TrainError::from)?;
-                Folder::write(&folder.best(), &bytes)?;
-            }
-            metrics.0.push(measured);
-            metrics.write(folder)?;
-            // Written last, so that the state is never ahead of the other files.
-            keep(&trainer, &card, &kept, folder)?;
-            is_kept = true;
-            (watch.measured)(&measured);
-        }
+        Ok(rate)
     }
-    if !is_kept {
-        keep(&trainer, &card, &kept, folder)?;
-    }
-    let is_interrupted = is_interrupted() && trainer.step() < steps(document);
-    let is_early = !is_interrupted && trainer.step() < steps(document);
-    Ok(Outcome { steps: trainer.step(), best: kept.best, is_interrupted, is_early })
-}
 
-/// Saves the state to resume from.
-fn keep(trainer: &Trainer, card: &Card, kept: &Kept, folder: &Folder) -> Result<(), RunError> {
-    let progress = serde_json::to_value(kept).map_err(|error| RunError::File {
-        doing: "write",
-        file: folder.state().display().to_string(),
-        cause: error.to_string(),
-    })?;
-    Folder::write(&folder.state(), &trainer.to_bytes(card, progress)?)
+    /// Whether to measure after the steps since `before`.
+    fn is_due(&self, before: u64) -> bool {
+        let every = self.document.measure_every;
+        self.trainer.step() / every > before / every || self.is_done()
+    }
+
+    /// Measures on the held-out set. Writes the measurement, the checkpoint if it is the best, and the state.
+    fn measure(&mut self, rate: f64) -> Result<Measured, RunError> {
+        let Training { document, folder, pool, held_out, tests, trainer, card, kept, metrics, .. } = self;
+        let mut measured = pool.install(|| measure(trainer, tests, kept, rate))?;
+        if document.stage == Stage::Reinforcement {
+            // The objective of this stage instead of the imitation loss.
+            measured.held_out = pool.install(|| lost(trainer, &held_out.recipe, &held_out.labels))?;
+        }
+        kept.since = Since::default();
+        kept.idle += 1;
+        if kept.best.is_none_or(|best| measured.held_out < best) {
+            (kept.best, kept.idle) = (Some(measured.held_out), 0);
+            let card = with_stage(card, document, trainer.step(), measured.held_out);
+            let bytes = trainer.network.to_bytes(&card).map_err(TrainError::from)?;
+            Folder::write(&folder.best(), &bytes)?;
+        }
+        metrics.0.push(measured);
+        metrics.write(folder)?;
+        // Written last, so that the state is never ahead of the other files.
+        self.keep()?;
+        Ok(measured)
+    }
+
+    /// Saves the state to resume from.
+    fn keep(&self) -> Result<(), RunError> {
+        let progress = serde_json::to_value(&self.kept).map_err(|error| RunError::File {
+            doing: "write",
+            file: self.folder.state().display().to_string(),
+            cause: error.to_string(),
+        })?;
+        Folder::write(&self.folder.state(), &self.trainer.to_bytes(&self.card, progress)?)
+    }
 }
 
 /// Optimiser steps of a run; an episode takes several.
@@ -263,6 +314,24 @@ fn begin(
     let since = Since::default();
     let kept = Kept { document: document.clone(), from, since, best: None, idle: 0, seconds: 0.0 };
     Ok((Trainer::new(network, document.adam)?, card, kept))
+}
+
+/// The labels to learn from, empty for reinforcement; `None` if interrupted.
+fn labels_to_learn_from(
+    document: &RunDocument,
+    recipe: &Recipe,
+    origin: Option<&Beginning>,
+    folder: &Folder,
+    watch: &Watch<'_>,
+) -> Result<Option<Vec<StoredLabel>>, RunError> {
+    let teacher = origin.filter(|_| document.stage == Stage::Expert);
+    let path = folder.labels(teacher.map(|teacher| &teacher.digest[..SHOWN]));
+    match document.stage {
+        Stage::Reinforcement => Ok(Some(Vec::new())),
+        Stage::Imitation | Stage::Expert => {
+            labels(&document.data, recipe, &path, "to learn from", teacher, watch)
+        }
+    }
 }
 
 /// The labels of a set, after making those that are missing; `None` if interrupted.

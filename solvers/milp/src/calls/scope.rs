@@ -169,51 +169,30 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Classifies the outside nodes.
+    /// Adds the outside of a plan; `None` if the plan has a cycle.
     fn with_outside(mut self, plan: &[u32]) -> Option<Scope<'a>> {
-        let (offload, seats) = (self.offload, self.seats);
-        let graph = offload.graph();
-        // Calls of the plan and open calls, with or without operators.
-        let mut used: Vec<u32> =
-            plan.iter().copied().filter(|&seat| seats.seat(seat).call.is_some()).collect();
-        used.extend(&self.calls);
-        used.sort_unstable();
-        used.dedup();
-        let mut calls: Vec<Call> = Vec::with_capacity(used.len());
-        for (at, &seat) in (0u32..).zip(&used) {
-            let after = at.checked_sub(1).filter(|&one| seats.beside(seat).contains(&used[one as usize]));
-            calls.push(Call { pool: seats.seat(seat).pool, after });
-        }
-        let site = |&seat: &u32| match used.binary_search(&seat) {
-            Ok(call) => Site::Call(call as u32),
-            Err(_) => Site::Host(seats.seat(seat).pool),
-        };
-        let sites: Vec<Site> = plan.iter().map(site).collect();
-        let nodes = Nodes::new(graph, &sites, &calls)?;
-        let mut timeline = Timeline::new(graph);
-        timeline.schedule(offload, &sites, &calls)?;
-        let end = |call: u32| match self.call_at(used[call as usize]) {
+        let timed = Timed::new(&self, plan)?;
+        let end = |call: u32| match self.call_at(timed.used[call as usize]) {
             Some(open) => End::Open(open),
-            None => End::Closed(nodes.of_call(call)),
+            None => End::Closed(timed.nodes.of_call(call)),
         };
-        let chain =
-            (0..calls.len() as u32).filter_map(|call| Some((end(calls[call as usize].after?), end(call))));
-        self.chain = chain.collect();
+        let follow = |(at, call): (u32, &Call)| Some((end(call.after?), end(at)));
+        self.chain = (0u32..).zip(&timed.calls).filter_map(follow).collect();
+        (self.moments, self.latest_known) = self.moments_of(&timed);
+        let graph = self.offload.graph();
+        for op in graph.operators().filter(|op| self.block_of[op.index()] == NONE) {
+            self.node_of[op.index()] = timed.nodes.of(op);
+            self.bytes_outside[plan[op.index()] as usize] += graph.least_bytes(op);
+        }
+        Some(self)
+    }
 
+    /// Classifies the nodes of a plan. Also returns the latest known time.
+    fn moments_of(&self, timed: &Timed<'_>) -> (Vec<Moment>, f64) {
+        let nodes = &timed.nodes;
         let decided = |node: u32| match nodes.call(node) {
-            Some(call) => self.call_at(used[call as usize]).is_some(),
+            Some(call) => self.call_at(timed.used[call as usize]).is_some(),
             None => self.block_of[node as usize] != NONE,
-        };
-        let seconds = |node: u32| match nodes.call(node) {
-            Some(call) => timeline.calls()[call as usize].load(),
-            None => {
-                let pool = seats.seat(plan[node as usize]).pool;
-                offload.seconds(OpId(node), pool as usize).unwrap_or(0.0)
-            }
-        };
-        let finish = |node: u32| match nodes.call(node) {
-            Some(call) => timeline.calls()[call as usize].finish(),
-            None => timeline.ready(OpId(node)),
         };
         let mut behind = vec![false; nodes.count()];
         for &node in nodes.order() {
@@ -227,24 +206,19 @@ impl<'a> Scope<'a> {
         let mut latest_known = 0.0f64;
         for &node in nodes.order().iter().rev() {
             let at = node as usize;
+            let seconds = timed.seconds(node);
             before[at] = nodes.successors(node).any(|next| decided(next) || before[next as usize]);
-            tail[at] =
-                seconds(node) + nodes.successors(node).map(|next| tail[next as usize]).fold(0.0, f64::max);
+            tail[at] = seconds + nodes.successors(node).map(|next| tail[next as usize]).fold(0.0, f64::max);
             moments[at] = match (behind[at], before[at]) {
-                (false, _) => Moment::Known(finish(node)),
+                (false, _) => Moment::Known(timed.finish(node)),
                 (true, false) => Moment::Last(tail[at]),
-                (true, true) => Moment::Between(seconds(node)),
+                (true, true) => Moment::Between(seconds),
             };
             if !behind[at] && !decided(node) {
-                latest_known = latest_known.max(finish(node));
+                latest_known = latest_known.max(timed.finish(node));
             }
         }
-        (self.moments, self.latest_known) = (moments, latest_known);
-        for op in graph.operators().filter(|op| self.block_of[op.index()] == NONE) {
-            self.node_of[op.index()] = nodes.of(op);
-            self.bytes_outside[plan[op.index()] as usize] += graph.least_bytes(op);
-        }
-        Some(self)
+        (moments, latest_known)
     }
 
     /// Block of an operator; `None` if it is outside.
@@ -364,6 +338,63 @@ impl<'a> Scope<'a> {
     /// Number of binary variables for the seats of blocks.
     pub fn decisions(&self) -> usize {
         self.blocks.iter().map(|block| block.domain.len()).filter(|&len| len > 1).sum()
+    }
+}
+
+/// A plan with the times of its calls and operators.
+struct Timed<'s> {
+    offload: &'s Offload<'s>,
+    seats: &'s Seats,
+    plan: &'s [u32],
+    /// Seats of the calls of the plan and of the open calls, with or without operators.
+    used: Vec<u32>,
+    calls: Vec<Call>,
+    nodes: Nodes,
+    timeline: Timeline,
+}
+
+impl<'s> Timed<'s> {
+    /// Schedules a plan; `None` if it has a cycle.
+    fn new(scope: &Scope<'s>, plan: &'s [u32]) -> Option<Timed<'s>> {
+        let (offload, seats) = (scope.offload, scope.seats);
+        let mut used: Vec<u32> =
+            plan.iter().copied().filter(|&seat| seats.seat(seat).call.is_some()).collect();
+        used.extend(&scope.calls);
+        used.sort_unstable();
+        used.dedup();
+        let mut calls: Vec<Call> = Vec::with_capacity(used.len());
+        for (at, &seat) in (0u32..).zip(&used) {
+            let after = at.checked_sub(1).filter(|&one| seats.beside(seat).contains(&used[one as usize]));
+            calls.push(Call { pool: seats.seat(seat).pool, after });
+        }
+        let site = |&seat: &u32| match used.binary_search(&seat) {
+            Ok(call) => Site::Call(call as u32),
+            Err(_) => Site::Host(seats.seat(seat).pool),
+        };
+        let sites: Vec<Site> = plan.iter().map(site).collect();
+        let nodes = Nodes::new(offload.graph(), &sites, &calls)?;
+        let mut timeline = Timeline::new(offload.graph());
+        timeline.schedule(offload, &sites, &calls)?;
+        Some(Timed { offload, seats, plan, used, calls, nodes, timeline })
+    }
+
+    /// Duration of a node.
+    fn seconds(&self, node: u32) -> f64 {
+        match self.nodes.call(node) {
+            Some(call) => self.timeline.calls()[call as usize].load(),
+            None => {
+                let pool = self.seats.seat(self.plan[node as usize]).pool;
+                self.offload.seconds(OpId(node), pool as usize).unwrap_or(0.0)
+            }
+        }
+    }
+
+    /// Time at which a node is done.
+    fn finish(&self, node: u32) -> f64 {
+        match self.nodes.call(node) {
+            Some(call) => self.timeline.calls()[call as usize].finish(),
+            None => self.timeline.ready(OpId(node)),
+        }
     }
 }
 

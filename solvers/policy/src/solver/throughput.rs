@@ -1,5 +1,6 @@
 //! Maximising the throughput of a contiguous split.
 
+use rand::Rng;
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
@@ -38,117 +39,159 @@ pub(super) fn solve(
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
     let units = Units::new(problem);
-    let mut bound = strongest(problem);
+    let bound = strongest(problem);
     let room = Room::new(problem, &units, context.limits.memory);
     // The plan that the network reads is a candidate for the result only if the floor is kept.
     let base = match parts.floor {
         true => best_over_orders(problem, &units, Effort::Plain, context)?,
         false => best_over_orders(problem, &units, Effort::Plain, &mut context.apart())?,
     };
-    let mut best = base.clone().filter(|_| parts.floor);
-    let mut rng = seed::stream(context.seed, 0);
-    let plain = of_order(&Rule::DepthFirst.order(problem, &units));
-    // Positions of the units in the best order so far, at first the depth-first one, and the positions that the network
-    // proposes.
-    let (mut places_of_best, mut guide) = (plain.clone(), None);
-    let mut asked = 0;
+    let best = base.clone().filter(|_| parts.floor);
+    let rng = seed::stream(context.seed, 0);
+    let places = of_order(&Rule::DepthFirst.order(problem, &units));
+    let guide = places.clone();
+    let mut run = Run { problem, units: &units, room: &room, bound, best, places, guide, rng, asked: 0 };
     let step = step_of(problem).ok();
     let scene = step.as_ref().map(Scene::new).filter(|scene| scene.impossible().is_none());
-    let mut reader = None;
     let mut reason = None;
-    if let (Some(network), false) = (network, units.is_empty() || is_over(best.as_ref(), &bound, context)) {
-        reason = match &scene {
-            None => Some("the network was not asked: it reads steps, and the problem has none".to_owned()),
-            Some(scene) => {
-                let found = Reader::new(scene);
-                let too_large = Policy::too_large(network, &found.subject, context);
-                reader = too_large.is_none().then_some((network, found));
-                too_large
+    if let Some(network) = network.filter(|_| !units.is_empty() && !run.is_over(context)) {
+        match Reader::new(network, scene.as_ref(), context) {
+            Ok(mut reader) => run.refine(&mut reader, base, parts.draws, context)?,
+            Err(why) => {
+                context.emit(Event::Phase { name: why.clone() });
+                reason = Some(why);
             }
+        }
+    }
+    if parts.floor {
+        improve_boundaries(problem, &units, &room, &mut run.best, &mut run.bound, context)?;
+    }
+    if parts.search && room.space.is_some() && !units.is_empty() && !is_chain(&units) {
+        run.search(context)?;
+    }
+    let stop = context.stop().reason();
+    let no_plan = "no linear order that was tried has a split that fits";
+    let solution = room.solution(name, run.best, run.bound, stop, no_plan);
+    let reason = solution.reason.clone().or(reason.filter(|_| solution.status != Status::Optimal));
+    Ok(Solution { statistics: vec![("predictions", run.asked)], reason, ..solution })
+}
+
+/// State of a solve.
+struct Run<'r, R> {
+    problem: &'r Problem,
+    units: &'r Units,
+    room: &'r Room,
+    bound: LowerBound,
+    best: Option<Plan>,
+    /// Positions of the units in the best order so far, at first the depth-first one.
+    places: Vec<f64>,
+    /// Positions of the units that the network proposes, at first the depth-first ones.
+    guide: Vec<f64>,
+    rng: R,
+    /// Number of predictions.
+    asked: u64,
+}
+
+impl<R: Rng> Run<'_, R> {
+    /// Whether nothing is left to gain, or no time is left.
+    fn is_over(&self, context: &Context<'_>) -> bool {
+        let is_enough = |plan: &Plan| {
+            tolerance::gap(plan.value(), self.bound.value) == 0.0
+                || context.gap_reached(plan.value(), self.bound.value)
         };
+        context.stop().reason().is_some() || self.best.as_ref().is_some_and(is_enough)
     }
-    if let Some(why) = &reason {
-        context.emit(Event::Phase { name: why.clone() });
-    }
-    if let Some((network, reader)) = &mut reader {
-        let mut base = base;
+
+    /// Draws orders from the network, which reads a plan at first and then the best one, until they improve nothing.
+    fn refine(
+        &mut self,
+        reader: &mut Reader<'_, '_>,
+        mut base: Option<Plan>,
+        draws: usize,
+        context: &mut Context<'_>,
+    ) -> Result<(), SolveError> {
         for _ in 0..REFINEMENTS {
-            if is_over(best.as_ref(), &bound, context) {
+            if self.is_over(context) {
                 break;
             }
-            let Some(found) = reader.ask(network, &units, base.as_ref(), &bound, context)? else { break };
-            asked += 1;
+            let Some(found) = reader.ask(self.units, base.as_ref(), &self.bound, context)? else { break };
+            self.asked += 1;
             context.emit(Event::Phase { name: "orders drawn from the network".into() });
             let draw = |number: usize| {
                 // The network's own order first, then mixtures with the best order so far, and noise.
                 let weight = if number == 0 { 1.0 } else { 1.0 - (number % 4) as f64 / 4.0 };
-                let noise = if number < 4 { 0.0 } else { NOISE * (number as f64 / parts.draws as f64) };
-                mixed(&units, &places_of_best, &found, weight, noise, &mut rng)
+                let noise = if number < 4 { 0.0 } else { NOISE * (number as f64 / draws as f64) };
+                mixed(self.units, &self.places, &found, weight, noise, &mut self.rng)
             };
-            let orders: Vec<Vec<u32>> = (0..parts.draws).map(draw).collect();
-            let chosen = over_more_orders(problem, &units, &room, &orders, &mut best, context)?;
-            guide = Some(found);
-            match chosen {
-                Some(at) => places_of_best = of_order(&orders[at]),
-                None => break,
+            let orders: Vec<Vec<u32>> = (0..draws).map(draw).collect();
+            let has_improved = self.split(&orders, context)?;
+            self.guide = found;
+            if !has_improved {
+                break;
             }
-            base = best.clone();
+            base = self.best.clone();
         }
+        Ok(())
     }
-    if parts.floor {
-        improve_boundaries(problem, &units, &room, &mut best, &mut bound, context)?;
-    }
-    if parts.search && room.space.is_some() && !units.is_empty() && !is_chain(&units) {
+
+    /// Draws orders between the best one and the guide, in the remaining time.
+    fn search(&mut self, context: &mut Context<'_>) -> Result<(), SolveError> {
         context.emit(Event::Phase { name: "search".into() });
         let most = match context.stop().remaining() {
             Some(_) => usize::MAX,
-            None => ORDERS.min(WORK / (units.len() * units.len())),
+            None => ORDERS.min(WORK / (self.units.len() * self.units.len())),
         };
         let mut tried = 0;
-        while tried < most && !is_over(best.as_ref(), &bound, context) {
+        while tried < most && !self.is_over(context) {
             let count = AT_ONCE.min(most - tried);
-            let pull = guide.as_ref().unwrap_or(&plain);
             let draw = |number: usize| {
                 let weight = [0.0, 0.1, 0.3, 0.6][number % 4];
-                mixed(&units, &places_of_best, pull, weight, NOISE / 4.0, &mut rng)
+                mixed(self.units, &self.places, &self.guide, weight, NOISE / 4.0, &mut self.rng)
             };
             let orders: Vec<Vec<u32>> = (0..count).map(draw).collect();
-            if let Some(at) = over_more_orders(problem, &units, &room, &orders, &mut best, context)? {
-                places_of_best = of_order(&orders[at]);
-            }
+            self.split(&orders, context)?;
             tried += count;
         }
+        Ok(())
     }
-    let stop = context.stop().reason();
-    let no_plan = "no linear order that was tried has a split that fits";
-    let solution = room.solution(name, best, bound, stop, no_plan);
-    let reason = solution.reason.clone().or(reason.filter(|_| solution.status != Status::Optimal));
-    Ok(Solution { statistics: vec![("predictions", asked)], reason, ..solution })
-}
 
-/// Whether nothing is left to gain, or no time is left.
-fn is_over(best: Option<&Plan>, bound: &LowerBound, context: &Context<'_>) -> bool {
-    let is_enough = |plan: &Plan| {
-        tolerance::gap(plan.value(), bound.value) == 0.0 || context.gap_reached(plan.value(), bound.value)
-    };
-    context.stop().reason().is_some() || best.is_some_and(is_enough)
+    /// Splits orders by the exact program. Returns whether the best plan has improved.
+    fn split(&mut self, orders: &[Vec<u32>], context: &mut Context<'_>) -> Result<bool, SolveError> {
+        let chosen = over_more_orders(self.problem, self.units, self.room, orders, &mut self.best, context)?;
+        if let Some(at) = chosen {
+            self.places = of_order(&orders[at]);
+        }
+        Ok(chosen.is_some())
+    }
 }
 
 /// Runs the network for the positions of the units.
 struct Reader<'s, 'p> {
+    network: &'s Network,
     subject: Subject<'s, 'p>,
     judge: Judge<'s, 'p>,
 }
 
 impl<'s, 'p> Reader<'s, 'p> {
-    fn new(scene: &'s Scene<'p>) -> Reader<'s, 'p> {
-        Reader { subject: Subject::new(scene, MOST_UNITS, true), judge: Judge::new(scene) }
+    /// A reader of a scene, or the reason why the network is not asked.
+    fn new(
+        network: &'s Network,
+        scene: Option<&'s Scene<'p>>,
+        context: &Context<'_>,
+    ) -> Result<Reader<'s, 'p>, String> {
+        let no_step = "the network was not asked: it reads steps, and the problem has none";
+        let scene = scene.ok_or(no_step)?;
+        let subject = Subject::new(scene, MOST_UNITS, true);
+        let judge = Judge::new(scene);
+        match Policy::too_large(network, &subject, context) {
+            Some(why) => Err(why),
+            None => Ok(Reader { network, subject, judge }),
+        }
     }
 
     /// The positions that the network proposes, given a plan to improve on; without one, it reads a list schedule.
     fn ask(
         &mut self,
-        network: &Network,
         units: &Units,
         plan: Option<&Plan>,
         bound: &LowerBound,
@@ -165,7 +208,7 @@ impl<'s, 'p> Reader<'s, 'p> {
         let base = Base::new(&self.subject, &mut self.judge, &schedule);
         let value = plan.map_or(base.seconds, Plan::value);
         let figures = input(&self.subject, &base, value, bound.value);
-        let prediction = Policy::ask(network, &figures, context)?;
+        let prediction = Policy::ask(self.network, &figures, context)?;
         Ok(Some(places(&self.subject, &prediction, units)))
     }
 }

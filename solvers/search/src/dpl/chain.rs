@@ -34,6 +34,21 @@ struct Parent {
     replicas: u32,
 }
 
+/// Minimum bottleneck and last stage of every state: `[index of the position][usage]`, so that the states of one start
+/// are contiguous.
+struct Table {
+    value: Vec<f64>,
+    parent: Vec<Parent>,
+}
+
+/// A stage between two cut positions, by their index.
+struct Interval {
+    start: usize,
+    end: usize,
+    pool: usize,
+    replicas: u32,
+}
+
 /// Bytes per state of the tables.
 pub(super) const STATE_BYTES: u64 = (size_of::<f64>() + size_of::<Parent>()) as u64;
 
@@ -105,31 +120,32 @@ impl Chain<'_> {
     fn minimise(&self, pass: usize, caps: [f64; 2]) -> Option<Minimised<Vec<StageAssignment>>> {
         let count = self.positions.len() - 1;
         let width = self.space.len();
-        // `[index of the position][usage]`: the states of one start are contiguous.
-        let mut value = vec![f64::INFINITY; (count + 1) * width];
-        let mut parent = vec![Parent { start: 0, usage: 0, pool: 0, replicas: 0 }; (count + 1) * width];
-        value[0] = 0.0;
+        let mut table = Table {
+            value: vec![f64::INFINITY; (count + 1) * width],
+            parent: vec![Parent { start: 0, usage: 0, pool: 0, replicas: 0 }; (count + 1) * width],
+        };
+        table.value[0] = 0.0;
         let mut meters: Vec<Meter<'_>> = (0..self.problem.pools().len())
             .map(|pool| Meter::new(self.units, self.problem.objective(), pool))
             .collect();
         for start in 0..count {
             let row = start * width;
-            if value[row..row + width].iter().all(|value| value.is_infinite()) {
+            if table.value[row..row + width].iter().all(|value| value.is_infinite()) {
                 continue;
             }
             for (pool, meter) in meters.iter_mut().enumerate() {
-                if !self.grow(start, pool, meter, pass, caps, &mut value, &mut parent) {
+                if !self.grow(start, pool, meter, pass, caps, &mut table) {
                     return None;
                 }
             }
         }
         let last = count * width;
-        let (usage, &best) = value[last..]
+        let (usage, &best) = table.value[last..]
             .iter()
             .enumerate()
             .min_by(|a, b| a.1.total_cmp(b.1))
             .filter(|(_, value)| value.is_finite())?;
-        let stages = self.walk_back(usage, &parent);
+        let stages = self.walk_back(usage, &table.parent);
         let mut loads = [0.0; 2];
         for stage in &stages {
             let own = stage_loads(self.problem, self.units, stage);
@@ -141,10 +157,8 @@ impl Chain<'_> {
         Some(Minimised { loads, placement: stages })
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the two tables are borrowed apart from the meter that grows"
-    )]
+    /// Grows the interval from a position on a pool, unit by unit, and extends the states by it at every cut position
+    /// below the caps. Returns `false` if the solve has to stop.
     fn grow(
         &self,
         start: usize,
@@ -152,23 +166,20 @@ impl Chain<'_> {
         meter: &mut Meter<'_>,
         pass: usize,
         caps: [f64; 2],
-        value: &mut [f64],
-        parent: &mut [Parent],
+        table: &mut Table,
     ) -> bool {
         let objective = self.problem.objective();
-        let spec = &self.problem.pools()[pool];
-        let width = self.space.len();
+        let memory = self.problem.pools()[pool].memory;
         let passes = objective.passes();
-        let most = objective.max_replicas.min(spec.count());
-        let by_stage = objective.memory_depends_on_stage();
+        let most = objective.max_replicas.min(self.problem.pools()[pool].count());
+        let least_in_flight = objective.in_flight(1);
         meter.clear();
         let from = self.positions[start] as usize;
         let mut end = start + 1;
         for (at, &unit) in self.order.iter().enumerate().skip(from) {
             meter.add(unit as usize);
             let too_long = (0..passes).any(|pass| meter.compute(pass) / f64::from(most) >= caps[pass]);
-            let least_in_flight = objective.in_flight(1);
-            if !meter.supported() || too_long || !meter.holdings().may_fit(least_in_flight, spec.memory) {
+            if !meter.supported() || too_long || !meter.holdings().may_fit(least_in_flight, memory) {
                 break;
             }
             if self.positions[end] as usize != at + 1 {
@@ -178,42 +189,48 @@ impl Chain<'_> {
                 if self.has_to_stop() {
                     return false;
                 }
-                let sync = spec.synchronisation(meter.parameter_bytes(), replicas);
-                let mut loads = [0.0; 2];
-                for (pass, load) in loads.iter_mut().enumerate().take(passes) {
-                    *load = meter.load(pass, replicas);
-                }
-                loads[passes - 1] += sync;
+                let loads = loads_of(self.problem, meter, pool, replicas);
                 if (0..passes).any(|pass| loads[pass] >= caps[pass]) {
                     continue;
                 }
                 // Memory is computed only for stages below the caps.
-                if !meter.holdings().fits(least_in_flight, spec.memory) {
+                if !meter.holdings().fits(least_in_flight, memory) {
                     break;
                 }
-                for usage in 0..width {
-                    let before = value[start * width + usage];
-                    if before >= caps[pass] || self.space.left(usage, pool) < replicas {
-                        continue;
-                    }
-                    if by_stage {
-                        let in_flight = objective.in_flight(self.space.stages(usage) + 1);
-                        if !meter.holdings().fits(in_flight, spec.memory) {
-                            continue;
-                        }
-                    }
-                    let at = end * width + self.space.after(usage, pool, replicas);
-                    let candidate = before.max(loads[pass]);
-                    if candidate < value[at] {
-                        value[at] = candidate;
-                        parent[at] =
-                            Parent { start: start as u32, usage: usage as u32, pool: pool as u32, replicas };
-                    }
-                }
+                let stage = Interval { start, end, pool, replicas };
+                self.extend(stage, meter, loads[pass], caps[pass], table);
             }
             end += 1;
         }
         true
+    }
+
+    /// Extends every state at the start of a stage by the stage.
+    fn extend(&self, stage: Interval, meter: &Meter<'_>, load: f64, cap: f64, table: &mut Table) {
+        let Interval { start, end, pool, replicas } = stage;
+        let objective = self.problem.objective();
+        let memory = self.problem.pools()[pool].memory;
+        let by_stage = objective.memory_depends_on_stage();
+        let width = self.space.len();
+        for usage in 0..width {
+            let before = table.value[start * width + usage];
+            if before >= cap || self.space.left(usage, pool) < replicas {
+                continue;
+            }
+            if by_stage {
+                let in_flight = objective.in_flight(self.space.stages(usage) + 1);
+                if !meter.holdings().fits(in_flight, memory) {
+                    continue;
+                }
+            }
+            let at = end * width + self.space.after(usage, pool, replicas);
+            let candidate = before.max(load);
+            if candidate < table.value[at] {
+                table.value[at] = candidate;
+                table.parent[at] =
+                    Parent { start: start as u32, usage: usage as u32, pool: pool as u32, replicas };
+            }
+        }
     }
 
     /// Checks the clock periodically.
@@ -248,16 +265,20 @@ impl Chain<'_> {
 
 /// Load of a stage per pass, divided among its replicas, including synchronisation.
 pub fn stage_loads(problem: &Problem, units: &Units, stage: &StageAssignment) -> [f64; 2] {
-    let objective = problem.objective();
-    let mut meter = Meter::new(units, objective, stage.pool);
+    let mut meter = Meter::new(units, problem.objective(), stage.pool);
     for &unit in &stage.units {
         meter.add(unit as usize);
     }
+    loads_of(problem, &meter, stage.pool, stage.replicas)
+}
+
+/// The loads of [`stage_loads`] for the units in a meter.
+fn loads_of(problem: &Problem, meter: &Meter<'_>, pool: usize, replicas: u32) -> [f64; 2] {
+    let passes = problem.objective().passes();
     let mut loads = [0.0; 2];
-    for (pass, load) in loads.iter_mut().enumerate().take(objective.passes()) {
-        *load = meter.load(pass, stage.replicas);
+    for (pass, load) in loads.iter_mut().enumerate().take(passes) {
+        *load = meter.load(pass, replicas);
     }
-    loads[objective.passes() - 1] +=
-        problem.pools()[stage.pool].synchronisation(meter.parameter_bytes(), stage.replicas);
+    loads[passes - 1] += problem.pools()[pool].synchronisation(meter.parameter_bytes(), replicas);
     loads
 }

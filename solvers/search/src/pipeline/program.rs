@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
+use stagewright_core::bits;
 use stagewright_core::contract::Units;
 use stagewright_core::document::Schedule;
 use stagewright_core::placement::{Placement, StageAssignment};
@@ -156,11 +157,87 @@ struct Program<'s, 'a> {
     best: &'s mut Option<Plan>,
 }
 
-/// A level of the depth-first walk over the supersets of a set: the positions that may come next, and the index of the
-/// next one.
+/// A level of the depth-first walk over the supersets of a set: the positions that may come next, the index of the
+/// next one, and the work that the set of this level leaves.
 struct Step {
     ready: Vec<u32>,
     next: usize,
+    left: Left,
+}
+
+/// The depth-first walk over the supersets of a set, whose additional units form a stage.
+struct Walk<'w, 'a> {
+    poset: &'w Poset,
+    stage: &'w mut Stage<'a>,
+    /// Positions taken, as bits.
+    taken: Vec<u64>,
+    /// Number of positions that each still waits for.
+    waits: Vec<u32>,
+    path: Vec<Step>,
+}
+
+impl<'w, 'a> Walk<'w, 'a> {
+    fn new(poset: &'w Poset, stage: &'w mut Stage<'a>, set: &[u64], left: Left) -> Walk<'w, 'a> {
+        let mut waits = poset.waits_for.clone();
+        for at in members(set) {
+            for &freed in &poset.frees[at] {
+                waits[freed as usize] -= 1;
+            }
+        }
+        let is_taken = |at: usize| bits::contains(set, at);
+        let ready = (0..poset.len()).filter(|&at| waits[at] == 0 && !is_taken(at));
+        let path = vec![Step { ready: ready.map(|at| at as u32).collect(), next: 0, left }];
+        Walk { poset, stage, taken: set.to_vec(), waits, path }
+    }
+
+    /// The next position to add to the stage, after leaving the levels without one; `None` at the end.
+    fn advance(&mut self) -> Option<u32> {
+        loop {
+            let step = self.path.last_mut()?;
+            if let Some(&at) = step.ready.get(step.next) {
+                step.next += 1;
+                return Some(at);
+            }
+            self.path.pop();
+            // The unit that led here leaves the stage.
+            if let Some(step) = self.path.last() {
+                self.leave(step.ready[step.next - 1]);
+            }
+        }
+    }
+
+    /// Adds a position to the stage. Returns the positions that may come next.
+    fn enter(&mut self, at: u32) -> Vec<u32> {
+        self.stage.add(self.poset.unit_at[at as usize]);
+        bits::insert(&mut self.taken, at as usize);
+        let step = &self.path[self.path.len() - 1];
+        let mut ready = step.ready[step.next..].to_vec();
+        for &freed in &self.poset.frees[at as usize] {
+            self.waits[freed as usize] -= 1;
+            if self.waits[freed as usize] == 0 {
+                let place = ready.partition_point(|&other| other < freed);
+                ready.insert(place, freed);
+            }
+        }
+        ready
+    }
+
+    /// Removes a position from the stage.
+    fn leave(&mut self, at: u32) {
+        self.stage.undo();
+        bits::remove(&mut self.taken, at as usize);
+        for &freed in &self.poset.frees[at as usize] {
+            self.waits[freed as usize] += 1;
+        }
+    }
+
+    /// Empties the stage.
+    fn clear(&mut self) {
+        self.path.pop();
+        while let Some(step) = self.path.pop() {
+            self.leave(step.ready[step.next - 1]);
+        }
+    }
 }
 
 impl Program<'_, '_> {
@@ -210,82 +287,56 @@ impl Program<'_, '_> {
         stage: &mut Stage<'_>,
         context: &mut Context<'_>,
     ) -> Option<StopReason> {
-        let space = self.search.space;
+        let ways = self.ways(set, labels, pool);
+        let most = ways.iter().map(|&(usage, _)| self.search.space.most_replicas(usage, pool)).max()?;
+        let in_flight = ways.iter().map(|&(usage, _)| self.in_flight(usage)).min()?;
+        let mut walk = Walk::new(self.poset, stage, &self.sets[set as usize], self.rests[set as usize]);
+        while let Some(at) = walk.advance() {
+            self.steps += 1;
+            if let Some(stop) = self.has_to_stop(context) {
+                walk.clear();
+                return Some(stop);
+            }
+            let units = size + walk.path.len();
+            let before = walk.path[walk.path.len() - 1].left;
+            let left = self.without(before, self.poset.unit_at[at as usize], units);
+            let ready = walk.enter(at);
+            if !walk.stage.supported()
+                || !walk.stage.fits(in_flight)
+                || !self.any_below_cap(&ways, left.rest, walk.stage, most)
+            {
+                walk.leave(at);
+                continue;
+            }
+            if self.poset.is_state(units) {
+                self.arrive(&ways, (&walk.taken, units, left), pool, walk.stage, context);
+            }
+            walk.path.push(Step { ready, next: 0, left });
+        }
+        None
+    }
+
+    /// The labels of a set that another stage on a pool may extend to a value below the cap, by usage.
+    fn ways(&self, set: u32, labels: &BTreeMap<u32, Vec<u32>>, pool: usize) -> Vec<(usize, Vec<u32>)> {
         let cap = self.cap();
-        let ways: Vec<(usize, Vec<u32>)> = labels
+        let left = self.rests[set as usize].rest;
+        let alive = |&entry: &u32| self.rule.value(self.entries[entry as usize].label, left) < cap;
+        labels
             .iter()
             .map(|(&usage, entries)| (usage as usize, entries))
-            .filter(|&(usage, _)| space.most_replicas(usage, pool) > 0 && self.may_go_on(usage))
-            .map(|(usage, entries)| {
-                let left = self.rests[set as usize].rest;
-                let alive = |&entry: &u32| self.rule.value(self.entries[entry as usize].label, left) < cap;
-                (usage, entries.iter().copied().filter(alive).collect::<Vec<u32>>())
-            })
+            .filter(|&(usage, _)| self.search.space.most_replicas(usage, pool) > 0 && self.may_go_on(usage))
+            .map(|(usage, entries)| (usage, entries.iter().copied().filter(alive).collect::<Vec<u32>>()))
             .filter(|(_, entries)| !entries.is_empty())
-            .collect();
-        let most = ways.iter().map(|&(usage, _)| space.most_replicas(usage, pool)).max()?;
-        let in_flight = ways.iter().map(|&(usage, _)| self.in_flight(usage)).min()?;
-        let mut taken = self.sets[set as usize].to_vec();
-        let mut waits = self.poset.waits_for.clone();
-        for at in members(&taken) {
-            for &freed in &self.poset.frees[at] {
-                waits[freed as usize] -= 1;
-            }
+            .collect()
+    }
+
+    /// Checks the clock and the memory periodically.
+    fn has_to_stop(&self, context: &Context<'_>) -> Option<StopReason> {
+        if !self.steps.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+            return None;
         }
-        let is_taken = |at: usize| taken[at / 64] >> (at % 64) & 1 == 1;
-        let ready = (0..self.poset.len()).filter(|&at| waits[at] == 0 && !is_taken(at));
-        let mut path = vec![Step { ready: ready.map(|at| at as u32).collect(), next: 0 }];
-        let mut lefts = vec![self.rests[set as usize]];
-        loop {
-            // Without a step left every superset has been visited.
-            let step = path.last_mut()?;
-            let Some(&at) = step.ready.get(step.next) else {
-                path.pop();
-                // The unit that led here leaves the stage.
-                if let Some(step) = path.last() {
-                    self.leave(step.ready[step.next - 1], &mut taken, &mut waits, stage);
-                    lefts.pop();
-                }
-                continue;
-            };
-            step.next += 1;
-            self.steps += 1;
-            if self.steps.is_multiple_of(STEPS_BETWEEN_CHECKS) {
-                if let Some(stop) = context.stop().reason() {
-                    self.clear(&mut path, &mut taken, &mut waits, stage);
-                    return Some(stop);
-                }
-                if self.used() > self.bytes {
-                    self.clear(&mut path, &mut taken, &mut waits, stage);
-                    return Some(StopReason::Memory);
-                }
-            }
-            let unit = self.poset.unit_at[at as usize];
-            taken[at as usize / 64] |= 1 << (at % 64);
-            stage.add(unit);
-            let left = self.without(lefts[lefts.len() - 1], unit, path.len() + size);
-            let mut ready = path[path.len() - 1].ready[path[path.len() - 1].next..].to_vec();
-            for &freed in &self.poset.frees[at as usize] {
-                waits[freed as usize] -= 1;
-                if waits[freed as usize] == 0 {
-                    let place = ready.partition_point(|&other| other < freed);
-                    ready.insert(place, freed);
-                }
-            }
-            if !stage.supported()
-                || !stage.fits(in_flight)
-                || !self.any_below_cap(&ways, left.rest, stage, most)
-            {
-                self.leave(at, &mut taken, &mut waits, stage);
-                continue;
-            }
-            let units = size + path.len();
-            if self.poset.is_state(units) {
-                self.arrive(&ways, (&taken, units, left), pool, stage, context);
-            }
-            path.push(Step { ready, next: 0 });
-            lefts.push(left);
-        }
+        let is_full = || (self.used() > self.bytes).then_some(StopReason::Memory);
+        context.stop().reason().or_else(is_full)
     }
 
     /// Whether the number of stages allows another stage before a usage.
@@ -443,7 +494,7 @@ impl Program<'_, '_> {
     fn left_by(&self, taken: &[u64]) -> Left {
         let mut left = Left { rest: Rest { forward: 0.0, passes: 0.0 }, work: 0.0 };
         for (at, &unit) in self.poset.unit_at.iter().enumerate() {
-            if taken[at / 64] >> (at % 64) & 1 == 0 {
+            if !bits::contains(taken, at) {
                 let Times { least, work, .. } = &self.search.times;
                 left.rest.forward += least[unit as usize].forward;
                 left.rest.passes += least[unit as usize].passes;
@@ -467,23 +518,6 @@ impl Program<'_, '_> {
                 passes: minus(left.rest.passes, least[unit as usize].passes),
             },
             work: minus(left.work, work[unit as usize]),
-        }
-    }
-
-    /// Removes a unit from the stage.
-    fn leave(&self, at: u32, taken: &mut [u64], waits: &mut [u32], stage: &mut Stage<'_>) {
-        stage.undo();
-        taken[at as usize / 64] &= !(1 << (at % 64));
-        for &freed in &self.poset.frees[at as usize] {
-            waits[freed as usize] += 1;
-        }
-    }
-
-    /// Empties the stage.
-    fn clear(&self, path: &mut Vec<Step>, taken: &mut [u64], waits: &mut [u32], stage: &mut Stage<'_>) {
-        path.pop();
-        while let Some(step) = path.pop() {
-            self.leave(step.ready[step.next - 1], taken, waits, stage);
         }
     }
 

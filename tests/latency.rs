@@ -29,7 +29,7 @@ use stagewright_search::latency::blocks::Ideals;
 use stagewright_verify::{Report, ViolationKind, check};
 
 /// Maximum number of placements that brute force tries.
-const MOST_PLACEMENTS: f64 = 20_000.0;
+const MAX_PLACEMENTS: f64 = 20_000.0;
 
 fn latency(calls: u32) -> Objective {
     Objective { kind: ObjectiveKind::Latency, split: Split::Free, calls, ..Objective::default() }
@@ -68,7 +68,7 @@ fn optimum(problem: &Problem) -> Option<f64> {
         })
         .collect();
     let operators = problem.graph().operator_count();
-    if (seats.len() as f64).powi(operators as i32) > MOST_PLACEMENTS {
+    if (seats.len() as f64).powi(operators as i32) > MAX_PLACEMENTS {
         return None;
     }
     let mut choice = vec![0usize; operators];

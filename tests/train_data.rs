@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright::train::clusters::{CLASSES, COMMUNICATION, ROOM, staying_bytes};
 use stagewright::train::families::{FAMILIES, FEWEST, MOST};
-use stagewright::train::label::{MOST_PLANS, WORSE, Work};
+use stagewright::train::label::{MAX_PLANS, WORSE, Work};
 use stagewright::train::recipe::{RecipeDocument, Target};
 use stagewright::train::store::{Filling, Labels, Progress, StoreError};
 use stagewright::train::{Effort, Instance, Labelled, Recipe, fill, instance, label};
@@ -246,7 +246,7 @@ fn the_checker_accepts_every_plan_of_a_label_and_agrees_on_its_value() {
         let made = instance(&recipe, index);
         let work = Work { seed: index, threads: 1, interrupt: Arc::new(AtomicBool::new(false)) };
         let label = label(&made.problem, &QUICK, &work).expect("a label").expect("nobody interrupted it");
-        assert!((1..=MOST_PLANS).contains(&label.plans.len()), "{}", made.name);
+        assert!((1..=MAX_PLANS).contains(&label.plans.len()), "{}", made.name);
         assert_eq!(label.value, label.plans[0].value, "{}", made.name);
         assert!(label.bound <= label.value && label.bound >= 0.0, "{}", made.name);
         assert_eq!(label.proved, tolerance::gap(label.value, label.bound) == 0.0, "{}", made.name);

@@ -33,7 +33,7 @@ use super::{export, interrupt, output, simulate};
 const DIAGNOSIS: Duration = Duration::from_secs(20);
 
 /// More simulations than a machine plays in its life.
-const MOST_SIMULATIONS: u64 = 1 << 53;
+const MAX_SIMULATIONS: u64 = 1 << 53;
 
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliError> {
     let outputs = outputs(arguments)?;
@@ -83,7 +83,7 @@ fn outputs(arguments: &PlanArguments) -> Result<Outputs, CliError> {
 fn solving(arguments: &PlanArguments) -> Result<Solving, CliError> {
     let mut solving = resolve::solving(&arguments.solve)?;
     if let Some(simulations) = arguments.simulations {
-        resolve::count("--simulations", simulations, 0..=MOST_SIMULATIONS)?;
+        resolve::count("--simulations", simulations, 0..=MAX_SIMULATIONS)?;
     }
     solving.limits.simulations = arguments.simulations;
     Ok(solving)

@@ -399,7 +399,7 @@ pub(crate) fn schedule(argument: ScheduleArgument) -> Schedule {
 
 /// Maximum number of worker threads: more than the processors of any machine for one solve, and few enough to start
 /// quickly.
-pub(crate) const MOST_THREADS: usize = 512;
+pub(crate) const MAX_THREADS: usize = 512;
 
 /// Refuses a count of an option beyond what makes sense.
 pub(crate) fn count(option: &str, count: u64, range: RangeInclusive<u64>) -> Result<(), CliError> {
@@ -414,10 +414,10 @@ pub(crate) fn count(option: &str, count: u64, range: RangeInclusive<u64>) -> Res
 pub(crate) fn threads(asked: Option<usize>) -> Result<usize, CliError> {
     match asked {
         Some(0) => Err(CliError::new("U001", "0 threads do nothing; give at least 1").at("--threads")),
-        Some(threads) if threads > MOST_THREADS => {
+        Some(threads) if threads > MAX_THREADS => {
             Err(CliError::new("U001", format!("{threads} threads take longer to start than they save"))
                 .at("--threads")
-                .help(format!("give at most {MOST_THREADS}")))
+                .help(format!("give at most {MAX_THREADS}")))
         }
         Some(threads) => Ok(threads),
         None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),

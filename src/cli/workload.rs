@@ -21,7 +21,7 @@ use super::files::{self, is_standard};
 use super::{output, resolve};
 
 /// Random problems of a recipe, a file each.
-const MOST_PROBLEMS: u64 = 1_000_000;
+const MAX_PROBLEMS: u64 = 1_000_000;
 
 pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit, CliError> {
     if let (Some(recipe), Some(count), Some(out)) = (&arguments.recipe, arguments.count, &arguments.out) {
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit, CliError> {
 
 /// Writes the first `count` problems of a recipe, each as a graph that carries its cluster.
 fn instances(recipe: &Path, count: u64, out: &Path) -> Result<Exit, CliError> {
-    resolve::count("--count", count, 1..=MOST_PROBLEMS)?;
+    resolve::count("--count", count, 1..=MAX_PROBLEMS)?;
     let input = files::read(recipe)?;
     let wrong = |error: RecipeError| {
         CliError::new(error.code(), error.to_string())

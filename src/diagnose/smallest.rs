@@ -15,7 +15,7 @@ use stagewright_core::solver::{Context, Event, Limits, Observer, Status};
 use super::{Effort, Finding, total_bytes};
 
 /// Maximum number of devices of a kind that are tried.
-const MOST_DEVICES: u32 = 4096;
+const MAX_DEVICES: u32 = 4096;
 /// Relative width at which the bisection over memory ends.
 const MEMORY_WIDTH: f64 = 0.005;
 /// A probe may take the remaining time divided by this.
@@ -31,7 +31,7 @@ pub(super) fn counts(problem: &Problem, units: usize, effort: &Effort) -> Vec<Fi
             continue;
         }
         // More devices than one per unit cannot help.
-        let most = kind.count.saturating_add((units as u32).max(1)).min(MOST_DEVICES);
+        let most = kind.count.saturating_add((units as u32).max(1)).min(MAX_DEVICES);
         let feasible =
             |probe: &mut Probe<'_>, count: u32| probe.with(|cluster| cluster.kinds[at].count = count);
         let mut failed = (kind.count, Answer::No);

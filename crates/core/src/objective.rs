@@ -100,7 +100,7 @@ pub enum ObjectiveError {
 }
 
 /// Maximum number of microbatches per iteration.
-pub const MOST_MICROBATCHES: u32 = 1 << 16;
+pub const MAX_MICROBATCHES: u32 = 1 << 16;
 
 impl Objective {
     /// Validates everything that does not depend on a graph.
@@ -137,8 +137,8 @@ impl Objective {
         if self.schedule != Schedule::None && self.split != Split::Contiguous {
             return Err(ObjectiveError::ScheduleWithoutOrder(self.split));
         }
-        if self.microbatches > MOST_MICROBATCHES {
-            let (count, most) = (self.microbatches, MOST_MICROBATCHES);
+        if self.microbatches > MAX_MICROBATCHES {
+            let (count, most) = (self.microbatches, MAX_MICROBATCHES);
             return Err(ObjectiveError::TooManyMicrobatches { count, most });
         }
         if self.schedule == Schedule::Interleaved {

@@ -256,7 +256,7 @@ impl Problem {
 
     /// Whether an operator is a weight gradient that the schedule runs separately from the backward pass: see
     /// [`weight_gradients`].
-    pub fn is_put_off(&self, op: OpId) -> bool {
+    pub fn is_deferred(&self, op: OpId) -> bool {
         self.weight_gradients.get(op.index()).copied().unwrap_or(false)
     }
 

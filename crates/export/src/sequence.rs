@@ -135,14 +135,14 @@ impl Sequence {
 }
 
 /// Most modules without an operator between two layers.
-const MOST_IDLE: u64 = 8;
+const MAX_IDLE: u64 = 8;
 
 /// The modules that a stack has between two of its layers: those that compute nothing, such as `Dropout` in inference or
-/// `Flatten`. By a gap longer than [`MOST_IDLE`] it is no list of modules that run one after the other.
+/// `Flatten`. By a gap longer than [`MAX_IDLE`] it is no list of modules that run one after the other.
 fn between(layer: &Layer, next: &Layer) -> Vec<String> {
     let (Some(one), Some(other)) = (&layer.number, &next.number) else { return Vec::new() };
     let gap = other.number.saturating_sub(one.number).saturating_sub(1);
-    if one.stack != other.stack || gap > MOST_IDLE {
+    if one.stack != other.stack || gap > MAX_IDLE {
         return Vec::new();
     }
     (one.number + 1..other.number).map(|number| format!("{}{number}", one.stack)).collect()

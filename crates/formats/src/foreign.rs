@@ -51,7 +51,7 @@ impl Foreign {
         let length = u64::from_le_bytes(*length);
         let header = &header[..header.len().min(usize::try_from(length).unwrap_or(usize::MAX))];
         let has = |key: &[u8]| header.windows(key.len()).any(|window| window == key);
-        let is_header = length <= MOST_HEADER && header.starts_with(b"{");
+        let is_header = length <= MAX_HEADER && header.starts_with(b"{");
         (is_header && (has(b"\"__metadata__\"") || (has(b"\"dtype\"") && has(b"\"data_offsets\""))))
             .then_some(Foreign::Safetensors)
     }
@@ -93,7 +93,7 @@ const PROGRAM: [&[u8]; 4] =
     [b"archive_format", b"/models/", b"serialized_exported_program.json", b"serialized_state_dict"];
 
 /// Longest header that safetensors reads, in bytes.
-const MOST_HEADER: u64 = 100_000_000;
+const MAX_HEADER: u64 = 100_000_000;
 
 #[cfg(test)]
 mod tests {

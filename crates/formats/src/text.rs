@@ -54,7 +54,7 @@ pub(super) struct Sniff {
 }
 
 /// Largest number of top-level keys that are kept: no format has as many.
-const MOST_KEYS: usize = 64;
+const MAX_KEYS: usize = 64;
 
 impl Sniff {
     pub(super) fn of(text: &str) -> Self {
@@ -89,7 +89,7 @@ impl<'de> Visitor<'de> for TopLevel<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
             let is_schema = key == "schema";
-            if self.0.keys.len() < MOST_KEYS {
+            if self.0.keys.len() < MAX_KEYS {
                 self.0.keys.push(key);
             }
             if is_schema {

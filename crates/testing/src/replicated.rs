@@ -6,7 +6,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
 /// Maximum number of placements that are tried.
-const MOST_PLACEMENTS: f64 = 50_000.0;
+const MAX_PLACEMENTS: f64 = 50_000.0;
 
 /// Minimum value over all assignments of classes to devices and all numbers of replicas; `None` if there are
 /// too many to try.
@@ -14,7 +14,7 @@ pub fn replicated_optimum(problem: &Problem) -> Option<Option<f64>> {
     let graph = problem.graph();
     let (devices, most) = (problem.cluster().device_count(), problem.objective().max_replicas);
     let (classes, levels) = (graph.class_count(), most as usize);
-    if (devices as f64).powi(classes as i32) * (levels as f64).powi(devices as i32) > MOST_PLACEMENTS {
+    if (devices as f64).powi(classes as i32) * (levels as f64).powi(devices as i32) > MAX_PLACEMENTS {
         return None;
     }
     let mut choice = vec![0u32; classes + devices];

@@ -4,7 +4,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 /// Normal samples are clamped to this many standard deviations, so that no single operator outweighs a whole graph.
-const MOST_DEVIATIONS: f64 = 4.0;
+const MAX_DEVIATIONS: f64 = 4.0;
 
 /// A log-uniform sample between `least` and `most`, both positive.
 pub(super) fn log_uniform(rng: &mut ChaCha8Rng, least: f64, most: f64) -> f64 {
@@ -18,7 +18,7 @@ pub(super) fn log_uniform_count(rng: &mut ChaCha8Rng, least: usize, most: usize)
 
 /// A log-normal sample of median 1.
 pub(super) fn log_normal(rng: &mut ChaCha8Rng, deviation: f64) -> f64 {
-    (deviation * normal(rng).clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)).exp()
+    (deviation * normal(rng).clamp(-MAX_DEVIATIONS, MAX_DEVIATIONS)).exp()
 }
 
 /// A standard normal sample (Box and Muller, "A note on the generation of random normal deviates", Annals of

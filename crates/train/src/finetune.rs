@@ -18,7 +18,7 @@ use stagewright_policy::network::Network;
 use stagewright_policy::subject::step_of;
 use stagewright_policy::{Origin, Parts, Policy};
 
-use super::label::{Label, Labelled, MOST_PLANS, WORSE};
+use super::label::{Label, Labelled, MAX_PLANS, WORSE};
 use super::run::{Lesson, RunError};
 
 /// Number of rounds.
@@ -138,7 +138,7 @@ fn with_plan(known: Option<Label>, plan: &Plan, bound: f64) -> Label {
         plans.push(labelled);
     }
     plans.sort_by(|a, b| a.value.total_cmp(&b.value));
-    plans.truncate(MOST_PLANS);
+    plans.truncate(MAX_PLANS);
     let value = plans[0].value;
     plans.retain(|plan| plan.value <= value * (1.0 + WORSE));
     Label { value, bound: bound.min(value), proved: bound >= value, plans }

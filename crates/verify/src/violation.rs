@@ -137,7 +137,7 @@ impl fmt::Display for Violation {
 }
 
 /// Maximum number of violations of one kind with a message; the rest are counted.
-const MOST_OF_A_KIND: usize = 100;
+const MAX_OF_A_KIND: usize = 100;
 
 /// The violations found so far. A plan for another graph breaks everything, so only the first violations of
 /// each kind get a message.
@@ -152,7 +152,7 @@ impl Findings {
     pub(crate) fn push(&mut self, kind: ViolationKind, subject: Subject, message: impl FnOnce() -> String) {
         let count = self.counts.entry(kind).or_insert(0);
         *count += 1;
-        if *count <= MOST_OF_A_KIND {
+        if *count <= MAX_OF_A_KIND {
             self.worded.push(Violation { kind, message: message(), subject });
         }
     }
@@ -165,8 +165,8 @@ impl Findings {
     /// The violations in the order found, and for each truncated kind the number of omitted ones.
     pub(crate) fn finish(mut self) -> Vec<Violation> {
         for (&kind, &count) in &self.counts {
-            if count > MOST_OF_A_KIND {
-                let message = format!("and {} more", count - MOST_OF_A_KIND);
+            if count > MAX_OF_A_KIND {
+                let message = format!("and {} more", count - MAX_OF_A_KIND);
                 self.worded.push(Violation { kind, message, subject: Subject::Plan });
             }
         }

@@ -29,7 +29,7 @@ use super::draft::{Draft, Shared};
 use super::error::WorkloadError;
 use super::optimizer::Optimizer;
 use super::record::{Piece, Read};
-use super::tape::{MOST_OPERATORS, Operator, Tape};
+use super::tape::{MAX_OPERATORS, Operator, Tape};
 use stagewright_formats::CostRules;
 
 /// The forward pass alone.
@@ -105,7 +105,7 @@ fn share(tape: &Tape, draft: &mut Draft) {
 /// The forward pass, the backward pass and the update.
 ///
 /// # Errors
-/// If there are more than [`MOST_OPERATORS`] operators.
+/// If there are more than [`MAX_OPERATORS`] operators.
 pub(super) fn training(tape: &Tape, optimizer: Optimizer, rules: CostRules) -> Result<Draft, WorkloadError> {
     let mut draft = forward(tape, rules);
     for operator in &mut draft.operators {
@@ -121,8 +121,8 @@ pub(super) fn training(tape: &Tape, optimizer: Optimizer, rules: CostRules) -> R
     };
     for at in (0..tape.operators.len()).rev() {
         step.backward(at);
-        if step.draft.operators.len() > MOST_OPERATORS {
-            return Err(WorkloadError::TooManyOperators { most: MOST_OPERATORS });
+        if step.draft.operators.len() > MAX_OPERATORS {
+            return Err(WorkloadError::TooManyOperators { most: MAX_OPERATORS });
         }
     }
     if rules == CostRules::Two {

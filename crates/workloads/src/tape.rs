@@ -20,7 +20,7 @@ use super::record::{Owner, Piece, Record};
 use super::tensor::{Shape, Tensor};
 
 /// Maximum number of operators of a graph; each takes about a kilobyte during generation.
-pub(crate) const MOST_OPERATORS: usize = 1_000_000;
+pub(crate) const MAX_OPERATORS: usize = 1_000_000;
 
 /// Data between operators.
 #[derive(Debug, Clone, Copy)]
@@ -130,14 +130,14 @@ impl Tape {
     /// Maximum number of operators that may be recorded. The backward pass of a full tape has at least as
     /// many.
     fn most(&self) -> usize {
-        if self.training { MOST_OPERATORS / 2 } else { MOST_OPERATORS }
+        if self.training { MAX_OPERATORS / 2 } else { MAX_OPERATORS }
     }
 
     /// Checks an announced minimum number of further operators, so that an absurd model is refused before it
     /// is built.
     pub(crate) fn expect(&self, operators: u64) -> Result<(), WorkloadError> {
         if operators > self.most() as u64 {
-            return Err(WorkloadError::TooManyOperators { most: MOST_OPERATORS });
+            return Err(WorkloadError::TooManyOperators { most: MAX_OPERATORS });
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Tape {
     ) -> (Vec<Tensor>, Owner) {
         let own = self.operators.len() as u32;
         if self.operators.len() >= self.most() {
-            self.fail(WorkloadError::TooManyOperators { most: MOST_OPERATORS });
+            self.fail(WorkloadError::TooManyOperators { most: MAX_OPERATORS });
         }
         if self.failure.is_some() {
             // Operators built on these tensors record nothing either.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use stagewright_core::solver::{Stop, StopReason};
 
 /// Maximum bytes that a task accumulates between two checks of the allowance.
-const MOST_BETWEEN_CHECKS: u64 = 1 << 20;
+const MAX_BETWEEN_CHECKS: u64 = 1 << 20;
 
 /// Limits of a run.
 #[derive(Clone, Copy)]
@@ -83,7 +83,7 @@ impl<'a> Allowance<'a> {
     /// Bytes that a task may accumulate between two calls of [`Allowance::spend`]: a small fraction of the bytes
     /// available.
     pub(crate) fn bytes_between_checks(&self) -> u64 {
-        MOST_BETWEEN_CHECKS.min(self.most_bytes.unsigned_abs() / 256)
+        MAX_BETWEEN_CHECKS.min(self.most_bytes.unsigned_abs() / 256)
     }
 
     /// Checks that the workspace of one task fits into the bytes available at the start. Workspaces are not summed,

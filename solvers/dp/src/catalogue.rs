@@ -13,9 +13,9 @@ use crate::weight::Weights;
 use crate::window::Interval;
 
 /// Maximum number of ideals; a scan visits pairs of them.
-const MOST_IDEALS: usize = 1 << 16;
+const MAX_IDEALS: usize = 1 << 16;
 /// Maximum bytes of sets, weights and crossing nets.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// Ideals between two checks of the clock.
 const IDEALS_BETWEEN_CHECKS: usize = 4096;
 
@@ -52,7 +52,7 @@ impl Catalogue {
         memory: Option<u64>,
         stop: &Stop,
     ) -> Option<Catalogue> {
-        let most_bytes = memory.map_or(MOST_BYTES, |limit| MOST_BYTES.min((limit / 8) as usize));
+        let most_bytes = memory.map_or(MAX_BYTES, |limit| MAX_BYTES.min((limit / 8) as usize));
         let mut listing = Listing::new(lattice, weights);
         let mut unit = 0;
         loop {
@@ -70,7 +70,7 @@ impl Catalogue {
             listing.add(unit);
             unit += 1;
             let count = listing.ideals.len();
-            if count > MOST_IDEALS
+            if count > MAX_IDEALS
                 || listing.bytes() > most_bytes
                 || (count.is_multiple_of(IDEALS_BETWEEN_CHECKS) && stop.reason().is_some())
             {

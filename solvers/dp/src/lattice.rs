@@ -26,7 +26,7 @@ use stagewright_core::tolerance;
 use stagewright_search::order;
 
 /// Maximum number of predecessors that a removed unit passes on.
-const MOST_HANDED_ON: usize = 8;
+const MAX_HANDED_ON: usize = 8;
 /// Position of a unit or net that is left out.
 const ABSENT: u32 = u32::MAX;
 
@@ -274,7 +274,7 @@ fn leave_out_weightless(
         // Removing a unit must not add many edges.
         let successors = units.successors(at).len();
         let grows = before.len() * successors > before.len() + successors;
-        if is_weightless(at) && !grows && before.len() <= MOST_HANDED_ON {
+        if is_weightless(at) && !grows && before.len() <= MAX_HANDED_ON {
             weightless.push((unit, units.predecessors(at).to_vec()));
             handed[at] = before;
         } else {

@@ -27,7 +27,7 @@ use crate::iterate;
 use crate::latency;
 use crate::lattice::Lattice;
 use crate::recurrence::{Counts, Recurrence, Run};
-use crate::uplink::{MOST_GROUPS, Uplinks};
+use crate::uplink::{MAX_GROUPS, Uplinks};
 use crate::weight::Weights;
 
 /// Maximum number of device usages; above it the tables alone are too many.
@@ -100,9 +100,9 @@ impl Solver for Dp {
             solution.reason = Some(format!(
                 "the devices can be used in {usages:.1e} ways, and more than {MAX_USAGES} are not searched"
             ));
-        } else if solution.status == Status::Feasible && solution.stop.is_none() && groups > MOST_GROUPS {
+        } else if solution.status == Status::Feasible && solution.stop.is_none() && groups > MAX_GROUPS {
             solution.reason = Some(format!(
-                "the uplinks of {groups} groups are scored, but those of more than {MOST_GROUPS} are not searched"
+                "the uplinks of {groups} groups are scored, but those of more than {MAX_GROUPS} are not searched"
             ));
         }
         solution.statistics =

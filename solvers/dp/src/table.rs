@@ -14,7 +14,7 @@ use crate::uplink::{Label, Labels};
 
 const NONE: u32 = u32::MAX;
 /// Maximum number of entries of one ideal that are compared with each other.
-const MOST_COMPARED: usize = 256;
+const MAX_COMPARED: usize = 256;
 /// Number of usages up to which the entries of an ideal are searched linearly.
 const FEW_USAGES: usize = 64;
 
@@ -172,7 +172,7 @@ impl Table {
     }
 
     /// Collects the entries of an ideal below a cap that no other entry dominates; all below the cap if there are
-    /// more than [`MOST_COMPARED`].
+    /// more than [`MAX_COMPARED`].
     pub(crate) fn alive(&self, ideal: u32, cap: f64, space: &UsageSpace, alive: &mut Vec<Alive>) {
         let below = self.entries_of(ideal).filter(|(_, entry)| entry.value < cap);
         alive.clear();
@@ -181,7 +181,7 @@ impl Table {
             usage: entry.usage as usize,
             value: entry.value,
         }));
-        if alive.len() <= MOST_COMPARED {
+        if alive.len() <= MAX_COMPARED {
             let all = alive.clone();
             alive.retain(|entry| {
                 !all.iter().any(|other| {

@@ -21,7 +21,7 @@ use stagewright_core::problem::Problem;
 use crate::lattice::Lattice;
 
 /// Maximum number of groups: one bit of a word each, and one bit for the devices outside every group.
-pub(crate) const MOST_GROUPS: usize = 63;
+pub(crate) const MAX_GROUPS: usize = 63;
 
 /// Uplink times on a lattice.
 pub(crate) struct Uplinks {
@@ -116,10 +116,10 @@ impl Labels {
 }
 
 impl Uplinks {
-    /// Uplink times of a problem. `None` if no net takes time on an uplink, or above [`MOST_GROUPS`] groups.
+    /// Uplink times of a problem. `None` if no net takes time on an uplink, or above [`MAX_GROUPS`] groups.
     pub(crate) fn new(problem: &Problem, units: &Units, lattice: &Lattice) -> Option<Uplinks> {
         let groups = problem.cluster().group_count();
-        if groups > MOST_GROUPS {
+        if groups > MAX_GROUPS {
             return None;
         }
         let nets = lattice.net_count();

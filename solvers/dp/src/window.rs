@@ -30,7 +30,7 @@ use crate::weight::{Resource, Weights};
 /// Relative slack of a window, far above the rounding error of sums of weights.
 const SLACK: f64 = 1e-9;
 /// Maximum number of intervals that are precomputed for all usages.
-const MOST_KNOWN: usize = 1 << 18;
+const MAX_KNOWN: usize = 1 << 18;
 
 /// Quantities of an ideal that windows bound: its weights, and the transfer that crosses it.
 #[derive(Clone, Copy)]
@@ -104,7 +104,7 @@ impl<'a> Windows<'a> {
                 .collect(),
             known: Vec::new(),
         };
-        if space.len() * windows.len() <= MOST_KNOWN {
+        if space.len() * windows.len() <= MAX_KNOWN {
             let mut known = Vec::with_capacity(space.len() * windows.len());
             (0..space.len()).for_each(|usage| windows.derive(usage, &mut known));
             windows.known = known;

@@ -10,9 +10,9 @@ use super::scene::Scene;
 use stagewright_core::csr::Csr;
 
 /// Maximum number of groups of a new level, relative to the previous one.
-const MOST_OF_LEVEL: f64 = 0.95;
+const MAX_OF_LEVEL: f64 = 0.95;
 /// Maximum number of levels: each about halves the groups.
-const MOST_LEVELS: usize = 24;
+const MAX_LEVELS: usize = 24;
 
 /// Groups of classes, level by level.
 #[derive(Debug, Clone)]
@@ -57,12 +57,12 @@ impl Groups {
         }
         let mut levels = vec![Level::new((0..classes as u32).collect(), classes)];
         while let Some(last) = levels.last()
-            && levels.len() < MOST_LEVELS
+            && levels.len() < MAX_LEVELS
         {
             merge_both_directions(&mut edges);
             let merged = matched(last.count, &edges, &seconds, most);
             let count = merged.iter().max().map_or(0, |&most| most as usize + 1);
-            if count as f64 > MOST_OF_LEVEL * last.count as f64 {
+            if count as f64 > MAX_OF_LEVEL * last.count as f64 {
                 break;
             }
             let group_of = last.group_of.iter().map(|&group| merged[group as usize]).collect();

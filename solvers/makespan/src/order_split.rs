@@ -21,7 +21,7 @@ use super::schedule::{Best, Judge, Schedule, is_better, solution};
 use super::search::most_simulations;
 
 /// Maximum number of other devices tried for an interval.
-const MOST_DEVICES: u32 = 16;
+const MAX_DEVICES: u32 = 16;
 /// Number of intervals per device.
 const INTERVALS: [usize; 3] = [1, 2, 4];
 
@@ -109,7 +109,7 @@ impl Line {
                 let devices = scene.device_count() as u32;
                 let after = |by: u32| DeviceId((split.homes[at].0 + by) % devices);
                 let mut tries: Vec<Split> = Vec::new();
-                for home in (1..devices.min(MOST_DEVICES + 1)).map(after) {
+                for home in (1..devices.min(MAX_DEVICES + 1)).map(after) {
                     let mut other = split.clone();
                     other.homes[at] = home;
                     tries.push(other);

@@ -1,6 +1,6 @@
 //! Large-neighbourhood search: the cut-net model re-optimises a few devices at a time.
 //!
-//! A neighbourhood is a pair or a triple of devices and at most [`MOST_FREE`] of their units; all other units
+//! A neighbourhood is a pair or a triple of devices and at most [`MAX_FREE`] of their units; all other units
 //! are fixed. Moving units among some devices does not change the loads of the others: a net with pins on
 //! another device has pins there, and pins elsewhere, before and after the move. Only uplinks may change, and
 //! plans that overload them are rejected. So the objective is the largest load of the chosen devices,
@@ -33,12 +33,12 @@ use crate::cutnet::model::{CutNetModel, Domains, Minimise, Range, devices_of_uni
 use crate::first::{First, first_bound, first_plan};
 use crate::milp::missing;
 use crate::run::{Effort, solve};
-use crate::search::MOST_ENTRIES;
+use crate::search::MAX_ENTRIES;
 
 /// Share of the time for the first plan.
 const SEARCH_SHARE: f64 = 0.2;
 /// Maximum number of units of a neighbourhood.
-const MOST_FREE: usize = 90;
+const MAX_FREE: usize = 90;
 /// Node limit of one neighbourhood, and the gap at which it ends.
 const NODES: u32 = 300;
 const GAP: f64 = 1e-4;
@@ -49,7 +49,7 @@ const BATCH: usize = 4;
 const PATIENCE: u32 = 8;
 const WALK_PER_UNIT: u64 = 2_000;
 const LONGEST_WALK: u64 = 200_000;
-const MOST_WALKS: u32 = 12;
+const MAX_WALKS: u32 = 12;
 /// Large-neighbourhood search.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lns;
@@ -123,7 +123,7 @@ pub(crate) fn improve(
     let mut rng = seed::stream(context.seed, LNS_STREAM);
     let walk = LONGEST_WALK.min(WALK_PER_UNIT * units.len() as u64);
     let (mut idle, mut walks, mut walked) = (0, 0, 0);
-    while walks < MOST_WALKS && !search.is_done(bound, context) {
+    while walks < MAX_WALKS && !search.is_done(bound, context) {
         if search.step(&mut rng, &pool, context) {
             (idle, walks) = (0, 0);
             continue;
@@ -237,7 +237,7 @@ impl Search<'_> {
         };
         let mut free: Vec<u32> =
             (0..self.units.len() as u32).filter(|&unit| is_here(unit) && movable(unit)).collect();
-        if free.len() > MOST_FREE {
+        if free.len() > MAX_FREE {
             let next_to_cut = |unit: &u32| {
                 let nets = self.units.nets_of(*unit as usize).iter();
                 let mut pins = nets.flat_map(|&net| self.units.pins(net as usize));
@@ -258,7 +258,7 @@ impl Search<'_> {
         let mut seen: FxHashSet<u32> = [root].into_iter().collect();
         let mut queue = vec![root];
         let mut next = 0;
-        while next < queue.len() && queue.len() < MOST_FREE {
+        while next < queue.len() && queue.len() < MAX_FREE {
             for &net in self.units.nets_of(queue[next] as usize) {
                 for &pin in self.units.pins(net as usize) {
                     if candidates.contains(&pin) && seen.insert(pin) {
@@ -268,7 +268,7 @@ impl Search<'_> {
             }
             next += 1;
         }
-        queue.truncate(MOST_FREE);
+        queue.truncate(MAX_FREE);
         queue.sort_unstable();
         queue
     }
@@ -281,7 +281,7 @@ impl Search<'_> {
             domains[unit as usize] =
                 neighbourhood.devices.iter().copied().filter(|device| allowed.contains(device)).collect();
         }
-        if CutNetModel::size(self.problem, self.units, &domains) > MOST_ENTRIES {
+        if CutNetModel::size(self.problem, self.units, &domains) > MAX_ENTRIES {
             return None;
         }
         let loads = self.best.evaluation.devices.iter();

@@ -15,7 +15,7 @@ use crate::cutnet::model::{CutNetModel, Domains, Minimise, Range, devices_of_uni
 use crate::cutnet::symmetry::{canonical, leaders, restrict};
 use crate::first::{First, first_bound, first_plan};
 use crate::run::{Effort, Outcome, RunError, solve};
-use crate::search::{Known, MOST_ENTRIES, Programs, Search};
+use crate::search::{Known, MAX_ENTRIES, Programs, Search};
 
 /// Share of the time for the search for a first plan.
 const SEARCH_SHARE: f64 = 0.2;
@@ -83,7 +83,7 @@ impl Solver for Milp {
 
 fn run(problem: &Problem, units: &Units, search: &mut Search<'_>, context: &mut Context<'_>) {
     let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
-    if units.len().saturating_mul(devices) > MOST_ENTRIES {
+    if units.len().saturating_mul(devices) > MAX_ENTRIES {
         search.reason = Some("the integer program would be too large to begin with".into());
         return;
     }

@@ -20,7 +20,7 @@ const FIRST_SHARE: f64 = 0.15;
 /// Node limit of the first run without a time limit. It doubles with every run.
 const FIRST_NODES: u32 = 500;
 /// Number of matrix entries beyond which not even the relaxation is solved in minutes.
-pub(crate) const MOST_ENTRIES: usize = 4_000_000;
+pub(crate) const MAX_ENTRIES: usize = 4_000_000;
 /// Bytes that HiGHS takes per matrix entry, including cuts, presolve and the search tree: a rough
 /// measurement.
 const BYTES_PER_ENTRY: u64 = 600;
@@ -28,7 +28,7 @@ const BYTES_PER_ENTRY: u64 = 600;
 /// Maximum number of matrix entries of a program under a memory limit.
 pub(crate) fn most_entries(memory: Option<u64>) -> usize {
     let room = memory.map_or(u64::MAX, |memory| memory / BYTES_PER_ENTRY);
-    usize::try_from(room).map_or(MOST_ENTRIES, |room| room.min(MOST_ENTRIES))
+    usize::try_from(room).map_or(MAX_ENTRIES, |room| room.min(MAX_ENTRIES))
 }
 
 /// The integer programs of one problem.
@@ -77,7 +77,7 @@ impl<'a> Search<'a> {
 
     /// Whether a program with `entries` entries is too large; records the reason if so.
     pub(crate) fn is_too_large(&mut self, entries: usize, context: &Context<'_>) -> bool {
-        if entries > MOST_ENTRIES {
+        if entries > MAX_ENTRIES {
             self.reason = Some(format!("the integer program would have about {entries:.1e} entries"));
             return true;
         }

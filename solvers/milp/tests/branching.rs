@@ -30,7 +30,7 @@ use support::random::Size;
 
 const STATES: usize = 1 << 16;
 /// Enough nodes for every problem here.
-const MOST_NODES: u64 = 20_000;
+const MAX_NODES: u64 = 20_000;
 /// Enough nodes for most problems in which columns ignore a part of the value.
 const FEW_NODES: u64 = 500;
 /// Just below a value, by more than the tolerance of optimality.
@@ -97,7 +97,7 @@ fn the_tree_closes_what_the_root_leaves_open() {
     let (mut blind, mut blind_open) = (0, 0);
     for (number, (problem, best)) in (0..900).filter_map(|number| Some((number, with_optimum(number)?))) {
         let is_blind = columns_are_blind(&problem);
-        let most = if is_blind { FEW_NODES } else { MOST_NODES };
+        let most = if is_blind { FEW_NODES } else { MAX_NODES };
         let verdict = search(&problem, best * BELOW, most, &pool);
         assert!(verdict.plan.is_none(), "{number}: a plan below the optimum");
         if is_blind {
@@ -120,7 +120,7 @@ fn the_tree_finds_the_optimum_from_above() {
     let pool = threads(2);
     let mut better = 0;
     for (number, (problem, best)) in (0..200).filter_map(|number| Some((number, with_optimum(number)?))) {
-        let verdict = search(&problem, best * 1.5, MOST_NODES, &pool);
+        let verdict = search(&problem, best * 1.5, MAX_NODES, &pool);
         let plan = verdict.plan.as_ref().expect("a plan of the threshold exists");
         assert!(evaluate(&problem, &plan.placement).is_feasible(), "{number}");
         assert!((plan.value() - best).abs() <= 1e-9 * best, "{number}: {} for {best}", plan.value());
@@ -141,7 +141,7 @@ fn the_tree_knows_replicas() {
         if best == 0.0 {
             continue;
         }
-        let verdict = search(&problem, best * 1.2, MOST_NODES, &pool);
+        let verdict = search(&problem, best * 1.2, MAX_NODES, &pool);
         let plan = verdict.plan.as_ref().expect("a plan of the threshold exists");
         assert!((plan.value() - best).abs() <= 1e-9 * best, "{number}: {} for {best}", plan.value());
         assert!(verdict.excluded && verdict.threshold < best, "{number}: {verdict:?}");

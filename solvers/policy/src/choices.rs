@@ -5,12 +5,12 @@ use candle_nn::ops::log_softmax;
 use rand::{Rng, RngExt};
 
 /// Log-probabilities, n × choices, of logits of the same shape.
-pub(crate) fn log_likelihoods(logits: &Tensor) -> Result<Tensor> {
+pub(crate) fn log_probabilities(logits: &Tensor) -> Result<Tensor> {
     log_softmax(logits, D::Minus1)
 }
 
 /// Probabilities as plain numbers, row by row.
-pub(crate) fn likelihoods(log: &Tensor) -> Result<Vec<Vec<f64>>> {
+pub(crate) fn probabilities(log: &Tensor) -> Result<Vec<Vec<f64>>> {
     log.detach().exp()?.to_dtype(DType::F64)?.to_vec2()
 }
 

@@ -88,17 +88,17 @@ pub(crate) enum Source {
 }
 
 /// Supplies the layers of a network with parameters.
-pub(crate) struct Nursery {
+pub(crate) struct ParameterBuilder {
     source: Source,
     weights: Weights,
     is_frozen: bool,
 }
 
-impl Nursery {
+impl ParameterBuilder {
     /// Frozen parameters take part in no gradient, so inference keeps nothing for one.
-    pub(crate) fn new(source: Source, is_frozen: bool, dtype: DType, device: &Device) -> Nursery {
+    pub(crate) fn new(source: Source, is_frozen: bool, dtype: DType, device: &Device) -> ParameterBuilder {
         let weights = Weights { vars: BTreeMap::new(), dtype, device: device.clone() };
-        Nursery { source, weights, is_frozen }
+        ParameterBuilder { source, weights, is_frozen }
     }
 
     /// A parameter.

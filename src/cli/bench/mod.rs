@@ -34,7 +34,7 @@ use suite::Suite;
 pub(crate) const PEAK_MEMORY: &str = "peak memory bytes: ";
 
 pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
-    resolve::count("--jobs", arguments.jobs as u64, 1..=resolve::MOST_THREADS as u64)?;
+    resolve::count("--jobs", arguments.jobs as u64, 1..=resolve::MAX_THREADS as u64)?;
     let outputs = files::outputs(&[
         ("--out-markdown", arguments.out_markdown.as_deref()),
         ("--out-csv", arguments.out_csv.as_deref()),

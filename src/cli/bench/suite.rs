@@ -10,16 +10,16 @@ use super::case::Case;
 use super::convergence::Asked;
 use super::variant::Variant;
 use crate::cli::error::CliError;
-use crate::cli::resolve::MOST_THREADS;
+use crate::cli::resolve::MAX_THREADS;
 use crate::cli::{files, output};
 
 /// Environment variable of the folder that `$STAGEWRIGHT_SHARED` at the start of a path means.
 const SHARED: &str = "STAGEWRIGHT_SHARED";
 
 /// More runs of a case are a mistake.
-const MOST_RUNS: usize = 1_000_000;
+const MAX_RUNS: usize = 1_000_000;
 /// More cases are a mistake.
-const MOST_CASES: usize = 100_000;
+const MAX_CASES: usize = 100_000;
 
 /// A suite. Every input is solved on every cluster by every solver for every objective and seed.
 #[derive(Debug, Deserialize)]
@@ -124,7 +124,7 @@ impl Suite {
             at(format!("{}:{}", input.label, 1 + before.matches('\n').count()), error.message().to_owned())
         })?;
         for (field, count, most) in
-            [("repeat", suite.repeat, MOST_RUNS), ("threads", suite.threads, MOST_THREADS)]
+            [("repeat", suite.repeat, MAX_RUNS), ("threads", suite.threads, MAX_THREADS)]
         {
             if !(1..=most).contains(&count) {
                 let cause = format!("{field} is {count}, it must be from 1 to {most}");
@@ -158,9 +158,9 @@ impl Suite {
             };
         }
         match suite.case_count() {
-            Some(count) if count <= MOST_CASES => Ok(suite),
+            Some(count) if count <= MAX_CASES => Ok(suite),
             _ => Err(bad(format!(
-                "inputs, clusters, objectives, solvers and seeds make more than {MOST_CASES} cases"
+                "inputs, clusters, objectives, solvers and seeds make more than {MAX_CASES} cases"
             ))),
         }
     }

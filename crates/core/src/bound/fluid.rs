@@ -77,12 +77,12 @@ pub fn proved_by(columns: &[Column], shares: &[f64]) -> Option<f64> {
 
 /// As [`divided`], but in fewer rounds and less tight if there are many columns or classes.
 pub(super) fn divided_quickly(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
-    const MOST_COLUMNS: usize = 3;
-    const MOST_CLASSES: usize = 1 << 12;
+    const MAX_COLUMNS: usize = 3;
+    const MAX_CLASSES: usize = 1 << 12;
     let classes = columns.first().map_or(0, |column| column.seconds.len());
     match columns.len() {
         0..=2 => divided(columns),
-        ..=MOST_COLUMNS if classes <= MOST_CLASSES => divided(columns),
+        ..=MAX_COLUMNS if classes <= MAX_CLASSES => divided(columns),
         _ => Game { columns }.ascend(1 << 22, 24..=100),
     }
 }
@@ -136,14 +136,14 @@ impl Game<'_> {
 
     fn maximise(&self) -> Option<Vec<f64>> {
         /// Maximum number of entries and prices that the ellipsoid method may visit, about a tenth of a second.
-        const MOST_WORK: usize = 1 << 26;
+        const MAX_WORK: usize = 1 << 26;
         let columns = self.columns.len();
         let of_a_round = self.entries() + columns * columns;
         match columns {
             0 => None,
             1 => Some(vec![1.0]),
             2 => self.bisect(),
-            _ if self.rounds().saturating_mul(of_a_round) <= MOST_WORK => self.ellipsoid(),
+            _ if self.rounds().saturating_mul(of_a_round) <= MAX_WORK => self.ellipsoid(),
             _ => self.ascend(1 << 25, 24..=1000).map(|(_, shares)| shares),
         }
     }

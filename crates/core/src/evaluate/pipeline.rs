@@ -163,7 +163,7 @@ fn stage(
     let (graph, spec) = (problem.graph(), &problem.pools()[pool]);
     let mut meter = Meter::new(units, problem.objective(), pool);
     let mut stage = Stage::default();
-    let mut put_off = 0.0;
+    let mut deferred = 0.0;
     for &unit in part {
         meter.add(unit as usize);
         for &op in units.members(unit as usize) {
@@ -172,7 +172,7 @@ fn stage(
                 let device = problem.cluster().device_name(spec.devices[0]);
                 return Err(ScheduleError::Unsupported { operator: document.name.clone(), device });
             };
-            put_off += if problem.is_put_off(op) { seconds } else { 0.0 };
+            deferred += if problem.is_deferred(op) { seconds } else { 0.0 };
             if units.bytes_are_sums() {
                 stage.fixed_bytes += document.parameter_bytes + document.optimizer_bytes;
                 stage.workspace_bytes += document.workspace_bytes;
@@ -194,6 +194,6 @@ fn stage(
     let synchronised = spec.synchronisation(meter.parameter_bytes() - held.synchronised, replicas);
     let mut sums = [meter.sums(0), meter.sums(1)];
     sums[1].synchronised = on_device.gradients(units, part, pool);
-    stage.times = StageTimes::of(problem.objective(), &sums, put_off, replicas, synchronised);
+    stage.times = StageTimes::of(problem.objective(), &sums, deferred, replicas, synchronised);
     Ok(stage)
 }

@@ -68,7 +68,7 @@ fn add_compute(
         match problem.seconds(op, problem.pool_of(devices[at].device)) {
             Some(seconds) => {
                 devices[at].sums[pass].compute += seconds;
-                if problem.is_put_off(op) {
+                if problem.is_deferred(op) {
                     deferred[at] += seconds;
                 }
             }

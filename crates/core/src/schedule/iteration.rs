@@ -17,21 +17,21 @@ pub struct StageTimes {
 
 impl StageTimes {
     /// Times of a stage on `replicas` replicas for one microbatch, from the sums of its passes on one device. Each pass
-    /// is a load under the objective's communication mode. `put_off` seconds of the backward pass are weight gradients,
+    /// is a load under the objective's communication mode. `deferred` seconds of the backward pass are weight gradients,
     /// which only compute; all communication belongs to the rest of their pass. `synchronised` seconds are added to the
     /// backward pass.
     pub fn of(
         objective: &Objective,
         sums: &[PassSums; 2],
-        put_off: f64,
+        deferred: f64,
         replicas: u32,
         synchronised: f64,
     ) -> StageTimes {
-        let rest = PassSums { compute: (sums[1].compute - put_off).max(0.0), ..sums[1] };
+        let rest = PassSums { compute: (sums[1].compute - deferred).max(0.0), ..sums[1] };
         StageTimes {
             forward: objective.load(&sums[0], replicas),
             backward: objective.load(&rest, replicas) + synchronised,
-            weight: put_off / f64::from(replicas),
+            weight: deferred / f64::from(replicas),
         }
     }
 

@@ -4,7 +4,7 @@ use super::ScheduleError;
 use crate::document::Schedule;
 
 /// Maximum number of tasks of a pipeline that are listed individually.
-const MOST_TASKS: usize = 1 << 22;
+const MAX_TASKS: usize = 1 << 22;
 
 /// Type of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,9 +53,9 @@ pub fn orders(
     if devices == 0 || stages == 0 || microbatches == 0 {
         return Err(ScheduleError::Empty);
     }
-    let tasks = stages.checked_mul(3 * microbatches as usize).filter(|&tasks| tasks <= MOST_TASKS);
+    let tasks = stages.checked_mul(3 * microbatches as usize).filter(|&tasks| tasks <= MAX_TASKS);
     if tasks.is_none() {
-        return Err(ScheduleError::TooMany { stages, microbatches, most: MOST_TASKS });
+        return Err(ScheduleError::TooMany { stages, microbatches, most: MAX_TASKS });
     }
     if schedule != Schedule::Interleaved && stages != devices as usize {
         return Err(ScheduleError::OneStageEach { stages, devices });

@@ -19,7 +19,7 @@ pub(super) static TARGET: Target = Target {
 };
 
 /// Mermaid's default limit of edges.
-const MOST_EDGES: usize = 500;
+const MAX_EDGES: usize = 500;
 
 /// Characters that Mermaid reads unless told otherwise.
 const LONGEST: usize = 50_000;
@@ -59,9 +59,9 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     let is_long =
         format!("Mermaid reads {LONGEST} characters, and there are {length}: raise its maxTextSize");
     let edges = drawing.edges.len();
-    let has_many = format!("Mermaid draws {MOST_EDGES} edges, and there are {edges}: raise its maxEdges");
+    let has_many = format!("Mermaid draws {MAX_EDGES} edges, and there are {edges}: raise its maxEdges");
     Ok(Export::drawing(text)
-        .also((edges > MOST_EDGES).then_some(has_many))
+        .also((edges > MAX_EDGES).then_some(has_many))
         .also((length > LONGEST).then_some(is_long)))
 }
 

@@ -31,7 +31,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     {
         stages.extend(std::iter::repeat_n(stage.to_string(), count));
         let replicas = u64::from(placed.devices[device].document.replicas);
-        if replicas == 0 || replicas > MOST_RANKS {
+        if replicas == 0 || replicas > MAX_RANKS {
             let what = format!("a stage of {replicas} devices");
             return Err(ExportError::Devices { what, rule: "a stage of PipeDream has 1 to 65536 ranks" });
         }
@@ -58,4 +58,4 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
 }
 
 /// Maximum number of ranks listed for a stage; the plan may ask for any number.
-const MOST_RANKS: u64 = 1 << 16;
+const MAX_RANKS: u64 = 1 << 16;

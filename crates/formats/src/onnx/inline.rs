@@ -19,7 +19,7 @@ const DEEPEST: usize = 16;
 
 /// Largest number of bytes after inlining: functions that call one another twice grow without bound in few
 /// levels.
-const MOST_BYTES: usize = 1 << 26;
+const MAX_BYTES: usize = 1 << 26;
 
 /// Functions by domain and name.
 type Functions = FxHashMap<(String, String), Rc<Function>>;
@@ -92,11 +92,11 @@ impl Inliner<'_> {
             };
             let longer = function.names.saturating_mul(super::node_name(&node).len());
             self.bytes = self.bytes.saturating_add(function.bytes).saturating_add(longer);
-            if depth >= DEEPEST || self.bytes > MOST_BYTES {
+            if depth >= DEEPEST || self.bytes > MAX_BYTES {
                 let path = format!("graph.node ({} `{}`)", node.op_type(), super::node_name(&node));
                 let message = match depth >= DEEPEST {
                     true => format!("functions of the model call one another more than {DEEPEST} deep"),
-                    false => format!("calls of functions become more than {MOST_BYTES} bytes"),
+                    false => format!("calls of functions become more than {MAX_BYTES} bytes"),
                 };
                 let help = "check what wrote the model: a function must not call itself";
                 return Err(InputError::at_path("M011", self.label, path, message, help));

@@ -10,12 +10,12 @@
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-use super::value::MOST_CONTENT;
+use super::value::MAX_CONTENT;
 use crate::Stream;
 use crate::error::{At, InputError};
 
 /// Bytes of values kept per tensor: enough for all that are read, each of which takes at most ten.
-const KEPT_VALUES: usize = 10 * MOST_CONTENT;
+const KEPT_VALUES: usize = 10 * MAX_CONTENT;
 
 /// Deepest nesting of messages. The decoder would reject deeper ones as well.
 const DEEPEST: u32 = 64;

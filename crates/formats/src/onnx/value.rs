@@ -7,7 +7,7 @@ use super::proto::tensor_proto::{DataLocation, DataType};
 
 /// Largest number of elements of a value with content: shapes are computed from lists with one or two entries
 /// per dimension. Every node may make one, so its content should not be much larger than the node itself.
-pub(super) const MOST_CONTENT: usize = 2 * LARGEST_RANK;
+pub(super) const MAX_CONTENT: usize = 2 * LARGEST_RANK;
 
 /// Largest dimension: beyond it are mistakes and attacks, and products of few such dimensions leave the exact
 /// range of `f64`.
@@ -39,7 +39,7 @@ impl Value {
     /// after a division by zero: no size follows from that.
     pub(super) fn with(mut self, content: Option<Vec<f64>>) -> Self {
         let fits = |content: &Vec<f64>| {
-            content.len() <= MOST_CONTENT
+            content.len() <= MAX_CONTENT
                 && content.len() as f64 == super::work::elements(&self.dims)
                 && content.iter().all(|number| number.is_finite())
         };
@@ -144,7 +144,7 @@ pub(super) fn dims(dims: impl ExactSizeIterator<Item = i64>) -> Option<Vec<u64>>
 fn content(tensor: &TensorProto) -> Option<Vec<f64>> {
     fn raw<const N: usize>(bytes: &[u8], read: fn([u8; N]) -> f64) -> Option<Vec<f64>> {
         let (chunks, rest) = bytes.as_chunks::<N>();
-        (rest.is_empty() && chunks.len() <= MOST_CONTENT)
+        (rest.is_empty() && chunks.len() <= MAX_CONTENT)
             .then(|| chunks.iter().map(|&chunk| read(chunk)).collect())
     }
     let kind = elem(tensor.data_type());

@@ -19,7 +19,7 @@ use crate::error::InputError;
 use crate::options::ImportOptions;
 
 /// Largest number of weights recorded for a constant computed from several: no constant of a model has more.
-const MOST_WEIGHTS: usize = 256;
+const MAX_WEIGHTS: usize = 256;
 
 /// Result of the pass.
 pub(super) struct Walked<'a> {
@@ -363,7 +363,7 @@ impl<'a> Walk<'a> {
                 weights = more;
             } else if !more.is_empty() && more != weights {
                 let all: BTreeSet<usize> = weights.iter().chain(more.iter()).copied().collect();
-                weights = all.into_iter().take(MOST_WEIGHTS).collect();
+                weights = all.into_iter().take(MAX_WEIGHTS).collect();
             }
         }
         weights

@@ -36,13 +36,13 @@ use super::{Format, Imported, names};
 use net::{Layer, Net};
 
 /// Largest number of XML elements of a model: each takes some hundred bytes of memory.
-const MOST_ELEMENTS: u32 = 50_000_000;
+const MAX_ELEMENTS: u32 = 50_000_000;
 
 /// Deepest nesting of elements: a model has seven levels, one with bodies a few times as many.
 const DEEPEST: usize = 256;
 
 /// Largest number of attributes of an element: no operator has a quarter as many.
-const MOST_ATTRIBUTES: usize = 256;
+const MAX_ATTRIBUTES: usize = 256;
 
 pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(super::HEAD as usize)]);
@@ -56,7 +56,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         InputError::new("M006", label, at, message, help)
     };
     check_elements(text).map_err(|(at, what)| malformed(what.into(), end_of(&text[..at])))?;
-    let parsing = ParsingOptions { nodes_limit: MOST_ELEMENTS, ..ParsingOptions::default() };
+    let parsing = ParsingOptions { nodes_limit: MAX_ELEMENTS, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, parsing).map_err(|error| {
         let at = match error {
             roxmltree::Error::UnclosedRootNode | roxmltree::Error::UnexpectedEndOfStream => end_of(text),
@@ -120,7 +120,7 @@ fn check_elements(text: &str) -> Result<(), (usize, &'static str)> {
                 previous = byte;
                 false
             });
-            if attributes > MOST_ATTRIBUTES {
+            if attributes > MAX_ATTRIBUTES {
                 return Err((start, "an element has too many attributes"));
             }
             depth += usize::from(previous != b'/');

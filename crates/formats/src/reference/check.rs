@@ -15,7 +15,7 @@ use crate::error::InputError;
 const SAME_COST_MS: f64 = 1e-6;
 
 /// Largest plausible number of devices.
-const MOST_DEVICES: f64 = 1e6;
+const MAX_DEVICES: f64 = 1e6;
 
 /// Number of ids that an error lists; further ones are only counted.
 const IDS_NAMED: usize = 8;
@@ -117,9 +117,9 @@ fn check_edges(
 }
 
 fn count(label: &str, field: &str, value: f64) -> Result<u32, InputError> {
-    if !(0.0..=MOST_DEVICES).contains(&value) || value.fract() != 0.0 {
+    if !(0.0..=MAX_DEVICES).contains(&value) || value.fract() != 0.0 {
         let message = format!("{value} is no number of devices");
-        let help = format!("write a whole number from 0 to {MOST_DEVICES}");
+        let help = format!("write a whole number from 0 to {MAX_DEVICES}");
         return Err(InputError::at_path("R008", label, field, message, help));
     }
     Ok(value as u32)

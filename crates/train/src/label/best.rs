@@ -5,7 +5,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Plan, Solution};
 
-use super::{Labelled, MOST_PLANS, WORSE};
+use super::{Labelled, MAX_PLANS, WORSE};
 
 /// The best distinct placements of a problem so far, and the best bound.
 pub(super) struct Best<'p> {
@@ -46,7 +46,7 @@ impl<'p> Best<'p> {
         self.plans.insert(at, (devices, Labelled { value, placement: plan.placement }));
         let most = self.plans[0].1.value * (1.0 + WORSE);
         self.plans.retain(|(_, known)| known.value <= most);
-        self.plans.truncate(MOST_PLANS);
+        self.plans.truncate(MAX_PLANS);
     }
 
     /// Whether a placement of value `value` is close enough to the best.
@@ -61,7 +61,7 @@ impl<'p> Best<'p> {
 
     /// Whether there are as many placements as a label holds.
     pub(super) fn is_full(&self) -> bool {
-        self.plans.len() == MOST_PLANS
+        self.plans.len() == MAX_PLANS
     }
 
     /// The placements, the best first, and the bound.

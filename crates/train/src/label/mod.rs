@@ -24,7 +24,7 @@ use self::best::Best;
 use super::instance::first_plan;
 
 /// Most placements per label.
-pub const MOST_PLANS: usize = 4;
+pub const MAX_PLANS: usize = 4;
 /// Largest relative excess of a placement over the best one of its label.
 pub const WORSE: f64 = 0.03;
 /// Graphs of up to this many operators get the seconds of the effort; larger ones get proportionally more.
@@ -78,7 +78,7 @@ pub struct Label {
     pub bound: f64,
     /// Whether the two are equal.
     pub proved: bool,
-    /// The best distinct placements, the best first: at least one and at most [`MOST_PLANS`], none worse than the best
+    /// The best distinct placements, the best first: at least one and at most [`MAX_PLANS`], none worse than the best
     /// by more than [`WORSE`].
     pub plans: Vec<Labelled>,
 }

@@ -21,14 +21,14 @@ use stagewright_core::solver::{Plan, SolveError, Solver};
 use stagewright_dp::Dp;
 
 use super::best::Best;
-use super::{MOST_PLANS, WORSE, Work, within};
+use super::{MAX_PLANS, WORSE, Work, within};
 
 /// Share of the time for the unperturbed problem.
 const EXACT: f64 = 0.5;
 /// Share of the time after which the walk starts at the latest.
 const SPLITTING: f64 = 0.92;
 /// Most perturbed problems.
-const OTHERS: u64 = 2 * MOST_PLANS as u64;
+const OTHERS: u64 = 2 * MAX_PLANS as u64;
 /// Random stream of the walk, after those of the perturbed problems, and its number of steps.
 const WALK: u64 = OTHERS + 1;
 const STEPS: u64 = 300;
@@ -51,7 +51,7 @@ pub(super) fn search(best: &mut Best<'_>, time: Duration, work: &Work) -> Result
         }
         let other = with_other_costs(problem, &cluster, work.seed, turn);
         // No warm start from the best placement: it would be the result whenever time ends the search.
-        let share = left / (1 + (OTHERS - turn).min(MOST_PLANS as u64)) as u32;
+        let share = left / (1 + (OTHERS - turn).min(MAX_PLANS as u64)) as u32;
         let found = split(&other, turn, share, None)?.plan;
         if let Some(plan) = found.and_then(|plan| Plan::try_new(problem, plan.placement).ok()) {
             best.take_plan(plan);

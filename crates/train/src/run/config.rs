@@ -14,13 +14,13 @@ use super::RunError;
 pub const TRAINING_SCHEMA: &str = "stagewright.training/1";
 
 /// Larger values are mistakes.
-const MOST_STEPS: u64 = 1 << 40;
+const MAX_STEPS: u64 = 1 << 40;
 /// Graphs and draws that are in memory together.
-const MOST_AT_ONCE: u64 = 1 << 12;
+const MAX_AT_ONCE: u64 = 1 << 12;
 /// Problems that are learned from, each searched for a label, and all of them in memory.
-pub(in super::super) const MOST_LEARNED: u64 = 1 << 20;
+pub(in super::super) const MAX_LEARNED: u64 = 1 << 20;
 /// Problems that tell how well: all are looked at in every measurement, and examples of them are in memory.
-pub(in super::super) const MOST_HELD_OUT: u64 = 1 << 16;
+pub(in super::super) const MAX_HELD_OUT: u64 = 1 << 16;
 
 /// Stage of training, by what it learns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,16 +98,16 @@ impl RunDocument {
 
     fn counts(&self) -> Result<(), RunError> {
         RunError::counts(&[
-            ("data.count", self.data.count, MOST_LEARNED),
-            ("held_out.count", self.held_out.count, MOST_HELD_OUT),
-            ("steps", self.steps, MOST_STEPS),
-            ("batch", self.batch as u64, MOST_AT_ONCE),
-            ("measure_every", self.measure_every, MOST_STEPS),
-            ("patience", self.patience, MOST_STEPS),
+            ("data.count", self.data.count, MAX_LEARNED),
+            ("held_out.count", self.held_out.count, MAX_HELD_OUT),
+            ("steps", self.steps, MAX_STEPS),
+            ("batch", self.batch as u64, MAX_AT_ONCE),
+            ("measure_every", self.measure_every, MAX_STEPS),
+            ("patience", self.patience, MAX_STEPS),
             // A warm-up may take no steps.
-            ("adam.warmup", self.adam.warmup.max(1), MOST_STEPS),
-            ("reinforce.draws", self.reinforce.draws as u64, MOST_AT_ONCE),
-            ("reinforce.epochs", self.reinforce.epochs as u64, MOST_AT_ONCE),
+            ("adam.warmup", self.adam.warmup.max(1), MAX_STEPS),
+            ("reinforce.draws", self.reinforce.draws as u64, MAX_AT_ONCE),
+            ("reinforce.epochs", self.reinforce.epochs as u64, MAX_AT_ONCE),
         ])
     }
 

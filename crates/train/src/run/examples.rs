@@ -11,7 +11,7 @@ use stagewright_makespan::scene::Scene;
 use stagewright_makespan::schedule::{Judge, Schedule};
 use stagewright_policy::features::input;
 use stagewright_policy::learn::{Example, Start, Teacher, base_schedule, example};
-use stagewright_policy::solver::MOST_UNITS;
+use stagewright_policy::solver::MAX_UNITS;
 use stagewright_policy::subject::{Base, Subject, step_of};
 
 use super::super::instance::instance;
@@ -46,7 +46,7 @@ impl<'s, 'p> Lesson<'s, 'p> {
     /// Prepares a problem, given the scene of its step.
     pub fn new(problem: &'p Problem, scene: &'s Scene<'p>) -> Lesson<'s, 'p> {
         let is_throughput = problem.objective().kind == ObjectiveKind::Throughput;
-        let subject = Subject::new(scene, MOST_UNITS, is_throughput);
+        let subject = Subject::new(scene, MAX_UNITS, is_throughput);
         Lesson { problem, subject, judge: Judge::new(scene), bound: strongest(problem).value }
     }
 

@@ -7,7 +7,7 @@ use stagewright_core::solver::{Context, Limits, Silent, Solver};
 use stagewright_policy::network::Network;
 use stagewright_policy::{Origin, Parts, Policy};
 
-use super::super::label::{Effort, Label, LabelError, Labelled, MOST_PLANS, WORSE, Work, label};
+use super::super::label::{Effort, Label, LabelError, Labelled, MAX_PLANS, WORSE, Work, label};
 
 /// Share of the time for the policy; the solvers get the rest, so that a label never depends on the policy alone.
 const SHARE: f64 = 0.5;
@@ -40,7 +40,7 @@ pub(super) fn expert_label(
         label.plans.insert(0, Labelled { value: label.value, placement: plan.placement });
         let most = label.value * (1.0 + WORSE);
         label.plans.retain(|plan| plan.value <= most);
-        label.plans.truncate(MOST_PLANS);
+        label.plans.truncate(MAX_PLANS);
     }
     Ok(Some(label))
 }

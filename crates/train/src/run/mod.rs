@@ -17,7 +17,7 @@ mod metrics;
 mod stage;
 
 pub use config::{Data, RunDocument, Stage, TRAINING_SCHEMA};
-pub(super) use config::{MOST_HELD_OUT, MOST_LEARNED};
+pub(super) use config::{MAX_HELD_OUT, MAX_LEARNED};
 pub use error::RunError;
 pub use examples::{Lesson, example_of};
 pub use folder::Folder;

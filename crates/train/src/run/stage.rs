@@ -23,7 +23,7 @@ use stagewright_policy::features::{Input, input};
 use stagewright_policy::learn::{Episode, Example, Losses, TrainError, Trainer};
 use stagewright_policy::network::Network;
 use stagewright_policy::predict::Prediction;
-use stagewright_policy::solver::{MOST_UNITS, device};
+use stagewright_policy::solver::{MAX_UNITS, device};
 use stagewright_policy::subject::{Base, Subject};
 
 use super::super::instance::instance;
@@ -392,7 +392,7 @@ impl<'s, 'p> Scheduled<'s, 'p> {
         let mut context = Context::new(limits, Default::default(), &mut silent);
         let mut judge = Judge::new(scene);
         let start = starts(&mut judge, &mut context).into_iter().next()?;
-        let subject = Subject::new(scene, MOST_UNITS, false);
+        let subject = Subject::new(scene, MAX_UNITS, false);
         let base = Base::new(&subject, &mut judge, &start.schedule);
         let figures = input(&subject, &base, base.seconds, strongest(scene.problem()).value);
         Some(Scheduled { subject, judge, figures, seconds: start.score.energy() })

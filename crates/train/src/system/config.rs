@@ -7,15 +7,15 @@ use stagewright_policy::learn::AdamConfig;
 use stagewright_policy::systems::{Kind, Settings};
 
 use super::super::recipe::{Recipe, RecipeDocument, Target};
-use super::super::run::{MOST_HELD_OUT, MOST_LEARNED, RunError};
+use super::super::run::{MAX_HELD_OUT, MAX_LEARNED, RunError};
 
 /// The value of `schema` in a configuration.
 pub const SYSTEM_TRAINING_SCHEMA: &str = "stagewright.system-training/1";
 
 /// Larger values are mistakes.
-const MOST_EPISODES: u64 = 1 << 40;
+const MAX_EPISODES: u64 = 1 << 40;
 /// Most graphs whose returns fit in a state.
-const MOST_BASELINES: u64 = 1000;
+const MAX_BASELINES: u64 = 1000;
 
 /// Problems of a recipe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,12 +96,12 @@ impl SystemRunDocument {
             return Err(RunError::Config { cause, line: None });
         }
         RunError::counts(&[
-            ("episodes", document.episodes, MOST_EPISODES),
-            ("measure_every", document.measure_every, MOST_EPISODES),
-            ("data.count", document.data.count, MOST_LEARNED),
-            ("held_out.count", document.held_out.count, MOST_HELD_OUT),
+            ("episodes", document.episodes, MAX_EPISODES),
+            ("measure_every", document.measure_every, MAX_EPISODES),
+            ("data.count", document.data.count, MAX_LEARNED),
+            ("held_out.count", document.held_out.count, MAX_HELD_OUT),
             // A warm-up may take no steps.
-            ("adam.warmup", document.adam().warmup.max(1), MOST_EPISODES),
+            ("adam.warmup", document.adam().warmup.max(1), MAX_EPISODES),
         ])?;
         // What is left out is part of the run as well: with another default it would be another.
         Ok(SystemRunDocument { adam: document.adam().into(), ..document })
@@ -144,9 +144,9 @@ impl SystemRunDocument {
                     .into(),
             );
         }
-        if self.system == Kind::Placeto && self.data.count > MOST_BASELINES {
+        if self.system == Kind::Placeto && self.data.count > MAX_BASELINES {
             return Some(format!(
-                "`data.count` is {}, of placeto it may be at most {MOST_BASELINES}: it keeps the returns of every one",
+                "`data.count` is {}, of placeto it may be at most {MAX_BASELINES}: it keeps the returns of every one",
                 self.data.count
             ));
         }

@@ -11,7 +11,7 @@ use crate::topological;
 use crate::violation::{Findings, Subject, ViolationKind};
 
 /// Maximum number of waits in a message about a cycle.
-const MOST_WAITS: usize = 8;
+const MAX_WAITS: usize = 8;
 
 /// Waits between steps.
 #[derive(Debug)]
@@ -59,8 +59,8 @@ fn report(problem: &Problem, placed: &Placed, steps: &Steps, mut cycle: Vec<usiz
     findings.push(ViolationKind::Calls, Subject::Device(device.to_owned()), || {
         let pairs = cycle.iter().copied().zip(cycle.iter().copied().cycle().skip(1));
         let mut waits: Vec<String> =
-            pairs.take(MOST_WAITS).map(|(from, to)| wait(problem, placed, steps, from, to)).collect();
-        if cycle.len() > MOST_WAITS {
+            pairs.take(MAX_WAITS).map(|(from, to)| wait(problem, placed, steps, from, to)).collect();
+        if cycle.len() > MAX_WAITS {
             waits.push("…".to_owned());
         }
         format!("no order of the calls exists: {}", waits.join(", "))

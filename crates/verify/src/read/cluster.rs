@@ -10,7 +10,7 @@ use super::matrix;
 use crate::error::CheckError;
 
 /// Number of digits of the largest device number.
-const MOST_DIGITS: usize = 10;
+const MAX_DIGITS: usize = 10;
 
 /// A kind with its class and group resolved.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl<'a> Cluster<'a> {
 
     /// Kind and number of the device of this name.
     pub(crate) fn find_device(&self, name: &str) -> Option<(usize, u32)> {
-        let digits = name.bytes().rev().take(MOST_DIGITS).take_while(u8::is_ascii_digit).count();
+        let digits = name.bytes().rev().take(MAX_DIGITS).take_while(u8::is_ascii_digit).count();
         (name.len() - digits..name.len()).find_map(|split| {
             let kind = self.find_kind(&name[..split])?;
             let number = self.number_in_kind(kind, name)?;

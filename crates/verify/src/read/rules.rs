@@ -20,7 +20,7 @@ pub(crate) enum InFlight {
 }
 
 /// Maximum number of microbatches of an iteration, since the checker simulates all of them.
-const MOST_MICROBATCHES: u32 = 65536;
+const MAX_MICROBATCHES: u32 = 65536;
 
 /// The quantity to minimise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Rules {
     pub(super) fn read(objective: &ObjectiveDocument) -> Result<Self, CheckError> {
         let minimised = minimised(objective)?;
         let microbatches = |rule| match objective.microbatches {
-            Some(count) if count > MOST_MICROBATCHES => {
+            Some(count) if count > MAX_MICROBATCHES => {
                 Err(CheckError::Rule { rule, needs: "at most 65536 microbatches" })
             }
             Some(count) if count > 0 => Ok(count),

@@ -42,7 +42,7 @@ pub(crate) fn score(
     stages: &Stages,
 ) -> Result<Option<Score>, CheckError> {
     let Some(sums) = load::sums(problem, placed)? else { return Ok(None) };
-    let put_off = match problem.rules.schedule {
+    let deferred = match problem.rules.schedule {
         Schedule::ZeroBubble => weights::seconds(problem, placed)?,
         _ => vec![0.0; placed.devices.len()],
     };
@@ -54,7 +54,7 @@ pub(crate) fn score(
         let parameters = Resident::of(&problem.graph, &device.operators).synchronised;
         let kind = &problem.cluster.kinds[device.kind];
         let sync = problem.once() * cost::synchronisation(parameters, replicas, kind)?;
-        let stage = stage_times(&problem.rules, sums, replicas, sync, put_off[times.len()]);
+        let stage = stage_times(&problem.rules, sums, replicas, sync, deferred[times.len()]);
         times.push(stage);
         let halves = match problem.rules.schedule {
             Schedule::None => device_load(&problem.rules, sums, replicas, sync),
@@ -93,10 +93,10 @@ pub(crate) fn score(
 }
 
 /// Seconds of a stage for one microbatch, by pass. Deferred weight gradients compute and communicate nothing.
-fn stage_times(rules: &Rules, sums: &[Sums; 2], replicas: u32, sync: f64, put_off: f64) -> Times {
-    let rest = Sums { compute: (sums[1].compute - put_off).max(0.0), ..sums[1] };
+fn stage_times(rules: &Rules, sums: &[Sums; 2], replicas: u32, sync: f64, deferred: f64) -> Times {
+    let rest = Sums { compute: (sums[1].compute - deferred).max(0.0), ..sums[1] };
     let [forward, backward] = [sums[0], rest].map(|sums| sums.load(rules.communication, replicas));
-    Times { forward, backward: backward + sync, weight: put_off / f64::from(replicas) }
+    Times { forward, backward: backward + sync, weight: deferred / f64::from(replicas) }
 }
 
 /// Load of each replica, in the halves that are maximised separately; `combined` training has one.

@@ -33,7 +33,7 @@ use super::search::{self, Search};
 use super::start::starts;
 
 /// Maximum number of groups of operators with keys of their own.
-const MOST_GROUPS: usize = 512;
+const MAX_GROUPS: usize = 512;
 /// Range of the number of individuals per generation, which otherwise equals the number of groups.
 const INDIVIDUALS: [usize; 2] = [24, 100];
 /// Minimum number of individuals for breeding.
@@ -73,7 +73,7 @@ impl Solver for Brkga {
 /// Evolves generations until one of the limits.
 fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
     let (scene, stop) = (search.scene, context.stop().clone());
-    let code = Code::new(scene, MOST_GROUPS, &mut seed::stream(context.seed, 0));
+    let code = Code::new(scene, MAX_GROUPS, &mut seed::stream(context.seed, 0));
     // Old and new chromosomes are in memory together.
     let room = context.limits.memory.map_or(usize::MAX, |bytes| bytes as usize / (2 * code.bytes()));
     let size = code.groups().clamp(INDIVIDUALS[0], INDIVIDUALS[1]).min(room);

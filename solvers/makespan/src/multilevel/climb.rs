@@ -19,7 +19,7 @@ use super::level::Level;
 use stagewright_core::csr::Csr;
 
 /// Maximum number of devices tried for a cluster.
-const MOST_DEVICES: usize = 16;
+const MAX_DEVICES: usize = 16;
 
 /// A schedule that only improves, with its remaining budget.
 #[derive(Debug)]
@@ -234,7 +234,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
             let [a, b] = [a.index(), b.index()];
             near[b].total_cmp(&near[a]).then(sight.busy[a].total_cmp(&sight.busy[b]))
         });
-        targets.truncate(MOST_DEVICES);
+        targets.truncate(MAX_DEVICES);
         targets
     }
 }

@@ -33,7 +33,7 @@ use super::finest::Finest;
 use super::level::Level;
 
 /// Fraction of clusters above which a round counts as a miss; two misses in a row end coarsening.
-const MOST_LEFT: f64 = 0.95;
+const MAX_LEFT: f64 = 0.95;
 /// Maximum weight of a cluster, relative to the mean of the coarsest level.
 const HEAVIEST: f64 = 1.5;
 
@@ -85,7 +85,7 @@ pub(super) fn hierarchy(
         let Some(heights) = heights(level, is_late) else { break };
         let devices = together.map(|device_of| level.devices(finest.scene(), device_of));
         let (coarse, count) = cluster(level, &heights, limits, devices.as_deref(), rng);
-        if count as f64 > MOST_LEFT * level.len() as f64 {
+        if count as f64 > MAX_LEFT * level.len() as f64 {
             misses += 1;
         } else {
             misses = 0;

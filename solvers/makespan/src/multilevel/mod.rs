@@ -59,7 +59,7 @@ const SIMULATIONS: [u64; 2] = [100, 200_000];
 const FOR_DESCENT: u64 = 3;
 const FOR_LEVEL: u64 = 3;
 /// Maximum number of clusters moved at random before a cycle.
-const MOST_KICKED: usize = 3;
+const MAX_KICKED: usize = 3;
 /// One cycle in `UNKICKED` moves nothing at random.
 const UNKICKED: u64 = 4;
 /// Cycles without an improvement after which a search ends.
@@ -203,7 +203,7 @@ impl<'s, 'p> Cycles<'s, 'p> {
             levels = &levels[..rng.random_range(1..=levels.len())];
             let level = &levels[levels.len() - 1];
             let mut devices = level.devices(self.scene, &start.schedule.device_of);
-            for _ in 0..rng.random_range(1..=MOST_KICKED) {
+            for _ in 0..rng.random_range(1..=MAX_KICKED) {
                 let cluster = rng.random_range(0..level.len());
                 let able = self.able(level, cluster);
                 devices[cluster] = able[rng.random_range(0..able.len())];

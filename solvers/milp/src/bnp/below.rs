@@ -39,7 +39,7 @@ const STREAM: u64 = 2 << 32;
 /// without a time limit.
 const NODES: u64 = 64;
 const GROWTH: u64 = 8;
-const MOST_NODES: u64 = NODES * GROWTH * GROWTH;
+const MAX_NODES: u64 = NODES * GROWTH * GROWTH;
 /// Divisor of the node limit for a lower threshold, which proves less.
 const LOWER: u64 = 8;
 /// Relative distance between bound and lowest open threshold at which the bisection ends.
@@ -105,7 +105,7 @@ impl<'a> Below<'a> {
     }
 
     /// Searches trees until the plan is proved optimal, the time is up, or no threshold is decided within
-    /// [`MOST_NODES`] nodes.
+    /// [`MAX_NODES`] nodes.
     ///
     /// # Errors
     /// If threads cannot be started.
@@ -114,7 +114,7 @@ impl<'a> Below<'a> {
         let pool = context.pool()?;
         let stop = context.stop().clone();
         let (mut most, mut nodes, mut failure) = (NODES, 0, None);
-        while most <= MOST_NODES {
+        while most <= MAX_NODES {
             let mut ceiling = answer.plan.value();
             let (mut threshold, mut limit) = (ceiling * (1.0 - JUST_BELOW), most);
             while !answer.enough(context) && stop.reason().is_none() {

@@ -18,7 +18,7 @@ use super::Answer;
 /// Source of the bound.
 const SOURCE: &str = "column-generation";
 /// Maximum number of states of the state graph.
-const MOST_STATES: usize = 1 << 20;
+const MAX_STATES: usize = 1 << 20;
 /// Share of the memory limit for the state graph and pricing's table over it.
 const STATES_SHARE: f64 = 0.5;
 
@@ -128,5 +128,5 @@ pub(super) fn most_states(units: &Units, memory: Option<u64>) -> usize {
     let bytes =
         size_of::<[u32; 2]>() + units.pools() * size_of::<[f64; 2]>() + (FEWEST_CELLS + 1) * size_of::<f32>();
     let room = memory.map_or(f64::INFINITY, |memory| memory as f64 * STATES_SHARE / bytes as f64);
-    (MOST_STATES as f64).min(room) as usize
+    (MAX_STATES as f64).min(room) as usize
 }

@@ -22,7 +22,7 @@ use super::scope::Scope;
 use super::seats::Seats;
 use crate::cutnet::infeasible::explained;
 use crate::run::{Effort, Outcome, RunError, TOLERANCE, solve as solve_program};
-use crate::search::{Known, MOST_ENTRIES, Programs, Search, most_entries};
+use crate::search::{Known, MAX_ENTRIES, Programs, Search, most_entries};
 
 /// Source of the bound of [`Reach`].
 const LONGEST_PATH: &str = "longest-path";
@@ -68,7 +68,7 @@ fn run(problem: &Problem, search: &mut Search<'_>, context: &mut Context<'_>) {
     let offload = Offload::new(problem);
     let graph = problem.graph();
     let blocks = if problem.objective().calls == 1 { graph.class_count() } else { graph.operator_count() };
-    let few = |seats: &Seats| seats.len().saturating_mul(blocks) <= MOST_ENTRIES;
+    let few = |seats: &Seats| seats.len().saturating_mul(blocks) <= MAX_ENTRIES;
     let Some(seats) = Seats::new(problem).filter(few) else {
         search.reason = Some("the integer program would be too large to begin with".into());
         return;

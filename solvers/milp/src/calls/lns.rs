@@ -32,7 +32,7 @@ const GAP: f64 = 1e-4;
 const BATCH: usize = 4;
 /// Batches without a better plan before a walk of local search, and consecutive walks that end the search.
 const PATIENCE: u32 = 12;
-const MOST_WALKS: u64 = 3;
+const MAX_WALKS: u64 = 3;
 /// Share of the remaining time for a walk.
 const WALK_SHARE: f64 = 0.1;
 /// The random stream of the neighbourhoods.
@@ -97,7 +97,7 @@ impl Search<'_> {
                 || tolerance::gap(best.value(), bound) == 0.0
                 || context.gap_reached(best.value(), bound)
         };
-        while walks < MOST_WALKS && !is_done(&self.best, context) {
+        while walks < MAX_WALKS && !is_done(&self.best, context) {
             if self.step(&mut rng, &pool, context) {
                 (idle, walks) = (0, 0);
                 continue;

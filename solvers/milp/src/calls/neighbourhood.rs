@@ -8,8 +8,8 @@ use stagewright_core::offload::{Call, Offload, Site, Timeline};
 use super::seats::Seats;
 
 /// Maximum number of free classes, and of open calls.
-const MOST_CLASSES: usize = 160;
-const MOST_CALLS: usize = 6;
+const MAX_CLASSES: usize = 160;
+const MAX_CALLS: usize = 6;
 /// Minimum and maximum length of a time window, as fractions of the value.
 const SHORTEST: f64 = 0.05;
 const LONGEST: f64 = 0.4;
@@ -43,7 +43,7 @@ impl Size {
 
     /// The next larger size.
     pub(super) fn grown(self) -> Size {
-        Size { classes: (self.classes * 3 / 2).min(MOST_CLASSES), calls: (self.calls + 1).min(MOST_CALLS) }
+        Size { classes: (self.classes * 3 / 2).min(MAX_CLASSES), calls: (self.calls + 1).min(MAX_CALLS) }
     }
 }
 

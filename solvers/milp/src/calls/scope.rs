@@ -24,7 +24,7 @@ const EXCLUSIONS: usize = 2;
 const ENTRIES_PER_EDGE: usize = 24;
 /// Maximum number of positions in an order of operators and calls. A cycle has at most two rows per position, and
 /// each row may be off by 1e-9; together that is a fifth of a step, which is one over the number of positions.
-const MOST_PLACES: usize = 10_000;
+const MAX_PLACES: usize = 10_000;
 /// Absent block or node.
 const NONE: u32 = u32::MAX;
 
@@ -327,7 +327,7 @@ impl<'a> Scope<'a> {
 
     /// Whether a step of such an order exceeds the numerical error that can accumulate around a cycle.
     pub(super) fn has_positions(&self) -> bool {
-        self.places() <= MOST_PLACES
+        self.places() <= MAX_PLACES
     }
 
     /// Domain of every block.

@@ -13,7 +13,7 @@ use stagewright_core::problem::Problem;
 use super::nodes::Nodes;
 
 /// Maximum number of seats that are listed.
-const MOST_SEATS: usize = 1 << 20;
+const MAX_SEATS: usize = 1 << 20;
 
 /// A call of an accelerator, or a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Seats {
         let numbers = problem.objective().calls.min(operators);
         let all = problem.memory().of_all().total(1);
         let devices = problem.pools().iter().map(|pool| pool.devices.len().min(most)).sum::<usize>();
-        if devices.saturating_mul(numbers as usize) > MOST_SEATS {
+        if devices.saturating_mul(numbers as usize) > MAX_SEATS {
             return None;
         }
         let (mut seats, mut pools) = (Vec::new(), vec![0]);

@@ -10,7 +10,7 @@ use super::writer::Writer;
 use crate::choice::Term;
 
 /// Maximum number of rows for pairs of calls that may wait for one another.
-const MOST_PAIR_ROWS: usize = 20_000;
+const MAX_PAIR_ROWS: usize = 20_000;
 
 impl Writer<'_> {
     /// Adds the paths: operators with the transfers that they pay for, without large constants.
@@ -51,7 +51,7 @@ impl Writer<'_> {
             self.named_in_order(call, waits);
         }
         let operators = self.scope.offload.graph().operator_count();
-        if operators * calls as usize * calls as usize <= MOST_PAIR_ROWS {
+        if operators * calls as usize * calls as usize <= MAX_PAIR_ROWS {
             for one in 0..calls {
                 for next in 0..calls {
                     self.pair(one, next, &waits[one as usize]);

@@ -21,7 +21,7 @@ pub const JUST_BELOW: f64 = 5e-10;
 const ROUNDS: u64 = 50;
 const GROWTH: u64 = 4;
 /// Maximum number of rounds per threshold, which ends a search without a time limit.
-const MOST_ROUNDS: u64 = 50 << 8;
+const MAX_ROUNDS: u64 = 50 << 8;
 
 /// Raises the bound `low` towards `high`, the value of a plan; reports every better bound to `tell`, with the prices
 /// that prove it.
@@ -43,7 +43,7 @@ pub fn raise(
     }
     let mut covered = high;
     let mut rounds = ROUNDS;
-    while rounds <= MOST_ROUNDS {
+    while rounds <= MAX_ROUNDS {
         let mut ceiling = covered;
         let mut undecided = false;
         while ceiling - low > PRECISION * high || (ceiling == high && low < high * (1.0 - JUST_BELOW)) {

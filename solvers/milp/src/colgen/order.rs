@@ -16,7 +16,7 @@ use super::cuts::Cuts;
 /// Approximate number of statuses of an open net.
 const STATUSES: f64 = 2.2;
 /// Maximum number of units of a greedy order, whose cost is quadratic in them if many nets are open.
-pub const MOST_UNITS: usize = 20_000;
+pub const MAX_UNITS: usize = 20_000;
 /// Number of pins of a net up to which each of its pins moves the others to the front of the queue.
 const HUB: usize = 64;
 /// Number of starts of the greedy order.
@@ -27,12 +27,12 @@ const WORK: usize = 20_000_000;
 const REACH: usize = 24;
 
 /// Returns an order of `units` units in which few nets are open; the best so far if time runs out. Above
-/// [`MOST_UNITS`] units it is the order of the file.
+/// [`MAX_UNITS`] units it is the order of the file.
 pub fn narrow(units: usize, cuts: &Cuts, stop: &Stop) -> Vec<u32> {
     let incidence = incidence(units, cuts);
     let mut best: Vec<u32> = (0..units as u32).collect();
     let mut least = width(&best, cuts);
-    if units > MOST_UNITS {
+    if units > MAX_UNITS {
         return best;
     }
     for start in starts(units) {

@@ -35,7 +35,7 @@ const ROUNDING: f64 = 1e-11;
 /// absolute values.
 const TABLE_ROUNDING: f64 = 0.5 * f32::EPSILON as f64;
 /// Maximum number of sets that the labels of one pricing yield.
-const MOST_SETS: usize = 8;
+const MAX_SETS: usize = 8;
 /// Divisor of the label limit with two resources.
 const TWO_RESOURCES: usize = 16;
 /// Labels between two checks of the clock.
@@ -329,7 +329,7 @@ impl<'a> Pricing<'a> {
         let mut ends: Vec<usize> = (0..labels.len()).collect();
         ends.sort_by(|&a, &b| labels[b].profit.total_cmp(&labels[a].profit));
         let best = ends.first().map_or(f64::NEG_INFINITY, |&at| labels[at].profit);
-        ends.truncate(MOST_SETS);
+        ends.truncate(MAX_SETS);
         let sets = ends.into_iter().map(|at| self.follow(&trail, base + at, search.prices)).collect();
         Labels::Done { best, sets }
     }

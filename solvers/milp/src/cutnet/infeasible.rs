@@ -17,11 +17,11 @@ use stagewright_core::tolerance::MEMORY_RELATIVE;
 /// Time limit of all queries together: infeasibility is known without them.
 const TIME: Duration = Duration::from_secs(5);
 /// Maximum number of variables of a query.
-const MOST_VARIABLES: usize = 100_000;
+const MAX_VARIABLES: usize = 100_000;
 /// Capacity to which a memory is scaled.
 const SCALE: f64 = 1e4;
 /// Maximum number of units named in a message.
-const MOST_NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 
 /// The irreducible set as a message.
 pub(crate) fn explained(problem: &Problem, units: &Units, stop: &Stop) -> Option<String> {
@@ -30,8 +30,8 @@ pub(crate) fn explained(problem: &Problem, units: &Units, stop: &Stop) -> Option
         let first = units.members(unit as usize)[0];
         format!("`{}`", problem.graph().operator(first).name)
     };
-    let named: Vec<String> = set.iter().take(MOST_NAMED).map(name).collect();
-    let more = match set.len().saturating_sub(MOST_NAMED) {
+    let named: Vec<String> = set.iter().take(MAX_NAMED).map(name).collect();
+    let more = match set.len().saturating_sub(MAX_NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -50,7 +50,7 @@ pub fn irreducible(problem: &Problem, units: &Units, stop: &Stop) -> Option<Vec<
     let bytes = |unit: &u32| units.bytes(*unit as usize, 1);
     heaviest.sort_by(|a, b| bytes(b).total_cmp(&bytes(a)).then(a.cmp(b)));
     let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
-    if units.len().saturating_mul(devices) > MOST_VARIABLES {
+    if units.len().saturating_mul(devices) > MAX_VARIABLES {
         return None;
     }
     let packing = Packing { problem, units, stop, until: Instant::now() + TIME };

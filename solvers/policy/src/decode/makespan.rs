@@ -22,7 +22,7 @@ use crate::subject::Subject;
 /// Smallest probability counted.
 const LEAST: f64 = 1e-9;
 /// Largest work of a group, as a share of the mean work per device.
-const MOST_OF_DEVICE: f64 = 0.5;
+const MAX_OF_DEVICE: f64 = 0.5;
 
 /// Devices of the units, for groups or for single units: the most likely ones, or samples if `temperature` is positive.
 pub(crate) fn homes(
@@ -96,7 +96,7 @@ fn groups(
 ) -> Vec<u32> {
     let (level, units) = (&subject.level, subject.unit_count());
     let all: f64 = (0..units).map(|unit| level.mean(unit)).sum();
-    let most = MOST_OF_DEVICE * all / subject.scene.device_count().max(1) as f64;
+    let most = MAX_OF_DEVICE * all / subject.scene.device_count().max(1) as f64;
     let mut holds = |likely: f64| match temperature > 0.0 {
         true => rng.random_bool(likely),
         false => likely > 0.5,

@@ -8,14 +8,14 @@ use super::{DEVICE, EDGE, GRAPH, Input, PAIR, UNIT};
 use crate::subject::{Base, Subject, ratio};
 
 /// Logarithms are clamped to this and then scaled to a range of about one.
-const MOST_LOG: f64 = 12.0;
+const MAX_LOG: f64 = 12.0;
 const LOG_SCALE: f64 = 0.25;
 
 /// Scaled and clamped logarithm of a ratio; the minimum if `part` is 0.
 fn log(part: f64, whole: f64) -> f32 {
     let log = (part / whole).ln();
     let log = if log.is_nan() { 0.0 } else { log };
-    (log.clamp(-MOST_LOG, MOST_LOG) * LOG_SCALE) as f32
+    (log.clamp(-MAX_LOG, MAX_LOG) * LOG_SCALE) as f32
 }
 
 /// Scaled logarithm of one plus a count or a share.

@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
     use crate::network::layers::Linear;
-    use crate::weights::{Nursery, Source};
+    use crate::weights::{ParameterBuilder, Source};
 
     type Tensors = BTreeMap<String, Vec<f32>>;
 
@@ -156,9 +156,9 @@ mod tests {
     fn after(
         step: impl Fn(&mut Descent, &Weights, &dyn Fn(usize) -> candle_core::Result<Tensor>),
     ) -> (u64, Tensors) {
-        let mut nursery = Nursery::new(Source::Seed(2), false, DType::F32, &Device::Cpu);
-        let layer = Linear::new(&mut nursery, "layer", 3, 2).expect("a layer");
-        let weights = nursery.finish().expect("all of them");
+        let mut parameters = ParameterBuilder::new(Source::Seed(2), false, DType::F32, &Device::Cpu);
+        let layer = Linear::new(&mut parameters, "layer", 3, 2).expect("a layer");
+        let weights = parameters.finish().expect("all of them");
         let mut descent =
             Descent::new(&weights, AdamConfig { warmup: 0, ..AdamConfig::default() }).expect("moments");
         let rows = Tensor::arange(0.0f32, 12.0, &Device::Cpu).and_then(|rows| rows.reshape((4, 3)));

@@ -48,7 +48,7 @@ pub fn imitation(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result
         (together * edge_weight)?.sum_all()?
     };
 
-    let likely = log_likelihoods(&output.affinity, batch)?;
+    let likely = log_probabilities(&output.affinity, batch)?;
     let taught = all(|targets| &targets.affinity, 1.0)?;
     let unit_weight = all(|targets| &targets.unit_weight, 1.0 / graphs)?;
     let by_unit = batch.pairs_of_unit.sum(&(&likely * &taught)?)?.neg()?;
@@ -71,7 +71,7 @@ pub fn imitation(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result
 }
 
 /// Log-probabilities of the devices of each unit, p × 1.
-pub(super) fn log_likelihoods(affinity: &Tensor, batch: &Batch) -> Result<Tensor> {
+pub(super) fn log_probabilities(affinity: &Tensor, batch: &Batch) -> Result<Tensor> {
     let most = batch.unit_of_pair.sum(&batch.pairs_of_unit.max(&affinity.detach())?)?;
     let shifted = (affinity - most)?;
     let sums = batch.pairs_of_unit.sum(&shifted.exp()?)?.log()?;

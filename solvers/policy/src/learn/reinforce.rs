@@ -12,7 +12,7 @@ use candle_core::{DType, Result, Tensor};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
-use super::loss::{column, log_likelihoods, number};
+use super::loss::{column, log_probabilities, number};
 use crate::choices::draw;
 use crate::network::{Batch, Output};
 use crate::predict::Prediction;
@@ -123,7 +123,7 @@ pub fn proximal(
     config: &Reinforce,
 ) -> Result<(Tensor, f64)> {
     let [units, devices] = batch.sizes[0];
-    let likely = log_likelihoods(&output.affinity, batch)?;
+    let likely = log_probabilities(&output.affinity, batch)?;
     let pair = |(unit, &device): (usize, &u32)| (unit * devices) as u32 + device;
     let chosen: Vec<u32> =
         episode.choices.iter().flat_map(|choice| choice.iter().enumerate().map(pair)).collect();

@@ -10,7 +10,7 @@ use candle_nn::ops::softmax;
 use super::Config;
 use super::batch::Batch;
 use super::layers::{Linear, Norm};
-use crate::weights::{Nursery, WeightsError};
+use crate::weights::{ParameterBuilder, WeightsError};
 
 /// An attention layer with a residual connection.
 #[derive(Debug, Clone)]
@@ -27,20 +27,20 @@ pub(crate) struct Attention {
 
 impl Attention {
     pub(crate) fn new(
-        nursery: &mut Nursery,
+        parameters: &mut ParameterBuilder,
         name: &str,
         config: &Config,
     ) -> std::result::Result<Attention, WeightsError> {
         let width = config.width;
-        let mut linear = |part: &str| Linear::new(nursery, &format!("{name}.{part}"), width, width);
+        let mut linear = |part: &str| Linear::new(parameters, &format!("{name}.{part}"), width, width);
         let [query, key, value] = [linear("query")?, linear("key")?, linear("value")?];
         Ok(Attention {
             query,
             key,
             value,
             // The layer starts as the identity.
-            out: Linear::zero(nursery, &format!("{name}.out"), width, width)?,
-            norm: Norm::new(nursery, &format!("{name}.norm"), width)?,
+            out: Linear::zero(parameters, &format!("{name}.out"), width, width)?,
+            norm: Norm::new(parameters, &format!("{name}.norm"), width)?,
             heads: config.heads,
             segment: config.segment,
             summaries: config.summaries,

@@ -9,7 +9,7 @@ use super::batch::Batch;
 use super::layers::{Linear, Norm, Perceptron};
 use crate::features::{DEVICE, EDGE, GRAPH, UNIT};
 use crate::rows::Rows;
-use crate::weights::{Nursery, WeightsError};
+use crate::weights::{ParameterBuilder, WeightsError};
 
 /// Embeddings computed by the encoder.
 #[derive(Debug, Clone)]
@@ -33,12 +33,16 @@ struct Messages {
 }
 
 impl Messages {
-    fn new(nursery: &mut Nursery, name: &str, width: usize) -> std::result::Result<Messages, WeightsError> {
+    fn new(
+        parameters: &mut ParameterBuilder,
+        name: &str,
+        width: usize,
+    ) -> std::result::Result<Messages, WeightsError> {
         Ok(Messages {
-            value: Linear::new(nursery, &format!("{name}.value"), width, width)?,
-            near: Linear::new(nursery, &format!("{name}.near"), width, width)?,
-            far: Linear::new(nursery, &format!("{name}.far"), width, width)?,
-            edge: Linear::new(nursery, &format!("{name}.edge"), EDGE, width)?,
+            value: Linear::new(parameters, &format!("{name}.value"), width, width)?,
+            near: Linear::new(parameters, &format!("{name}.near"), width, width)?,
+            far: Linear::new(parameters, &format!("{name}.far"), width, width)?,
+            edge: Linear::new(parameters, &format!("{name}.edge"), EDGE, width)?,
         })
     }
 
@@ -72,24 +76,28 @@ struct Layer {
 }
 
 impl Layer {
-    fn new(nursery: &mut Nursery, at: usize, config: &Config) -> std::result::Result<Layer, WeightsError> {
+    fn new(
+        parameters: &mut ParameterBuilder,
+        at: usize,
+        config: &Config,
+    ) -> std::result::Result<Layer, WeightsError> {
         let width = config.width;
         let name = format!("layer.{at}");
         // Only every second layer attends.
         let attends = config.attention && at % 2 == 1;
         Ok(Layer {
-            forward: Messages::new(nursery, &format!("{name}.forward"), width)?,
-            backward: Messages::new(nursery, &format!("{name}.backward"), width)?,
-            mix: Linear::new(nursery, &format!("{name}.mix"), 4 * width, width)?,
-            norm: Norm::new(nursery, &format!("{name}.norm"), width)?,
+            forward: Messages::new(parameters, &format!("{name}.forward"), width)?,
+            backward: Messages::new(parameters, &format!("{name}.backward"), width)?,
+            mix: Linear::new(parameters, &format!("{name}.mix"), 4 * width, width)?,
+            norm: Norm::new(parameters, &format!("{name}.norm"), width)?,
             modulation: match config.modulation {
-                true => Some(Linear::zero(nursery, &format!("{name}.modulation"), width, 2 * width)?),
+                true => Some(Linear::zero(parameters, &format!("{name}.modulation"), width, 2 * width)?),
                 false => None,
             },
-            device: Perceptron::new(nursery, &format!("{name}.device"), [2 * width, width, width])?,
-            device_norm: Norm::new(nursery, &format!("{name}.device_norm"), width)?,
+            device: Perceptron::new(parameters, &format!("{name}.device"), [2 * width, width, width])?,
+            device_norm: Norm::new(parameters, &format!("{name}.device_norm"), width)?,
             attention: match attends {
-                true => Some(Attention::new(nursery, &format!("{name}.attention"), config)?),
+                true => Some(Attention::new(parameters, &format!("{name}.attention"), config)?),
                 false => None,
             },
         })
@@ -129,15 +137,20 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub(crate) fn new(nursery: &mut Nursery, config: &Config) -> std::result::Result<Encoder, WeightsError> {
+    pub(crate) fn new(
+        parameters: &mut ParameterBuilder,
+        config: &Config,
+    ) -> std::result::Result<Encoder, WeightsError> {
         let width = config.width;
-        let layer = |nursery: &mut Nursery, at| Layer::new(nursery, at, config);
+        let layer = |parameters: &mut ParameterBuilder, at| Layer::new(parameters, at, config);
         Ok(Encoder {
-            unit: Perceptron::new(nursery, "unit", [UNIT, width, width])?,
-            device: Perceptron::new(nursery, "device", [DEVICE, width, width])?,
-            graph: Perceptron::new(nursery, "graph", [GRAPH + 2 * width, width, width])?,
-            layers: (0..config.layers).map(|at| layer(nursery, at)).collect::<std::result::Result<_, _>>()?,
-            norm: Norm::new(nursery, "norm", width)?,
+            unit: Perceptron::new(parameters, "unit", [UNIT, width, width])?,
+            device: Perceptron::new(parameters, "device", [DEVICE, width, width])?,
+            graph: Perceptron::new(parameters, "graph", [GRAPH + 2 * width, width, width])?,
+            layers: (0..config.layers)
+                .map(|at| layer(parameters, at))
+                .collect::<std::result::Result<_, _>>()?,
+            norm: Norm::new(parameters, "norm", width)?,
         })
     }
 

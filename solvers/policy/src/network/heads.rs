@@ -7,7 +7,7 @@ use super::batch::Batch;
 use super::encoder::Code;
 use super::layers::{Linear, Perceptron};
 use crate::features::{EDGE, PAIR};
-use crate::weights::{Nursery, WeightsError};
+use crate::weights::{ParameterBuilder, WeightsError};
 
 /// Raw output of the network for a batch.
 #[derive(Debug, Clone)]
@@ -37,18 +37,21 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    pub(crate) fn new(nursery: &mut Nursery, config: &Config) -> std::result::Result<Heads, WeightsError> {
+    pub(crate) fn new(
+        parameters: &mut ParameterBuilder,
+        config: &Config,
+    ) -> std::result::Result<Heads, WeightsError> {
         let (width, hidden) = (config.width, config.width / 2);
         Ok(Heads {
-            priority: Perceptron::new(nursery, "head.priority", [width, hidden, 1])?,
-            together_ends: Linear::new(nursery, "head.together.ends", width, hidden)?,
-            together_edge: Linear::new(nursery, "head.together.edge", EDGE, hidden)?,
-            together: Perceptron::new(nursery, "head.together", [2 * hidden, hidden, 1])?,
-            affinity_unit: Linear::new(nursery, "head.affinity.unit", width, hidden)?,
-            affinity_device: Linear::new(nursery, "head.affinity.device", width, hidden)?,
-            affinity_pair: Linear::new(nursery, "head.affinity.pair", PAIR, hidden)?,
-            affinity: Linear::new(nursery, "head.affinity.out", hidden, 1)?,
-            value: Perceptron::new(nursery, "head.value", [2 * width, width, 1])?,
+            priority: Perceptron::new(parameters, "head.priority", [width, hidden, 1])?,
+            together_ends: Linear::new(parameters, "head.together.ends", width, hidden)?,
+            together_edge: Linear::new(parameters, "head.together.edge", EDGE, hidden)?,
+            together: Perceptron::new(parameters, "head.together", [2 * hidden, hidden, 1])?,
+            affinity_unit: Linear::new(parameters, "head.affinity.unit", width, hidden)?,
+            affinity_device: Linear::new(parameters, "head.affinity.device", width, hidden)?,
+            affinity_pair: Linear::new(parameters, "head.affinity.pair", PAIR, hidden)?,
+            affinity: Linear::new(parameters, "head.affinity.out", hidden, 1)?,
+            value: Perceptron::new(parameters, "head.value", [2 * width, width, 1])?,
         })
     }
 

@@ -3,7 +3,7 @@
 use candle_core::{Result, Tensor};
 use candle_nn::Module;
 
-use crate::weights::{Init, Nursery, WeightsError};
+use crate::weights::{Init, ParameterBuilder, WeightsError};
 
 /// Keeps the standard deviation away from zero.
 const EPSILON: f64 = 1e-5;
@@ -14,33 +14,33 @@ pub(crate) struct Linear(candle_nn::Linear);
 
 impl Linear {
     pub(crate) fn new(
-        nursery: &mut Nursery,
+        parameters: &mut ParameterBuilder,
         name: &str,
         inputs: usize,
         outputs: usize,
     ) -> std::result::Result<Linear, WeightsError> {
-        Linear::scaled(nursery, name, inputs, outputs, Init::Uniform { inputs })
+        Linear::scaled(parameters, name, inputs, outputs, Init::Uniform { inputs })
     }
 
     /// A layer initialised to zero.
     pub(crate) fn zero(
-        nursery: &mut Nursery,
+        parameters: &mut ParameterBuilder,
         name: &str,
         inputs: usize,
         outputs: usize,
     ) -> std::result::Result<Linear, WeightsError> {
-        Linear::scaled(nursery, name, inputs, outputs, Init::Constant(0.0))
+        Linear::scaled(parameters, name, inputs, outputs, Init::Constant(0.0))
     }
 
     fn scaled(
-        nursery: &mut Nursery,
+        parameters: &mut ParameterBuilder,
         name: &str,
         inputs: usize,
         outputs: usize,
         init: Init,
     ) -> std::result::Result<Linear, WeightsError> {
-        let weight = nursery.parameter(&format!("{name}.weight"), &[outputs, inputs], init)?;
-        let bias = nursery.parameter(&format!("{name}.bias"), &[outputs], Init::Constant(0.0))?;
+        let weight = parameters.parameter(&format!("{name}.weight"), &[outputs, inputs], init)?;
+        let bias = parameters.parameter(&format!("{name}.bias"), &[outputs], Init::Constant(0.0))?;
         Ok(Linear(candle_nn::Linear::new(weight, Some(bias))))
     }
 
@@ -66,11 +66,11 @@ pub(crate) struct Norm(candle_nn::LayerNorm);
 
 impl Norm {
     pub(crate) fn new(
-        nursery: &mut Nursery,
+        parameters: &mut ParameterBuilder,
         name: &str,
         width: usize,
     ) -> std::result::Result<Norm, WeightsError> {
-        let scale = nursery.parameter(&format!("{name}.scale"), &[width], Init::Constant(1.0))?;
+        let scale = parameters.parameter(&format!("{name}.scale"), &[width], Init::Constant(1.0))?;
         Ok(Norm(candle_nn::LayerNorm::new_no_bias(scale, EPSILON)))
     }
 
@@ -88,13 +88,13 @@ pub(crate) struct Perceptron {
 
 impl Perceptron {
     pub(crate) fn new(
-        nursery: &mut Nursery,
+        parameters: &mut ParameterBuilder,
         name: &str,
         [inputs, hidden, outputs]: [usize; 3],
     ) -> std::result::Result<Perceptron, WeightsError> {
         Ok(Perceptron {
-            first: Linear::new(nursery, &format!("{name}.first"), inputs, hidden)?,
-            second: Linear::new(nursery, &format!("{name}.second"), hidden, outputs)?,
+            first: Linear::new(parameters, &format!("{name}.first"), inputs, hidden)?,
+            second: Linear::new(parameters, &format!("{name}.second"), hidden, outputs)?,
         })
     }
 

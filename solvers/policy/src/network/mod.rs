@@ -22,7 +22,7 @@ use heads::Heads;
 pub use heads::Output;
 
 use crate::features::Input;
-use crate::weights::{Nursery, Source, Weights, WeightsError};
+use crate::weights::{ParameterBuilder, Source, Weights, WeightsError};
 
 /// Size of a network, and its optional parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ impl Config {
     /// Larger sizes are mistakes or attacks.
     const MOST: usize = 1024;
     /// So are more parameters than these.
-    const MOST_PARAMETERS: f64 = (1 << 28) as f64;
+    const MAX_PARAMETERS: f64 = (1 << 28) as f64;
 
     /// Parameters of the matrices that grow with the sizes.
     fn parameters(&self) -> f64 {
@@ -87,7 +87,7 @@ impl Config {
                 self.width, self.heads
             ));
         }
-        (self.parameters() > Config::MOST_PARAMETERS)
+        (self.parameters() > Config::MAX_PARAMETERS)
             .then(|| format!("a network of {} layers of width {} is too large", self.layers, self.width))
     }
 }
@@ -159,10 +159,10 @@ impl Network {
         dtype: DType,
         device: &Device,
     ) -> std::result::Result<Network, WeightsError> {
-        let mut nursery = Nursery::new(source, is_frozen, dtype, device);
-        let encoder = Encoder::new(&mut nursery, &config)?;
-        let heads = Heads::new(&mut nursery, &config)?;
-        Ok(Network { config, weights: nursery.finish()?, encoder, heads })
+        let mut parameters = ParameterBuilder::new(source, is_frozen, dtype, device);
+        let encoder = Encoder::new(&mut parameters, &config)?;
+        let heads = Heads::new(&mut parameters, &config)?;
+        Ok(Network { config, weights: parameters.finish()?, encoder, heads })
     }
 
     /// Its configuration.

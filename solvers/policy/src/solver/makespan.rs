@@ -13,7 +13,7 @@ use stagewright_makespan::schedule::{Best, Judge, Schedule, is_better, solution}
 use stagewright_makespan::{Multilevel, anneal, assigned, starts};
 use stagewright_search::dpl::Dpl;
 
-use super::{MOST_UNITS, Parts, Policy};
+use super::{MAX_UNITS, Parts, Policy};
 use crate::decode::makespan::best_of_draws;
 use crate::features::input;
 use crate::guide::guidance;
@@ -62,7 +62,7 @@ pub(super) fn solve(
     let mut reason = None;
     let mut reader = None;
     if let Some(network) = network.filter(|_| !run.is_over(&bound, context)) {
-        let subject = Subject::new(&scene, MOST_UNITS, false);
+        let subject = Subject::new(&scene, MAX_UNITS, false);
         reason = Policy::too_large(network, &subject, context);
         reader = reason.is_none().then_some((network, subject));
     }

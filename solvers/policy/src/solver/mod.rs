@@ -23,12 +23,12 @@ use crate::predict::Prediction;
 use crate::subject::Subject;
 
 /// Most units that the network reads; larger graphs are coarsened to about this many.
-pub const MOST_UNITS: usize = 4096;
+pub const MAX_UNITS: usize = 4096;
 
 /// Operations per second of a network on one thread, a pessimistic estimate; a GPU is faster.
 const OPERATIONS_PER_SECOND: f64 = 4e9;
 /// Largest share of the remaining time that a prediction may take.
-const MOST_OF_TIME: f64 = 0.5;
+const MAX_OF_TIME: f64 = 0.5;
 
 /// Source of a policy's network.
 #[derive(Debug, Clone)]
@@ -114,7 +114,7 @@ impl Policy {
         }
         let seconds = operations / (OPERATIONS_PER_SECOND * context.threads.max(1) as f64);
         let left = context.stop().remaining()?.as_secs_f64();
-        (seconds > MOST_OF_TIME * left).then(|| {
+        (seconds > MAX_OF_TIME * left).then(|| {
             format!("the network was not asked: an answer takes about {seconds:.1} s of {left:.1} s left")
         })
     }

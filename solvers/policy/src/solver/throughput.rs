@@ -15,7 +15,7 @@ use stagewright_search::dpl::{
 };
 use stagewright_search::order::Rule;
 
-use super::{MOST_UNITS, Parts, Policy};
+use super::{MAX_UNITS, Parts, Policy};
 use crate::decode::throughput::{mixed, of_order, places};
 use crate::features::input;
 use crate::network::Network;
@@ -181,7 +181,7 @@ impl<'s, 'p> Reader<'s, 'p> {
     ) -> Result<Reader<'s, 'p>, String> {
         let no_step = "the network was not asked: it reads steps, and the problem has none";
         let scene = scene.ok_or(no_step)?;
-        let subject = Subject::new(scene, MOST_UNITS, true);
+        let subject = Subject::new(scene, MAX_UNITS, true);
         let judge = Judge::new(scene);
         match Policy::too_large(network, &subject, context) {
             Some(why) => Err(why),

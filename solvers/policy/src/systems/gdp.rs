@@ -35,10 +35,10 @@ use super::kind::Settings;
 use super::reading::{FIGURES, Reading};
 use super::system::{Play, System};
 use super::trials::penalised;
-use crate::choices::{likelihoods, log_likelihoods, pick};
+use crate::choices::{log_probabilities, pick, probabilities};
 use crate::learn::{LEAST_DEVIATION, TrainError, clipped_gain, relative};
 use crate::network::layers::{Linear, Norm};
-use crate::weights::{Nursery, Weights, WeightsError};
+use crate::weights::{ParameterBuilder, Weights, WeightsError};
 
 /// Attention heads.
 pub(super) const HEADS: usize = 8;
@@ -99,12 +99,16 @@ struct Layer {
 }
 
 impl Layer {
-    fn new(nursery: &mut Nursery, name: &str, width: usize) -> std::result::Result<Layer, WeightsError> {
-        let mut linear = |part: &str, from, to| Linear::new(nursery, &format!("{name}.{part}"), from, to);
+    fn new(
+        parameters: &mut ParameterBuilder,
+        name: &str,
+        width: usize,
+    ) -> std::result::Result<Layer, WeightsError> {
+        let mut linear = |part: &str, from, to| Linear::new(parameters, &format!("{name}.{part}"), from, to);
         let [query, key, value] = ["query", "key", "value"].map(|part| linear(part, width, width));
         let (out, widen) = (linear("out", width, width)?, linear("widen", width, 4 * width)?);
         let (narrow, condition) = (linear("narrow", 4 * width, width)?, linear("condition", width, width)?);
-        let mut norm = |part: &str| Norm::new(nursery, &format!("{name}.{part}"), width);
+        let mut norm = |part: &str| Norm::new(parameters, &format!("{name}.{part}"), width);
         let norms = [norm("norm.0")?, norm("norm.1")?];
         Ok(Layer { condition, norms, query: query?, key: key?, value: value?, out, widen, narrow })
     }
@@ -135,24 +139,30 @@ impl Layer {
 }
 
 impl Gdp {
-    pub(super) fn new(nursery: &mut Nursery, settings: Settings) -> std::result::Result<Gdp, WeightsError> {
+    pub(super) fn new(
+        parameters: &mut ParameterBuilder,
+        settings: Settings,
+    ) -> std::result::Result<Gdp, WeightsError> {
         let width = settings.width;
-        let pair = |nursery: &mut Nursery, at: usize| {
+        let pair = |parameters: &mut ParameterBuilder, at: usize| {
             Ok::<_, WeightsError>([
-                Linear::new(nursery, &format!("embedding.{at}.pool"), width, width)?,
-                Linear::new(nursery, &format!("embedding.{at}.mix"), 2 * width, width)?,
+                Linear::new(parameters, &format!("embedding.{at}.pool"), width, width)?,
+                Linear::new(parameters, &format!("embedding.{at}.mix"), 2 * width, width)?,
             ])
         };
-        let layer = |nursery: &mut Nursery, at| Layer::new(nursery, &format!("layer.{at}"), width);
+        let layer =
+            |parameters: &mut ParameterBuilder, at| Layer::new(parameters, &format!("layer.{at}"), width);
         Ok(Gdp {
-            figures: Linear::new(nursery, "figures", FIGURES, width)?,
-            embedding: (0..EMBEDDING).map(|at| pair(nursery, at)).collect::<std::result::Result<_, _>>()?,
-            layers: (0..settings.layers)
-                .map(|at| layer(nursery, at))
+            figures: Linear::new(parameters, "figures", FIGURES, width)?,
+            embedding: (0..EMBEDDING)
+                .map(|at| pair(parameters, at))
                 .collect::<std::result::Result<_, _>>()?,
-            norm: Norm::new(nursery, "norm", width)?,
+            layers: (0..settings.layers)
+                .map(|at| layer(parameters, at))
+                .collect::<std::result::Result<_, _>>()?,
+            norm: Norm::new(parameters, "norm", width)?,
             // Zero, so that all devices are equally likely at first.
-            head: Linear::zero(nursery, "head", width, settings.devices)?,
+            head: Linear::zero(parameters, "head", width, settings.devices)?,
             settings,
         })
     }
@@ -193,7 +203,7 @@ impl Gdp {
             segments.push(segment);
         }
         let x = Tensor::cat(&segments, 0)?.index_select(&seen.places, 0)?;
-        log_likelihoods(&(self.head.forward(&self.norm.forward(&x)?)? + &seen.not_able)?)
+        log_probabilities(&(self.head.forward(&self.norm.forward(&x)?)? + &seen.not_able)?)
     }
 }
 
@@ -248,7 +258,7 @@ impl System for Gdp {
         let devices = self.settings.devices;
         let seen = Seen::new(play.reading, devices)?;
         let log = self.forward(&seen)?;
-        let shares = likelihoods(&log)?;
+        let shares = probabilities(&log)?;
         let (mut chosen, mut old, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
         let draws = if play.is_greedy() { 1 } else { DRAWS };
         for _ in 0..draws {
@@ -317,9 +327,9 @@ mod tests {
     /// A system with one layer and three devices whose head is not zero.
     fn small() -> Result<(Gdp, Weights)> {
         let settings = Settings { devices: 3, width: 8, layers: 1 };
-        let mut nursery = Nursery::new(Source::Seed(4), false, DType::F32, &Device::Cpu);
-        let gdp = Gdp::new(&mut nursery, settings).map_err(candle_core::Error::wrap)?;
-        let weights = nursery.finish().map_err(candle_core::Error::wrap)?;
+        let mut parameters = ParameterBuilder::new(Source::Seed(4), false, DType::F32, &Device::Cpu);
+        let gdp = Gdp::new(&mut parameters, settings).map_err(candle_core::Error::wrap)?;
+        let weights = parameters.finish().map_err(candle_core::Error::wrap)?;
         let head = &weights.vars()["head.weight"];
         let numbers: Vec<f32> = (0..head.elem_count()).map(|at| (at * 7 % 11) as f32 / 5.0 - 1.0).collect();
         head.set(&Tensor::from_vec(numbers, head.dims(), &Device::Cpu)?)?;

@@ -35,15 +35,15 @@ use super::lstm::{Lstm, Memory};
 use super::reading::{FIGURES, Reading};
 use super::system::{Play, System};
 use super::trials::penalised;
-use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
+use crate::choices::{chosen, log_probabilities, pick, probabilities};
 use crate::learn::TrainError;
 use crate::network::layers::Linear;
-use crate::weights::{Nursery, Weights, WeightsError};
+use crate::weights::{ParameterBuilder, Weights, WeightsError};
 
 /// Hidden width of the grouper.
 const GROUPER: usize = 64;
 /// Most groups, and groups per device.
-const MOST_GROUPS: usize = 256;
+const MAX_GROUPS: usize = 256;
 const GROUPS_PER_DEVICE: usize = 20;
 /// Placements per update.
 const DRAWS: usize = 4;
@@ -53,7 +53,7 @@ const KEPT: f64 = 0.9;
 const FAILING: f64 = 100.0;
 /// Bound on the absolute value of the placer's logits, which keeps exploration alive: of two devices, neither ever gets
 /// a probability above 88%.
-const MOST_LOGIT: f64 = 1.0;
+const MAX_LOGIT: f64 = 1.0;
 /// Width of the embedding of the previous group's device.
 const LAST: usize = 16;
 /// Numbers of attention activations computed at a time. This bounds temporary memory, not what is kept for the
@@ -67,7 +67,7 @@ const COPIES: f64 = 8.0;
 
 /// Number of groups of a network for `devices` devices.
 fn groups(devices: usize) -> usize {
-    MOST_GROUPS.min(GROUPS_PER_DEVICE * devices)
+    MAX_GROUPS.min(GROUPS_PER_DEVICE * devices)
 }
 
 pub(super) fn parameters(settings: &Settings) -> f64 {
@@ -104,22 +104,25 @@ pub(super) struct Hdp {
 const OF_GROUP: usize = FIGURES + 1;
 
 impl Hdp {
-    pub(super) fn new(nursery: &mut Nursery, settings: Settings) -> std::result::Result<Hdp, WeightsError> {
+    pub(super) fn new(
+        parameters: &mut ParameterBuilder,
+        settings: Settings,
+    ) -> std::result::Result<Hdp, WeightsError> {
         let (width, devices) = (settings.width, settings.devices);
         let groups = groups(devices);
         Ok(Hdp {
             grouper: [
-                Linear::new(nursery, "grouper.0", FIGURES, GROUPER)?,
-                Linear::new(nursery, "grouper.1", GROUPER, groups)?,
+                Linear::new(parameters, "grouper.0", FIGURES, GROUPER)?,
+                Linear::new(parameters, "grouper.1", GROUPER, groups)?,
             ],
-            forward: Lstm::new(nursery, "encoder.forward", OF_GROUP + groups, width / 2)?,
-            backward: Lstm::new(nursery, "encoder.backward", OF_GROUP + groups, width / 2)?,
-            decoder: Lstm::new(nursery, "decoder", LAST + width, width)?,
-            last: Linear::new(nursery, "last", devices + 1, LAST)?,
-            look_at: Linear::new(nursery, "look.at", width, width)?,
-            look_from: Linear::new(nursery, "look.from", width, width)?,
-            look: Linear::new(nursery, "look", width, 1)?,
-            head: Linear::new(nursery, "head", 2 * width, devices)?,
+            forward: Lstm::new(parameters, "encoder.forward", OF_GROUP + groups, width / 2)?,
+            backward: Lstm::new(parameters, "encoder.backward", OF_GROUP + groups, width / 2)?,
+            decoder: Lstm::new(parameters, "decoder", LAST + width, width)?,
+            last: Linear::new(parameters, "last", devices + 1, LAST)?,
+            look_at: Linear::new(parameters, "look.at", width, width)?,
+            look_from: Linear::new(parameters, "look.from", width, width)?,
+            look: Linear::new(parameters, "look", width, 1)?,
+            head: Linear::new(parameters, "head", 2 * width, devices)?,
             settings,
             groups,
         })
@@ -181,8 +184,8 @@ impl Hdp {
         let from = self.look_from.forward(shown)?.unsqueeze(2)?;
         let scores = self.look.forward(&keys.unsqueeze(1)?.broadcast_add(&from)?.tanh()?)?.squeeze(3)?;
         let seen = softmax(&scores, D::Minus1)?.matmul(keys)?;
-        let logits = (self.head.forward(&Tensor::cat(&[shown, &seen], 2)?)?.tanh()? * MOST_LOGIT)?;
-        log_likelihoods(&logits.broadcast_add(not_there)?)
+        let logits = (self.head.forward(&Tensor::cat(&[shown, &seen], 2)?)?.tanh()? * MAX_LOGIT)?;
+        log_probabilities(&logits.broadcast_add(not_there)?)
     }
 
     /// Samples the devices of the groups one by one from their detached embeddings. `None` if the trials are over
@@ -202,7 +205,7 @@ impl Hdp {
             let read = self.read(&codes.narrow(1, group, 1)?.contiguous()?, &before)?.squeeze(1)?;
             memory = self.decoder.step(&read, &memory)?;
             let log = self.choose(&memory.hidden.unsqueeze(1)?, &keys, &not_there)?.squeeze(1)?;
-            for (homes, row) in homes.iter_mut().zip(likelihoods(&log)?) {
+            for (homes, row) in homes.iter_mut().zip(probabilities(&log)?) {
                 homes.push(pick(&row, play.is_greedy(), play.rng));
             }
         }
@@ -252,8 +255,8 @@ impl System for Hdp {
         let reading = play.reading;
         let figures = reading.figures()?;
         let logits = self.grouper[1].forward(&self.grouper[0].forward(&figures)?.relu()?)?;
-        let log = log_likelihoods(&logits)?;
-        let shares = likelihoods(&log)?;
+        let log = log_probabilities(&logits)?;
+        let shares = probabilities(&log)?;
         let draws = if play.is_greedy() { 1 } else { DRAWS };
         let mut group = || shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
         let groupings: Vec<Vec<u32>> = (0..draws).map(|_| group()).collect();
@@ -328,8 +331,8 @@ mod tests {
     #[test]
     fn what_is_learned_of_is_what_was_drawn() -> Result<()> {
         let settings = Settings { devices: 3, width: 16, layers: 1 };
-        let mut nursery = Nursery::new(Source::Seed(1), false, DType::F32, &Device::Cpu);
-        let hdp = Hdp::new(&mut nursery, settings).map_err(candle_core::Error::wrap)?;
+        let mut parameters = ParameterBuilder::new(Source::Seed(1), false, DType::F32, &Device::Cpu);
+        let hdp = Hdp::new(&mut parameters, settings).map_err(candle_core::Error::wrap)?;
         let codes = Tensor::randn(0.0f32, 1.0, (2, hdp.groups, 16), &Device::Cpu)?;
         let homes: Vec<Vec<u32>> = [5, 7]
             .iter()
@@ -338,7 +341,7 @@ mod tests {
         let not_there = Tensor::new(&[[0.0f32, 0.0, -1e9]], &Device::Cpu)?;
         // However confident the network is, every possible device keeps some probability, and impossible ones get none.
         let shown = (Tensor::ones((1, 1, 16), DType::F32, &Device::Cpu)? * 1e6)?;
-        let sure = likelihoods(&hdp.choose(&shown, &codes.narrow(0, 0, 1)?, &not_there)?.flatten(0, 1)?)?;
+        let sure = probabilities(&hdp.choose(&shown, &codes.narrow(0, 0, 1)?, &not_there)?.flatten(0, 1)?)?;
         assert!(
             sure[0][..2].iter().all(|&share| share > 0.119 && share < 0.881) && sure[0][2] == 0.0,
             "{sure:?}"

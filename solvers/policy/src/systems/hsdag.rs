@@ -40,11 +40,11 @@ use super::chains::Chains;
 use super::kind::Settings;
 use super::reading::{FIGURES, Reading};
 use super::system::{Play, System};
-use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
+use crate::choices::{chosen, log_probabilities, pick, probabilities};
 use crate::learn::TrainError;
 use crate::network::layers::Linear;
 use crate::rows::Rows;
-use crate::weights::{Nursery, Weights, WeightsError};
+use crate::weights::{ParameterBuilder, Weights, WeightsError};
 
 /// Steps of an episode.
 const STEPS: usize = 20;
@@ -188,21 +188,26 @@ struct Drawn {
 }
 
 impl Hsdag {
-    pub(super) fn new(nursery: &mut Nursery, settings: Settings) -> std::result::Result<Hsdag, WeightsError> {
+    pub(super) fn new(
+        parameters: &mut ParameterBuilder,
+        settings: Settings,
+    ) -> std::result::Result<Hsdag, WeightsError> {
         let width = settings.width;
-        let layer = |nursery: &mut Nursery, at| Linear::new(nursery, &format!("layer.{at}"), width, width);
+        let layer = |parameters: &mut ParameterBuilder, at| {
+            Linear::new(parameters, &format!("layer.{at}"), width, width)
+        };
         Ok(Hsdag {
-            figures: Linear::new(nursery, "figures", FIGURES + 1, width)?,
+            figures: Linear::new(parameters, "figures", FIGURES + 1, width)?,
             layers: (0..settings.layers)
-                .map(|at| layer(nursery, at))
+                .map(|at| layer(parameters, at))
                 .collect::<std::result::Result<_, _>>()?,
             score: [
-                Linear::new(nursery, "score.0", width, width)?,
-                Linear::new(nursery, "score.1", width, 1)?,
+                Linear::new(parameters, "score.0", width, width)?,
+                Linear::new(parameters, "score.1", width, 1)?,
             ],
             place: [
-                Linear::new(nursery, "place.0", width, width)?,
-                Linear::new(nursery, "place.1", width, settings.devices)?,
+                Linear::new(parameters, "place.0", width, width)?,
+                Linear::new(parameters, "place.1", width, settings.devices)?,
             ],
             settings,
         })
@@ -225,10 +230,10 @@ impl Hsdag {
         let groups = mean(&members, &group_of, &code.broadcast_mul(&kept)?)?;
         let hidden = self.place[0].forward(&groups)?.relu()?;
         let devices = self.settings.devices;
-        let log = log_likelihoods(
+        let log = log_probabilities(
             &self.place[1].forward(&hidden)?.broadcast_add(&play.reading.not_there(devices)?)?,
         )?;
-        let shares = likelihoods(&log)?;
+        let shares = probabilities(&log)?;
         let drawn: Vec<u32> = shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
         Ok(Drawn {
             homes: seen.chain_of.iter().map(|&chain| drawn[group_of[chain as usize] as usize]).collect(),
@@ -336,9 +341,9 @@ mod tests {
 
     fn small() -> Result<(Hsdag, Weights)> {
         let settings = Settings { devices: 2, width: 8, layers: 2 };
-        let mut nursery = Nursery::new(Source::Seed(4), false, DType::F32, &Device::Cpu);
-        let hsdag = Hsdag::new(&mut nursery, settings).map_err(candle_core::Error::wrap)?;
-        Ok((hsdag, nursery.finish().map_err(candle_core::Error::wrap)?))
+        let mut parameters = ParameterBuilder::new(Source::Seed(4), false, DType::F32, &Device::Cpu);
+        let hsdag = Hsdag::new(&mut parameters, settings).map_err(candle_core::Error::wrap)?;
+        Ok((hsdag, parameters.finish().map_err(candle_core::Error::wrap)?))
     }
 
     #[test]

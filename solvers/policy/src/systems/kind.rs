@@ -11,7 +11,7 @@ const BYTES: f64 = 4.0;
 const PER_PARAMETER: f64 = 8.0;
 
 /// Largest graph accepted, in multiples of the target of coarsening.
-const MOST_TIMES: usize = 4;
+const MAX_TIMES: usize = 4;
 
 /// A learned system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -58,10 +58,10 @@ impl Kind {
         let why = || {
             format!(
                 "the graph cannot be coarsened to fewer than {units} units, where `{name}` asks for {aim} and reads at most {}",
-                MOST_TIMES * aim
+                MAX_TIMES * aim
             )
         };
-        (units > MOST_TIMES * aim).then(why)
+        (units > MAX_TIMES * aim).then(why)
     }
 
     /// Approximate bytes of an episode on a graph, with or without learning. The counts are of what is held at the same
@@ -119,7 +119,7 @@ impl Settings {
     /// Larger sizes are mistakes.
     const MOST: usize = 1024;
     /// So are more parameters.
-    const MOST_PARAMETERS: f64 = (1 << 28) as f64;
+    const MAX_PARAMETERS: f64 = (1 << 28) as f64;
 
     /// Parameters of the matrices that grow with the sizes.
     fn parameters(&self, kind: Kind) -> f64 {
@@ -148,7 +148,7 @@ impl Settings {
         if kind == Kind::Hdp && self.layers != 1 {
             return Some(format!("`layers` is {}, and hdp has one", self.layers));
         }
-        if self.parameters(kind) > Settings::MOST_PARAMETERS {
+        if self.parameters(kind) > Settings::MAX_PARAMETERS {
             let what = match kind {
                 Kind::Placeto => format!("a network for {} devices", self.devices),
                 _ => format!("a network of {} layers of width {}", self.layers, self.width),

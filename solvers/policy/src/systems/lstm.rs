@@ -4,7 +4,7 @@ use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Storage, Tensor}
 use candle_nn::ops::sigmoid;
 
 use crate::network::layers::Linear;
-use crate::weights::{Nursery, WeightsError};
+use crate::weights::{ParameterBuilder, WeightsError};
 
 /// An LSTM cell. The caller applies the input projection, for all steps in one product if they are known.
 #[derive(Debug, Clone)]
@@ -62,14 +62,14 @@ impl Gates {
 
 impl Lstm {
     pub(super) fn new(
-        nursery: &mut Nursery,
+        parameters: &mut ParameterBuilder,
         name: &str,
         inputs: usize,
         width: usize,
     ) -> std::result::Result<Lstm, WeightsError> {
         Ok(Lstm {
-            input: Linear::new(nursery, &format!("{name}.input"), inputs, 4 * width)?,
-            hidden: Linear::new(nursery, &format!("{name}.hidden"), width, 4 * width)?,
+            input: Linear::new(parameters, &format!("{name}.input"), inputs, 4 * width)?,
+            hidden: Linear::new(parameters, &format!("{name}.hidden"), width, 4 * width)?,
             width,
         })
     }
@@ -192,8 +192,8 @@ mod tests {
 
     #[test]
     fn gradients_are_those_of_single_steps() -> Result<()> {
-        let mut nursery = Nursery::new(Source::Seed(3), false, DType::F64, &Device::Cpu);
-        let cell = Lstm::new(&mut nursery, "cell", 5, 6).map_err(candle_core::Error::wrap)?;
+        let mut parameters = ParameterBuilder::new(Source::Seed(3), false, DType::F64, &Device::Cpu);
+        let cell = Lstm::new(&mut parameters, "cell", 5, 6).map_err(candle_core::Error::wrap)?;
         let x = Var::randn(0.0f64, 1.0, (2, 7, 5), &Device::Cpu)?;
         let measure = Tensor::randn(0.0f64, 1.0, (2, 7, 6), &Device::Cpu)?;
         for is_reversed in [false, true] {

@@ -30,11 +30,11 @@ use super::kind::Settings;
 use super::reading::Reading;
 use super::system::{Play, System};
 use super::trials::penalised;
-use crate::choices::{chosen, likelihoods, log_likelihoods, pick};
+use crate::choices::{chosen, log_probabilities, pick, probabilities};
 use crate::learn::TrainError;
 use crate::network::layers::Linear;
 use crate::rows::Rows;
-use crate::weights::{Nursery, Weights, WeightsError};
+use crate::weights::{ParameterBuilder, Weights, WeightsError};
 
 /// Features of a group, without its device.
 const PLAIN: usize = 6;
@@ -72,13 +72,13 @@ struct Small([Linear; 2]);
 
 impl Small {
     fn new(
-        nursery: &mut Nursery,
+        parameters: &mut ParameterBuilder,
         name: &str,
         [inputs, hidden, outputs]: [usize; 3],
     ) -> std::result::Result<Small, WeightsError> {
         Ok(Small([
-            Linear::new(nursery, &format!("{name}.0"), inputs, hidden)?,
-            Linear::new(nursery, &format!("{name}.1"), hidden, outputs)?,
+            Linear::new(parameters, &format!("{name}.0"), inputs, hidden)?,
+            Linear::new(parameters, &format!("{name}.1"), hidden, outputs)?,
         ]))
     }
 
@@ -99,10 +99,14 @@ struct Sum {
 }
 
 impl Sum {
-    fn new(nursery: &mut Nursery, name: &str, width: usize) -> std::result::Result<Sum, WeightsError> {
+    fn new(
+        parameters: &mut ParameterBuilder,
+        name: &str,
+        width: usize,
+    ) -> std::result::Result<Sum, WeightsError> {
         Ok(Sum {
-            say: Small::new(nursery, &format!("{name}.say"), [width; 3])?,
-            hear: Small::new(nursery, &format!("{name}.hear"), [width; 3])?,
+            say: Small::new(parameters, &format!("{name}.say"), [width; 3])?,
+            hear: Small::new(parameters, &format!("{name}.hear"), [width; 3])?,
         })
     }
 
@@ -172,27 +176,27 @@ impl Around {
 
 impl Placeto {
     pub(super) fn new(
-        nursery: &mut Nursery,
+        parameters: &mut ParameterBuilder,
         settings: Settings,
     ) -> std::result::Result<Placeto, WeightsError> {
         let width = width(settings.devices);
         Ok(Placeto {
             own: [
-                Linear::new(nursery, "own.0", width, width)?,
-                Linear::new(nursery, "own.1", width, width)?,
-                Linear::new(nursery, "own.2", width, width)?,
+                Linear::new(parameters, "own.0", width, width)?,
+                Linear::new(parameters, "own.1", width, width)?,
+                Linear::new(parameters, "own.2", width, width)?,
             ],
-            down: Sum::new(nursery, "down", width)?,
-            up: Sum::new(nursery, "up", width)?,
+            down: Sum::new(parameters, "down", width)?,
+            up: Sum::new(parameters, "up", width)?,
             pools: [
-                Sum::new(nursery, "before", 2 * width)?,
-                Sum::new(nursery, "after", 2 * width)?,
-                Sum::new(nursery, "beside", 2 * width)?,
+                Sum::new(parameters, "before", 2 * width)?,
+                Sum::new(parameters, "after", 2 * width)?,
+                Sum::new(parameters, "beside", 2 * width)?,
             ],
             classifier: [
-                Linear::new(nursery, "classifier.0", 8 * width, 16 * width)?,
-                Linear::new(nursery, "classifier.1", 16 * width, 8 * width)?,
-                Linear::new(nursery, "classifier.2", 8 * width, settings.devices)?,
+                Linear::new(parameters, "classifier.0", 8 * width, 16 * width)?,
+                Linear::new(parameters, "classifier.1", 16 * width, 8 * width)?,
+                Linear::new(parameters, "classifier.2", 8 * width, settings.devices)?,
             ],
             settings,
         })
@@ -236,7 +240,7 @@ impl Placeto {
         }
         let logits = perceptron(&self.classifier, &Tensor::cat(&parts, 1)?)?;
         let order = Tensor::new(order.to_vec(), &Device::Cpu)?;
-        log_likelihoods(&(logits + seen.not_able.index_select(&order, 0)?)?)
+        log_probabilities(&(logits + seen.not_able.index_select(&order, 0)?)?)
     }
 }
 
@@ -335,7 +339,7 @@ impl System for Placeto {
         for step in 0..units {
             let figures = seen.figures(step, &homes, &play.trials.starts(), devices);
             let tensor = Tensor::from_slice(&figures, (units, 1, width), &Device::Cpu)?;
-            let shares = likelihoods(&self.forward(&tensor, step, &seen)?.detach())?;
+            let shares = probabilities(&self.forward(&tensor, step, &seen)?.detach())?;
             let home = pick(&shares[0], play.is_greedy(), play.rng);
             homes[reading.subject.order()[step] as usize] = home;
             let Some(score) = play.trials.play(&homes) else { break };
@@ -398,8 +402,8 @@ mod tests {
         let scene = Scene::new(&problem);
         let reading = Reading::new(&scene, usize::MAX)?;
         let settings = Settings { devices: 3, width: 0, layers: 2 };
-        let mut nursery = Nursery::new(Source::Seed(8), false, DType::F32, &Device::Cpu);
-        let placeto = Placeto::new(&mut nursery, settings).map_err(candle_core::Error::wrap)?;
+        let mut parameters = ParameterBuilder::new(Source::Seed(8), false, DType::F32, &Device::Cpu);
+        let placeto = Placeto::new(&mut parameters, settings).map_err(candle_core::Error::wrap)?;
         let seen = Seen::new(&reading, 3)?;
         let starts = [0.0, 1.0, 1.5, 4.0, 5.0, 0.5];
         let steps: Vec<Tensor> = (0..6)

@@ -14,7 +14,7 @@ use crate::learn::{AdamConfig, Descent, Parts, TrainError};
 pub const SYSTEM_SCHEMA: &str = "stagewright.system/1";
 
 /// More steps are a mistake.
-const MOST_STEPS: u64 = 1 << 50;
+const MAX_STEPS: u64 = 1 << 50;
 
 /// Metadata of a system file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ impl Agent {
             !rows.is_empty()
                 && rows.iter().all(|row| !row.is_empty() && row.iter().all(|number| number.is_finite()))
         };
-        if card.steps > MOST_STEPS || !card.baselines.values().all(is_sound) {
+        if card.steps > MAX_STEPS || !card.baselines.values().all(is_sound) {
             return Err(CheckpointError::Size(
                 "its baselines or its steps are none that a training leaves".into(),
             ));

@@ -11,7 +11,7 @@ use super::hsdag::Hsdag;
 use super::placeto::Placeto;
 use super::{Kind, Reading, Settings, Trials};
 use crate::learn::{Descent, TrainError};
-use crate::weights::{Nursery, Source, Weights, WeightsError};
+use crate::weights::{ParameterBuilder, Source, Weights, WeightsError};
 
 /// Purpose of an episode.
 pub(super) enum Purpose<'e> {
@@ -121,14 +121,14 @@ impl Agent {
     }
 
     fn build(kind: Kind, settings: Settings, source: Source) -> Result<Agent, WeightsError> {
-        let mut nursery = Nursery::new(source, false, DType::F32, &Device::Cpu);
+        let mut parameters = ParameterBuilder::new(source, false, DType::F32, &Device::Cpu);
         let system: Box<dyn System> = match kind {
-            Kind::Gdp => Box::new(Gdp::new(&mut nursery, settings)?),
-            Kind::Placeto => Box::new(Placeto::new(&mut nursery, settings)?),
-            Kind::Hsdag => Box::new(Hsdag::new(&mut nursery, settings)?),
-            Kind::Hdp => Box::new(Hdp::new(&mut nursery, settings)?),
+            Kind::Gdp => Box::new(Gdp::new(&mut parameters, settings)?),
+            Kind::Placeto => Box::new(Placeto::new(&mut parameters, settings)?),
+            Kind::Hsdag => Box::new(Hsdag::new(&mut parameters, settings)?),
+            Kind::Hdp => Box::new(Hdp::new(&mut parameters, settings)?),
         };
-        Ok(Agent { kind, settings, weights: nursery.finish()?, baselines: Baselines::new(), system })
+        Ok(Agent { kind, settings, weights: parameters.finish()?, baselines: Baselines::new(), system })
     }
 
     /// Its kind.

@@ -11,11 +11,11 @@ use stagewright_makespan::schedule::{Best, Judge, Schedule, Score, is_better};
 use super::Reading;
 
 /// Largest memory overflow counted, in memories of a device: without a bound, one placement would outweigh all others.
-const MOST_LACK: f64 = 10.0;
+const MAX_LACK: f64 = 10.0;
 
 /// Step seconds for rewards: penalised for memory overflow as in the searches over schedules, up to a bound.
 pub(super) fn penalised(score: Score) -> f64 {
-    Score { lack: score.lack.min(MOST_LACK), ..score }.energy()
+    Score { lack: score.lack.min(MAX_LACK), ..score }.energy()
 }
 
 /// The simulated placements of one problem.

@@ -206,14 +206,16 @@ impl Chain<'_> {
     }
 
     /// Extends every state at the start of a stage by the stage.
+    #[inline]
     fn extend(&self, stage: Interval, meter: &Meter<'_>, load: f64, cap: f64, table: &mut Table) {
         let Interval { start, end, pool, replicas } = stage;
         let objective = self.problem.objective();
         let memory = self.problem.pools()[pool].memory;
         let by_stage = objective.memory_depends_on_stage();
         let width = self.space.len();
-        for usage in 0..width {
-            let before = table.value[start * width + usage];
+        let (earlier, later) = table.value.split_at_mut(end * width);
+        let (value, parent) = (&mut later[..width], &mut table.parent[end * width..][..width]);
+        for (usage, &before) in earlier[start * width..][..width].iter().enumerate() {
             if before >= cap || self.space.left(usage, pool) < replicas {
                 continue;
             }
@@ -223,11 +225,11 @@ impl Chain<'_> {
                     continue;
                 }
             }
-            let at = end * width + self.space.after(usage, pool, replicas);
+            let after = self.space.after(usage, pool, replicas);
             let candidate = before.max(load);
-            if candidate < table.value[at] {
-                table.value[at] = candidate;
-                table.parent[at] =
+            if candidate < value[after] {
+                value[after] = candidate;
+                parent[after] =
                     Parent { start: start as u32, usage: usage as u32, pool: pool as u32, replicas };
             }
         }

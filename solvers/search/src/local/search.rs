@@ -27,8 +27,8 @@ const PATIENCE: u64 = 8;
 const STEPS_PER_PAIR: u64 = 8;
 const FEWEST_STEPS: u64 = 1 << 8;
 /// Maximum number of steps of a walk in the first round and in any round.
-const MOST_STEPS_AT_FIRST: u64 = 1 << 17;
-const MOST_STEPS: u64 = 1 << 21;
+const MAX_STEPS_AT_FIRST: u64 = 1 << 17;
+const MAX_STEPS: u64 = 1 << 21;
 /// Growth factor of the steps from round to round.
 const GROWTH: f64 = 1.5;
 /// Start temperatures of the coolest and the hottest walk, and common end temperature.
@@ -47,8 +47,8 @@ pub(super) struct Outcome {
 /// Steps of a walk in a round.
 fn steps(problem: &Problem, units: &Units, round: u64) -> u64 {
     let pairs = units.len() as u64 * problem.cluster().device_count() as u64;
-    let first = pairs.saturating_mul(STEPS_PER_PAIR).clamp(FEWEST_STEPS, MOST_STEPS_AT_FIRST);
-    ((first as f64 * GROWTH.powi(round as i32)) as u64).min(MOST_STEPS)
+    let first = pairs.saturating_mul(STEPS_PER_PAIR).clamp(FEWEST_STEPS, MAX_STEPS_AT_FIRST);
+    ((first as f64 * GROWTH.powi(round as i32)) as u64).min(MAX_STEPS)
 }
 
 /// The cooling schedule of a walk of a round; the first walk is the coolest.

@@ -19,9 +19,9 @@ use crate::usage::UsageSpace;
 
 /// Steps between clock checks.
 const STEPS_BETWEEN_CHECKS: u64 = 1024;
-/// Labels may take 1/`SHARE` of the memory limit, and at most `MOST_BYTES`.
+/// Labels may take 1/`SHARE` of the memory limit, and at most `MAX_BYTES`.
 const SHARE: u64 = 4;
-const MOST_BYTES: u64 = 2 << 30;
+const MAX_BYTES: u64 = 2 << 30;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
@@ -83,7 +83,7 @@ impl<'a> Search<'a> {
                 microbatches: objective.microbatches,
                 stages: stages.unwrap_or(0),
             };
-            let bytes = context.limits.memory.map_or(MOST_BYTES, |limit| (limit / SHARE).min(MOST_BYTES));
+            let bytes = context.limits.memory.map_or(MAX_BYTES, |limit| (limit / SHARE).min(MAX_BYTES));
             let mut program = Program {
                 search: self,
                 poset,

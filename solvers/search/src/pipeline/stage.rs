@@ -11,7 +11,7 @@ use super::label::Rest;
 /// Deferred seconds and minimum times, by unit.
 pub(super) struct Times {
     /// `[pool][unit]`: seconds of weight gradients that the schedule runs separately.
-    put_off: Vec<Vec<f64>>,
+    deferred: Vec<Vec<f64>>,
     /// Minimum time of each unit over the pools that support it, divided among the maximum number of replicas there.
     pub(super) least: Vec<Rest>,
     /// Minimum time of each unit over the pools, on one device.
@@ -22,10 +22,10 @@ impl Times {
     /// O(operators · pools).
     pub(super) fn new(problem: &Problem, units: &Units) -> Times {
         let graph = problem.graph();
-        let mut put_off = vec![vec![0.0; units.len()]; units.pools()];
-        for op in graph.operators().filter(|&op| problem.is_put_off(op)) {
-            for (pool, put_off) in put_off.iter_mut().enumerate() {
-                put_off[units.unit_of(op)] += problem.seconds(op, pool).unwrap_or(0.0);
+        let mut deferred = vec![vec![0.0; units.len()]; units.pools()];
+        for op in graph.operators().filter(|&op| problem.is_deferred(op)) {
+            for (pool, deferred) in deferred.iter_mut().enumerate() {
+                deferred[units.unit_of(op)] += problem.seconds(op, pool).unwrap_or(0.0);
             }
         }
         let supported = |unit: usize| (0..units.pools()).filter(move |&pool| units.supported(unit, pool));
@@ -41,11 +41,11 @@ impl Times {
             least: (0..units.len())
                 .map(|unit| Rest {
                     forward: least(unit, &|pool| units.pass_seconds(unit, pool, 0) / share(pool)),
-                    passes: least(unit, &|pool| (total(unit, pool) - put_off[pool][unit]) / share(pool)),
+                    passes: least(unit, &|pool| (total(unit, pool) - deferred[pool][unit]) / share(pool)),
                 })
                 .collect(),
             work: (0..units.len()).map(|unit| least(unit, &|pool| total(unit, pool))).collect(),
-            put_off,
+            deferred,
         }
     }
 }
@@ -56,27 +56,27 @@ pub(super) struct Stage<'a> {
     times: &'a Times,
     meter: Meter<'a>,
     pool: usize,
-    put_off: f64,
+    deferred: f64,
     before: Vec<(u32, Mark, f64)>,
 }
 
 impl<'a> Stage<'a> {
     pub(super) fn new(problem: &'a Problem, units: &'a Units, times: &'a Times, pool: usize) -> Stage<'a> {
         let meter = Meter::new(units, problem.objective(), pool);
-        Stage { problem, times, meter, pool, put_off: 0.0, before: Vec::new() }
+        Stage { problem, times, meter, pool, deferred: 0.0, before: Vec::new() }
     }
 
     pub(super) fn add(&mut self, unit: u32) {
-        self.before.push((unit, self.meter.mark(), self.put_off));
+        self.before.push((unit, self.meter.mark(), self.deferred));
         self.meter.add(unit as usize);
-        self.put_off += self.times.put_off[self.pool][unit as usize];
+        self.deferred += self.times.deferred[self.pool][unit as usize];
     }
 
     /// Removes the unit that was added last.
     pub(super) fn undo(&mut self) {
-        if let Some((unit, mark, put_off)) = self.before.pop() {
+        if let Some((unit, mark, deferred)) = self.before.pop() {
             self.meter.undo(unit as usize, mark);
-            self.put_off = put_off;
+            self.deferred = deferred;
         }
     }
 
@@ -93,7 +93,7 @@ impl<'a> Stage<'a> {
         let pool = &self.problem.pools()[self.pool];
         let synchronised = pool.synchronisation(self.meter.parameter_bytes(), replicas);
         let sums = [self.meter.sums(0), self.meter.sums(1)];
-        StageTimes::of(self.objective(), &sums, self.put_off, replicas, synchronised)
+        StageTimes::of(self.objective(), &sums, self.deferred, replicas, synchronised)
     }
 
     /// Lower bound on the times of this and every larger stage on some replicas: compute alone.
@@ -101,8 +101,8 @@ impl<'a> Stage<'a> {
         let share = f64::from(replicas);
         StageTimes {
             forward: self.meter.compute(0) / share,
-            backward: (self.meter.compute(1) - self.put_off).max(0.0) / share,
-            weight: self.put_off / share,
+            backward: (self.meter.compute(1) - self.deferred).max(0.0) / share,
+            weight: self.deferred / share,
         }
     }
 

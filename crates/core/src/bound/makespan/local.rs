@@ -20,11 +20,11 @@ use super::one_machine::Queue;
 
 /// Maximum number of operators of a set S(T), and of operators that one of them adds: M(S) of fewer operators
 /// is still a bound.
-const MOST_OPERATORS: usize = 32;
+const MAX_OPERATORS: usize = 32;
 
 /// Least value of this maximum in large problems, and maximum over all sets together.
 const FEWEST_OPERATORS: usize = 4;
-const MOST_IN_ALL: usize = 1 << 19;
+const MAX_IN_ALL: usize = 1 << 19;
 
 /// An operator that v's device may have to run.
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +87,7 @@ impl Local {
     /// Creates the search for `sets` sets.
     pub(super) fn new(sets: usize) -> Local {
         Local {
-            most: (MOST_IN_ALL / sets.max(1)).clamp(FEWEST_OPERATORS, MOST_OPERATORS),
+            most: (MAX_IN_ALL / sets.max(1)).clamp(FEWEST_OPERATORS, MAX_OPERATORS),
             heap: BinaryHeap::new(),
             queue: Queue::default(),
             taken: Vec::new(),

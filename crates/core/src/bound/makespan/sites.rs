@@ -8,7 +8,7 @@ use crate::tolerance::{fits, round_down};
 
 /// Maximum number of table entries over the pairs of operators and of pools; above it, all pools are one
 /// site.
-const MOST_ENTRIES: usize = 1 << 27;
+const MAX_ENTRIES: usize = 1 << 27;
 
 /// Pools, or all of them as one site if they are too many to be distinguished.
 ///
@@ -32,7 +32,7 @@ impl<'p> Sites<'p> {
     pub(super) fn new(problem: &'p Problem, arcs: usize) -> Option<Sites<'p>> {
         let (graph, pools) = (problem.graph(), problem.pools());
         let entries = (arcs + graph.operator_count()).checked_mul(pools.len().pow(2));
-        let count = if entries.is_some_and(|entries| entries <= MOST_ENTRIES) { pools.len() } else { 1 };
+        let count = if entries.is_some_and(|entries| entries <= MAX_ENTRIES) { pools.len() } else { 1 };
         let site_of: Vec<u32> = (0..pools.len() as u32).map(|pool| pool.min(count as u32 - 1)).collect();
         let mut sites = Sites {
             problem,

@@ -4,7 +4,7 @@ use super::Reach;
 use crate::problem::Problem;
 
 /// Maximum number of thresholds on heads, and on tails, of the grid.
-const MOST_THRESHOLDS: usize = 192;
+const MAX_THRESHOLDS: usize = 192;
 
 /// Heads and tails, each the minimum over pools, and thresholds on them.
 pub(super) struct Thresholds {
@@ -35,10 +35,10 @@ impl Thresholds {
             let mut values: Vec<f64> =
                 falling[side].iter().rev().map(|&op| ends[op as usize][side]).collect();
             values.dedup();
-            let mut grid: Vec<f64> = if values.len() <= MOST_THRESHOLDS {
+            let mut grid: Vec<f64> = if values.len() <= MAX_THRESHOLDS {
                 values
             } else {
-                (0..MOST_THRESHOLDS).map(|at| values[at * values.len() / MOST_THRESHOLDS]).collect()
+                (0..MAX_THRESHOLDS).map(|at| values[at * values.len() / MAX_THRESHOLDS]).collect()
             };
             if grid.first() != Some(&0.0) {
                 grid.insert(0, 0.0);

@@ -2,7 +2,7 @@
 
 use super::super::call::{Call, Inferred, contradiction};
 use super::super::proto::tensor_proto::DataType;
-use super::super::value::{MOST_CONTENT, Value, is_integer};
+use super::super::value::{MAX_CONTENT, Value, is_integer};
 use super::super::work::elements;
 
 /// Output of a unary elementwise operator.
@@ -92,7 +92,7 @@ fn content(call: &Call<'_>, inputs: &[&Value], dims: &[u64]) -> Option<Vec<f64>>
         "Where" => 3,
         _ => 2,
     };
-    if inputs.len() < least || elements(dims) > MOST_CONTENT as f64 {
+    if inputs.len() < least || elements(dims) > MAX_CONTENT as f64 {
         return None;
     }
     let spread: Vec<Vec<f64>> = inputs
@@ -107,7 +107,7 @@ fn content(call: &Call<'_>, inputs: &[&Value], dims: &[u64]) -> Option<Vec<f64>>
     Some((0..elements(dims) as usize).map(&mut at).collect())
 }
 
-/// Content broadcast to a shape with no more than [`MOST_CONTENT`] elements.
+/// Content broadcast to a shape with no more than [`MAX_CONTENT`] elements.
 pub(super) fn spread(content: &[f64], from: &[u64], to: &[u64]) -> Option<Vec<f64>> {
     let skipped = to.len().checked_sub(from.len())?;
     let mut out = Vec::with_capacity(elements(to) as usize);

@@ -2,7 +2,7 @@
 
 use super::super::call::{Call, Inferred, contradiction};
 use super::super::proto::tensor_proto::DataType;
-use super::super::value::{LARGEST_RANK, MOST_CONTENT, Value};
+use super::super::value::{LARGEST_RANK, MAX_CONTENT, Value};
 use super::super::work::elements;
 use super::fold::{spread, together};
 use super::reshape::{moved, sizes};
@@ -163,7 +163,7 @@ pub(super) fn expand(call: &Call<'_>) -> Inferred {
     let Some(dims) = together(&data.dims, &shape) else {
         return contradiction(format!("{:?} and {shape:?} do not broadcast", data.dims));
     };
-    let few = elements(&dims) <= MOST_CONTENT as f64;
+    let few = elements(&dims) <= MAX_CONTENT as f64;
     let content =
         data.content.as_ref().filter(|_| few).and_then(|content| spread(content, &data.dims, &dims));
     Ok(vec![Value::new(data.elem, dims).with(content)])

@@ -2,7 +2,7 @@
 
 use super::super::call::{Call, Inferred, contradiction, unknown};
 use super::super::proto::tensor_proto::DataType;
-use super::super::value::{LARGEST_RANK, MOST_CONTENT, Value, of_tensor};
+use super::super::value::{LARGEST_RANK, MAX_CONTENT, Value, of_tensor};
 use super::super::work::elements;
 
 const INT64: i32 = DataType::Int64 as i32;
@@ -51,7 +51,7 @@ pub(super) fn constant_of_shape(call: &Call<'_>) -> Inferred {
         None => (DataType::Float as i32, Some(0.0)),
     };
     let count = elements(&dims);
-    let content = number.filter(|_| count <= MOST_CONTENT as f64).map(|number| vec![number; count as usize]);
+    let content = number.filter(|_| count <= MAX_CONTENT as f64).map(|number| vec![number; count as usize]);
     Ok(vec![Value::new(elem, dims).with(content)])
 }
 
@@ -65,7 +65,7 @@ pub(super) fn range(call: &Call<'_>) -> Inferred {
     if !count.is_finite() {
         return contradiction(format!("a range from {start} to {limit} by {delta}"));
     }
-    let content = (count <= MOST_CONTENT as f64)
+    let content = (count <= MAX_CONTENT as f64)
         .then(|| (0..count as usize).map(|i| start + i as f64 * delta).collect());
     Ok(vec![Value::new(call.input(0)?.elem, vec![call.dim(count as i128)?]).with(content)])
 }

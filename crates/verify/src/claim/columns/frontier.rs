@@ -6,7 +6,7 @@
 //! are already cut, and those whose decided pins all agree, make a *state*; if two sets reach the same state, the same
 //! further decisions cut the same further nets.
 //!
-//! There are at most [`MOST_STATES`] states, and at most as many open nets as the largest of [`WIDTHS`]. Beyond that
+//! There are at most [`MAX_STATES`] states, and at most as many open nets as the largest of [`WIDTHS`]. Beyond that
 //! the cheapest nets are left out, which raises no load.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::read::Problem;
 use crate::score::cost;
 
 /// Maximum number of states.
-const MOST_STATES: usize = 1 << 20;
+const MAX_STATES: usize = 1 << 20;
 /// Limits on the open nets, tried in order.
 const WIDTHS: [usize; 12] = [64, 24, 16, 12, 9, 7, 5, 4, 3, 2, 1, 0];
 /// Slots for the nets that a decision touches: those open before it and those open after it.
@@ -79,7 +79,7 @@ impl Frontier {
         for place in places {
             budget.spend(layer.len() * (STATE + place.nets.len()))?;
             let begin = frontier.next.len() + layer.len();
-            if begin > MOST_STATES {
+            if begin > MAX_STATES {
                 return Some(None);
             }
             let decided: Vec<[(Key, f64); 2]> =

@@ -40,7 +40,7 @@ use table::{Block, Table};
 use walk::Walker;
 
 /// Maximum number of calls per accelerator in the program; local search may find more.
-const MOST_CALLS: u32 = 4;
+const MAX_CALLS: u32 = 4;
 
 /// Limits of a run.
 #[derive(Debug, Clone, Copy)]
@@ -166,7 +166,7 @@ pub fn over_ideals(
     context: &mut Context<'_>,
 ) -> Result<Extent, SolveError> {
     let mut extent = Extent::Whole;
-    for calls in 1..=problem.objective().calls.min(MOST_CALLS) {
+    for calls in 1..=problem.objective().calls.min(MAX_CALLS) {
         let limits = Limits {
             stop: &context.stop().clone(),
             memory: context.limits.memory,

@@ -9,7 +9,7 @@ use super::least::Least;
 use super::nodes::{Groups, Nodes};
 
 /// Maximum number of stored values; beyond it, the calls of all pools are counted together.
-const MOST_VALUES: usize = 1 << 24;
+const MAX_VALUES: usize = 1 << 24;
 
 /// Seconds of every operator on a host that can run its group; infinite without such a host, zero if it is
 /// left out.
@@ -84,7 +84,7 @@ impl<'a> Chain<'a> {
         let apart: Vec<usize> = self.nodes.accelerators.iter().map(|pool| most(pool.calls)).collect();
         let levels = apart.iter().try_fold(1usize, |levels, &calls| levels.checked_mul(calls + 1));
         match levels.filter(|levels| {
-            levels.saturating_mul(self.ideals.len() + self.offload.graph().operator_count()) <= MOST_VALUES
+            levels.saturating_mul(self.ideals.len() + self.offload.graph().operator_count()) <= MAX_VALUES
         }) {
             Some(levels) => self.counted_apart(&apart, levels, stop),
             None => {

@@ -9,7 +9,7 @@ use super::least::Least;
 use super::nodes::{Groups, Nodes};
 
 /// Maximum number of nodes.
-const MOST_NODES: usize = 1 << 10;
+const MAX_NODES: usize = 1 << 10;
 
 /// Selected nodes with the loads of the calls over them.
 pub(super) struct Choice {
@@ -26,7 +26,7 @@ impl Choice {
     pub(super) fn new(offload: &Offload<'_>, effort: Effort, stop: &Stop) -> Option<Choice> {
         let groups = Groups::new(offload, stop)?;
         let ranking = Ranking::new(offload, &groups);
-        let mut count = groups.len().min(MOST_NODES);
+        let mut count = groups.len().min(MAX_NODES);
         loop {
             let (nodes, ideals) = ranking.most_listed(offload, &groups, count, effort, stop)?;
             let mut left = effort.steps;

@@ -7,7 +7,7 @@ use stagewright_core::solver::Stop;
 use super::nodes::Nodes;
 
 /// Maximum number of open nets over all ideals: one gibibyte.
-const MOST_OPEN: usize = 1 << 28;
+const MAX_OPEN: usize = 1 << 28;
 
 /// All ideals, smaller ones first, the empty one at 0.
 pub(super) struct Ideals {
@@ -73,7 +73,7 @@ impl Ideals {
             }
             ideals.offsets.push(ideals.covers.len() as u32);
             ideals.list_open(nodes, at);
-            if ideals.open.len() > MOST_OPEN {
+            if ideals.open.len() > MAX_OPEN {
                 return None;
             }
             at += 1;

@@ -8,7 +8,7 @@ use super::nodes::{Accelerator, Nodes};
 use stagewright_core::bits;
 
 /// Maximum number of entries of a table, at 16 bytes each.
-const MOST_ENTRIES: usize = 1 << 25;
+const MAX_ENTRIES: usize = 1 << 25;
 
 /// Rows by ideal J: for each node outside J the minimum load of a set I \ J that contains it and fits, with I an ideal;
 /// nodes without such a set are left out.
@@ -39,7 +39,7 @@ impl Least {
             walk.all_above(from);
             *steps = steps.checked_sub(std::mem::take(&mut walk.steps))?;
             walk.collect(&mut table.entries);
-            if table.entries.len() > MOST_ENTRIES {
+            if table.entries.len() > MAX_ENTRIES {
                 return None;
             }
             table.offsets.push(table.entries.len());

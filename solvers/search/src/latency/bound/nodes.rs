@@ -21,7 +21,7 @@ use stagewright_core::solver::Stop;
 use stagewright_core::bits;
 
 /// Maximum number of steps of the search for transparent classes; the remaining classes are split into their operators.
-const MOST_STEPS: usize = 1 << 26;
+const MAX_STEPS: usize = 1 << 26;
 
 /// The operators of a graph in groups, along a topological order of the groups.
 pub(super) struct Groups {
@@ -34,10 +34,10 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Groups the operators of a problem, in O(operators + edges) plus at most [`MOST_STEPS`]; `None` on stop.
+    /// Groups the operators of a problem, in O(operators + edges) plus at most [`MAX_STEPS`]; `None` on stop.
     pub(super) fn new(offload: &Offload<'_>, stop: &Stop) -> Option<Groups> {
         let graph = offload.graph();
-        let (whole, mut budget) = (offload.problem().objective().calls == 1, MOST_STEPS);
+        let (whole, mut budget) = (offload.problem().objective().calls == 1, MAX_STEPS);
         let mut members: Vec<Vec<OpId>> = Vec::new();
         for class in 0..graph.class_count() {
             if stop.reason().is_some() {

@@ -40,7 +40,7 @@ const PATIENCE: u64 = 10;
 /// Moves of a walk in the first round per operator, their minimum and maximum in total, and their growth factor.
 const MOVES_PER_OPERATOR: u64 = 20;
 const FEWEST_MOVES: u64 = 1 << 10;
-const MOST_MOVES: u64 = 1 << 20;
+const MAX_MOVES: u64 = 1 << 20;
 const GROWTH: f64 = 1.4;
 /// Maximum gap of the target: above it every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
@@ -103,7 +103,7 @@ pub fn improve(
             break;
         }
         let first = (problem.graph().operator_count() as u64 * MOVES_PER_OPERATOR).max(FEWEST_MOVES);
-        let moves = ((first as f64 * GROWTH.powi(round as i32)) as u64).min(MOST_MOVES);
+        let moves = ((first as f64 * GROWTH.powi(round as i32)) as u64).min(MAX_MOVES);
         let walk = |(walk, start): (usize, &(f64, Placement))| {
             if stop.reason().is_some() {
                 return None;

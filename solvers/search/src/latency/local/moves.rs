@@ -35,7 +35,7 @@ const EXCHANGES: u32 = 1;
 /// On hosts, number of pieces among 4 that include predecessors or successors.
 const HOST_PIECES: u32 = 2;
 /// Maximum size at which a piece on hosts stops growing.
-const MOST_ON_HOSTS: usize = 64;
+const MAX_ON_HOSTS: usize = 64;
 
 impl Moves {
     pub(super) fn new(graph: &Graph) -> Moves {
@@ -94,7 +94,7 @@ impl Moves {
         };
         let most = match home {
             Site::Call(_) => usize::MAX,
-            Site::Host(_) => rng.random_range(1..=MOST_ON_HOSTS),
+            Site::Host(_) => rng.random_range(1..=MAX_ON_HOSTS),
         };
         self.push(op);
         let mut at = 0;

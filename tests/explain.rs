@@ -11,7 +11,7 @@ use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{Communication, Schedule};
 use stagewright_core::evaluate::evaluate;
-use stagewright_core::meter::PassSums;
+use stagewright_core::objective::PassSums;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;

@@ -27,5 +27,6 @@ pub mod schedule;
 pub mod seed;
 pub mod simulate;
 pub mod solver;
+pub mod stop;
 pub mod text;
 pub mod tolerance;

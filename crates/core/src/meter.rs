@@ -7,27 +7,7 @@
 
 use crate::contract::Units;
 use crate::holdings::{Held, Holdings};
-use crate::objective::Objective;
-
-/// Sums over a set, per pass.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct PassSums {
-    /// Seconds of compute.
-    pub compute: f64,
-    /// Seconds of the cut nets that the set produces.
-    pub sent: f64,
-    /// Seconds of the cut nets that the set reads.
-    pub received: f64,
-    /// Seconds to synchronise the gradients of shared parameters with other devices.
-    pub synchronised: f64,
-}
-
-impl PassSums {
-    /// Seconds of communication.
-    pub fn communication(&self) -> f64 {
-        self.sent + self.received + self.synchronised
-    }
-}
+use crate::objective::{Objective, PassSums};
 
 /// A compensated sum from which items can also be removed. The rounding error is kept separately (Neumaier,
 /// "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so removing an item as large

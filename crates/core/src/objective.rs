@@ -3,7 +3,6 @@
 use thiserror::Error;
 
 use crate::document::{Communication, Execution, ObjectiveKind, Schedule, Split, Training};
-use crate::meter::PassSums;
 
 /// An objective with its rules. The default is the throughput of a contiguous split with serial communication, combined
 /// training, no schedule and no replication.
@@ -235,6 +234,26 @@ impl Objective {
             Communication::Duplex => compute.max(sent).max(received),
         };
         shared / f64::from(replicas) + synchronised
+    }
+}
+
+/// Sums over a set of units, per pass.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PassSums {
+    /// Seconds of compute.
+    pub compute: f64,
+    /// Seconds of the cut nets that the set produces.
+    pub sent: f64,
+    /// Seconds of the cut nets that the set reads.
+    pub received: f64,
+    /// Seconds to synchronise the gradients of shared parameters with other devices.
+    pub synchronised: f64,
+}
+
+impl PassSums {
+    /// Seconds of communication.
+    pub fn communication(&self) -> f64 {
+        self.sent + self.received + self.synchronised
     }
 }
 

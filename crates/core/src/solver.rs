@@ -9,7 +9,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
@@ -20,6 +20,8 @@ use crate::objective::Objective;
 use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::tolerance;
+
+pub use crate::stop::{Stop, StopReason};
 
 /// A solver.
 pub trait Solver: Send + Sync {
@@ -101,73 +103,6 @@ impl Default for Limits {
     /// One minute, 8 GiB, no gap.
     fn default() -> Self {
         Limits { time: Some(Duration::from_secs(60)), memory: Some(8 << 30), gap: 0.0, simulations: None }
-    }
-}
-
-/// Reason why a solve ended before its proof.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StopReason {
-    /// The time limit.
-    Time,
-    /// The memory limit.
-    Memory,
-    /// The requested gap was reached.
-    Gap,
-    /// The observer or the user.
-    Interrupted,
-}
-
-impl StopReason {
-    /// Stable name.
-    pub fn name(self) -> &'static str {
-        match self {
-            StopReason::Time => "time",
-            StopReason::Memory => "memory",
-            StopReason::Gap => "gap",
-            StopReason::Interrupted => "interrupted",
-        }
-    }
-}
-
-/// Stop signal for worker threads; cheap to clone and to poll.
-#[derive(Debug, Clone)]
-pub struct Stop {
-    deadline: Option<Instant>,
-    flag: Arc<AtomicBool>,
-}
-
-impl Stop {
-    /// Stops after `limit`, or when `flag` is set.
-    pub fn new(limit: Option<Duration>, flag: Arc<AtomicBool>) -> Self {
-        // A limit beyond the range of the clock is treated as unlimited.
-        Stop { deadline: limit.and_then(|limit| Instant::now().checked_add(limit)), flag }
-    }
-
-    /// Reason to stop now, if any.
-    pub fn reason(&self) -> Option<StopReason> {
-        if self.is_interrupted() {
-            Some(StopReason::Interrupted)
-        } else if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            Some(StopReason::Time)
-        } else {
-            None
-        }
-    }
-
-    /// Whether the observer or the user stopped the solve, regardless of the deadline.
-    pub fn is_interrupted(&self) -> bool {
-        self.flag.load(Ordering::Relaxed)
-    }
-
-    /// The signal without its deadline, for short work that must not be left half done.
-    pub fn without_deadline(&self) -> Stop {
-        Stop { deadline: None, flag: self.flag.clone() }
-    }
-
-    /// Time left, if there is a limit.
-    pub fn remaining(&self) -> Option<Duration> {
-        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 }
 
@@ -271,7 +206,7 @@ impl<'a> Context<'a> {
             Reports::None => false,
         };
         if is_told && self.observer.event(&event).is_break() {
-            self.stop.flag.store(true, Ordering::Relaxed);
+            self.stop.interrupt();
         }
     }
 
@@ -294,7 +229,7 @@ impl<'a> Context<'a> {
     /// an interrupt of either ends both.
     pub fn part(&mut self, share: f64) -> Context<'_> {
         let time = self.stop.remaining().map(|left| left.mul_f64(share));
-        let stop = Stop::new(time, self.stop.flag.clone());
+        let stop = self.stop.within(time);
         Context { limits: Limits { time, ..self.limits }, stop, ..self.same() }
     }
 

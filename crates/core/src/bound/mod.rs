@@ -16,7 +16,7 @@ pub use makespan::{Energetic, OneMachine};
 
 use crate::certificate::Certificate;
 use crate::problem::Problem;
-use crate::solver::Stop;
+use crate::stop::Stop;
 
 /// A lower bound on the value of every feasible placement.
 #[derive(Debug, Clone, PartialEq)]

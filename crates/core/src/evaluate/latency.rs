@@ -5,7 +5,7 @@ use super::throughput::check_memory;
 use super::{CallTimes, DeviceLoad, Evaluation, Violation, slots};
 use crate::cluster::DeviceId;
 use crate::graph::OpId;
-use crate::meter::PassSums;
+use crate::objective::PassSums;
 use crate::offload::{Call, Offload, Site, Timeline};
 use crate::placement::Placement;
 use crate::problem::Problem;

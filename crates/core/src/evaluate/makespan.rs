@@ -2,7 +2,7 @@
 
 use super::constraint::{check_colocation, check_device_counts, check_replicas};
 use super::{DeviceLoad, Evaluation, Violation};
-use crate::meter::PassSums;
+use crate::objective::PassSums;
 use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::schedule::StageTimes;

@@ -18,7 +18,7 @@ use crate::cluster::DeviceId;
 use crate::document::ObjectiveKind;
 use crate::graph::OpId;
 use crate::memory::DeviceBytes;
-use crate::meter::PassSums;
+use crate::objective::PassSums;
 use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::schedule::StageTimes;

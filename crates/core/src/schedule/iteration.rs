@@ -1,8 +1,8 @@
 //! The time of an iteration, without a timeline.
 
 use crate::document::Schedule;
-use crate::meter::PassSums;
 use crate::objective::Objective;
+use crate::objective::PassSums;
 
 /// Seconds that a stage takes for one microbatch.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

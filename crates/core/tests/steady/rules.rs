@@ -12,8 +12,8 @@ use stagewright_core::evaluate::{
     NoSteadyState, Place, SteadyState, SteadyTask, SteadyWork, evaluate, steady,
 };
 use stagewright_core::graph::{OpId, TensorId};
-use stagewright_core::meter::PassSums;
 use stagewright_core::objective::Objective;
+use stagewright_core::objective::PassSums;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;

@@ -18,7 +18,8 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
-use stagewright_core::meter::{Compensated, PassSums};
+use stagewright_core::meter::Compensated;
+use stagewright_core::objective::PassSums;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance;

@@ -12,7 +12,14 @@ use crate::lock;
 pub struct Folder {
     path: PathBuf,
     /// Closed with the process, so that a kill leaves nothing locked.
-    _lock: File,
+    lock: File,
+}
+
+// A child process that starts meanwhile holds the file until it runs its program, and with it the lock.
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Folder {
@@ -26,7 +33,7 @@ impl Folder {
         let failed = |error: std::io::Error| RunError::file("lock", &lock, &error);
         let file = File::options().append(true).create(true).open(&lock).map_err(failed)?;
         match lock::take(&file).map_err(failed)? {
-            true => Ok(Folder { path: path.into(), _lock: file }),
+            true => Ok(Folder { path: path.into(), lock: file }),
             false => Err(RunError::InUse { folder: path.display().to_string() }),
         }
     }

@@ -150,6 +150,13 @@ struct Store {
     labels: BTreeMap<u64, StoredLabel>,
 }
 
+// A child process that starts meanwhile holds the file until it runs its program, and with it the lock.
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
 impl Store {
     /// Opens the labels of a recipe, or creates the file.
     fn open(path: &Path, recipe: &Recipe, effort: &Effort) -> Result<Store, StoreError> {

@@ -1,7 +1,6 @@
 //! The solvers and lower bounds by name.
 //!
-//! A new solver is a row of [`SOLVERS`], a new bound a row of [`BOUNDS`]; the command line, the portfolio and `bench`
-//! need no other change.
+//! A new solver is a row of [`SOLVERS`], a new bound a row of [`BOUNDS`]: the command line and `bench` find them here.
 
 use stagewright_core::bound::{Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine};
 use stagewright_core::objective::Objective;

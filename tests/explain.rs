@@ -44,10 +44,13 @@ fn combined(problem: &Problem, bottleneck: &Bottleneck) -> f64 {
     problem.objective().load(&PassSums { compute, sent, received, synchronised: of("synchronisation") }, 1)
 }
 
+/// Number of items of an uplink that are shown.
+const KEPT: usize = 5;
+
 #[test]
 fn the_parts_of_a_bottleneck_are_the_value() {
     let mut rng = seed::stream(0xE4, 0);
-    let (mut explained, mut by_uplink, mut overlapped) = (0, 0, 0);
+    let (mut explained, mut by_uplink, mut overlapped, mut synchronised) = (0, 0, 0, 0);
     for number in 0..3000 {
         let problem = random::problem(number, SIZE);
         let devices = problem.cluster().device_count() as u32;
@@ -81,10 +84,17 @@ fn the_parts_of_a_bottleneck_are_the_value() {
             overlapped += usize::from(communication != Communication::Serial);
             assert!(close(parts, bottleneck.seconds), "{number}: {bottleneck:?}");
             assert!(bottleneck.items.iter().all(|item| item.seconds <= bottleneck.seconds * (1.0 + 1e-9)));
+            synchronised +=
+                usize::from(bottleneck.items.iter().any(|item| item.role.starts_with("gradient")));
+            if bottleneck.resource.starts_with("uplink") && bottleneck.items.len() < KEPT {
+                let items: f64 = bottleneck.items.iter().map(|item| item.seconds).sum();
+                assert!(close(items, bottleneck.seconds), "{number}: {bottleneck:?}");
+            }
         }
         explained += 1;
     }
     assert!(explained > 500 && by_uplink > 3 && overlapped > 100, "{explained} {by_uplink} {overlapped}");
+    assert!(synchronised > 20, "{synchronised}");
 }
 
 #[test]

@@ -99,6 +99,10 @@ fn of_device(
             })
             .collect(),
     ));
+    if is_last {
+        let of = |parameter| problem.costs().gradient(parameter, kind);
+        items.extend(longest(gradients(problem, placement, &|device| device == id, &of)));
+    }
     let resource = format!("device {}", problem.cluster().device_name(id));
     Bottleneck { resource, seconds, parts, items }
 }
@@ -124,12 +128,38 @@ fn of_uplink(
         role: ways(problem, placement, tensor),
         seconds: problem.costs().uplink(tensor, group),
     });
+    let mut items: Vec<Item> = items.collect();
+    if is_iteration || pass + 1 == problem.objective().passes() {
+        let of = |parameter| problem.costs().gradient_uplink(parameter, group);
+        items.extend(gradients(problem, placement, &is_inside, &of));
+    }
     Bottleneck {
         resource: format!("uplink of group {}", cluster.document().groups[group].name),
         seconds,
         parts: vec![Part { name: "carried", seconds }],
-        items: longest(items.collect()),
+        items: longest(items),
     }
+}
+
+/// The gradients of shared parameters with readers both inside and outside.
+fn gradients(
+    problem: &Problem,
+    placement: &Placement,
+    is_inside: &dyn Fn(DeviceId) -> bool,
+    seconds: &dyn Fn(usize) -> f64,
+) -> Vec<Item> {
+    let graph = problem.graph();
+    let crossing = (0..graph.parameters().len()).filter(|&parameter| {
+        let readers = graph.readers(parameter);
+        let inside = readers.iter().filter(|&&op| is_inside(placement.device_of(op))).count();
+        0 < inside && inside < readers.len() && seconds(parameter) > 0.0
+    });
+    let item = |parameter: usize| Item {
+        name: graph.parameters()[parameter].name.clone(),
+        role: "gradient of a shared parameter".into(),
+        seconds: seconds(parameter),
+    };
+    crossing.map(item).collect()
 }
 
 /// The source and the destinations of a tensor.

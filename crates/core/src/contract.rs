@@ -38,7 +38,7 @@ use crate::problem::Problem;
 /// A net: a contracted tensor (or several of one producer, pass and pin set).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Net {
-    /// The sending unit; [`Net::GRADIENT`] for the gradient of a shared parameter, which every holder sends and receives.
+    /// The sending unit, or [`Net::GRADIENT`].
     pub producer: u32,
     /// 0, or 1 for a backward net under `separate` training.
     pub pass: u8,
@@ -47,7 +47,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// The producer of the gradient of a shared parameter.
+    /// Stands for the producer of the gradient of a shared parameter, which every holder sends and receives.
     pub const GRADIENT: u32 = u32::MAX;
 
     /// Whether it is the gradient of a shared parameter.

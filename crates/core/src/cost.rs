@@ -163,7 +163,8 @@ impl CostTable {
     }
 }
 
-/// Bytes that each holder of a shared parameter sends and receives to synchronise its gradient; `None` if nothing is synchronised.
+/// Bytes that each holder of a shared parameter sends and receives to synchronise its gradient; `None` if nothing is
+/// synchronised.
 ///
 /// A ring all-reduce among m devices moves 2 (m − 1)/m of the bytes over each link (Patarasuk and Yuan, JPDC 2009).
 /// Here m is the maximum number of devices that can hold a copy: the number of colocation classes with a reader. The

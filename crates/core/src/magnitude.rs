@@ -33,7 +33,7 @@ pub(crate) fn check(
         bounded(what, graph.tensors(), term, name)
     };
 
-    // An iteration under a schedule incurs every cost once per microbatch.
+    // An iteration under a schedule incurs a cost at most once per microbatch.
     let times = objective.repetitions();
     operators("the seconds of all operators, each on its slowest kind,", &|op| {
         times * slowest(&|kind| costs.seconds(op, kind).unwrap_or(0.0))

@@ -1,9 +1,9 @@
 //! Incremental load of a growing set of units.
 //!
 //! For a set S on a device, a net is *cut* iff 0 < |pins ∩ S| < |pins|; a cut net is sent if its producer is in S and
-//! received otherwise; a cut gradient of a shared parameter is synchronised. Adding a unit changes only the nets it pins,
-//! so a [`Meter`] grows a set by one unit in time proportional to the number of the unit's nets, independent of the size
-//! of the set.
+//! received otherwise; a cut gradient of a shared parameter is synchronised. Adding a unit changes only the nets it
+//! pins, so a [`Meter`] grows a set by one unit in time proportional to the number of the unit's nets, independent of
+//! the size of the set.
 
 use crate::contract::Units;
 use crate::holdings::{Held, Holdings};

@@ -16,11 +16,11 @@
 //! The layer or module of an operator is derived from its path: see [`layers`] and, for built-in workloads and
 //! operators outside of all modules, [`paths`]. Every runtime that trains runs the operators of the backward pass
 //! and of the update with their forward operator, so a plan must have them on one device.
-//! Each target names the page or the source that its syntax comes from and the version looked at.
 //! Each target names the source of its syntax and the version it was written for.
+//!
 //! # Adding a target
 //!
-//! Add a file in `targets` with a `static TARGET`, and its row in [`TARGETS`].
+//! Add a file in `targets` with a `static TARGET`, and its row in [`TARGETS`]; CONTRIBUTING.md has the recipe.
 
 pub mod error;
 pub mod layers;

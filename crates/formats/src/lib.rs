@@ -28,8 +28,8 @@
 //! # Adding a format
 //!
 //! Write a module with two functions: one recognises a file, by its bytes or by the first look at its JSON
-//! that all formats share, and one imports it. Add a variant to [`Format`] and a row to [`FORMATS`]. Nothing
-//! else changes.
+//! that all formats share, and one imports it. Add a variant to [`Format`] and a row to [`FORMATS`].
+//! CONTRIBUTING.md has the recipe, with the options and the tests.
 
 mod batch;
 pub mod calls;

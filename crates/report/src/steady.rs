@@ -157,7 +157,7 @@ impl<'p> Steady<'p> {
             SteadyWork::Cross(crossing) => ("cross", tensor(crossing)),
             SteadyWork::Receive(received) => ("receive", tensor(received)),
             SteadyWork::CrossGradient(of) => ("cross", parameter(of)),
-            SteadyWork::Synchronise => ("synchronise", What::Replicas {}),
+            SteadyWork::Synchronise => ("synchronise", What::Gradients {}),
         };
         Busy { work, what, batch, start_s, end_s: start_s + task.seconds }
     }
@@ -254,5 +254,5 @@ enum What<'a> {
     Tensor(String),
     Gradient(&'a str),
     #[serde(untagged)]
-    Replicas {},
+    Gradients {},
 }

@@ -2,17 +2,42 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
+use std::ops::{Deref, DerefMut};
 
-/// Takes a file for this process until it is closed, or the process ends, however it ends. Says whether no other process has
-/// it. On a file system without locks nobody is kept out.
+/// A file that no other process has taken, until it is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub struct Locked(File);
+
+impl Deref for Locked {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut File {
+        &mut self.0
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Closing is not enough: a child process that is starting has the file open as well until it runs its program.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Locks a file; `None` if another process has it. On a file system without locks nobody is kept out.
 ///
 /// # Errors
 /// As the system has them.
-pub fn take(file: &File) -> io::Result<bool> {
+pub fn take(file: File) -> io::Result<Option<Locked>> {
     match file.try_lock() {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(true),
+        Ok(()) => Ok(Some(Locked(file))),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(Some(Locked(file))),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }

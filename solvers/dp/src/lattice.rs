@@ -18,6 +18,7 @@
 //! the same nets in either direction of the pipeline.
 
 use rustc_hash::FxHashMap;
+use stagewright_core::bits;
 use stagewright_core::contract::Units;
 use stagewright_core::csr::Csr;
 use stagewright_core::placement::StageAssignment;
@@ -128,7 +129,7 @@ impl Lattice {
         };
         Lattice {
             len,
-            words: len.div_ceil(64).max(1),
+            words: bits::words(len),
             predecessor_count,
             successors,
             nets_of: Csr::from_rows(unit_at.iter().map(|&unit| {

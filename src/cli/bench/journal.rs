@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use stagewright::lock;
+use stagewright::lock::{self, Locked};
 
 use super::case::Row;
 use crate::cli::error::CliError;
@@ -21,7 +21,7 @@ use crate::cli::error::CliError;
 /// A file of finished cases, which no other process writes meanwhile; or none, and then nothing is kept.
 pub(super) struct Journal {
     done: BTreeMap<Vec<String>, Row>,
-    file: Option<Mutex<File>>,
+    file: Option<Mutex<Locked>>,
     label: String,
     /// Digest of the running program: results of another build do not count.
     program: String,
@@ -73,12 +73,13 @@ impl Journal {
             return Err(bad("this is no file".into()));
         }
         let opened = OpenOptions::new().read(true).append(true).create(true).open(path);
-        let mut file = opened.map_err(|error| bad(format!("cannot open the journal: {error}")))?;
-        if !lock::take(&file).map_err(|error| bad(format!("cannot lock the journal: {error}")))? {
+        let file = opened.map_err(|error| bad(format!("cannot open the journal: {error}")))?;
+        let locked = lock::take(file).map_err(|error| bad(format!("cannot lock the journal: {error}")))?;
+        let Some(mut file) = locked else {
             return Err(CliError::new("B006", "another bench is writing this journal")
                 .at(label)
                 .help("wait for it to end, or give another file"));
-        }
+        };
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(|error| bad(format!("cannot read the journal: {error}")))?;
         let end = match bytes.strip_prefix(HEAD) {

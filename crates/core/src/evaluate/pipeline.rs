@@ -17,8 +17,8 @@ use crate::schedule::{Pipeline, ScheduleError, Stage, StageTimes};
 /// divided into `chunks` chunks: its units in topological order, cut where the compute before the cut is nearest to an
 /// equal share. The chunks of all stages, in pipeline order, are assigned to the devices in turn, as the schedule
 /// requires. The time of a chunk is its time on the device that it is assigned to, including the tensors that it cuts
-/// there. A device holds a shared parameter and synchronises its
-/// gradient once for all of its chunks. Other schedules have one chunk per stage.
+/// there. A device holds a shared parameter and synchronises its gradient once for all of its chunks. Other schedules
+/// have one chunk per stage.
 ///
 /// O(operators + pins + units · chunks).
 ///

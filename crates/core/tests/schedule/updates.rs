@@ -131,8 +131,8 @@ fn simulated(problem: &Problem, placement: &Placement, schedule: Schedule, chunk
     (run.seconds, run.peak_bytes)
 }
 
-/// Forward operators `a`, `g` and backward operators of which each reads another tensor of `g` on another device, which
-/// thus never holds all that the backward pass needs at once.
+/// Two forward operators on one device and two backward operators on another: each of these reads another tensor, so
+/// their device never holds both at once.
 #[test]
 fn a_stage_that_never_holds_its_whole_stash_is_simulated() {
     let mut builder = GraphBuilder::new("step");
@@ -161,9 +161,8 @@ fn a_stage_that_never_holds_its_whole_stash_is_simulated() {
     assert_eq!((seconds, &peaks[..2]), (evaluation.value, &memory[..]));
 }
 
-#[test]
-fn chunks_of_a_device_share_its_copies() {
-    // Both chunks of the first device read the parameter, and no other device does.
+/// Four layers, of which interleaved 1F1B runs the first and the third on one device, with a parameter that some read.
+fn interleaved(readers: &[&str]) -> (Problem, Placement) {
     let mut builder = GraphBuilder::new("step");
     for at in 0..4 {
         for (letter, pass) in [("f", Pass::Forward), ("b", Pass::Backward)] {
@@ -180,17 +179,31 @@ fn chunks_of_a_device_share_its_copies() {
     {
         builder.tensor(from, [to], 0.0);
     }
-    builder.parameter(tied(&["f0", "f2"]));
+    builder.parameter(tied(readers));
     let objective = Objective { schedule: Schedule::OneFOneB, microbatches: 4, ..Objective::default() };
     let problem = Problem::new(builder.build().expect("a graph"), cluster(), objective, Default::default());
     let problem = problem.expect("a problem");
-    // The chunks are dealt to the devices in turn: f0 and f2 to the first.
     let device_of = problem.graph().operators().map(|op| {
         DeviceId(u32::from(problem.graph().operator(op).name[1..].parse::<u32>().expect("a number") > 1))
     });
     let placement =
         Placement::with_stages(device_of.collect(), vec![DeviceId(0), DeviceId(1)], BTreeMap::new());
+    (problem, placement)
+}
+
+#[test]
+fn chunks_of_a_device_share_its_copies() {
+    // Both chunks of the first device read the parameter, and no other device does.
+    let (problem, placement) = interleaved(&["f0", "f2"]);
     let (seconds, peaks) = simulated(&problem, &placement, Schedule::Interleaved, 2);
     // m + (p - 1)/v microbatches of 4 s.
     assert_eq!((seconds, &peaks[..2]), (18.0, &[4.0, 0.0][..]));
+
+    // With a reader on the second device, both synchronise: a quarter of 2 (m − 1)/m · 4 s per microbatch, in the first
+    // chunk of each that reads the parameter.
+    let (problem, placement) = interleaved(&["f2", "f0", "f1"]);
+    let pipeline = pipeline(&problem, &placement, Schedule::Interleaved, 2).expect("a pipeline");
+    let backward: Vec<f64> = pipeline.stages.iter().map(|stage| stage.times.backward).collect();
+    let synchronised = 2.0 * 2.0 / 3.0 * 4.0 / 4.0;
+    assert_eq!(backward, [1.0 + synchronised, 1.0 + synchronised, 1.0, 1.0]);
 }

@@ -5,21 +5,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::RunError;
-use crate::lock;
+use crate::lock::{self, Locked};
 
 /// The folder of a run, which no other process runs in meanwhile.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
     /// Closed with the process, so that a kill leaves nothing locked.
-    lock: File,
-}
-
-// A child process that starts meanwhile holds the file until it runs its program, and with it the lock.
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = self.lock.unlock();
-    }
+    _lock: Locked,
 }
 
 impl Folder {
@@ -32,9 +25,9 @@ impl Folder {
         let lock = path.join("lock");
         let failed = |error: std::io::Error| RunError::file("lock", &lock, &error);
         let file = File::options().append(true).create(true).open(&lock).map_err(failed)?;
-        match lock::take(&file).map_err(failed)? {
-            true => Ok(Folder { path: path.into(), lock: file }),
-            false => Err(RunError::InUse { folder: path.display().to_string() }),
+        match lock::take(file).map_err(failed)? {
+            Some(lock) => Ok(Folder { path: path.into(), _lock: lock }),
+            None => Err(RunError::InUse { folder: path.display().to_string() }),
         }
     }
 

@@ -20,7 +20,7 @@ pub use self::fill::{Filling, Labeller, Progress, fill};
 pub use self::line::{StoredLabel, StoredPlan};
 use super::label::Effort;
 use super::recipe::{Recipe, RecipeDocument};
-use crate::lock;
+use crate::lock::{self, Locked};
 
 /// The value of `schema` in a header.
 pub const LABELS_SCHEMA: &str = "stagewright.labels/1";
@@ -145,27 +145,19 @@ fn read_header(path: &Path, line: &[u8]) -> Result<Header, StoreError> {
 
 /// An open file of labels. It is locked, so that no two programs write to it.
 struct Store {
-    file: File,
+    file: Locked,
     name: String,
     labels: BTreeMap<u64, StoredLabel>,
-}
-
-// A child process that starts meanwhile holds the file until it runs its program, and with it the lock.
-impl Drop for Store {
-    fn drop(&mut self) {
-        let _ = self.file.unlock();
-    }
 }
 
 impl Store {
     /// Opens the labels of a recipe, or creates the file.
     fn open(path: &Path, recipe: &Recipe, effort: &Effort) -> Result<Store, StoreError> {
         let failed = |doing: &'static str| move |error: std::io::Error| StoreError::file(path, doing, &error);
-        let mut file =
-            File::options().read(true).append(true).create(true).open(path).map_err(failed("open"))?;
-        if !lock::take(&file).map_err(failed("lock"))? {
+        let file = File::options().read(true).append(true).create(true).open(path).map_err(failed("open"))?;
+        let Some(mut file) = lock::take(file).map_err(failed("lock"))? else {
             return Err(StoreError::InUse { file: shown(path) });
-        }
+        };
         let wanted = Header::new(recipe, effort);
         let bytes = std::fs::read(path).map_err(failed("read"))?;
         // The header itself may be incomplete after a kill.

@@ -15,8 +15,8 @@
 //! plus the largest backward load is at least the sum of both on any one device. Group uplinks are left out.
 //!
 //! With r replicas, the load is divided by r and increased by the synchronisation of the parameters, which is a sum
-//! over units; gradients of shared parameters are nets, although the load does not divide them. So every r is a kind of its own that takes r devices of the pool. From [`EXACT_REPLICAS`] on, a kind
-//! stands for a range a ≤ r < 2a: it divides by the largest r, synchronises as for a, and takes a devices, which
+//! over units, so every r is a kind of its own that takes r devices of the pool. Gradients of shared parameters count as
+//! cut nets, which divides them as well and so admits more sets. From [`EXACT_REPLICAS`] on, a kind stands for a range a ≤ r < 2a: it divides by the largest r, synchronises as for a, and takes a devices, which
 //! admits every set that some r of the range admits.
 
 use stagewright_core::contract::Units;

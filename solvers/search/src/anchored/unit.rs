@@ -22,8 +22,8 @@ use super::{Effort, serial_throughput};
 /// ```
 ///
 /// *Proof.* Some stage, on a pool c, contains u, and its set S of units is one of these sets. With serial communication
-/// its load on one device is the sum above; on r ≤ R_c replicas it is that sum divided by r, plus synchronisation. With
-/// `separate` training the sum is its forward plus its backward load. The value is at least that, and memory and
+/// its load on one device is the sum above; on r ≤ R_c replicas it is at least that sum divided by r: synchronisation
+/// of replicas is added, and gradients of shared parameters are not divided. With `separate` training the sum is its forward plus its backward load. The value is at least that, and memory and
 /// uplinks only add to it. The units of the split rule never separate operators that must share a device, so each stage
 /// is a set of units. ∎
 ///

@@ -2,7 +2,8 @@
 //!
 //! A stage that runs the set S on r devices has compute c, tensors sent and received x, and synchronisation y of
 //! parameters on r devices. Its loads are at least those below in either training mode, because the largest forward and
-//! the largest backward load sum to at least those of any one device. Each must be at most T.
+//! the largest backward load sum to at least those of any one device. Each must be at most T. Gradients of shared
+//! parameters are part of x, although a stage bears more of them: all, on top of the rest.
 //!
 //! | communication | first sum | second sum |
 //! | --- | --- | --- |

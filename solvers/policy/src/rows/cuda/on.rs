@@ -193,7 +193,7 @@ fn counted(count: usize) -> Result<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::*;
+    use super::*;
 
     /// Needs NVRTC but no GPU.
     #[test]

@@ -143,7 +143,7 @@ mod tests {
     use rand::RngExt;
     use stagewright_core::seed;
 
-    use super::super::*;
+    use super::*;
 
     fn cut(graph: &WeightedGraph, part_of: &[u32]) -> f64 {
         let both: f64 = (0..part_of.len() as u32)

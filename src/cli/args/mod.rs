@@ -1,11 +1,16 @@
-//! Command-line arguments, parsed but not interpreted: see `resolve`.
+//! Command-line arguments, parsed but not interpreted: see `resolve`. Each command has a structure here; those that
+//! several commands share are in `shared`, and the values that an option may take in `values`.
+
+mod shared;
+mod values;
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
-use stagewright::core::document::Precision;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
+
+pub(crate) use shared::*;
+pub(crate) use values::*;
 
 /// Places every operator of a neural network on a device, with a proof of how good the placement is.
 #[derive(Debug, Parser)]
@@ -84,138 +89,6 @@ pub(crate) enum Command {
     Completions(CompletionsArguments),
     /// Print the manual, or write its pages
     Man(ManArguments),
-}
-
-/// The model, and where its operators may run.
-#[derive(Debug, Args)]
-pub(crate) struct ModelArguments {
-    /// Model file; - is standard input
-    #[arg(value_name = "MODEL")]
-    pub(crate) model: PathBuf,
-    #[command(flatten)]
-    pub(crate) around: AroundArguments,
-}
-
-/// The inputs of a problem besides the model and the objective.
-#[derive(Debug, Args)]
-pub(crate) struct AroundArguments {
-    /// Cluster: a TOML or JSON file, a built-in name such as dgx-a100, or devices such as 8xa100 or
-    /// 4xv100:fp32+1xepyc-7742. Optional if the model carries its own
-    #[arg(long, value_name = "CLUSTER")]
-    pub(crate) cluster: Option<PathBuf>,
-    /// Pins file: operators, and the devices, kinds or classes that each may use
-    #[arg(long, value_name = "FILE")]
-    pub(crate) pins: Option<PathBuf>,
-    /// Memory to keep free on every device except hosts, instead of the cluster's reserve: 1GiB, none
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) memory_reserve: Option<String>,
-    #[command(flatten)]
-    pub(crate) import: ImportArguments,
-}
-
-/// Options for what the format of a model leaves open. A plan keeps them, so commands that read the plan do not need
-/// them again.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Reading the model")]
-pub(crate) struct ImportArguments {
-    /// Format of the model [default: detected from the file]
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: Option<String>,
-    /// Batch size, if the model leaves it open (onnx)
-    #[arg(long, value_name = "N")]
-    pub(crate) batch: Option<u64>,
-    /// Size of a dimension that the model only names; repeat for every such name (onnx)
-    #[arg(long = "dim", value_name = "NAME=N")]
-    pub(crate) dims: Vec<String>,
-    /// Number of tokens in the key-value cache, if the model leaves it open (onnx)
-    #[arg(long, value_name = "N")]
-    pub(crate) context: Option<u64>,
-    /// Number of sequences with a key-value cache [default: the batch] (onnx)
-    #[arg(long, value_name = "N")]
-    pub(crate) sequences: Option<u64>,
-    /// Cast all floating-point numbers to this precision [default: that of the model] (onnx, openvino)
-    #[arg(long, value_name = "TYPE", value_parser = precision())]
-    pub(crate) precision: Option<Precision>,
-    /// Placement of weights that several operators read: a copy on each device, or together with all their readers
-    /// [default: copy]
-    #[arg(long, value_enum)]
-    pub(crate) tied: Option<TiedArgument>,
-    /// Fuse the operators that runtimes run in one kernel [default: on] (onnx, openvino)
-    #[arg(long, value_enum)]
-    pub(crate) fusion: Option<SwitchArgument>,
-    /// Cost rules of operators: 2, or 1 from before views were free and parameters shared [default: 2] (onnx, openvino)
-    #[arg(long, value_enum, value_name = "VERSION")]
-    pub(crate) cost_rules: Option<CostRulesArgument>,
-    /// Keep the operators of every layer on one device, as runtimes that divide layers require
-    #[arg(long)]
-    pub(crate) whole_layers: bool,
-    /// Unit of the model's times; required for piper files, which do not state theirs
-    #[arg(long, value_enum, value_name = "UNIT")]
-    pub(crate) time_unit: Option<TimeUnitArgument>,
-    /// Keep the profiled times of input nodes, which measure data loading (pipedream)
-    #[arg(long)]
-    pub(crate) keep_input_costs: bool,
-    /// Device class of the profiled times (pipedream, piper, cost-graph) [default: acc]
-    #[arg(long, value_name = "CLASS")]
-    pub(crate) profile_class: Option<String>,
-    /// Transfer of gradients, if a profile lists only forward edges (pipedream) [default: mirrored]
-    #[arg(long, value_enum)]
-    pub(crate) gradients: Option<GradientsArgument>,
-}
-
-/// The objective and its rules. An omitted option has its default, or for `check` the value in the plan.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Objective")]
-pub(crate) struct ObjectiveArguments {
-    /// Objective to optimise [default: throughput]
-    #[arg(long, value_enum)]
-    pub(crate) objective: Option<KindArgument>,
-    /// Sets of operators that may share a device [default: contiguous]
-    #[arg(long, value_enum)]
-    pub(crate) split: Option<SplitArgument>,
-    /// Overlap of communication with compute [default: serial]
-    #[arg(long, value_enum)]
-    pub(crate) communication: Option<CommunicationArgument>,
-    /// Scoring of the passes of a training step [default: combined]
-    #[arg(long, value_enum)]
-    pub(crate) training: Option<TrainingArgument>,
-    /// Maximum number of calls per accelerator, for latency [default: 1]
-    #[arg(long, value_name = "Q")]
-    pub(crate) calls: Option<u32>,
-    /// Execution of a step, for makespan: transfers through ports, or contention-free as in GiPH's simulator
-    /// [default: ports]
-    #[arg(long, value_enum)]
-    pub(crate) execution: Option<ExecutionArgument>,
-    /// Pipeline schedule: the value is the time of one iteration; also sets the activations in memory [default: none]
-    #[arg(long, value_enum)]
-    pub(crate) schedule: Option<ScheduleArgument>,
-    /// Number of microbatches of the schedule
-    #[arg(long, value_name = "M")]
-    pub(crate) microbatches: Option<u32>,
-    /// Maximum number of devices that a stage may be replicated on [default: 1]
-    #[arg(long, value_name = "R")]
-    pub(crate) max_replicas: Option<u32>,
-}
-
-/// Limits, seed and threads of a solve.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Solving")]
-pub(crate) struct SolveArguments {
-    /// Wall-clock limit: 60s, 500ms, 2m, none
-    #[arg(long, value_name = "TIME", default_value = "60s")]
-    pub(crate) time_limit: String,
-    /// Memory limit of the solver's tables: 8GiB, none
-    #[arg(long, value_name = "SIZE", default_value = "8GiB")]
-    pub(crate) memory_limit: String,
-    /// Stop at this gap, such as 1% or 0.01, and exit with 4 if it is not reached
-    #[arg(long, value_name = "SHARE")]
-    pub(crate) gap: Option<String>,
-    /// Seed of every random choice
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
-    /// Worker threads [default: one per processor]
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
 }
 
 #[derive(Debug, Args)]
@@ -546,116 +419,4 @@ pub(crate) struct ExporterArguments {
     /// Framework of the model
     #[arg(value_enum)]
     pub(crate) framework: FrameworkArgument,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum FrameworkArgument {
-    Torch,
-}
-
-/// Reads a precision by its name.
-fn precision() -> impl TypedValueParser<Value = Precision> {
-    PossibleValuesParser::new(Precision::ALL.map(Precision::name))
-        .try_map(|name| Precision::named(&name).ok_or("no precision has that name"))
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum, PartialEq, Eq)]
-pub(crate) enum TiedArgument {
-    Copy,
-    Together,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum, PartialEq, Eq)]
-pub(crate) enum SwitchArgument {
-    On,
-    Off,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum, PartialEq, Eq)]
-pub(crate) enum CostRulesArgument {
-    #[value(name = "1")]
-    One,
-    #[value(name = "2")]
-    Two,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum TimeUnitArgument {
-    S,
-    Ms,
-    Us,
-    Ns,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum GradientsArgument {
-    /// Like the activations, as in the NeurIPS 2020 package
-    Mirrored,
-    /// From each reader back along its edge, in the order of a true backward pass
-    Reversed,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum KindArgument {
-    Throughput,
-    Latency,
-    Makespan,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum SplitArgument {
-    Contiguous,
-    Convex,
-    Free,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum CommunicationArgument {
-    Serial,
-    Overlap,
-    Duplex,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum TrainingArgument {
-    Combined,
-    Separate,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum ExecutionArgument {
-    Ports,
-    ContentionFree,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum ScheduleArgument {
-    None,
-    #[value(name = "gpipe")]
-    GPipe,
-    #[value(name = "1f1b")]
-    OneFOneB,
-    Interleaved,
-    ZeroBubble,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum OptimizerArgument {
-    Sgd,
-    Momentum,
-    Adam,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum GranularityArgument {
-    Operator,
-    Layer,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum PrecisionArgument {
-    Fp32,
-    Fp16,
-    Bf16,
-    Fp8,
 }
